@@ -1,0 +1,188 @@
+import { z } from 'zod';
+import {
+  baseUrlSchema,
+  clientSetProblems,
+  defaultTimeZone,
+  readClientsFile,
+  readOperationsFile,
+  readSecretFile,
+  timeZoneSchema,
+  type WarehouseClient,
+} from './files.ts';
+import { type Operations, operations } from './operations.ts';
+import { defaultSchedules, type JobName, jobNames, parseSchedule, parseSpanMs, type Schedule } from './schedules.ts';
+
+/** The configuration is wrong or incomplete; `problems` holds every fault, one line each. The process exits with 2. */
+export class ConfigError extends Error {
+  readonly code = 'config_invalid';
+  readonly problems: readonly string[];
+  constructor(problems: readonly string[]) {
+    super(`The configuration needs mending:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`);
+    this.name = 'ConfigError';
+    this.problems = problems;
+  }
+}
+
+const whole = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,10}$/, 'must be a whole number')
+    .transform(Number)
+    .pipe(z.number().min(min).max(max));
+const span = z.string().transform((text, context) => {
+  const ms = parseSpanMs(text);
+  if (ms !== null) return ms;
+  context.addIssue({ code: 'custom', message: 'must be a span such as 30s, 2m, 6h or 3d' });
+  return z.NEVER;
+});
+const share = z
+  .string()
+  .regex(/^\d*\.?\d+$/, 'must be a number from 0 to 1')
+  .transform(Number)
+  .pipe(z.number().min(0).max(1));
+const yesNo = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1');
+const databaseUrl = z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres:// or postgresql://');
+const redisUrl = z.string().regex(/^rediss?:\/\//, 'must begin with redis:// or rediss://');
+
+/** Every variable but SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
+const variables = z.object({
+  DATABASE_URL: databaseUrl.optional(),
+  REDIS_URL: redisUrl.optional(),
+  WAREHOUSE_BASE_URL: baseUrlSchema.optional(),
+  WAREHOUSE_USERNAME: z.string().optional(),
+  WAREHOUSE_PASSWORD: z.string().optional(),
+  WAREHOUSE_TIME_ZONE: timeZoneSchema.default(defaultTimeZone),
+  WAREHOUSE_CLIENTS_FILE: z.string().optional(),
+  WAREHOUSE_OPERATIONS_FILE: z.string().optional(),
+  LOOKBACK_DAYS: whole(0, 365).default(7),
+  HTTP_TIMEOUT_MS: whole(100, 600_000).default(30_000),
+  REQUESTS_PER_SECOND: whole(1, 10_000).optional(),
+  PUSH_CONCURRENCY: whole(1, 256).default(8),
+  PUSH_MAX_ATTEMPTS: whole(1, 1_000).default(25),
+  PUSH_MAX_AGE: span.default(3 * 86_400_000),
+  QUARANTINE_MAX_SHARE: share.default(0.2),
+  RETENTION_DAYS: whole(1, 3_650).default(90),
+  ADMIN_HOST: z.string().default('127.0.0.1'),
+  ADMIN_PORT: whole(0, 65_535).default(8080),
+  ADMIN_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
+  LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+  LOG_PRETTY: yesNo.optional(),
+  OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional(),
+});
+
+export const variableNames = Object.keys(variables.shape) as (keyof typeof variables.shape)[];
+
+/** Variables whose value may stand in a file instead, named by NAME_FILE. */
+export const secretNames = ['DATABASE_URL', 'REDIS_URL', 'WAREHOUSE_PASSWORD', 'ADMIN_TOKEN'] as const;
+
+export type Config = z.infer<typeof variables> & {
+  readonly clients: readonly WarehouseClient[];
+  readonly operations: Operations;
+  readonly schedules: Readonly<Record<JobName, Schedule>>;
+};
+
+/** What a command cannot do without. */
+export interface ConfigNeeds {
+  readonly database: boolean;
+  readonly clients: boolean;
+}
+
+/**
+ * Reads and checks the whole environment; an empty value counts as unset.
+ * @throws ConfigError with every problem at once
+ */
+export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = process.env): Config {
+  const problems: string[] = [];
+  const env = withSecretFiles(source, problems);
+  const result = variables.safeParse(env);
+  if (!result.success) {
+    for (const issue of result.error.issues) problems.push(`${issue.path.join('.')}: ${issue.message}`);
+  }
+  const schedules = readSchedules(env, problems);
+  const path = env.WAREHOUSE_OPERATIONS_FILE;
+  const merged = path === undefined ? operations : readOperationsFile(path, problems);
+  const clients = readClients(env, result.success ? result.data : undefined, needs, problems);
+  if (needs.database && env.DATABASE_URL === undefined) {
+    problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
+  }
+  if (result.success && result.data.ADMIN_TOKEN === undefined && !isLoopback(result.data.ADMIN_HOST)) {
+    problems.push('ADMIN_HOST: binds beyond this machine only with ADMIN_TOKEN set; set it, or use 127.0.0.1');
+  }
+  if (problems.length > 0 || !result.success) throw new ConfigError(problems);
+  return { ...result.data, clients, operations: merged, schedules };
+}
+
+/** True where only this machine can reach an address bound to `host`. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+function withSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<string, string | undefined> {
+  const env = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ''));
+  for (const name of secretNames) {
+    const path = env[`${name}_FILE`];
+    if (path === undefined) continue;
+    if (env[name] !== undefined) {
+      problems.push(`${name}: is set together with ${name}_FILE; keep one`);
+      continue;
+    }
+    try {
+      env[name] = readSecretFile(path);
+    } catch (error) {
+      const reason = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+      problems.push(`${name}_FILE: ${path} cannot be read: ${reason}`);
+    }
+  }
+  return env;
+}
+
+function readSchedules(env: Record<string, string | undefined>, problems: string[]): Record<JobName, Schedule> {
+  const byVariable = new Map(jobNames.map((job) => [`SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`, job]));
+  const texts: Record<JobName, string> = { ...defaultSchedules };
+  for (const [name, value] of Object.entries(env)) {
+    if (!name.startsWith('SCHEDULE_') || value === undefined) continue;
+    const job = byVariable.get(name);
+    if (job === undefined)
+      problems.push(`${name}: there is no such job; known are ${[...byVariable.keys()].join(', ')}`);
+    else texts[job] = value;
+  }
+  const schedules: Partial<Record<JobName, Schedule>> = {};
+  for (const [variable, job] of byVariable) {
+    try {
+      schedules[job] = parseSchedule(texts[job]);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      problems.push(`${variable}: ${error.message}`);
+      schedules[job] = { kind: 'off' };
+    }
+  }
+  return schedules as Record<JobName, Schedule>;
+}
+
+function readClients(
+  env: Record<string, string | undefined>,
+  data: z.infer<typeof variables> | undefined,
+  needs: ConfigNeeds,
+  problems: string[],
+): readonly WarehouseClient[] {
+  const single = ['WAREHOUSE_BASE_URL', 'WAREHOUSE_USERNAME', 'WAREHOUSE_PASSWORD'] as const;
+  const given = single.filter((name) => env[name] !== undefined);
+  const file = env.WAREHOUSE_CLIENTS_FILE;
+  if (file !== undefined) {
+    if (given.length > 0)
+      problems.push(`WAREHOUSE_CLIENTS_FILE: is set together with ${given.join(', ')}; keep one form`);
+    const clients = readClientsFile(file, problems);
+    problems.push(...clientSetProblems(clients));
+    return clients;
+  }
+  if (given.length === 0) {
+    if (needs.clients)
+      problems.push('WAREHOUSE_BASE_URL: is required with username and password, or WAREHOUSE_CLIENTS_FILE');
+    return [];
+  }
+  for (const name of single)
+    if (env[name] === undefined) problems.push(`${name}: is required beside ${given.join(', ')}`);
+  const { WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, WAREHOUSE_PASSWORD: password } = data ?? {};
+  if (!data || !baseUrl || !username || !password) return [];
+  return [{ key: 'default', baseUrl, username, password, timeZone: data.WAREHOUSE_TIME_ZONE }];
+}

@@ -1,0 +1,68 @@
+/** HTTP method of an operation. */
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+/**
+ * One operation of the service. `path` is relative to the base URL; `{name}` stands for a percent-encoded value.
+ * `documented: false` marks a method or path that the interface description does not show: see docs/assumptions.md.
+ */
+export interface Operation {
+  readonly method: Method;
+  readonly path: string;
+  readonly documented: boolean;
+}
+
+const shown = (method: Method, path: string): Operation => ({ method, path, documented: true });
+const assumed = (method: Method, path: string): Operation => ({ method, path, documented: false });
+
+/**
+ * Every operation by name (generation.resource.verb). `WAREHOUSE_OPERATIONS_FILE` overrides method and path by these names.
+ * The two operations that take an array of shipment ids have neither a purpose nor a path and are left out.
+ */
+export const operations = {
+  'common.token': shown('POST', '/token'),
+  'common.status.get': shown('GET', '/status/get'),
+  'common.settings.get': shown('GET', '/settings/get'),
+  'oldest.product.search': shown('POST', '/product/search'),
+  'oldest.product.add': shown('POST', '/product/add'),
+  'oldest.product.edit': shown('POST', '/product/edit'),
+  'oldest.stock.get': shown('GET', '/stock/get/{sku}'),
+  'oldest.order.search': shown('POST', '/order/search'),
+  'oldest.order.add': shown('POST', '/order/add'),
+  'v2.order.add': assumed('POST', '/v2/order/add'),
+  'v2.order.search': assumed('GET', '/v2/order/search'),
+  'v2.order.searchByBody': assumed('POST', '/v2/order/search'),
+  'v2.order.release': assumed('POST', '/v2/order/release'),
+  'v2.shipment.trackTrace': assumed('GET', '/v2/shipment/tracktrace'),
+  'v2.shipment.list': assumed('GET', '/v2/shipment/list'),
+  'v2.shipment.listByStatus': assumed('GET', '/v2/shipment/list/{status}'),
+  'v2.shipment.listByOrderTypes': assumed('POST', '/v2/shipment/list'),
+  'v2.shipment.listByOrderTypesAndStatus': assumed('POST', '/v2/shipment/list/{status}'),
+  'v2.shipment.search': assumed('POST', '/v2/shipment/search'),
+  'v2.rma.add': assumed('POST', '/v2/rma/add'),
+  'v2.returnLabel.get': assumed('GET', '/v2/returnlabel/get/{shipmentId}'),
+  'v3.orders.list': shown('GET', '/v3/orders'),
+  'v3.orders.create': shown('POST', '/v3/orders'),
+  'v3.orders.get': shown('GET', '/v3/orders/{id}'),
+  'v3.orders.cancel': shown('DELETE', '/v3/orders/{id}'),
+  'v3.orders.update': assumed('PATCH', '/v3/orders/{id}'),
+  'v3.orderItems.get': shown('GET', '/v3/orderItems/{id}'),
+  'v3.orderItems.cancel': assumed('PATCH', '/v3/orderItems/{id}'),
+  'v3.orderAttachments.create': shown('POST', '/v3/orderAttachments'),
+  'v3.shipments.list': shown('GET', '/v3/shipments'),
+  'v3.shipments.get': shown('GET', '/v3/shipments/{id}'),
+  'v3.returnMerchandiseAuthorizations.create': assumed('POST', '/v3/returnMerchandiseAuthorizations'),
+  'v3.returnMerchandiseAuthorizations.get': assumed('GET', '/v3/returnMerchandiseAuthorizations/{id}'),
+  'v3.returnMerchandiseAuthorizations.replace': assumed('PUT', '/v3/returnMerchandiseAuthorizations/{id}'),
+  'v3.returnMerchandiseAuthorizations.delete': assumed('DELETE', '/v3/returnMerchandiseAuthorizations/{id}'),
+  'v3.returnItems.list': shown('GET', '/v3/returnItems'),
+  'v3.inbounds.list': shown('GET', '/v3/inbounds'),
+  'v3.inbounds.get': shown('GET', '/v3/inbounds/{id}'),
+  'v3.inboundItems.get': shown('GET', '/v3/inboundItems/{id}'),
+  'v3.inboundPackingSlips.list': shown('GET', '/v3/inboundPackingSlips'),
+  'v3.inboundPackingSlips.create': assumed('POST', '/v3/inboundPackingSlips'),
+} as const satisfies Record<string, Operation>;
+
+export type OperationName = keyof typeof operations;
+
+/** The operations in force: the table above with the overrides applied. */
+export type Operations = Readonly<Record<OperationName, Operation>>;

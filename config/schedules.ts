@@ -1,0 +1,47 @@
+import { CronExpressionParser } from 'cron-parser';
+
+/**
+ * Every job and when it runs unless `SCHEDULE_<JOB>` says otherwise: `30s`, `2m`, `6h`, `1d`,
+ * a 5-field cron expression in UTC, or `off`.
+ */
+export const defaultSchedules = {
+  'pull-shipments': '2m',
+  'pull-orders': '10m',
+} as const;
+
+export type JobName = keyof typeof defaultSchedules;
+
+export const jobNames = Object.keys(defaultSchedules) as JobName[];
+
+export type Schedule =
+  | { readonly kind: 'every'; readonly everyMs: number }
+  | { readonly kind: 'cron'; readonly pattern: string }
+  | { readonly kind: 'off' };
+
+const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+const scheduleForms = '30s, 2m, 6h, 1d, a 5-field cron expression (UTC), or off';
+
+/**
+ * Milliseconds of a span written as `30s`, `2m`, `6h` or `1d`; null for anything else.
+ */
+export function parseSpanMs(text: string): number | null {
+  const match = /^([1-9]\d{0,8})([smhd])$/.exec(text);
+  return match?.[1] && match[2] ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : null;
+}
+
+/**
+ * Reads one schedule.
+ * @throws RangeError that names the allowed forms
+ */
+export function parseSchedule(text: string): Schedule {
+  if (text === 'off') return { kind: 'off' };
+  const everyMs = parseSpanMs(text);
+  if (everyMs !== null) return { kind: 'every', everyMs };
+  if (text.trim().split(/\s+/).length !== 5) throw new RangeError(`is no schedule; use ${scheduleForms}`);
+  try {
+    CronExpressionParser.parse(text, { tz: 'UTC' });
+  } catch (cause) {
+    throw new RangeError(`is no cron expression; use ${scheduleForms}`, { cause });
+  }
+  return { kind: 'cron', pattern: text.trim() };
+}

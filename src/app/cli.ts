@@ -1,0 +1,80 @@
+import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { ConfigError } from '../../config/env.ts';
+import { jobNames } from '../../config/schedules.ts';
+import { describeError } from '../core/errors.ts';
+import type { DemoOptions } from './commands/demo.ts';
+import type { RunOptions } from './commands/run.ts';
+import type { SandboxOptions } from './commands/sandbox.ts';
+import type { StatusOptions } from './commands/status.ts';
+import { UsageError } from './usage.ts';
+import { version } from './version.ts';
+
+/** Each command loads its own code when it is called, so that none waits for what the others need. */
+export function createCli(): Command {
+  const cli = new Command('fulfilment-sync')
+    .description("Keeps an ERP's Postgres tables in step with a warehouse fulfilment service.")
+    .version(version)
+    .exitOverride()
+    .configureHelp({ showGlobalOptions: true })
+    .showHelpAfterError('(see --help)');
+
+  cli
+    .command('worker')
+    .description('run the daemon until it is stopped')
+    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
+    .action(async () => finish((await import('./commands/worker.ts')).workerCommand()));
+  cli
+    .command('migrate')
+    .description('create or upgrade the schemas in the ERP database')
+    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate')
+    .action(async () => finish((await import('./commands/migrate.ts')).migrateCommand()));
+  cli
+    .command('status')
+    .description('show how every job of every client stands')
+    .option('--json', 'for programs')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync status --json')
+    .action(async (options: StatusOptions) => finish((await import('./commands/status.ts')).statusCommand(options)));
+  cli
+    .command('run')
+    .description('run one job once in this process, due or not')
+    .argument('<job>', jobNames.join(', '))
+    .option('--client <key>', 'only this client')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync run pull-shipments --client default')
+    .action(async (job: string, options: RunOptions) =>
+      finish((await import('./commands/run.ts')).runCommand(job, options)),
+    );
+  cli
+    .command('sandbox')
+    .description('serve a stand-in for the fulfilment service on this machine')
+    .option('--host <address>', 'address to listen on; it has no guard, so keep it to yourself', '127.0.0.1')
+    .option('--port <number>', 'port; 0 takes any free one', wholeNumber, 8090)
+    .option('--seed <number>', 'what the robot warehouse makes of its days', wholeNumber, 1)
+    .option('--clients <names>', 'client names, comma separated; password is the name', 'default')
+    .option('--speed <factor>', 'virtual seconds a second; 0 stands still until /_sandbox/advance', wholeNumber, 60)
+    .addHelpText('after', '\nExample:\n  fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b')
+    .action(async (options: SandboxOptions) => finish((await import('./commands/sandbox.ts')).sandboxCommand(options)));
+  cli
+    .command('demo')
+    .description('show it all at work: a Postgres, a sandbox and a worker of their own')
+    .option('--once', 'one full cycle, a summary, and the check that the tables are what the sandbox holds')
+    .addHelpText('after', '\nExample:\n  npm run demo -- --once')
+    .action(async (options: DemoOptions) => finish((await import('./commands/demo.ts')).demoCommand(options)));
+  return cli;
+}
+
+async function finish(command: Promise<number | undefined | void>): Promise<void> {
+  process.exitCode = (await command) ?? 0;
+}
+
+function wholeNumber(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
+  return Number(text);
+}
+
+/** Says what went wrong in words, and gives the exit code: 2 for wrong usage or configuration, else 1. */
+export function exitCodeOf(error: unknown): number {
+  // Commander has written its message already; help and version end with 0.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
+  process.stderr.write(`${describeError(error)}\n`);
+  return error instanceof ConfigError || error instanceof UsageError ? 2 : 1;
+}

@@ -1,0 +1,36 @@
+import type { PgQueryable } from 'bullmq';
+import { readConfig } from '../../../config/env.ts';
+import { migrate } from '../../erp/migrate.ts';
+import { migrateQueue } from '../../queue/backend.ts';
+import { connectDatabase, queuePool } from '../deps.ts';
+import { createLogger, type Logger } from '../log.ts';
+import { version } from '../version.ts';
+
+/**
+ * Brings the ERP database up to date: the schemas fulfilment and sync, and the queue's own, so that REDIS_URL can be
+ * set and unset later without another migration.
+ * @returns the names of the migrations applied now
+ */
+export async function migrateDatabase(databaseUrl: string, log: Logger): Promise<string[]> {
+  const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 2);
+  const pool = queuePool(databaseUrl, log);
+  try {
+    const applied = await migrate(db, version);
+    const session = await pool.connect();
+    try {
+      await migrateQueue(session as PgQueryable);
+    } finally {
+      session.release();
+    }
+    return applied;
+  } finally {
+    await Promise.all([close(), pool.end()]);
+  }
+}
+
+export async function migrateCommand(): Promise<void> {
+  const config = readConfig({ database: true, clients: false });
+  const log = createLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY ?? process.stdout.isTTY });
+  const applied = await migrateDatabase(config.DATABASE_URL ?? '', log);
+  process.stdout.write(applied.length === 0 ? 'The database is up to date.\n' : `Applied ${applied.join(', ')}.\n`);
+}

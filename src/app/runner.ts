@@ -1,0 +1,71 @@
+import type { Config } from '../../config/env.ts';
+import type { WarehouseClient } from '../../config/files.ts';
+import type { JobName } from '../../config/schedules.ts';
+import { jobs } from '../../jobs/registry.ts';
+import type { Database } from '../erp/connect.ts';
+import type { LeaseKeeper } from '../erp/leases.ts';
+import { rowsWritten, type Trigger } from '../erp/runs.ts';
+import { nextDue } from '../queue/next-due.ts';
+import { type RunReport, runUnderLease } from '../sync/run.ts';
+import type { Warehouse } from '../warehouse/client.ts';
+import { errorFields, type Logger } from './log.ts';
+
+export interface RunnerDeps {
+  readonly config: Config;
+  readonly db: Database;
+  readonly keeper: LeaseKeeper;
+  readonly warehouses: ReadonlyMap<string, Warehouse>;
+  readonly worker: string;
+  readonly log: Logger;
+}
+
+/** Runs one job for one client, and writes one line about it. */
+export async function runJob(
+  deps: RunnerDeps,
+  job: JobName,
+  client: WarehouseClient,
+  trigger: Trigger,
+  stop: AbortSignal,
+): Promise<RunReport> {
+  const { config, db, keeper, worker, log } = deps;
+  const warehouse = deps.warehouses.get(client.key);
+  if (warehouse === undefined) throw new TypeError(`client ${client.key} has no service`);
+  const startedAtMs = performance.now();
+  const request = {
+    client: client.key,
+    job,
+    worker,
+    trigger,
+    nextDue: (now: Date) => nextDue(config.schedules[job], now),
+  };
+  const report = await runUnderLease(db, keeper, request, stop, ({ run, totals, signal }) =>
+    jobs[job].run({
+      client: client.key,
+      zone: client.timeZone,
+      db,
+      warehouse,
+      run,
+      totals,
+      signal,
+      lookbackDays: config.LOOKBACK_DAYS,
+      quarantineMaxShare: config.QUARANTINE_MAX_SHARE,
+    }),
+  );
+  logReport(log.child({ client: client.key, job }), report, Math.round(performance.now() - startedAtMs));
+  return report;
+}
+
+function logReport(log: Logger, report: RunReport, durationMs: number): void {
+  if (report.status === 'skipped') {
+    const level = report.reason === 'overlap' ? 'info' : 'debug';
+    log[level]({ event: 'run_skipped', reason: report.reason, dueAt: report.dueAt });
+    return;
+  }
+  const { warnings, ...counts } = report.totals;
+  const fields = { event: `run_${report.status}`, durationMs, ...counts, ...(warnings.length > 0 ? { warnings } : {}) };
+  const failed = report.status === 'failed' || report.status === 'lost';
+  const problem = report.error === undefined || report.status === 'stopped' ? {} : errorFields(report.error);
+  if (failed) log.error({ ...fields, ...problem });
+  else if (warnings.length > 0 || counts.quarantined > 0) log.warn(fields);
+  else log[rowsWritten(report.totals) > 0 ? 'info' : 'debug'](fields);
+}

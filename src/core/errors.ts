@@ -1,0 +1,71 @@
+/** An error with a stable `code` that logs, the ledger and scripts may rely on. */
+export class CodedError extends Error {
+  readonly code: string;
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = new.target.name;
+    this.code = code;
+  }
+}
+
+/**
+ * What a failed request means for its effect at the service.
+ * `not_executed`: it was not carried out; trying later is safe. `unknown`: it may have been carried out.
+ * `refused`: the service answered no; the same request will be refused again.
+ */
+export type Outcome = 'not_executed' | 'unknown' | 'refused';
+
+export interface WarehouseErrorDetails extends ErrorOptions {
+  readonly outcome: Outcome;
+  readonly status?: number;
+  readonly retryAfterMs?: number;
+  /** True where the service itself answered, with a JSON body; a proxy's page is false. */
+  readonly jsonBody?: boolean;
+}
+
+/** A request to the service failed (interface.md, Errors). The message never holds a token, a password or a body. */
+export class WarehouseError extends CodedError {
+  readonly outcome: Outcome;
+  readonly status: number | undefined;
+  readonly retryAfterMs: number | undefined;
+  readonly jsonBody: boolean;
+  constructor(code: string, message: string, details: WarehouseErrorDetails) {
+    super(code, message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.outcome = details.outcome;
+    this.status = details.status;
+    this.retryAfterMs = details.retryAfterMs;
+    this.jsonBody = details.jsonBody ?? false;
+  }
+}
+
+/** The lease went to another worker; nothing this run still holds in memory may be written. */
+export class LeaseLostError extends CodedError {
+  constructor(client: string, name: string) {
+    super('lease_lost', `The lease of ${name} for client ${client} was taken over; this run writes nothing more`);
+  }
+}
+
+/** The run was asked to stop; what was committed stays and the next run goes on from there. */
+export class StoppedError extends CodedError {
+  constructor() {
+    super('stopped', 'The run was asked to stop');
+  }
+}
+
+/**
+ * The whole chain of an error as one line for people: `outer: inner: innermost`.
+ */
+export function describeError(error: unknown): string {
+  const parts: string[] = [];
+  for (let current: unknown = error; current !== undefined && parts.length < 6; ) {
+    if (!(current instanceof Error)) {
+      parts.push(String(current));
+      break;
+    }
+    const code = 'code' in current && typeof current.code === 'string' ? current.code : '';
+    const text = current.message || code || current.name;
+    if (!parts.includes(text)) parts.push(text);
+    current = current.cause;
+  }
+  return parts.join(': ').slice(0, 2_000);
+}

@@ -1,0 +1,54 @@
+/** JSON as parsed; a number that a double cannot hold with all its digits stays a raw JSON fragment. */
+export type Json = string | number | boolean | null | RawJson | Json[] | { [member: string]: Json };
+
+/** A number kept letter for letter; JSON.stringify writes it back as it stood. */
+export interface RawJson {
+  readonly rawJSON: string;
+}
+
+// Both are in the language since ES2025 (JSON.parse source text access) but not yet in the compiler's library.
+declare global {
+  interface JSON {
+    rawJSON(text: string): RawJson;
+    isRawJSON(value: unknown): value is RawJson;
+  }
+}
+
+/**
+ * A superset of the numbers whose digits do not survive a double: many digits, an exponent, a trailing zero after the
+ * point, negative zero. It may also match inside strings, which costs only the slower parse.
+ */
+const mayLoseDigits = /\d[\d.]{15}|\d[eE]|\.\d*0(?!\d)|-0/;
+
+/**
+ * Parses JSON without losing a digit.
+ * @throws SyntaxError where the text is no JSON
+ */
+export function parseExact(text: string): Json {
+  if (!mayLoseDigits.test(text)) return JSON.parse(text) as Json;
+  return JSON.parse(text, ((_key: string, value: Json, context: { source?: string }) =>
+    typeof value === 'number' && context.source !== undefined && String(value) !== context.source
+      ? JSON.rawJSON(context.source)
+      : value) as (this: unknown, key: string, value: unknown) => unknown) as Json;
+}
+
+/** True for an object with members: neither null, an array, nor a kept number. */
+export function isObject(value: unknown): value is { [member: string]: Json } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
+}
+
+/**
+ * Why Postgres could not keep this JSON text as jsonb, or null where it can: it refuses NUL and lone surrogates,
+ * in values and in member names alike.
+ */
+export function unstorableReason(text: string): string | null {
+  if (!text.includes('\\u')) return null;
+  // JSON.stringify writes NUL and lone surrogates, and only few other characters, as \u escapes.
+  const escapes = /(\\*)\\u([0-9a-f]{4})/gi;
+  for (const [, slashes = '', digits = ''] of text.matchAll(escapes)) {
+    if (slashes.length % 2 === 1) continue;
+    if (digits === '0000') return 'holds a NUL character, which Postgres cannot store';
+    if (/^d[89a-f]/i.test(digits)) return 'holds half of a surrogate pair, which Postgres cannot store';
+  }
+  return null;
+}

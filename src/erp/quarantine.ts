@@ -1,0 +1,71 @@
+import { createHash } from 'node:crypto';
+import { sql, type Transaction } from 'kysely';
+import type { DB } from './rows.ts';
+
+/** A resource that could not be decoded, with everything that was included for it. */
+export interface QuarantineEntry {
+  /** Null where not even the id can be read. */
+  readonly resourceId: number | null;
+  readonly memberPath: string;
+  readonly reason: string;
+  /** JSON text as received. */
+  readonly document: string;
+}
+
+/** Puts resources aside whole, with the reason; one row a resource, however often it is met. */
+export async function quarantine(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  worker: string,
+  entries: readonly QuarantineEntry[],
+): Promise<void> {
+  if (entries.length === 0) return;
+  const byKey = new Map(entries.map((entry) => [keyOf(entry), entry]));
+  const rows = [...byKey].map(([resourceKey, entry]) => ({
+    client,
+    stream,
+    resource_key: resourceKey,
+    resource_id: entry.resourceId,
+    member_path: storableText(entry.memberPath),
+    reason: storableText(entry.reason),
+    document: entry.document,
+    run_worker: worker,
+  }));
+  await trx
+    .insertInto('sync.quarantine')
+    .values(rows)
+    .onConflict((conflict) =>
+      conflict.columns(['client', 'stream', 'resource_key']).doUpdateSet((eb) => ({
+        member_path: eb.ref('excluded.member_path'),
+        reason: eb.ref('excluded.reason'),
+        document: eb.ref('excluded.document'),
+        run_worker: eb.ref('excluded.run_worker'),
+        times: eb('sync.quarantine.times', '+', 1),
+        last_seen_at: sql<Date>`now()`,
+      })),
+    )
+    .execute();
+}
+
+/** Lets go of resources that were read well: their good version is in the tables now. */
+export async function releaseQuarantined(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  ids: readonly number[],
+): Promise<void> {
+  if (ids.length === 0) return;
+  await sql`
+    delete from sync.quarantine
+    where client = ${client} and stream = ${stream} and resource_key = any(${ids.map(String)}::text[])`.execute(trx);
+}
+
+function keyOf({ resourceId, document }: QuarantineEntry): string {
+  return resourceId === null ? `sha256:${createHash('sha256').update(document).digest('hex')}` : String(resourceId);
+}
+
+/** Member names come from the service; Postgres refuses NUL in text. */
+function storableText(text: string): string {
+  return text.replaceAll('\0', '\u2400').toWellFormed().slice(0, 1_000);
+}

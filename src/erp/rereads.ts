@@ -1,0 +1,39 @@
+import { sql, type Transaction } from 'kysely';
+import type { DB } from './rows.ts';
+
+/** Reads by id of one run, once everything was loaded a first time (design: a poll stays cheap whatever is missing). */
+export const rereadsPerRun = 50;
+
+/** Says that a read settled nothing: the next one waits 1 minute, then twice as long each time, at most a day. */
+export async function postponeRereads(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  ids: readonly number[],
+  reason: string,
+): Promise<void> {
+  if (ids.length === 0) return;
+  await sql`
+    insert into sync.rereads as r (client, stream, id, tries, next_try_at, last_reason)
+    select ${client}, ${stream}, i.id, 1, now() + interval '1 minute', ${reason}
+    from unnest(${ids}::bigint[]) as i (id) order by i.id
+    on conflict (client, stream, id) do update
+      set tries = r.tries + 1, last_reason = excluded.last_reason,
+          next_try_at = now() + least(interval '1 day', interval '1 minute' * power(2, least(r.tries, 11)))`.execute(
+    trx,
+  );
+}
+
+/** Forgets ids that are settled. */
+export async function settleRereads(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  ids: readonly number[],
+): Promise<void> {
+  if (ids.length === 0) return;
+  await sql`
+    delete from sync.rereads where client = ${client} and stream = ${stream} and id = any(${ids}::bigint[])`.execute(
+    trx,
+  );
+}

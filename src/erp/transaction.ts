@@ -1,0 +1,35 @@
+import type { Transaction } from 'kysely';
+import type { Database } from './connect.ts';
+import { fence, type Lease } from './leases.ts';
+import type { DB } from './rows.ts';
+
+/** Deadlock, serialization failure, lock timeout: the transaction did nothing wrong and is simply made again. */
+const repeatable = new Set(['40P01', '40001', '55P03']);
+const maxAttempts = 5;
+
+/**
+ * Runs `work` in one transaction that the lease fences: it commits whole, or (lease lost, error) not at all. `work`
+ * must take all it writes from memory, as it may be run again.
+ * @throws LeaseLostError, or what `work` threw
+ */
+export async function underLease<T>(
+  db: Database,
+  lease: Lease,
+  work: (trx: Transaction<DB>) => Promise<T>,
+): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await db.transaction().execute(async (trx) => {
+        await fence(trx, lease);
+        return work(trx);
+      });
+    } catch (error) {
+      if (attempt >= maxAttempts || !repeatable.has(sqlState(error))) throw error;
+    }
+  }
+}
+
+/** The SQLSTATE of a Postgres error; empty for any other. */
+export function sqlState(error: unknown): string {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+}

@@ -1,0 +1,140 @@
+import {
+  createPostgresBackend,
+  type PgPool,
+  type PgQueryable,
+  Queue,
+  runMigrations,
+  Worker,
+  withBackend,
+} from 'bullmq';
+import type { Redis } from 'ioredis';
+import { CodedError } from '../core/errors.ts';
+import type { JobData, QueueName } from './define-job.ts';
+
+/** The queue cannot be used as it is set up; the message says what to change. */
+export class QueueSetupError extends CodedError {}
+
+/** A queued job as a processor sees it. */
+export interface QueuedJob {
+  readonly name: string;
+  readonly data: JobData;
+}
+
+export interface SchedulerEntry {
+  readonly key: string;
+  readonly every?: number;
+  readonly pattern?: string;
+  readonly template?: { readonly data?: JobData };
+}
+
+/** What we use of BullMQ's Queue, the same on both backends. */
+export interface TaskQueue {
+  waitUntilReady(): Promise<unknown>;
+  addBulk(
+    jobs: { name: string; data: JobData; opts: { attempts: number; deduplication: { id: string } } }[],
+  ): Promise<unknown>;
+  getJobSchedulers(start: number, end: number): Promise<SchedulerEntry[]>;
+  upsertJobScheduler(
+    id: string,
+    repeat: { every: number } | { pattern: string; tz: string },
+    template: { name: string; data: JobData; opts: { attempts: number } },
+  ): Promise<unknown>;
+  removeJobScheduler(id: string): Promise<boolean>;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  close(): Promise<void>;
+}
+
+/** What we use of BullMQ's Worker, the same on both backends. */
+export interface TaskWorker {
+  waitUntilReady(): Promise<unknown>;
+  run(): Promise<void>;
+  cancelAllJobs(reason?: string): void;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  close(force?: boolean): Promise<void>;
+}
+
+/** Declares all three parameters, or BullMQ passes no signal. */
+export type Processor = (job: QueuedJob, token: string | undefined, signal: AbortSignal | undefined) => Promise<void>;
+
+/** Where the queue lives. It is clock and dispatcher only: everything that must not be lost is in the ERP database. */
+export interface QueueBackend {
+  readonly kind: 'postgres' | 'redis';
+  readonly queue: (name: QueueName) => TaskQueue;
+  readonly worker: (name: QueueName, processor: Processor, concurrency: number) => TaskWorker;
+}
+
+const queueOptions = { streams: { events: { maxLen: 1_000 } } };
+
+function workerOptions(concurrency: number) {
+  return {
+    // A Worker that starts by itself on a schema that is not ready starves the event loop.
+    autorun: false,
+    concurrency,
+    lockDuration: 10_000,
+    stalledInterval: 5_000,
+    maxStalledCount: 10,
+    runRetryDelay: 1_000,
+    drainDelay: 60,
+    removeOnComplete: { count: 100 },
+    removeOnFail: { count: 100 },
+  };
+}
+
+/** The queue in Postgres. The pool needs `2 x workers + 2` clients: each Worker keeps one for LISTEN. */
+export function postgresBackend(pool: PgPool): QueueBackend {
+  const backed = withBackend(createPostgresBackend);
+  return {
+    kind: 'postgres',
+    queue: (name) => new backed.Queue<JobData>(name, { ...queueOptions, connection: pool }),
+    worker: (name, processor, concurrency) =>
+      new backed.Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
+        ...workerOptions(concurrency),
+        connection: pool,
+      }),
+  };
+}
+
+/**
+ * The queue in Redis.
+ * @param producer answers at once or fails (no offline queue)
+ * @param consumer waits for Redis to come back, as long as it takes
+ */
+export function redisBackend(producer: Redis, consumer: Redis): QueueBackend {
+  return {
+    kind: 'redis',
+    queue: (name) => new Queue<JobData>(name, { ...queueOptions, connection: producer }),
+    worker: (name, processor, concurrency) =>
+      new Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
+        ...workerOptions(concurrency),
+        connection: consumer,
+      }),
+  };
+}
+
+/** Creates or upgrades the queue's own schema in Postgres; on a single session, as it takes an advisory lock. */
+export async function migrateQueue(client: PgQueryable): Promise<void> {
+  await runMigrations(client);
+}
+
+const oldestRedis = [6, 2] as const;
+
+/**
+ * Checks that a Redis can carry the queue.
+ * @throws QueueSetupError that says what to change
+ */
+export async function assertRedisFits(redis: Redis): Promise<void> {
+  const info = await redis.info('server');
+  const version = /^(?:valkey_version|redis_version):(\S+)/m.exec(info)?.[1] ?? '0.0';
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (major < oldestRedis[0] || (major === oldestRedis[0] && minor < oldestRedis[1])) {
+    throw new QueueSetupError('redis_too_old', `REDIS_URL: Redis ${version} is too old; use 6.2 or newer`);
+  }
+  const policy = /^maxmemory_policy:(\S+)/m.exec(await redis.info('memory'))?.[1];
+  if (policy !== 'noeviction') {
+    throw new QueueSetupError(
+      'redis_evicts',
+      `REDIS_URL: maxmemory-policy is ${policy ?? 'not known'}, under which Redis may throw queue data away; ` +
+        'set it with: redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
+    );
+  }
+}

@@ -1,0 +1,21 @@
+import { z } from 'zod';
+import type { JobName } from '../../config/schedules.ts';
+
+/** `poll` for what must be fresh, `bulk` for long work that must never stand in its way. */
+export type QueueName = 'poll' | 'bulk';
+
+/** One job: what it is called, in which queue it runs and what one run for one client does. */
+export interface JobDefinition<Context> {
+  readonly name: JobName;
+  readonly queue: QueueName;
+  readonly run: (context: Context) => Promise<void>;
+}
+
+/** Declares a job; it takes effect by standing in jobs/registry.ts. */
+export function defineJob<Context>(definition: JobDefinition<Context>): JobDefinition<Context> {
+  return definition;
+}
+
+/** What a queued job carries: the client it is for, or nothing where it is a tick that finds the clients due. */
+export const jobDataSchema = z.object({ client: z.string().optional(), version: z.string().optional() });
+export type JobData = z.infer<typeof jobDataSchema>;

@@ -1,0 +1,29 @@
+/** Virtual time: stands still or runs `speed` times as fast as real time, and can be advanced by any span at once. */
+export class VirtualClock {
+  #baseMs: number;
+  #realBaseMs = performance.now();
+  #speed: number;
+
+  constructor(startMs: number, speed: number) {
+    this.#baseMs = startMs;
+    this.#speed = speed;
+  }
+
+  nowMs(): number {
+    return Math.floor(this.#baseMs + (performance.now() - this.#realBaseMs) * this.#speed);
+  }
+
+  advance(ms: number): void {
+    this.#rebase(ms);
+  }
+
+  setSpeed(speed: number): void {
+    this.#rebase(0);
+    this.#speed = speed;
+  }
+
+  #rebase(ms: number): void {
+    this.#baseMs = this.nowMs() + ms;
+    this.#realBaseMs = performance.now();
+  }
+}

@@ -1,0 +1,48 @@
+/** The settings lists of the sandbox (interface.md, Settings result); their ids are used throughout. */
+export const settings = {
+  mainShippingMethods: [
+    {
+      id: 11,
+      name: 'Parcel',
+      code: 'PARCEL',
+      shippingMethods: [
+        { id: 111, warehouse: 'AMS' },
+        { id: 112, warehouse: 'EIN' },
+      ],
+    },
+    { id: 12, name: 'Letterbox', code: 'LETTERBOX', shippingMethods: [{ id: 121, warehouse: 'AMS' }] },
+    { id: 13, name: 'Pallet', code: 'PALLET', shippingMethods: [{ id: 132, warehouse: 'EIN' }] },
+  ],
+  shippingMethods: [
+    { id: 111, name: 'Parcel AMS', code: 'PARCEL_AMS' },
+    { id: 112, name: 'Parcel EIN', code: 'PARCEL_EIN' },
+    { id: 121, name: 'Letterbox AMS', code: 'LETTERBOX_AMS' },
+    { id: 132, name: 'Pallet EIN', code: 'PALLET_EIN' },
+  ],
+  returnShippingMethods: [
+    { id: 21, name: 'Return parcel', code: 'RETURN_PARCEL' },
+    { id: 22, name: 'Paperless return', code: 'RETURN_PAPERLESS' },
+  ],
+  orderTypes: [
+    { id: 31, name: 'Consumer', code: 'B2C' },
+    { id: 32, name: 'Business', code: 'B2B' },
+  ],
+  returnReasons: [
+    { id: 41, name: 'Too small', code: 'TOO_SMALL' },
+    { id: 42, name: 'Damaged', code: 'DAMAGED' },
+    { id: 43, name: 'Changed my mind', code: 'REGRET' },
+  ],
+  languages: [
+    { id: 51, name: 'Nederlands', code: 'nl-NL' },
+    { id: 52, name: 'Deutsch', code: 'de-DE' },
+    { id: 53, name: 'Français', code: 'fr-BE' },
+  ],
+  countries: [
+    { id: 61, name: 'Netherlands', code: 'NL' },
+    { id: 62, name: 'Germany', code: 'DE' },
+    { id: 63, name: 'Belgium', code: 'BE' },
+  ],
+  paymentMethods: [],
+} as const;
+
+export const warehouseCodes = ['AMS', 'EIN'] as const;

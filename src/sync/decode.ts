@@ -1,0 +1,90 @@
+import { CodedError } from '../core/errors.ts';
+import { isObject, type Json, unstorableReason } from '../core/json.ts';
+import type { QuarantineEntry } from '../erp/quarantine.ts';
+import type { Family } from '../erp/upsert.ts';
+import { type IncludedIndex, indexIncluded } from '../warehouse/included.ts';
+import type { Document, Resource, Undecodable } from '../warehouse/jsonapi.ts';
+
+/** A resource as rows, or why it cannot be. */
+export type Decoded =
+  | { readonly family: Family; readonly warning?: string }
+  | { readonly problem: Undecodable; readonly included?: readonly Json[] };
+
+/** How a stream turns one resource, with what was included, into rows. */
+export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => Decoded;
+
+export interface DecodedPage {
+  readonly families: readonly Family[];
+  readonly quarantined: readonly QuarantineEntry[];
+  readonly warnings: readonly string[];
+}
+
+/** Decodes each resource of a document by itself: one that fails is set aside whole and takes no other with it. */
+export function decodePage(
+  document: Pick<Document, 'data' | 'included' | 'escaped'>,
+  decode: DecodeResource,
+): DecodedPage {
+  const onTop = indexIncluded(document.included);
+  const families: Family[] = [];
+  const quarantined: QuarantineEntry[] = [];
+  const warnings = new Set<string>();
+  for (const resource of document.data) {
+    const decoded: Decoded = isObject(resource)
+      ? decode(resource, onTop)
+      : { problem: { path: '', reason: 'is no resource object' } };
+    const problem = 'problem' in decoded ? decoded.problem : document.escaped ? unstorable(decoded.family) : null;
+    if (problem) {
+      const included = 'problem' in decoded ? (decoded.included ?? []) : decoded.family.children.map(({ raw }) => raw);
+      quarantined.push(quarantineEntry(resource, included, problem));
+    } else if ('family' in decoded) {
+      families.push(decoded.family);
+      if (decoded.warning !== undefined) warnings.add(decoded.warning);
+    }
+  }
+  return { families, quarantined, warnings: [...warnings] };
+}
+
+function unstorable({ parent, children }: Family): Undecodable | null {
+  const rows = [parent, ...children];
+  const reasons = rows.map(({ raw }) => unstorableReason(JSON.stringify(raw)));
+  const index = reasons.findIndex((reason) => reason !== null);
+  return index < 0 ? null : { path: index === 0 ? '' : `included.${index - 1}`, reason: reasons[index] ?? '' };
+}
+
+function quarantineEntry(resource: Json, included: readonly Json[], { path, reason }: Undecodable): QuarantineEntry {
+  const id = isObject(resource) ? Number(resource.id) : Number.NaN;
+  const whole = isObject(resource) && included.length > 0 ? { ...resource, included: [...included] } : resource;
+  return {
+    resourceId: Number.isSafeInteger(id) && id > 0 ? id : null,
+    memberPath: path,
+    reason,
+    document: JSON.stringify(whole),
+  };
+}
+
+/** The resource without its `included`, which is stored with the rows it makes. */
+export function withoutIncluded(resource: Resource): Resource {
+  const { included: _included, ...rest } = resource;
+  return rest;
+}
+
+/** Below so many bad resources no share is drawn: a single one at the end of a list must not stop the stream. */
+const fewQuarantined = 20;
+
+/** Too large a share of the resources cannot be decoded: the interface may have changed. */
+export class QuarantineShareError extends CodedError {
+  constructor(quarantined: number, fetched: number, maxShare: number) {
+    super(
+      'quarantine_share',
+      `${quarantined} of ${fetched} resources could not be decoded, more than QUARANTINE_MAX_SHARE ${maxShare} allows; ` +
+        'the cursor was kept. Did the interface change? See sync.quarantine for the first of them',
+    );
+  }
+}
+
+/** @throws QuarantineShareError so that a changed interface does not quietly fill the quarantine */
+export function checkQuarantineShare(quarantined: number, fetched: number, maxShare: number): void {
+  if (quarantined > fewQuarantined && quarantined > fetched * maxShare) {
+    throw new QuarantineShareError(quarantined, fetched, maxShare);
+  }
+}

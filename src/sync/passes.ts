@@ -1,0 +1,127 @@
+import { addDays, utcDay } from '../core/time.ts';
+import { type Cursor, readCursor, saveCursor } from '../erp/progress.ts';
+import { encodeQuery, type QueryParameters } from '../warehouse/query.ts';
+import { commitReading, fetchPage, type PullContext, pageSize, type Stream, warn } from './pull.ts';
+import { idsOf, isSuspiciouslyFull, walk } from './walk.ts';
+
+/**
+ * Walks on from where the last run stood, for ever. For lists sorted by ascending id, where new rows come at the end.
+ * @returns whether the walk had reached its end in an earlier run, that is: whether the first load is behind us
+ */
+export async function walkOn(
+  context: PullContext,
+  stream: Stream,
+  pass: string,
+  parameters: QueryParameters,
+): Promise<boolean> {
+  const cursor = await readCursor(context.db, context.client, stream.name, pass);
+  const pages = walk({
+    firstQuery: listQuery(parameters),
+    start: cursor,
+    fetch: (query, signal) => fetchPage(context, stream, query, signal),
+    signal: context.signal,
+  });
+  for await (const { page, query, meaning, lastId, atEnd, steppedBack } of pages) {
+    if (steppedBack) warn(context, `${pass}: the list had moved below the cursor; stepped back and read on from there`);
+    if (isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
+    const next = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
+    await commitReading(context, stream, page, async (trx) => {
+      await saveCursor(trx, context.client, stream.name, pass, next, atEnd);
+      return undefined;
+    });
+  }
+  return cursor.completed;
+}
+
+/** Walks a whole list from its start, without a cursor. Returns the ids on it; complete, as it throws otherwise. */
+export async function walkWhole(
+  context: PullContext,
+  stream: Stream,
+  pass: string,
+  parameters: QueryParameters,
+  warnWhenFull = true,
+): Promise<Set<number>> {
+  const ids = new Set<number>();
+  const pages = walk({
+    firstQuery: listQuery(parameters),
+    start: { query: null, meaning: 'unknown', lastId: null },
+    fetch: (query, signal) => fetchPage(context, stream, query, signal),
+    signal: context.signal,
+  });
+  for await (const { page } of pages) {
+    if (warnWhenFull && isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
+    await commitReading(context, stream, page);
+    for (const id of idsOf(page.data)) ids.add(id);
+  }
+  return ids;
+}
+
+export interface DateWindow {
+  /** Filter of the list that takes an exclusive lower date, such as `filter[orderedOn][gt]`. */
+  readonly filter: string;
+  /** Column of the parent's row that the filter speaks of. */
+  readonly column: string;
+  readonly firstRunDays: number;
+}
+
+/**
+ * Walks what is dated after the watermark less the lookback, to its end; only then the watermark moves, to the largest
+ * date seen, and never past the service's own clock plus a day. A walk that was cut short goes on where it stood.
+ */
+export async function walkWindow(
+  context: PullContext,
+  stream: Stream,
+  pass: string,
+  window: DateWindow,
+  parameters: QueryParameters,
+): Promise<boolean> {
+  const before = await readCursor(context.db, context.client, stream.name, pass);
+  let largest = before.largestSeen;
+  const pages = walk({
+    firstQuery: listQuery({ ...parameters, [window.filter]: windowStart(before, window, context) }),
+    start: before,
+    fetch: (query, signal) => fetchPage(context, stream, query, signal),
+    signal: context.signal,
+  });
+  for await (const { page, query, meaning, lastId, atEnd, steppedBack } of pages) {
+    if (steppedBack) warn(context, `${pass}: the list had moved below the cursor; stepped back and read on from there`);
+    if (isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
+    const cap = page.dateMs === null ? null : addDays(utcDay(page.dateMs), 1);
+    await commitReading(context, stream, page, async (trx, { families }) => {
+      const dates = families.map(({ parent }) => parent[window.column]).filter((date) => typeof date === 'string');
+      largest = laterOf([largest, ...dates.filter((date) => cap === null || date <= cap)]);
+      const next: Cursor = atEnd
+        ? {
+            ...before,
+            query: null,
+            meaning,
+            lastId: null,
+            largestSeen: null,
+            watermark: laterOf([before.watermark, largest]),
+          }
+        : { ...before, query, meaning, lastId, largestSeen: largest };
+      await saveCursor(trx, context.client, stream.name, pass, next, atEnd);
+      return undefined;
+    });
+  }
+  return before.completed;
+}
+
+/** The date to ask after: filters are exclusive, so one day more than the lookback. */
+function windowStart({ watermark }: Cursor, window: DateWindow, context: PullContext): string {
+  return watermark === null
+    ? addDays(utcDay(context.run.startedAt.getTime()), -window.firstRunDays)
+    : addDays(watermark, -context.lookbackDays - 1);
+}
+
+function laterOf(dates: readonly (string | null)[]): string | null {
+  return dates.reduce((later, date) => (date !== null && (later === null || date > later) ? date : later), null);
+}
+
+function listQuery(parameters: QueryParameters): string {
+  return encodeQuery({ 'page[size]': pageSize, ...parameters });
+}
+
+function warnFull(context: PullContext, pass: string): void {
+  warn(context, `${pass}: the last page is full and has no next link; rows beyond it, if any, cannot be listed`);
+}

@@ -1,0 +1,147 @@
+import { rereadsPerRun } from '../../erp/rereads.ts';
+import { findUnlistedOpen, markUnlisted, type OpenShipment, stillOpen } from '../../erp/shipments.ts';
+import type { Family, MirrorRow } from '../../erp/upsert.ts';
+import { findChildren } from '../../warehouse/included.ts';
+import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
+import { encodeQuery } from '../../warehouse/query.ts';
+import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/v3.ts';
+import { readByIds } from '../by-id.ts';
+import { type Decoded, withoutIncluded } from '../decode.ts';
+import { repairOrderNumbers } from '../order-numbers.ts';
+import { walkOn, walkWhole } from '../passes.ts';
+import type { PullContext, Stream } from '../pull.ts';
+
+const include = 'shipmentItems';
+/** The states in which a shipment still moves (interface.md, States and transitions). */
+const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];
+const maxOrderIds = 100;
+const maxOrderIdCharacters = 4_000;
+
+export const shipments: Stream = {
+  name: 'shipments',
+  list: 'v3.shipments.list',
+  get: 'v3.shipments.get',
+  tables: {
+    parent: {
+      name: 'shipments',
+      columns: {
+        status: 'text',
+        ready_to_pick_on: 'timestamptz',
+        ready_to_ship_on: 'timestamptz',
+        shipped_on: 'timestamptz',
+        warehouse_code: 'text',
+        return_label: 'text',
+        order_id: 'bigint',
+        order_type_id: 'bigint',
+        shipping_method_id: 'bigint',
+      },
+      derived: { external_order_number: 'order_id' },
+    },
+    child: {
+      name: 'shipment_items',
+      parentColumn: 'shipment_id',
+      columns: {
+        shipment_id: 'bigint',
+        sku: 'text',
+        quantity: 'integer',
+        lot_number: 'text',
+        expiration_date: 'date',
+        serial_numbers: 'text[]',
+        order_item_id: 'bigint',
+        product_id: 'bigint',
+      },
+    },
+  },
+  decoder: (zone) => {
+    const schema = shipmentSchema(zone);
+    return (resource, onTop): Decoded => {
+      const shipment = decodeWith(schema, resource);
+      if ('problem' in shipment) return shipment;
+      const listed = shipment.value.relationships.shipmentItems;
+      const { resources, complete } = findChildren(resource, 'shipmentItem', listed, onTop);
+      const children: MirrorRow[] = [];
+      for (const item of resources) {
+        const decoded = decodeWith(shipmentItemSchema, item);
+        if ('problem' in decoded) {
+          const path = `included.shipmentItem.${String(item.id)}.${decoded.problem.path}`;
+          return { problem: { ...decoded.problem, path }, included: resources };
+        }
+        children.push(itemRow(shipment.value.id, decoded.value, item));
+      }
+      const family: Family = { parent: shipmentRow(shipment.value, resource), children, childrenComplete: complete };
+      return complete ? { family } : { family, warning: 'a shipment came without all of its items' };
+    };
+  },
+};
+
+function shipmentRow({ id, attributes, relationships }: Shipment, resource: Resource): MirrorRow {
+  return {
+    id,
+    raw: withoutIncluded(resource),
+    status: attributes.status,
+    ready_to_pick_on: attributes.readyToPickOn,
+    ready_to_ship_on: attributes.readyToShipOn,
+    shipped_on: attributes.shippedOn,
+    warehouse_code: attributes.warehouseCode,
+    return_label: attributes.returnLabel,
+    order_id: relationships.order,
+    order_type_id: relationships.orderType,
+    shipping_method_id: relationships.shippingMethod,
+  };
+}
+
+function itemRow(shipmentId: number, { id, attributes, relationships }: ShipmentItem, resource: Resource): MirrorRow {
+  return {
+    id,
+    raw: resource,
+    shipment_id: shipmentId,
+    sku: attributes.sku,
+    quantity: attributes.quantity,
+    lot_number: attributes.lotNumber,
+    expiration_date: attributes.expirationDate,
+    serial_numbers: attributes.serialNumbers,
+    order_item_id: relationships.orderItem,
+    product_id: relationships.product,
+  };
+}
+
+/**
+ * One poll. `new` finds what was added at the end of the list, `open` everything that still moves (also rows that became
+ * visible late, with a low id), `settle` what has moved on since: it is open here but no longer among the open ones.
+ */
+export async function pullShipments(context: PullContext): Promise<void> {
+  const firstLoadDone = await walkOn(context, shipments, 'new', { include });
+  const listed = await walkWhole(context, shipments, 'open', { include, 'filter[status][in]': openStatuses });
+  await settle(context, [...listed], firstLoadDone);
+  await repairOrderNumbers(context);
+}
+
+async function settle(context: PullContext, listed: readonly number[], firstLoadDone: boolean): Promise<void> {
+  const candidates = await findUnlistedOpen(context.db, context.client, listed);
+  const found = new Set<number>();
+  for (const orderIds of batchOrderIds(candidates)) {
+    const parameters = { include, 'filter[orderId][in]': orderIds };
+    for (const id of await walkWhole(context, shipments, 'settle', parameters, false)) found.add(id);
+  }
+  const unseen = candidates.map(({ id }) => id).filter((id) => !found.has(id));
+  await readByIds(context, shipments, firstLoadDone ? unseen.slice(0, rereadsPerRun) : unseen, {
+    query: encodeQuery({ include }),
+    onAbsent: (trx, ids, readNo) => markUnlisted(trx, context.client, ids, readNo),
+    unsettled: (trx, ids) => stillOpen(trx, context.client, ids),
+  });
+}
+
+/** Order ids in lists that fit a URL. */
+function batchOrderIds(candidates: readonly OpenShipment[]): number[][] {
+  const batches: number[][] = [];
+  let characters = Number.POSITIVE_INFINITY;
+  for (const id of new Set(candidates.map(({ orderId }) => orderId).filter((orderId) => orderId !== null))) {
+    const batch = batches.at(-1);
+    characters += String(id).length + 1;
+    if (batch === undefined || batch.length >= maxOrderIds || characters > maxOrderIdCharacters) {
+      batches.push([id]);
+      characters = String(id).length;
+    } else batch.push(id);
+  }
+  return batches;
+}

@@ -1,0 +1,92 @@
+import { z } from 'zod';
+import { WarehouseError } from '../core/errors.ts';
+import type { WarehouseHttp } from './http.ts';
+
+/** Token answer (interface.md, Token response); members that are not used are let through. */
+const tokenSchema = z.looseObject({
+  access_token: z.string().regex(/^[\x21-\x7e]+$/),
+  expires_in: z.number().positive(),
+});
+
+export interface Credentials {
+  readonly username: string;
+  readonly password: string;
+}
+
+/** At the latest this long before its end a token is renewed; for short-lived ones at nine tenths of their life. */
+const renewalMarginMs = 60_000;
+
+/**
+ * The bearer token of one client, shared by all its callers: one request at a time fetches a new one
+ * (interface.md, Authentication).
+ */
+export class TokenSource {
+  readonly #http: WarehouseHttp;
+  readonly #credentials: Credentials;
+  #current: { token: string; renewAtMs: number } | undefined;
+  #renewal: Promise<string> | undefined;
+
+  constructor(http: WarehouseHttp, credentials: Credentials) {
+    this.#http = http;
+    this.#credentials = credentials;
+  }
+
+  /**
+   * A token that is still good for a while.
+   * @throws WarehouseError `credentials_refused` where the service does not accept username and password
+   */
+  get(): Promise<string> {
+    if (this.#current !== undefined && performance.now() < this.#current.renewAtMs) {
+      return Promise.resolve(this.#current.token);
+    }
+    this.#renewal ??= this.#renew().finally(() => {
+      this.#renewal = undefined;
+    });
+    return this.#renewal;
+  }
+
+  /** Says that the service answered 401 to this token. Only the first caller to say so causes a new one. */
+  reject(token: string): void {
+    if (this.#current?.token === token) this.#current = undefined;
+  }
+
+  /** Ends by the HTTP timeouts alone: one caller that gives up must not take the token from the others. */
+  async #renew(): Promise<string> {
+    const { signal } = new AbortController();
+    const askedAtMs = performance.now();
+    const body = new URLSearchParams({ grant_type: 'password', ...this.#credentials }).toString();
+    const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+    const answer = await this.#http
+      .read({ operation: 'common.token', headers, body, signal })
+      .catch((error: unknown) => {
+        throw isRefusal(error) ? credentialsRefused(error) : error;
+      });
+    const { access_token: token, expires_in: seconds } = decodeToken(answer.body);
+    const lifeMs = seconds * 1_000;
+    this.#current = { token, renewAtMs: askedAtMs + Math.max(lifeMs * 0.9, lifeMs - renewalMarginMs) };
+    return token;
+  }
+}
+
+function decodeToken(body: string): z.infer<typeof tokenSchema> {
+  try {
+    return tokenSchema.parse(JSON.parse(body));
+  } catch (error) {
+    // Neither the body nor the parser's message may be quoted: they may hold the token.
+    if (!(error instanceof SyntaxError || error instanceof z.ZodError)) throw error;
+    throw new WarehouseError('undecodable', 'common.token: the answer holds no usable token', { outcome: 'unknown' });
+  }
+}
+
+function isRefusal(error: unknown): error is WarehouseError {
+  if (!(error instanceof WarehouseError) || error.status === undefined) return false;
+  return error.status >= 400 && error.status < 500 && ![408, 425, 429].includes(error.status);
+}
+
+function credentialsRefused(cause: WarehouseError): WarehouseError {
+  return new WarehouseError(
+    'credentials_refused',
+    'The service refused username and password; check them with whoever issued them',
+    { outcome: 'refused', cause, ...(cause.status === undefined ? {} : { status: cause.status }) },
+  );
+}

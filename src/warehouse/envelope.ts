@@ -1,0 +1,27 @@
+import { z } from 'zod';
+import { WarehouseError } from '../core/errors.ts';
+import { type Json, parseExact } from '../core/json.ts';
+
+/** Answers of the oldest and v2 generations (interface.md, Conventions); unknown members are kept. */
+const envelopeSchema = z.looseObject({
+  messageCode: z.enum(['OK', 'NOK']),
+  message: z.string().nullish(),
+  result: z.custom<Json>().optional(),
+});
+
+/**
+ * The `result` of an envelope.
+ * @throws WarehouseError `nok` with the service's words where it answered NOK, `undecodable` where it is no envelope
+ */
+export function decodeEnvelope(operation: string, body: string): Json {
+  let envelope: z.infer<typeof envelopeSchema>;
+  try {
+    envelope = envelopeSchema.parse(parseExact(body));
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError || cause instanceof z.ZodError)) throw cause;
+    throw new WarehouseError('undecodable', `${operation}: the answer is no envelope`, { outcome: 'unknown' });
+  }
+  if (envelope.messageCode === 'OK') return envelope.result ?? null;
+  const words = (envelope.message ?? 'without a message').slice(0, 200);
+  throw new WarehouseError('nok', `${operation}: NOK: ${words}`, { outcome: 'refused' });
+}

@@ -1,0 +1,85 @@
+import { z } from 'zod';
+import { WarehouseError } from '../core/errors.ts';
+import { isObject, type Json, parseExact } from '../core/json.ts';
+
+/** A resource as received, whose members have not been looked at yet. */
+export type Resource = { [member: string]: Json };
+
+/** A list or single document (interface.md, Conventions). Its resources are decoded one by one, later. */
+export interface Document {
+  readonly data: readonly Json[];
+  readonly included: readonly Json[];
+  readonly links: Json | undefined;
+  /** Whether any text in it was written with \\u escapes, and so may hold what Postgres cannot store. */
+  readonly escaped: boolean;
+}
+
+/** An id: an integer, or as digits in a string (path parameters and one answer give it so). */
+export const idSchema = z.union([
+  z.int().min(1),
+  z
+    .string()
+    .regex(/^[1-9]\d{0,15}$/)
+    .transform(Number)
+    .pipe(z.int()),
+]);
+
+const linkage = z.looseObject({ id: idSchema, type: z.string() });
+
+/** A relationship to one resource: its id, or null where there is none. */
+export const toOne = z
+  .looseObject({ data: linkage.nullish() })
+  .nullish()
+  .transform((relationship) => relationship?.data?.id ?? null);
+
+/** A relationship to several: their ids, or null where the resource does not say. */
+export const toMany = z
+  .looseObject({ data: z.array(linkage).nullish() })
+  .nullish()
+  .transform((relationship) => relationship?.data?.map(({ id }) => id) ?? null);
+
+/**
+ * Opens a v3 document.
+ * @throws WarehouseError `undecodable` where the body is broken; nothing of such a document may be used
+ */
+export function decodeDocument(operation: string, body: string, shape: 'list' | 'single'): Document {
+  let document: Json;
+  try {
+    document = parseExact(body);
+  } catch (cause) {
+    if (!(cause instanceof SyntaxError)) throw cause;
+    throw broken(operation, 'is no valid JSON');
+  }
+  if (!isObject(document)) throw broken(operation, 'is no object');
+  const { data, included, links } = document;
+  if (shape === 'list' ? !Array.isArray(data) : !isObject(data)) {
+    throw broken(operation, `has no data ${shape === 'list' ? 'array' : 'object'}`);
+  }
+  if (included !== undefined && included !== null && !Array.isArray(included)) {
+    throw broken(operation, 'has an included that is no array');
+  }
+  return {
+    data: Array.isArray(data) ? data : [data as Json],
+    included: included ?? [],
+    links,
+    escaped: body.includes('\\u'),
+  };
+}
+
+function broken(operation: string, what: string): WarehouseError {
+  return new WarehouseError('undecodable', `${operation}: the answer ${what}`, { outcome: 'unknown' });
+}
+
+/** A resource that cannot be decoded: where and why, in words that quote no value. */
+export interface Undecodable {
+  readonly path: string;
+  readonly reason: string;
+}
+
+/** Decodes one resource by its schema, or says which member stands in the way. */
+export function decodeWith<T>(schema: z.ZodType<T>, resource: Json): { value: T } | { problem: Undecodable } {
+  const result = schema.safeParse(resource);
+  if (result.success) return { value: result.data };
+  const issue = result.error.issues[0];
+  return { problem: { path: issue?.path.join('.') ?? '', reason: issue?.message ?? 'cannot be decoded' } };
+}

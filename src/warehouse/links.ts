@@ -1,0 +1,29 @@
+import { WarehouseError } from '../core/errors.ts';
+import { isObject, type Json } from '../core/json.ts';
+
+/**
+ * The query of `links.next`, in any usual shape: a string or `{href}`, absolute or relative; null or absent at the end.
+ * Only its query is taken, to be asked of our own path, so the token never leaves for an address that a page names.
+ * @param requested the URL the page was asked with
+ * @throws WarehouseError `link_elsewhere` where the link has another origin, `undecodable` where it is no link
+ */
+export function nextQuery(links: Json | undefined, requested: URL): string | null {
+  if (links === undefined || links === null) return null;
+  if (!isObject(links)) throw undecodable('links is no object');
+  const next = isObject(links.next) ? links.next.href : links.next;
+  if (next === undefined || next === null || next === '') return null;
+  if (typeof next !== 'string' || !URL.canParse(next, requested.href)) throw undecodable('links.next is no address');
+  const target = new URL(next, requested.href);
+  if (target.origin !== requested.origin) {
+    throw new WarehouseError(
+      'link_elsewhere',
+      `links.next leads to ${target.origin}, but this client's service is ${requested.origin}; nothing was sent there`,
+      { outcome: 'refused' },
+    );
+  }
+  return target.search.replace(/^\?/, '');
+}
+
+function undecodable(reason: string): WarehouseError {
+  return new WarehouseError('undecodable', `The list cannot be followed: ${reason}`, { outcome: 'unknown' });
+}

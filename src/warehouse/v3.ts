@@ -1,0 +1,115 @@
+import { z } from 'zod';
+import { readDate, readDateTime } from '../core/time.ts';
+import { idSchema, toMany, toOne } from './jsonapi.ts';
+
+const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? null);
+const flag = z
+  .boolean()
+  .nullish()
+  .transform((value) => value ?? null);
+/** A whole number that fits Postgres' integer. */
+const count = z
+  .int()
+  .min(-2_147_483_648)
+  .max(2_147_483_647)
+  .nullish()
+  .transform((value) => value ?? null);
+const date = readable(readDate);
+/** An object with members of the client's choice, kept as it is. */
+const metadata = z
+  .record(z.string(), z.unknown())
+  .nullish()
+  .transform((value) => value ?? null);
+
+/** A text that `read` turns into what Postgres takes; its RangeError becomes the reason of a quarantine row. */
+function readable(read: (value: string) => string) {
+  return z
+    .string()
+    .nullish()
+    .transform((value, context) => {
+      if (value === null || value === undefined) return null;
+      try {
+        return read(value);
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error;
+        context.addIssue({ code: 'custom', message: error.message });
+        return z.NEVER;
+      }
+    });
+}
+
+/** shipmentItem (interface.md, v3 shipment). */
+export const shipmentItemSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('shipmentItem'),
+  attributes: z.looseObject({
+    sku: text,
+    quantity: count,
+    lotNumber: text,
+    expirationDate: date,
+    serialNumbers: z
+      .array(z.string())
+      .nullish()
+      .transform((value) => value ?? []),
+  }),
+  relationships: z.looseObject({ orderItem: toOne, product: toOne }).prefault({}),
+});
+export type ShipmentItem = z.infer<typeof shipmentItemSchema>;
+
+/** shipment (interface.md, v3 shipment); its zone-less times are read in `zone`. */
+export function shipmentSchema(zone: string) {
+  const dateTime = readable((value) => readDateTime(value, zone));
+  return z.looseObject({
+    id: idSchema,
+    type: z.literal('shipment'),
+    attributes: z.looseObject({
+      status: text,
+      readyToPickOn: dateTime,
+      readyToShipOn: dateTime,
+      shippedOn: dateTime,
+      warehouseCode: text,
+      returnLabel: text,
+    }),
+    relationships: z
+      .looseObject({ order: toOne, orderType: toOne, shippingMethod: toOne, shipmentItems: toMany })
+      .prefault({}),
+  });
+}
+export type Shipment = z.infer<ReturnType<typeof shipmentSchema>>;
+
+/** order (interface.md, v3 order). */
+export const orderSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('order'),
+  attributes: z.looseObject({
+    externalOrderNumber: text,
+    reference: text,
+    orderedOn: date,
+    consumerReference: text,
+    promotionCode: text,
+    currency: text,
+    locale: text,
+    email: text,
+    phoneNumber: text,
+    vatNumber: text,
+    fulfillFrom: text,
+    preferredShippingDate: date,
+    allowPartialDelivery: flag,
+    onHold: flag,
+    metadata,
+    channelIdentifier: text,
+  }),
+  relationships: z
+    .looseObject({
+      orderType: toOne,
+      deliveryAddress: toOne,
+      billingAddress: toOne,
+      pickUpPoint: toOne,
+      preferredShippingMethod: toOne,
+    })
+    .prefault({}),
+});
+export type Order = z.infer<typeof orderSchema>;
