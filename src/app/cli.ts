@@ -62,8 +62,8 @@ export function createCli(): Command {
   return cli;
 }
 
-async function finish(command: Promise<number | undefined | void>): Promise<void> {
-  process.exitCode = (await command) ?? 0;
+async function finish(command: Promise<number>): Promise<void> {
+  process.exitCode = await command;
 }
 
 function wholeNumber(text: string): number {

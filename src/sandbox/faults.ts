@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Random } from './random.ts';
 
-/** A rule by which requests of one operation go wrong. Every member of `then` that is given takes effect. */
+/** A rule by which requests of one operation go wrong. Every member of `effect` that is given takes effect. */
 export const faultSchema = z.strictObject({
   /** Operation name such as `v3.shipments.list`, or `*`. */
   operation: z.string(),
@@ -13,7 +13,7 @@ export const faultSchema = z.strictObject({
   count: z.number().int().positive().optional(),
   /** Share of matching requests that are hit. */
   probability: z.number().min(0).max(1).default(1),
-  then: z.strictObject({
+  effect: z.strictObject({
     delayMs: z.number().int().positive().optional(),
     status: z.number().int().min(300).max(599).optional(),
     retryAfter: z.string().optional(),
@@ -39,7 +39,7 @@ export const faultSchema = z.strictObject({
   }),
 });
 export type Fault = z.infer<typeof faultSchema>;
-export type FaultEffect = Fault['then'];
+export type FaultEffect = Fault['effect'];
 
 /** The rules in force, and how often each has struck. */
 export class Faults {
@@ -71,7 +71,7 @@ export class Faults {
       if (rule.seen++ < fault.after || (fault.count !== undefined && rule.hits >= fault.count)) continue;
       if (!this.#random.chance(fault.probability)) continue;
       rule.hits++;
-      return fault.then;
+      return fault.effect;
     }
     return null;
   }

@@ -12,7 +12,7 @@ interface Step extends Timed {
 
 /**
  * Plays shop and warehouse in virtual time: orders come in, leave in one or several shipments, and those move on, some
- * by way of ERROR, some visible late, some still changed after they were shipped. What happens depends on the seed and
+ * by way of ERROR, some visible late. What happens depends on the seed and
  * on the moments themselves, not on the spans in which time is advanced.
  */
 export class Robot {
@@ -64,21 +64,12 @@ export class Robot {
   #move(shipment: StoredShipment, path: readonly ShipmentStatus[], fromMs: number): void {
     const random = this.#random;
     const [status, ...rest] = path;
-    if (status === undefined) {
-      if (random.chance(0.05))
-        this.#plan(fromMs + random.between(4, 48) * hourMs, () => this.#addReturnLabel(shipment));
-      return;
-    }
+    if (status === undefined) return;
     // Out of ERROR it takes a person, and so days rather than hours.
     const waitMs = shipment.status === 'ERROR' ? random.between(24, 72) * hourMs : random.between(20, 300) * minuteMs;
     this.#plan(fromMs + waitMs, (atMs) => {
       this.#store.setStatus(shipment, status, atMs);
       this.#move(shipment, rest, atMs);
     });
-  }
-
-  /** Shipment details are subject to change after SHIPPED (interface.md, v3 shipments). */
-  #addReturnLabel(shipment: StoredShipment): void {
-    shipment.returnLabel = `RL${shipment.id}`;
   }
 }

@@ -1,6 +1,138 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Database } from '../../erp/connect.ts';
+import { countRows, latestLines } from '../../erp/snapshot.ts';
+import { readJobStatus } from '../../erp/status.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
+import { compareWithSandbox } from '../demo/oracle.ts';
+import { DemoProcess, startSandbox } from '../demo/processes.ts';
+import { DemoView, describeLine } from '../demo/view.ts';
+import { connectDatabase } from '../deps.ts';
+import { createLogger } from '../log.ts';
+import { stopSignal } from '../stop-signal.ts';
+import { formatTable } from '../table.ts';
+import { migrateDatabase } from './migrate.ts';
+
 export interface DemoOptions {
   readonly once?: boolean;
 }
-export async function demoCommand(_options: DemoOptions): Promise<number> {
+
+/** Ten virtual minutes a second: an order is shipped within the minute. */
+const liveSpeed = 600;
+const cycleDays = 5;
+const waitForRunMs = 60_000;
+
+/** Shows everything at work on this machine alone, and leaves nothing behind. */
+export async function demoCommand({ once = false }: DemoOptions): Promise<number> {
+  const stop = stopSignal();
+  const started: DemoProcess[] = [];
+  let postgres: EmbeddedPostgres | undefined;
+  let database: { db: Database; close: () => Promise<void> } | undefined;
+  try {
+    say('Starting a Postgres of our own …');
+    postgres = await startEmbeddedPostgres();
+    const log = createLogger({ level: 'error', pretty: true });
+    const applied = await migrateDatabase(postgres.url, log);
+    say(`Migrated: ${applied.join(', ')}`);
+    const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
+    say(`Sandbox of the warehouse service at ${sandbox.href}`);
+    database = connectDatabase(postgres.url, log, 'demo', 2);
+    const worker = startWorker(postgres.url, sandbox, started);
+    say('Worker started\n');
+    const stopped = new Promise<number>((resolve) => {
+      if (stop.aborted) resolve(0);
+      stop.addEventListener('abort', () => resolve(0));
+    });
+    const play = once ? playOnce(database.db, sandbox) : playOn(database.db, sandbox, postgres.url, stop);
+    return await Promise.race([play, stopped, worker.died()]);
+  } finally {
+    // The worker first, so that it can give back what it holds; Postgres last.
+    for (const process of started.reverse()) await process.end();
+    await database?.close();
+    await postgres?.stop();
+  }
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+function startWorker(databaseUrl: string, sandbox: URL, started: DemoProcess[]): DemoProcess {
+  const env = {
+    DATABASE_URL: databaseUrl,
+    WAREHOUSE_BASE_URL: sandbox.href,
+    WAREHOUSE_USERNAME: 'default',
+    WAREHOUSE_PASSWORD: 'default',
+    SCHEDULE_PULL_SHIPMENTS: '1s',
+    SCHEDULE_PULL_ORDERS: '2s',
+    ADMIN_PORT: '0',
+    LOG_LEVEL: 'error',
+    LOG_PRETTY: 'false',
+  };
+  const worker = new DemoProcess(['worker'], env, (line) => process.stderr.write(`worker: ${line}\n`));
+  started.push(worker);
+  return worker;
+}
+
+/** Redraws until stopped. */
+async function playOn(db: Database, sandbox: URL, databaseUrl: string, stop: AbortSignal): Promise<number> {
+  await advance(sandbox, 2);
+  const view = new DemoView(
+    db,
+    `fulfilment-sync demo: ${liveSpeed} virtual seconds a second; sandbox ${sandbox.href}\nlook inside: psql '${databaseUrl}'`,
+  );
+  while (!stop.aborted) {
+    await view.draw();
+    await wait(1_000, undefined, { signal: stop }).catch(() => undefined);
+  }
   return 0;
+}
+
+/** Days of warehouse life are pulled, a day more goes by, its changes are pulled; then tables and sandbox are compared. */
+async function playOnce(db: Database, sandbox: URL): Promise<number> {
+  await advance(sandbox, cycleDays);
+  await waitForRuns(db);
+  await advance(sandbox, 1);
+  await waitForRuns(db);
+  const differences = await compareWithSandbox(db, sandbox);
+  const counts = Object.entries(await countRows(db));
+  say(formatTable(['table', 'rows'], counts));
+  say('\nSome lines of parcels, with the order each is for:');
+  for (const line of await latestLines(db, 5)) say(describeLine(line));
+  if (differences.length === 0) {
+    say('\nEvery row is what the sandbox holds.');
+    return 0;
+  }
+  say(`\n${differences.length} differences between the tables and the sandbox:`);
+  for (const difference of differences.slice(0, 20)) say(`  ${difference}`);
+  return 1;
+}
+
+async function advance(sandbox: URL, days: number): Promise<void> {
+  const answer = await fetch(new URL('/_sandbox/advance', sandbox), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ seconds: days * 86_400 }),
+  });
+  if (!answer.ok) throw new Error(`The sandbox did not advance: ${answer.status}`);
+}
+
+/** Waits until every job has begun anew, and ended well. */
+async function waitForRuns(db: Database): Promise<void> {
+  const before = new Map(
+    (await readJobStatus(db)).map(({ job, lastStartedAt }) => [job, lastStartedAt?.getTime() ?? 0]),
+  );
+  const deadlineMs = performance.now() + waitForRunMs;
+  for (;;) {
+    const rows = await readJobStatus(db);
+    const failed = rows.find(({ lastError }) => lastError !== null);
+    if (failed) throw new Error(`${failed.job} failed: ${failed.lastError}`);
+    const done = rows.filter(
+      ({ job, running, lastOutcome, lastStartedAt }) =>
+        !running && lastOutcome === 'done' && (lastStartedAt?.getTime() ?? 0) > (before.get(job) ?? 0),
+    );
+    if (rows.length > 0 && done.length === rows.length) return;
+    if (performance.now() > deadlineMs)
+      throw new Error(`The worker did not finish its runs within ${waitForRunMs / 1_000} s`);
+    await wait(100);
+  }
 }

@@ -28,9 +28,10 @@ export async function migrateDatabase(databaseUrl: string, log: Logger): Promise
   }
 }
 
-export async function migrateCommand(): Promise<void> {
+export async function migrateCommand(): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = createLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY ?? process.stdout.isTTY });
   const applied = await migrateDatabase(config.DATABASE_URL ?? '', log);
   process.stdout.write(applied.length === 0 ? 'The database is up to date.\n' : `Applied ${applied.join(', ')}.\n`);
+  return 0;
 }

@@ -3,6 +3,7 @@ import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError } from '../../core/errors.ts';
 import { createSandbox } from '../../sandbox/server.ts';
 import { World } from '../../sandbox/world.ts';
+import { stopSignal } from '../stop-signal.ts';
 import { UsageError } from '../usage.ts';
 
 export interface SandboxOptions {
@@ -21,9 +22,7 @@ export async function sandboxCommand({ host, port, seed, clients, speed }: Sandb
   }
   const world = new World({ clients: names, seed, speed, startMs: Date.now(), zone: defaultTimeZone });
   const app = createSandbox(world);
-  const stop = new AbortController();
-  const stopped = once(stop.signal, 'abort');
-  process.once('SIGTERM', () => stop.abort()).once('SIGINT', () => stop.abort());
+  const stopped = once(stopSignal(), 'abort');
   try {
     const address = await app.listen({ host, port });
     process.stdout.write(`Sandbox at ${address} for ${names.join(', ')}; each name is user name and password.\n`);

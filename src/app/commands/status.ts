@@ -10,7 +10,7 @@ export interface StatusOptions {
   readonly json?: boolean;
 }
 
-export async function statusCommand({ json }: StatusOptions): Promise<void> {
+export async function statusCommand({ json }: StatusOptions): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = createLogger({ level: 'silent', pretty: false });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'status', 1);
@@ -18,6 +18,7 @@ export async function statusCommand({ json }: StatusOptions): Promise<void> {
     await assertSchemaFits(db, version);
     const rows = await readJobStatus(db);
     process.stdout.write(json ? `${JSON.stringify(rows, null, 2)}\n` : `${formatStatus(rows)}\n`);
+    return 0;
   } finally {
     await close();
   }

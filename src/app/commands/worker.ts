@@ -5,28 +5,22 @@ import { sqlState } from '../../erp/transaction.ts';
 import { startProbes } from '../admin/probes.ts';
 import { type Daemon, startDaemon } from '../daemon.ts';
 import { createLogger, errorFields, type Logger } from '../log.ts';
+import { stopSignal } from '../stop-signal.ts';
 
 const bootRetryMs = 2_000;
 
-/** Runs the daemon until SIGTERM or SIGINT; a second signal ends it at once. */
+/** Runs the daemon until it is stopped. */
 export async function workerCommand(): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const log = createLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY ?? process.stdout.isTTY });
   endOnUncaught(log);
-  const stop = new AbortController();
-  const stopped = once(stop.signal, 'abort');
-  const onSignal = (signal: NodeJS.Signals) => {
-    if (stop.signal.aborted) process.exit(1);
-    log.info({ event: 'worker_stopping', signal });
-    stop.abort();
-  };
-  process.on('SIGTERM', onSignal).on('SIGINT', onSignal);
-
+  const stop = stopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
+  const stopped = once(stop, 'abort');
   let daemon: Daemon | null = null;
   const probes = await startProbes(config.ADMIN_HOST, config.ADMIN_PORT, () => daemon?.sinceLastSweepMs());
   log.info({ event: 'probes_listening', host: config.ADMIN_HOST, port: probes.port });
   try {
-    daemon = await boot(config, log, stop.signal);
+    daemon = await boot(config, log, stop);
     if (daemon === null) return 0;
     await stopped;
     await daemon.stop();

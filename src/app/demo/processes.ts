@@ -1,0 +1,63 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { secretNames, variableNames } from '../../../config/env.ts';
+
+const main = fileURLToPath(new URL('../main.ts', import.meta.url));
+const endWithinMs = 3_000;
+
+/** A command of ours in a process of its own. It ends with us, however we end. */
+export class DemoProcess {
+  readonly #child: ChildProcess;
+  readonly #onLine: (line: string) => void;
+  readonly name: string;
+
+  /** @param onLine receives what it writes, line by line */
+  constructor(args: readonly string[], env: Readonly<Record<string, string>>, onLine: (line: string) => void) {
+    this.name = args[0] ?? '';
+    this.#onLine = onLine;
+    // A session of its own: Ctrl-C reaches this process alone, which then ends the others in the right order.
+    this.#child = fork(main, args, { detached: true, env: { ...cleanEnv(), ...env }, execArgv: [], silent: true });
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      if (stream) createInterface({ input: stream }).on('line', (line) => this.#onLine(line));
+    }
+  }
+
+  /** Rejects when the process ends although nobody asked it to. */
+  async died(): Promise<never> {
+    const [code, signal] = await once(this.#child, 'exit');
+    throw new Error(`The ${this.name} process ended by itself (${signal ?? `exit code ${code}`})`);
+  }
+
+  async end(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const ended = once(this.#child, 'exit').then(() => true);
+    this.#child.kill('SIGTERM');
+    if (await Promise.race([ended, wait(endWithinMs, false, { ref: false })])) return;
+    this.#child.kill('SIGKILL');
+    await ended;
+  }
+}
+
+/** The environment without any setting of this product: the demo must not touch a database someone else configured. */
+function cleanEnv(): NodeJS.ProcessEnv {
+  const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !ours.has(name) && !name.startsWith('SCHEDULE_')),
+  );
+}
+
+/** Starts a sandbox on a free port and resolves with its address. */
+export async function startSandbox(speed: number, started: DemoProcess[]): Promise<URL> {
+  return new Promise((resolve, reject) => {
+    const sandbox = new DemoProcess(['sandbox', '--port', '0', '--speed', String(speed)], {}, (line) => {
+      const address = /^Sandbox at (\S+)/.exec(line)?.[1];
+      if (address !== undefined) resolve(new URL(address));
+      else process.stderr.write(`sandbox: ${line}\n`);
+    });
+    started.push(sandbox);
+    sandbox.died().catch(reject);
+  });
+}

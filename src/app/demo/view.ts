@@ -1,0 +1,66 @@
+import type { Database } from '../../erp/connect.ts';
+import { latestLines, type ShippedLine } from '../../erp/snapshot.ts';
+import { type JobStatus, readJobStatus } from '../../erp/status.ts';
+import { formatSpan, formatTable } from '../table.ts';
+
+const clearScreen = '\u001b[H\u001b[2J';
+
+/** Shows what the worker does: a table that is redrawn on a terminal, one line a finished run elsewhere. */
+export class DemoView {
+  readonly #db: Database;
+  readonly #heading: string;
+  readonly #lastRuns = new Map<string, number>();
+
+  constructor(db: Database, heading: string) {
+    this.#db = db;
+    this.#heading = heading;
+  }
+
+  async draw(): Promise<void> {
+    const rows = await readJobStatus(this.#db);
+    if (process.stdout.isTTY) process.stdout.write(`${clearScreen}${await this.#screen(rows)}\n`);
+    else this.#writeLines(rows);
+  }
+
+  async #screen(rows: readonly JobStatus[]): Promise<string> {
+    const table = formatTable(
+      ['stream', 'state', 'last run', 'fetched', 'changed', 'lag'],
+      rows.map((row) => [
+        row.job.replace(/^pull-/, ''),
+        row.running ? 'running' : (row.lastOutcome ?? 'waiting'),
+        row.lastStartedAt?.toLocaleTimeString() ?? '-',
+        row.lastFetched,
+        row.lastChanged,
+        formatSpan(row.lagSeconds),
+      ]),
+    );
+    const lines = (await latestLines(this.#db, 8)).map(describeLine);
+    const errors = rows.flatMap(({ job, lastError }) => (lastError === null ? [] : [`${job}: ${lastError}`]));
+    return [
+      this.#heading,
+      '',
+      table,
+      '',
+      'Latest lines in fulfilment.shipments:',
+      ...lines,
+      ...errors,
+      '',
+      'Ctrl-C ends it.',
+    ].join('\n');
+  }
+
+  #writeLines(rows: readonly JobStatus[]): void {
+    for (const { job, lastStartedAt, lastOutcome, lastFetched, lastChanged, lastError, running } of rows) {
+      const startedMs = lastStartedAt?.getTime() ?? 0;
+      if (running || startedMs === 0 || this.#lastRuns.get(job) === startedMs) continue;
+      this.#lastRuns.set(job, startedMs);
+      const outcome = lastError === null ? `${lastFetched} fetched, ${lastChanged} changed` : lastError;
+      process.stdout.write(`${lastStartedAt?.toISOString()} ${job} ${lastOutcome}: ${outcome}\n`);
+    }
+  }
+}
+
+/** One line of a parcel in a sentence of its own. */
+export function describeLine({ externalOrderNumber, status, warehouseCode, quantity, sku }: ShippedLine): string {
+  return `  order ${externalOrderNumber}: ${quantity} x ${sku} from ${warehouseCode}, ${status}`;
+}

@@ -1,0 +1,80 @@
+import { sql } from 'kysely';
+import type { Database } from './connect.ts';
+
+/** A shipment with its lines as stored, for comparing with another source and for showing to people. */
+export interface ShipmentSnapshot {
+  readonly id: number;
+  readonly status: string | null;
+  /** Instants in UTC to the microsecond, `YYYY-MM-DDTHH:MM:SS.ffffffZ`. */
+  readonly readyToPickOn: string | null;
+  readonly readyToShipOn: string | null;
+  readonly shippedOn: string | null;
+  readonly warehouseCode: string | null;
+  readonly returnLabel: string | null;
+  readonly orderId: number | null;
+  readonly externalOrderNumber: string | null;
+  readonly items: readonly {
+    readonly id: number;
+    readonly sku: string | null;
+    readonly quantity: number | null;
+    readonly lotNumber: string | null;
+    readonly expirationDate: string | null;
+    readonly serialNumbers: readonly string[];
+    readonly orderItemId: number | null;
+  }[];
+}
+
+const utcText = (column: string) =>
+  sql`to_char(${sql.ref(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+
+/** All shipments of one client in order of id. For small databases: the demo and the tests. */
+export async function readShipments(db: Database, client: string): Promise<ShipmentSnapshot[]> {
+  const { rows } = await sql<ShipmentSnapshot>`
+    select s.id, s.status, ${utcText('s.ready_to_pick_on')} as "readyToPickOn",
+      ${utcText('s.ready_to_ship_on')} as "readyToShipOn", ${utcText('s.shipped_on')} as "shippedOn",
+      s.warehouse_code as "warehouseCode", s.return_label as "returnLabel", s.order_id as "orderId",
+      s.external_order_number as "externalOrderNumber",
+      coalesce(i.items, '[]'::json) as items
+    from fulfilment.shipments s
+    left join lateral (
+      select json_agg(json_build_object('id', i.id, 'sku', i.sku, 'quantity', i.quantity, 'lotNumber', i.lot_number,
+        'expirationDate', i.expiration_date, 'serialNumbers', i.serial_numbers, 'orderItemId', i.order_item_id)
+        order by i.id) as items
+      from fulfilment.shipment_items i where i.client = s.client and i.shipment_id = s.id
+    ) i on true
+    where s.client = ${client} order by s.id`.execute(db);
+  return rows;
+}
+
+/** How many rows each table of the ERP's side holds. */
+export async function countRows(db: Database): Promise<Record<string, number>> {
+  const { rows } = await sql<Record<string, number>>`
+    select (select count(*) from fulfilment.orders) as orders,
+      (select count(*) from fulfilment.shipments) as shipments,
+      (select count(*) from fulfilment.shipment_items) as shipment_items,
+      (select count(*) from fulfilment.changes) as changes,
+      (select count(*) from sync.quarantine) as quarantine`.execute(db);
+  return rows[0] ?? {};
+}
+
+/** A line of a parcel with the order it is for. */
+export interface ShippedLine {
+  readonly externalOrderNumber: string | null;
+  readonly status: string | null;
+  readonly warehouseCode: string | null;
+  readonly quantity: number | null;
+  readonly sku: string | null;
+  readonly changedAt: Date;
+}
+
+/** What changed last, as a person would want to read it. */
+export async function latestLines(db: Database, limit: number): Promise<ShippedLine[]> {
+  const { rows } = await sql<ShippedLine>`
+    select s.external_order_number as "externalOrderNumber", s.status, s.warehouse_code as "warehouseCode",
+      i.quantity, i.sku, s.changed_at as "changedAt"
+    from fulfilment.shipments s
+    join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
+    where s.external_order_number is not null
+    order by s.changed_at desc, s.id desc, i.id limit ${limit}`.execute(db);
+  return rows;
+}
