@@ -35,5 +35,5 @@ function isPassing(error: WarehouseError): boolean {
   if (error.status !== undefined && error.status >= 400) {
     return error.status >= 500 || passingStatuses.has(error.status);
   }
-  return ['connect_failed', 'timeout', 'connection_lost', 'undecodable'].includes(error.code);
+  return ['connect_failed', 'timeout', 'connection_lost'].includes(error.code);
 }

@@ -34,7 +34,7 @@ export const faultSchema = z.strictObject({
     repeatNext: z.boolean().optional(),
     /** Sets a member of the answer, by path; without a value it is removed. */
     set: z
-      .array(z.strictObject({ path: z.array(z.union([z.string(), z.number()])).min(1), value: z.unknown() }))
+      .array(z.strictObject({ path: z.array(z.union([z.string(), z.number()])).min(1), value: z.unknown().optional() }))
       .optional(),
   }),
 });

@@ -58,7 +58,7 @@ export class Robot {
     const shipment = this.maker.shipment(order, atMs, atMs + lateMs, parts);
     const path: ShipmentStatus[] = random.chance(0.5) ? ['READY_TO_SORT', 'READY_TO_SHIP'] : ['READY_TO_SHIP'];
     if (random.chance(0.04)) path.unshift('ERROR');
-    this.#move(shipment, [...path, 'SHIPPED'], atMs);
+    this.#move(shipment, [...path, 'SHIPPED'], atMs + lateMs);
   }
 
   #move(shipment: StoredShipment, path: readonly ShipmentStatus[], fromMs: number): void {

@@ -14,23 +14,26 @@ export async function walkOn(
   pass: string,
   parameters: QueryParameters,
 ): Promise<boolean> {
-  const cursor = await readCursor(context.db, context.client, stream.name, pass);
+  const start = await readCursor(context.db, context.client, stream.name, pass);
+  let cursor = start;
   const pages = walk({
     firstQuery: listQuery(parameters),
-    start: cursor,
+    start,
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
   });
   for await (const { page, query, meaning, lastId, atEnd, steppedBack } of pages) {
     if (steppedBack) warn(context, `${pass}: the list had moved below the cursor; stepped back and read on from there`);
     if (isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
-    const next = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
+    // An empty page moves nothing: the walk stands on the last page that held rows.
+    cursor = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
+    const moved = cursor;
     await commitReading(context, stream, page, async (trx) => {
-      await saveCursor(trx, context.client, stream.name, pass, next, atEnd);
+      await saveCursor(trx, context.client, stream.name, pass, moved, atEnd);
       return undefined;
     });
   }
-  return cursor.completed;
+  return start.completed;
 }
 
 /** Walks a whole list from its start, without a cursor. Returns the ids on it; complete, as it throws otherwise. */

@@ -87,11 +87,11 @@ async function playOn(db: Database, sandbox: URL, databaseUrl: string, stop: Abo
   return 0;
 }
 
-/** Days of warehouse life are pulled, a day more goes by, its changes are pulled; then tables and sandbox are compared. */
+/** Days of warehouse life are pulled, half an hour more goes by, its changes are pulled; then tables and sandbox are compared. */
 async function playOnce(db: Database, sandbox: URL): Promise<number> {
   await advance(sandbox, cycleDays);
   await waitForRuns(db);
-  await advance(sandbox, 1);
+  await advance(sandbox, 1 / 48);
   await waitForRuns(db);
   const differences = await compareWithSandbox(db, sandbox);
   const counts = Object.entries(await countRows(db));

@@ -1,0 +1,47 @@
+import pg from 'pg';
+import type { TestProject } from 'vitest/node';
+import { migrateDatabase } from '../../src/app/commands/migrate.ts';
+import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
+import { createLogger } from '../../src/app/log.ts';
+import { startRedis } from './redis.ts';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Address of the cluster's maintenance database. */
+    postgresUrl: string;
+    /** Null where this machine has no Redis: its lane is skipped. */
+    redisUrl: string | null;
+  }
+}
+
+/** Database that is migrated once; every test gets a copy. */
+export const templateName = 'migrated_template';
+
+/** One Postgres and one Redis for a whole run, both our own, on free ports. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const postgres = await startEmbeddedPostgres();
+  const redis = await startRedis();
+  if (redis === null) {
+    const message = 'No redis-server or valkey-server on PATH and no Docker engine: the Redis lane cannot run';
+    await (process.env.CI === 'true' ? postgres.stop() : Promise.resolve());
+    if (process.env.CI === 'true') throw new Error(message);
+    process.stderr.write(`\n*** ${message}; it is SKIPPED. ***\n\n`);
+  }
+  await makeTemplate(postgres.url);
+  project.provide('postgresUrl', postgres.url);
+  project.provide('redisUrl', redis?.url ?? null);
+  return async () => {
+    await redis?.stop();
+    await postgres.stop();
+  };
+}
+
+async function makeTemplate(postgresUrl: string): Promise<void> {
+  const client = new pg.Client(postgresUrl);
+  await client.connect();
+  await client.query(`create database ${templateName}`);
+  await client.end();
+  const url = new URL(postgresUrl);
+  url.pathname = `/${templateName}`;
+  await migrateDatabase(url.href, createLogger({ level: 'silent', pretty: false }));
+}

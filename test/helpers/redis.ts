@@ -1,0 +1,96 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { GenericContainer, getContainerRuntimeClient } from 'testcontainers';
+import { waitFor } from './wait.ts';
+
+export interface TestRedis {
+  readonly url: string;
+  readonly stop: () => Promise<void>;
+}
+
+/** Extra settings, as `redis-server` takes them on its command line. */
+export type RedisSettings = readonly string[];
+
+/** A Redis of our own: a server from PATH, else a container where a Docker engine answers, else null. */
+export async function startRedis(settings: RedisSettings = []): Promise<TestRedis | null> {
+  const binary = ['redis-server', 'valkey-server'].find(isOnPath);
+  if (binary !== undefined) return startServer(binary, settings);
+  return (await dockerAnswers()) ? startContainer(settings) : null;
+}
+
+function isOnPath(binary: string): boolean {
+  try {
+    execFileSync(binary, ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    // Not there, or not to be run: both mean that it cannot serve us.
+    return false;
+  }
+}
+
+async function startServer(binary: string, settings: RedisSettings): Promise<TestRedis> {
+  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-redis-'));
+  const port = await freePort();
+  const base = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'no', '--dir', folder];
+  const server = spawn(binary, [...base, ...settings], { stdio: 'ignore' });
+  const url = `redis://127.0.0.1:${port}`;
+  await waitFor('Redis to answer', () => answers(url));
+  return { url, stop: () => stopServer(server, folder) };
+}
+
+async function stopServer(server: ChildProcess, folder: string): Promise<void> {
+  const ended = once(server, 'exit');
+  server.kill('SIGTERM');
+  await ended;
+  rmSync(folder, { recursive: true, force: true });
+}
+
+async function answers(url: string): Promise<boolean> {
+  const redis = new Redis(url, { lazyConnect: true, retryStrategy: () => null });
+  redis.on('error', () => undefined);
+  try {
+    await redis.connect();
+    return (await redis.ping()) === 'PONG';
+  } catch {
+    // Not up yet; asked again until the deadline.
+    return false;
+  } finally {
+    redis.disconnect();
+  }
+}
+
+async function dockerAnswers(): Promise<boolean> {
+  try {
+    await getContainerRuntimeClient();
+    return true;
+  } catch {
+    // No engine: the caller says so.
+    return false;
+  }
+}
+
+async function startContainer(settings: RedisSettings): Promise<TestRedis> {
+  const container = await new GenericContainer('redis:7')
+    .withExposedPorts(6379)
+    .withCommand(['redis-server', ...settings])
+    .start();
+  const url = `redis://${container.getHost()}:${container.getMappedPort(6379)}`;
+  return { url, stop: async () => void (await container.stop()) };
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer().once('error', reject);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() =>
+        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
+      );
+    });
+  });
+}

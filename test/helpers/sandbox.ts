@@ -1,0 +1,79 @@
+import type { FastifyInstance } from 'fastify';
+import { afterEach, beforeEach } from 'vitest';
+import type { Fault } from '../../src/sandbox/faults.ts';
+import type { Switches } from '../../src/sandbox/paging.ts';
+import type { LoggedRequest } from '../../src/sandbox/request-log.ts';
+import { createSandbox } from '../../src/sandbox/server.ts';
+import type { ShipmentStatus } from '../../src/sandbox/store.ts';
+import { World } from '../../src/sandbox/world.ts';
+
+export type FaultRule = Partial<Fault> & Pick<Fault, 'operation' | 'effect'>;
+
+/** Speaks to a sandbox's control routes over HTTP, wherever it runs. */
+export class SandboxControl {
+  url: URL;
+
+  constructor(url = new URL('http://127.0.0.1')) {
+    this.url = url;
+  }
+
+  async call<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const headers = body === undefined ? {} : { 'content-type': 'application/json' };
+    const answer = await fetch(new URL(path, this.url), {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as T;
+  }
+
+  seed(shipments: number, statuses: ShipmentStatus[] = ['SHIPPED'], client = 'default', spreadDays = 30) {
+    return this.call('POST', '/_sandbox/seed', { client, shipments, statuses, spreadDays });
+  }
+
+  advance(seconds: number) {
+    return this.call('POST', '/_sandbox/advance', { seconds });
+  }
+
+  setStatus(shipmentIds: number[], status: ShipmentStatus, client = 'default') {
+    return this.call('POST', '/_sandbox/edit', { client, shipmentIds, status });
+  }
+
+  switches(switches: Partial<Switches>) {
+    return this.call('PUT', '/_sandbox/switches', switches);
+  }
+
+  faults(...rules: FaultRule[]) {
+    return this.call('POST', '/_sandbox/faults', rules);
+  }
+
+  clearFaults() {
+    return this.call('DELETE', '/_sandbox/faults');
+  }
+
+  /** Requests received after `after`, those of the service only. */
+  requests(after = 0): Promise<LoggedRequest[]> {
+    return this.call('GET', `/_sandbox/requests?after=${after}`);
+  }
+
+  async lastPlace(): Promise<number> {
+    return (await this.requests()).at(-1)?.place ?? 0;
+  }
+
+  async requestsTo(path: string, after = 0): Promise<LoggedRequest[]> {
+    return (await this.requests(after)).filter((request) => request.path === path);
+  }
+}
+
+/** A sandbox in this process for each test, in which time stands still. */
+export function useSandbox(clients: readonly string[] = ['default']): SandboxControl {
+  let app: FastifyInstance;
+  const control = new SandboxControl();
+  beforeEach(async () => {
+    app = createSandbox(new World({ clients, seed: 1, speed: 0, startMs: Date.now(), zone: 'Europe/Amsterdam' }));
+    control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
+  });
+  afterEach(() => app.close());
+  return control;
+}

@@ -1,0 +1,175 @@
+import { sql } from 'kysely';
+import { afterEach, describe, expect, test } from 'vitest';
+import { LeaseLostError } from '../../src/core/errors.ts';
+import { acquireLease, type Lease, LeaseKeeper, releaseLease } from '../../src/erp/leases.ts';
+import { finishRun, recordProgress, startRun } from '../../src/erp/runs.ts';
+import { dueJobs, reviveAbandoned } from '../../src/erp/schedule.ts';
+import { underLease } from '../../src/erp/transaction.ts';
+import { newTotals } from '../../src/sync/pull.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const database = useDatabase();
+const expire = () => database.query(`update sync.leases set expires_at = now() - interval '1 second'`);
+const take = async (holder: string) => acquireLease(database.db, 'default', 'job', holder);
+const taken = async (holder: string): Promise<Lease> => {
+  const lease = await take(holder);
+  if (lease === null) throw new Error(`${holder} did not get the lease`);
+  return lease;
+};
+
+describe('a lease', () => {
+  test('is held by one of many that ask at once', async () => {
+    const asked = await Promise.all(Array.from({ length: 8 }, (_, index) => take(`worker ${index}`)));
+    expect(asked.filter((lease) => lease !== null)).toHaveLength(1);
+  });
+
+  test('can be taken over once it has expired or was given back, under a larger token', async () => {
+    const first = await taken('a');
+    expect(await take('b')).toBeNull();
+    await expire();
+    const second = await taken('b');
+    expect(second.token).toBeGreaterThan(first.token);
+    await releaseLease(database.db, second);
+    expect((await taken('c')).token).toBeGreaterThan(second.token);
+  });
+
+  test('that was taken over lets its old holder write nothing', async () => {
+    const old = await taken('a');
+    await expire();
+    await taken('b');
+    const write = underLease(database.db, old, async (trx) => {
+      await sql`insert into sync.rereads (client, stream, id, next_try_at) values ('default', 'x', 1, now())`.execute(
+        trx,
+      );
+    });
+    await expect(write).rejects.toBeInstanceOf(LeaseLostError);
+    expect(await database.query('select * from sync.rereads')).toEqual([]);
+    await releaseLease(database.db, old);
+    expect(await take('c')).toBeNull();
+  });
+
+  test('that a lost worker held is fenced as soon as it was revived, before anyone else has it', async () => {
+    const lost = await taken('a');
+    await expire();
+    await reviveAbandoned(database.db);
+    await expect(underLease(database.db, lost, async () => undefined)).rejects.toBeInstanceOf(LeaseLostError);
+  });
+});
+
+describe('a transaction under a lease', () => {
+  test('that loses a deadlock is made again', async () => {
+    await database.query(
+      'create table public.pair (id int primary key, n int); insert into public.pair values (1, 0), (2, 0)',
+    );
+    const [left, right] = [await taken('a'), (await acquireLease(database.db, 'default', 'other', 'b')) as Lease];
+    const touch = (lease: Lease, ids: readonly number[], met: { count: number }) => {
+      let attempt = 0;
+      return underLease(database.db, lease, async (trx) => {
+        attempt++;
+        for (const id of ids) {
+          await sql`update public.pair set n = n + 1 where id = ${id}`.execute(trx);
+          met.count++;
+          // Both hold their first row before either asks for the second: a certain deadlock, the first time round.
+          if (attempt === 1) await waitFor('the other to hold its row', () => met.count >= 2);
+        }
+        return attempt;
+      });
+    };
+    const met = { count: 0 };
+    const attempts = await Promise.all([touch(left, [1, 2], met), touch(right, [2, 1], met)]);
+    expect(Math.max(...attempts)).toBe(2);
+    expect(await database.query('select sum(n)::int as n from public.pair')).toEqual([{ n: 4 }]);
+  });
+});
+
+describe('LeaseKeeper', () => {
+  let keeper: LeaseKeeper | undefined;
+  let held: Lease | undefined;
+  afterEach(() => {
+    if (held) keeper?.drop(held);
+  });
+
+  test('renews a lease, and aborts its run once it is lost', async () => {
+    keeper = new LeaseKeeper(database.open(1), () => undefined);
+    held = await taken('a');
+    const signal = keeper.hold(held);
+    const expiry = async () =>
+      (await database.query<{ at: Date }>('select expires_at as at from sync.leases'))[0]?.at.getTime() ?? 0;
+    const before = await expiry();
+    await waitFor('a heartbeat', async () => (await expiry()) > before);
+    expect(signal.aborted).toBe(false);
+    await expire();
+    await taken('b');
+    await waitFor('the loss to be noticed', () => signal.aborted);
+    expect(signal.reason).toBeInstanceOf(LeaseLostError);
+  });
+});
+
+describe('runs', () => {
+  const request = {
+    client: 'default',
+    job: 'pull-shipments',
+    worker: 'a',
+    trigger: 'schedule' as const,
+    nextDue: (now: Date) => new Date(now.getTime() + 60_000),
+  };
+  const started = async (trigger: 'schedule' | 'manual' = 'schedule') => {
+    const result = await startRun(database.db, { ...request, trigger });
+    if (result.kind !== 'started') throw new Error(`skipped: ${result.reason}`);
+    return result.run;
+  };
+  const job = async () => (await database.query('select * from sync.jobs'))[0];
+  const due = () => dueJobs(database.db, ['pull-shipments'], ['default']);
+
+  test('a tick that comes twice runs once; a second run beside the first is counted with its reason', async () => {
+    const run = await started();
+    expect(await startRun(database.db, { ...request, trigger: 'manual' })).toMatchObject({
+      kind: 'skipped',
+      reason: 'overlap',
+    });
+    expect(await job()).toMatchObject({ skips: 1, last_skip_reason: 'a run is under way' });
+    await finishRun(database.db, run, newTotals(), { status: 'done' });
+    expect(await startRun(database.db, request)).toMatchObject({ kind: 'skipped', reason: 'not_due' });
+    expect(await due()).toEqual([]);
+    expect((await started('manual')).lease.token).toBeGreaterThan(run.lease.token);
+  });
+
+  test('an uneventful one leaves no row in the ledger, one that wrote or failed does', async () => {
+    await finishRun(database.db, await started(), newTotals(), { status: 'done' });
+    expect(await job()).toMatchObject({ uneventful_runs: 1, last_outcome: 'done' });
+    expect(await database.query('select * from sync.runs')).toEqual([]);
+    const totals = { ...newTotals(), created: 3, pages: 1 };
+    const run = await started('manual');
+    await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, totals));
+    expect(await database.query('select status, created from sync.runs')).toEqual([{ status: 'running', created: 3 }]);
+    await finishRun(database.db, run, totals, {
+      status: 'failed',
+      code: 'timeout',
+      message: 'words',
+      retryAfterMs: 90_000,
+    });
+    expect(await database.query('select status, error_code from sync.runs')).toEqual([
+      { status: 'failed', error_code: 'timeout' },
+    ]);
+    expect(await job()).toMatchObject({ consecutive_failures: 1, last_error: 'words' });
+    expect(await database.query(`select due_at > now() + interval '80 seconds' as later from sync.jobs`)).toEqual([
+      { later: true },
+    ]);
+  });
+
+  test('one whose worker was lost is recorded as abandoned and due again at once', async () => {
+    const run = await started();
+    await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, { ...newTotals(), created: 1 }));
+    await expire();
+    expect(await reviveAbandoned(database.db)).toEqual([{ client: 'default', job: 'pull-shipments' }]);
+    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+    expect(await due()).toHaveLength(1);
+    await expect(finishRun(database.db, run, newTotals(), { status: 'done' })).rejects.toBeInstanceOf(LeaseLostError);
+  });
+
+  test('one that was stopped is due at once', async () => {
+    await finishRun(database.db, await started(), newTotals(), { status: 'stopped' });
+    expect(await due()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,181 @@
+import { describe, expect, test } from 'vitest';
+import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
+import type { RunReport } from '../../src/sync/run.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { done, usePuller } from '../helpers/puller.ts';
+import { useSandbox } from '../helpers/sandbox.ts';
+import { useServices } from '../helpers/service.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox();
+const pull = usePuller(database, sandbox);
+const services = useServices();
+
+const list = 'v3.shipments.list';
+const count = async () =>
+  (await database.query<{ n: number }>('select count(*)::int as n from fulfilment.shipments'))[0]?.n;
+const cursor = async () =>
+  (await database.query<{ query: string }>(`select query from sync.cursors where pass = 'new'`))[0]?.query;
+const differences = () => compareWithSandbox(database.db, sandbox.url);
+const code = (report: RunReport) => ('error' in report ? (report.error as { code?: string }).code : report.status);
+
+/** Faults away, the stream must go on from where it stood, to the full truth. */
+async function recovers() {
+  await sandbox.clearFaults();
+  done(await pull('pull-shipments'));
+  done(await pull('pull-orders'));
+  expect(await differences()).toEqual([]);
+}
+
+describe('a run that meets', () => {
+  test('a next link to another origin fails by name, nothing reaches that origin, and the page before is kept', async () => {
+    const thief = await services.start((_request, response) => response.end());
+    await sandbox.seed(250);
+    await sandbox.faults({ operation: list, after: 1, count: 1, effect: { nextOrigin: thief.url.origin } });
+    const report = await pull('pull-shipments');
+    expect(code(report)).toBe('link_elsewhere');
+    expect(await database.query('select error from sync.runs')).toEqual([
+      { error: expect.stringContaining(thief.url.origin) },
+    ]);
+    expect(thief.requests).toEqual([]);
+    expect(await count()).toBe(100);
+    await recovers();
+  });
+
+  test('a next link that repeats fails by name, the pages before are kept', async () => {
+    await sandbox.seed(250);
+    await sandbox.faults({ operation: list, after: 1, count: 1, effect: { repeatNext: true } });
+    expect(code(await pull('pull-shipments'))).toBe('link_repeats');
+    expect(await count()).toBe(100);
+    await recovers();
+  });
+
+  test.each([
+    ['a broken body', { invalidJson: true }, 'undecodable'],
+    ['a body cut short', { truncate: true }, 'connection_lost'],
+    ['a list without data', { set: [{ path: ['data'], value: 'none' }] }, 'undecodable'],
+    ['errors of the service', { status: 500 }, 'http_status'],
+    ['a proxy in between', { status: 502, html: true }, 'http_status'],
+    ['connections that break', { reset: true }, 'connection_lost'],
+  ])('%s for long fails, and keeps cursor and rows', async (_what, effect, expected) => {
+    await sandbox.seed(350);
+    await sandbox.faults({ operation: list, after: 2, effect });
+    expect(code(await pull('pull-shipments'))).toBe(expected);
+    expect(await count()).toBe(200);
+    expect(
+      await database.query(`select last_outcome, consecutive_failures from sync.jobs where job = 'pull-shipments'`),
+    ).toEqual([{ last_outcome: 'failed', consecutive_failures: 1 }]);
+    expect(await cursor()).toMatch(/cursor/);
+    await recovers();
+  });
+
+  test('the same for a moment goes on as if nothing had been', async () => {
+    await sandbox.seed(350);
+    const passing = [{ truncate: true }, { status: 503, retryAfter: '0' }, { reset: true }, { expireTokens: true }];
+    await sandbox.faults(...passing.map((effect, index) => ({ operation: list, after: index, count: 1, effect })));
+    done(await pull('pull-shipments'));
+    expect(await count()).toBe(350);
+  });
+
+  test('an empty last page ends normally', async () => {
+    await sandbox.switches({ emptyLastPage: true });
+    await sandbox.seed(200);
+    done(await pull('pull-shipments'));
+    const place = await sandbox.lastPlace();
+    done(await pull('pull-shipments'));
+    const asked = (await sandbox.requestsTo('/v3/shipments', place)).filter(({ query }) => !query.includes('filter'));
+    expect(asked).toHaveLength(2);
+    await recovers();
+  });
+
+  test('a service that asks to wait an hour is not due again before', async () => {
+    await sandbox.seed(1);
+    await sandbox.faults({ operation: list, effect: { status: 429, retryAfter: '3600' } });
+    expect(code(await pull('pull-shipments'))).toBe('http_status');
+    expect(await database.query(`select due_at > now() + interval '59 minutes' as later from sync.jobs`)).toEqual([
+      { later: true },
+    ]);
+  });
+});
+
+describe('a resource that cannot be decoded', () => {
+  const quantity = (value: unknown) => [{ path: ['data', 1, 'included', 0, 'attributes', 'quantity'], value }];
+
+  test('is set aside whole with its reason, the rest is stored; a good version later releases it', async () => {
+    await sandbox.seed(150);
+    await sandbox.faults({ operation: list, count: 1, effect: { set: quantity('three') } });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
+    expect(await count()).toBe(149);
+    const [row] = await database.query<{ document: string; resource_id: number }>('select * from sync.quarantine');
+    expect(row).toMatchObject({
+      stream: 'shipments',
+      reason: expect.stringContaining('number'),
+      member_path: expect.stringMatching(/^included\.shipmentItem\.\d+\.attributes\.quantity$/),
+      times: 1,
+    });
+    const document = JSON.parse(row?.document ?? '');
+    expect(document).toMatchObject({
+      id: row?.resource_id,
+      included: expect.arrayContaining([
+        expect.objectContaining({ attributes: expect.objectContaining({ quantity: 'three' }) }),
+      ]),
+    });
+    // Nothing half: no item of it was stored either.
+    expect(
+      await database.query('select 1 from fulfilment.shipment_items where shipment_id = $1', [row?.resource_id]),
+    ).toEqual([]);
+
+    await sandbox.setStatus([row?.resource_id ?? 0], 'READY_TO_SHIP');
+    await recovers();
+    expect(await database.query('select * from sync.quarantine')).toEqual([]);
+  });
+
+  test.each([
+    ['no id', ['data', 0, 'id'], undefined, 'id'],
+    ['a negative id', ['data', 0, 'id'], -5, 'id'],
+    ['an id beyond exact numbers', ['data', 0, 'id'], 2 ** 60, 'id'],
+    ['another type', ['data', 0, 'type'], 'parcel', 'type'],
+    ['no attributes', ['data', 0, 'attributes'], undefined, 'attributes'],
+    [
+      'an impossible day',
+      ['data', 0, 'attributes', 'readyToPickOn'],
+      '2026-02-30T10:00:00',
+      'attributes.readyToPickOn',
+    ],
+    ['a NUL', ['data', 0, 'attributes', 'warehouseCode'], 'A\0B', ''],
+    ['half a surrogate', ['data', 0, 'attributes', 'warehouseCode'], 'A\ud83d', ''],
+    ['a quantity beyond integers', ['data', 0, 'included', 0, 'attributes', 'quantity'], 3e9, 'quantity'],
+    ['no object', ['data', 0], 'shipment', ''],
+  ])('%s: the others are stored', async (_what, path, value, member) => {
+    await sandbox.seed(5);
+    await sandbox.faults({
+      operation: list,
+      count: 1,
+      effect: { set: [{ path, ...(value === undefined ? {} : { value }) }] },
+    });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
+    expect(await count()).toBe(4);
+    const [row] = await database.query<{ member_path: string }>('select member_path from sync.quarantine');
+    expect(row?.member_path).toContain(member);
+  });
+
+  test('too many of them fail the run loudly, keep the cursor and do not fill the quarantine', async () => {
+    await sandbox.seed(100);
+    const set = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'id'], value: 'x' }));
+    await sandbox.faults({ operation: list, effect: { set } });
+    expect(code(await pull('pull-shipments'))).toBe('quarantine_share');
+    expect(await database.query('select 1 from sync.quarantine')).toEqual([]);
+    expect(await cursor()).toBeUndefined();
+    await recovers();
+  });
+
+  test('a shipment without all of its items keeps those it had, and the run says so', async () => {
+    await sandbox.seed(3, ['READY_TO_PICK']);
+    done(await pull('pull-shipments'));
+    const before = await database.query('select * from fulfilment.shipment_items order by id');
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'included'], value: [] }] } });
+    const { warnings } = done(await pull('pull-shipments'));
+    expect(warnings).toContain('a shipment came without all of its items');
+    expect(await database.query('select * from fulfilment.shipment_items order by id')).toEqual(before);
+  });
+});

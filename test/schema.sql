@@ -1,0 +1,231 @@
+-- The schema after all migrations; renewed with: npm run golden
+
+create schema fulfilment; -- What the ERP reads: the warehouse service's resources, and a feed of their changes
+create schema sync; -- 
+
+create sequence sync.read_no; -- One number is drawn before each request is sent; of two readings of a row the larger number wins
+
+create table fulfilment.changes (
+  seq bigint not null generated always as identity, -- Order of the feed
+  client text not null, -- Client key
+  entity text not null, -- Table that changed
+  id bigint, -- Id of the row that changed
+  key text, -- Key of the row where its table has no bigint id
+  operation text not null, -- created, updated, unlisted or removed
+  changed_at timestamp with time zone not null default now(), -- Transaction time of the change
+); -- Feed of every change of the tables in this schema, in the order of commit
+create table fulfilment.orders (
+  client text not null, -- Client key
+  id bigint not null, -- Order id at the service
+  external_order_number text, -- Your order number; it can be changed at the service
+  reference text, -- reference
+  ordered_on date, -- orderedOn
+  consumer_reference text, -- consumerReference
+  promotion_code text, -- promotionCode
+  currency text, -- Three-letter code
+  locale text, -- language-region
+  email text, -- Consumer's address (personal data)
+  phone_number text, -- Consumer's number (personal data)
+  vat_number text, -- vatNumber
+  fulfill_from text, -- Warehouse it is to be fulfilled from
+  preferred_shipping_date date, -- Not shipped before
+  allow_partial_delivery boolean, -- allowPartialDelivery
+  on_hold boolean, -- onHold
+  metadata jsonb, -- extra1 to extra5
+  channel_identifier text, -- channelIdentifier
+  order_type_id bigint, -- Order type (settings list orderTypes)
+  delivery_address_id bigint, -- Delivery address at the service
+  billing_address_id bigint, -- Billing address at the service
+  pick_up_point_id bigint, -- Pick-up point at the service
+  preferred_shipping_method_id bigint, -- Main shipping method asked for
+  pick_up_point jsonb, -- Pick-up point as received, where it was included
+  raw jsonb not null, -- The resource as received, without its included
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
+  read_no bigint not null, -- Number of the reading this content is from
+) with (fillfactor=90); -- Orders at the warehouse, one row each (v3 order)
+create table fulfilment.shipment_items (
+  client text not null, -- Client key
+  id bigint not null, -- Shipment item id at the service
+  shipment_id bigint, -- Shipment it is a line of
+  sku text, -- Article
+  quantity integer, -- Pieces
+  lot_number text, -- Lot
+  expiration_date date, -- Use before
+  serial_numbers text[] not null default '{}'::text[], -- Serial numbers of the pieces
+  order_item_id bigint, -- Order line it fulfils
+  product_id bigint, -- Product id at the service
+  raw jsonb not null, -- The resource as received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
+) with (fillfactor=90); -- Lines of shipments (v3 shipmentItem)
+create table fulfilment.shipments (
+  client text not null, -- Client key
+  id bigint not null, -- Shipment id at the service
+  status text, -- READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received
+  ready_to_pick_on timestamp with time zone, -- readyToPickOn, read in the client's zone
+  ready_to_ship_on timestamp with time zone, -- readyToShipOn, read in the client's zone
+  shipped_on timestamp with time zone, -- shippedOn, read in the client's zone
+  warehouse_code text, -- Warehouse that fulfils it
+  return_label text, -- returnLabel as received
+  order_id bigint, -- Order it belongs to
+  order_type_id bigint, -- Order type (settings list orderTypes)
+  shipping_method_id bigint, -- Shipping method; whether a main or a nested id is not shown
+  external_order_number text, -- Your order number, from orders
+  raw jsonb not null, -- The resource as received, without its included
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
+  read_no bigint not null, -- Number of the reading this content is from
+) with (fillfactor=90); -- Shipments of the warehouse, one row each (v3 shipment)
+create table sync.cursors (
+  client text not null, -- Client key
+  stream text not null, -- Stream name
+  pass text not null, -- Walk of that stream
+  query text, -- The query with which the last page that held rows was asked; the next walk asks it again
+  meaning text not null default 'unknown'::text, -- What page[cursor] was seen to mean: the last id, an offset, or nothing we know
+  last_id bigint, -- Id of the last row of that page
+  largest_seen date, -- Largest date seen in a walk that is under way
+  watermark date, -- Largest date seen in a completed walk
+  completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
+  updated_at timestamp with time zone not null default now(), -- Last change of this row
+) with (fillfactor=50); -- Where each walk over a list stands; written with the rows of the page it stands on
+create table sync.jobs (
+  client text not null, -- Client key
+  job text not null, -- Job name
+  due_at timestamp with time zone not null default now(), -- When the next run is due, by the database's clock
+  last_started_at timestamp with time zone, -- Start of the last run
+  last_finished_at timestamp with time zone, -- End of the last run
+  last_success_at timestamp with time zone, -- End of the last run that read everything it had to
+  last_change_at timestamp with time zone, -- When a run last wrote a row
+  last_outcome text, -- done, failed, stopped or abandoned; null before the first run ends
+  last_error text, -- What the last run failed with; null after a success
+  last_pages integer not null default 0, -- Pages the last run read
+  last_fetched integer not null default 0, -- Resources the last run read
+  last_changed integer not null default 0, -- Rows the last run wrote
+  consecutive_failures integer not null default 0, -- Failed runs since the last success
+  uneventful_runs bigint not null default 0, -- Runs that wrote nothing and so have no row in sync.runs
+  skips bigint not null default 0, -- Runs refused because one was under way
+  last_skip_at timestamp with time zone, -- When a run was last refused
+  last_skip_reason text, -- Why it was refused
+  warnings text[] not null default '{}'::text[], -- What the last run noticed and a person should know
+) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run went
+create table sync.leases (
+  client text not null, -- Client key
+  name text not null, -- Job name
+  token bigint not null default 1, -- Grows with every acquisition
+  holder text, -- Worker that holds it; null when given back
+  acquired_at timestamp with time zone, -- When the present or last holder got it
+  expires_at timestamp with time zone, -- When it may be taken over; null when given back
+) with (fillfactor=50); -- Who may write for a client and job; a token that is no longer the row's is fenced off
+create table sync.migrations (
+  name text not null,
+  oldest_code text not null,
+  applied_by text not null,
+  applied_at timestamp with time zone not null default now(),
+); -- 
+create table sync.quarantine (
+  id bigint not null generated always as identity, -- Number of the row
+  client text not null, -- Client key
+  stream text not null, -- Stream name
+  resource_key text not null, -- The id where it is readable, else a hash of the document
+  resource_id bigint, -- The id where it is readable
+  member_path text not null, -- Member that stands in the way
+  reason text not null, -- Why it could not be decoded
+  document text not null, -- The resource as received with what was included for it, as JSON text (text, for Postgres' jsonb refuses some JSON)
+  run_worker text not null, -- Worker that last met it
+  times integer not null default 1, -- How often it was met
+  first_seen_at timestamp with time zone not null default now(), -- When it was first met
+  last_seen_at timestamp with time zone not null default now(), -- When it was last met
+); -- Resources that could not be decoded, kept whole; a later good version releases them
+create table sync.rereads (
+  client text not null, -- Client key
+  stream text not null, -- Stream name
+  id bigint not null, -- Id of the resource
+  tries integer not null default 0, -- Reads that settled nothing
+  next_try_at timestamp with time zone not null, -- Not read again before
+  last_reason text, -- What the last read found
+) with (fillfactor=70); -- Resources that lists do not settle, read one by one with growing pauses
+create table sync.runs (
+  id bigint not null generated always as identity, -- Run number
+  client text not null, -- Client key
+  job text not null, -- Job name
+  trigger text not null, -- schedule or manual
+  worker text not null, -- Worker that ran it
+  lease_token bigint not null, -- Token of the lease it wrote under
+  status text not null, -- running, done, failed, stopped (asked to), abandoned (its worker was lost)
+  started_at timestamp with time zone not null, -- Start
+  finished_at timestamp with time zone, -- End; null only while running
+  pages integer not null default 0, -- Pages read and committed
+  fetched integer not null default 0, -- Resources read, items not counted
+  created integer not null default 0, -- Rows inserted
+  updated integer not null default 0, -- Rows updated
+  removed integer not null default 0, -- Rows deleted
+  stale integer not null default 0, -- Readings not applied because a newer one was there
+  quarantined integer not null default 0, -- Resources put into quarantine
+  error_code text, -- Stable code of the failure
+  error text, -- The failure in words
+  warnings text[] not null default '{}'::text[], -- What the run noticed and a person should know
+) with (fillfactor=70); -- Ledger of the runs that wrote something or failed; uneventful ones are counted in sync.jobs
+
+alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
+alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
+alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
+alter table fulfilment.orders add constraint orders_pkey PRIMARY KEY (client, id);
+alter table fulfilment.shipment_items add constraint shipment_items_client_shipment_id_fkey FOREIGN KEY (client, shipment_id) REFERENCES fulfilment.shipments(client, id);
+alter table fulfilment.shipment_items add constraint shipment_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.shipments add constraint shipments_pkey PRIMARY KEY (client, id);
+alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
+alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
+alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
+alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
+alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
+alter table sync.migrations add constraint migrations_pkey PRIMARY KEY (name);
+alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
+alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
+alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
+alter table sync.runs add constraint runs_check CHECK (((status = 'running'::text) = (finished_at IS NULL)));
+alter table sync.runs add constraint runs_check1 CHECK (((status = 'failed'::text) = (error IS NOT NULL)));
+alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
+alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
+alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
+
+CREATE INDEX orders_by_number ON fulfilment.orders USING btree (client, external_order_number);
+CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
+CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);
+CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
+CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (client, order_id);
+CREATE INDEX shipments_open ON fulfilment.shipments USING btree (client, id) WHERE (status IS DISTINCT FROM 'SHIPPED'::text);
+CREATE INDEX shipments_without_number ON fulfilment.shipments USING btree (client, order_id) WHERE ((external_order_number IS NULL) AND (order_id IS NOT NULL));
+CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_token);
+
+CREATE OR REPLACE FUNCTION sync.notify_changes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify('fulfilment_changes', '');
+  return null;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.order_changes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_advisory_xact_lock(hashtext('fulfilment.changes'));
+  return null;
+end
+$function$
+;
+
+CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
+CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
+
+grant select on fulfilment.changes to fulfilment_reader;
+grant select on fulfilment.orders to fulfilment_reader;
+grant select on fulfilment.shipment_items to fulfilment_reader;
+grant select on fulfilment.shipments to fulfilment_reader;

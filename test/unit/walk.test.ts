@@ -1,0 +1,159 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type WalkStart, walk } from '../../src/sync/walk.ts';
+import { cursorOf } from '../../src/warehouse/query.ts';
+
+const beginning: WalkStart = { query: null, meaning: 'unknown', lastId: null };
+type Meaning = 'id' | 'offset' | 'opaque';
+
+/** A list as a service would page it, under each meaning its cursor could have. */
+function listOf(ids: readonly number[], meaning: Meaning, size = 3, emptyLastPage = false) {
+  const asked: string[] = [];
+  const fetch = async (query: string) => {
+    asked.push(query);
+    const cursor = cursorOf(query) ?? 0;
+    const start =
+      cursor === 0 || meaning === 'offset'
+        ? cursor
+        : meaning === 'id'
+          ? ids.filter((id) => id <= cursor).length
+          : (cursor - 1_000_003) / 17;
+    const shown = ids.slice(start, start + size);
+    const end = start + shown.length;
+    const cursorAfter = { id: shown.at(-1) ?? 0, offset: end, opaque: end * 17 + 1_000_003 }[meaning];
+    const more = end < ids.length || (emptyLastPage && shown.length === size);
+    return { data: shown.map((id) => ({ id })), next: more ? `page[cursor]=${cursorAfter}` : null };
+  };
+  return { asked, fetch };
+}
+
+async function walkAll(list: ReturnType<typeof listOf>, start = beginning) {
+  const seen: number[] = [];
+  let end: WalkStart = start;
+  let steppedBack = false;
+  const signal = new AbortController().signal;
+  for await (const step of walk({ firstQuery: 'first=1', start, fetch: list.fetch, signal })) {
+    seen.push(...step.page.data.map(({ id }) => id));
+    steppedBack ||= step.steppedBack;
+    if (step.lastId !== null) end = { query: step.query, meaning: step.meaning, lastId: step.lastId };
+  }
+  return { seen, end, steppedBack };
+}
+
+const range = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
+const meanings: Meaning[] = ['id', 'offset', 'opaque'];
+
+describe.each(meanings)('a list whose cursor is %s', (meaning) => {
+  test('is read whole, and its meaning learned', async () => {
+    const { seen, end } = await walkAll(listOf(range(11, 20), meaning));
+    expect(seen).toEqual(range(11, 20));
+    expect(end.meaning).toBe(meaning);
+  });
+
+  test('is gone on with by asking its last page again: one request where nothing is new', async () => {
+    const { end } = await walkAll(listOf(range(11, 20), meaning));
+    const again = listOf(range(11, 20), meaning);
+    await walkAll(again, end);
+    expect(again.asked).toHaveLength(1);
+    const { seen } = await walkAll(listOf(range(11, 25), meaning), end);
+    expect(seen).toEqual(expect.arrayContaining(range(21, 25)));
+  });
+
+  test('loses no new row although old ones left the list', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.nat(40), fc.nat(40), fc.nat(10), async (before, after, gone) => {
+        const { end } = await walkAll(listOf(range(1_001, 1_001 + before), meaning));
+        const left = range(1_001 + Math.min(gone, before), 1_001 + before + after);
+        const { seen } = await walkAll(listOf(left, meaning), end);
+        expect(seen).toEqual(expect.arrayContaining(range(1_001 + before + 1, 1_001 + before + after)));
+      }),
+    );
+  });
+
+  test('may end with an empty page', async () => {
+    const { seen, end } = await walkAll(listOf(range(11, 16), meaning, 3, true));
+    expect(seen).toEqual(range(11, 16));
+    expect(end.lastId).toBe(16);
+  });
+});
+
+test('an offset that points past a shrunken list is stepped back from, 200 rows at first', async () => {
+  const { end } = await walkAll(
+    listOf(
+      range(1, 1_000).map((id) => id * 2),
+      'offset',
+      100,
+    ),
+  );
+  const shrunk = listOf(
+    range(301, 1_010).map((id) => id * 2),
+    'offset',
+    100,
+  );
+  const { seen, steppedBack } = await walkAll(shrunk, end);
+  expect(steppedBack).toBe(true);
+  expect(seen).toEqual(expect.arrayContaining(range(1_001, 1_010).map((id) => id * 2)));
+  expect(shrunk.asked[1]).toBe('page[cursor]=700');
+});
+
+const neverEnding = (next: string) => async () => ({ data: [{ id: 1 }], next });
+const run = async (fetch: () => Promise<{ data: { id: number }[]; next: string | null }>, maxPages = 5) => {
+  for await (const _ of walk({
+    firstQuery: 'a',
+    start: beginning,
+    fetch,
+    signal: new AbortController().signal,
+    maxPages,
+  }));
+};
+
+test('a link that leads back is an error, not a loop', async () => {
+  await expect(run(neverEnding('a'))).rejects.toMatchObject({ code: 'link_repeats' });
+});
+
+test('a list without an end is an error', async () => {
+  let page = 0;
+  await expect(run(async () => ({ data: [{ id: ++page }], next: `page[cursor]=${page}` }))).rejects.toMatchObject({
+    code: 'too_many_pages',
+  });
+});
+
+test('a page that was fetched ahead is called off when the consumer fails', async () => {
+  let aborted = false;
+  const fetch = async (query: string, signal: AbortSignal) => {
+    if (query === 'first') return { data: [{ id: 1 }], next: 'second' };
+    return new Promise<never>((_resolve, reject) =>
+      signal.addEventListener('abort', () => {
+        aborted = true;
+        reject(new Error('called off'));
+      }),
+    );
+  };
+  const pages = walk({ firstQuery: 'first', start: beginning, fetch, signal: new AbortController().signal });
+  await expect(
+    (async () => {
+      for await (const _ of pages) throw new Error('no room');
+    })(),
+  ).rejects.toThrow('no room');
+  expect(aborted).toBe(true);
+});
+
+test('an error of a page fetched ahead comes after the page before it', async () => {
+  const fetch = async (query: string) => {
+    if (query === 'second') throw new Error('gone');
+    return { data: [{ id: 1 }], next: 'second' };
+  };
+  const seen: number[] = [];
+  const work = async () => {
+    for await (const { page } of walk({
+      firstQuery: 'first',
+      start: beginning,
+      fetch,
+      signal: new AbortController().signal,
+    })) {
+      seen.push(...page.data.map(({ id }) => id));
+    }
+  };
+  await expect(work()).rejects.toThrow('gone');
+  expect(seen).toEqual([1]);
+});
