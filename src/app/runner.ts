@@ -38,8 +38,10 @@ export async function runJob(
     trigger,
     nextDue: (now: Date) => nextDue(config.schedules[job], now),
   };
-  const report = await runUnderLease(db, keeper, request, stop, ({ run, totals, signal }) =>
-    jobs[job].run({
+  const runLog = log.child({ client: client.key, job });
+  const report = await runUnderLease(db, keeper, request, stop, ({ run, totals, afterAbandoned, signal }) => {
+    if (afterAbandoned) runLog.warn({ event: 'run_abandoned' });
+    return jobs[job].run({
       client: client.key,
       zone: client.timeZone,
       db,
@@ -49,9 +51,9 @@ export async function runJob(
       signal,
       lookbackDays: config.LOOKBACK_DAYS,
       quarantineMaxShare: config.QUARANTINE_MAX_SHARE,
-    }),
-  );
-  logReport(log.child({ client: client.key, job }), report, Math.round(performance.now() - startedAtMs));
+    });
+  });
+  logReport(runLog, report, Math.round(performance.now() - startedAtMs));
   return report;
 }
 

@@ -2,6 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from './connect.ts';
 import { acquireLease, type Lease, releaseLease } from './leases.ts';
 import type { DB } from './rows.ts';
+import { reviveAbandoned } from './schedule.ts';
 import { underLease } from './transaction.ts';
 
 export type Trigger = 'schedule' | 'manual';
@@ -16,7 +17,7 @@ export interface RunRequest {
 }
 
 export type StartResult =
-  | { readonly kind: 'started'; readonly run: Run }
+  | { readonly kind: 'started'; readonly run: Run; readonly afterAbandoned: boolean }
   | { readonly kind: 'skipped'; readonly reason: 'overlap' | 'not_due'; readonly dueAt: Date | null };
 
 /** A run under way; identified in the ledger by its lease's token. */
@@ -52,12 +53,14 @@ const isEventful = (totals: Totals) => rowsWritten(totals) + totals.quarantined 
 
 /**
  * Takes the lease and moves the due time. A scheduled run starts only where it is due, so that a tick that was delivered
- * twice runs once; runs that a lost worker left `running` are recorded as abandoned.
+ * twice runs once. Where the last run's worker was lost, the run is due whatever the schedule says: this may be that very
+ * run, delivered again by the queue before the sweeper came by.
  */
 export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
   const { client, job, worker, trigger } = request;
   return db.transaction().execute(async (trx): Promise<StartResult> => {
     await ensureJobs(trx, [{ client, job }]);
+    const afterAbandoned = (await reviveAbandoned(trx, { client, job })).length > 0;
     const lease = await acquireLease(trx, client, job, worker);
     const { now, due_at: dueAt } = await trx
       .selectFrom('sync.jobs')
@@ -73,11 +76,10 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
       await releaseLease(trx, lease);
       return { kind: 'skipped', reason: 'not_due', dueAt: asDate(dueAt) };
     }
-    await abandonRuns(trx, client, job);
     await sql`
       update sync.jobs set last_started_at = now(), due_at = ${request.nextDue(now) ?? sql`'infinity'`}
       where client = ${client} and job = ${job}`.execute(trx);
-    return { kind: 'started', run: { lease, worker, trigger, startedAt: now } };
+    return { kind: 'started', run: { lease, worker, trigger, startedAt: now }, afterAbandoned };
   });
 }
 
@@ -102,13 +104,6 @@ async function recordSkip(trx: Transaction<DB>, { client, job }: RunRequest, rea
   await sql`
     update sync.jobs set skips = skips + 1, last_skip_at = now(), last_skip_reason = ${reason}
     where client = ${client} and job = ${job}`.execute(trx);
-}
-
-/** Runs whose worker was lost: their lease has gone to another. What they committed stays. */
-async function abandonRuns(trx: Transaction<DB>, client: string, job: string): Promise<void> {
-  await sql`
-    update sync.runs set status = 'abandoned', finished_at = now()
-    where client = ${client} and job = ${job} and status = 'running'`.execute(trx);
 }
 
 /** Writes the ledger's row of a run under way, once it has done something; in the transaction of the page. */

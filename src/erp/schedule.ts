@@ -1,5 +1,6 @@
-import { sql } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import type { Database } from './connect.ts';
+import type { DB } from './rows.ts';
 
 export interface DueJob {
   readonly client: string;
@@ -27,14 +28,17 @@ export async function dueJobs(
 }
 
 /**
- * Makes the jobs of lost workers due again: their lease ran out without being given back.
- * @returns those found, whose last run is thereby recorded as abandoned
+ * Makes the jobs of lost workers due again: their lease ran out without being given back. Their runs are recorded as
+ * abandoned; what those committed stays.
+ * @param only looks at this one alone
+ * @returns those found
  */
-export async function reviveAbandoned(db: Database): Promise<DueJob[]> {
+export async function reviveAbandoned(db: Kysely<DB>, only?: DueJob): Promise<DueJob[]> {
+  const restriction = only === undefined ? sql`` : sql`and client = ${only.client} and name = ${only.job}`;
   const { rows } = await sql<DueJob>`
     with lost as (
       update sync.leases set holder = null, expires_at = null
-      where expires_at <= now()
+      where expires_at <= clock_timestamp() ${restriction}
       returning client, name
     ), closed as (
       update sync.runs r set status = 'abandoned', finished_at = now()

@@ -14,6 +14,8 @@ export type RunReport =
 export interface RunScope {
   readonly run: Run;
   readonly totals: Totals;
+  /** The run before this one was lost with its worker. */
+  readonly afterAbandoned: boolean;
   /** Aborted when the run is asked to stop or has lost its lease. */
   readonly signal: AbortSignal;
 }
@@ -33,11 +35,11 @@ export async function runUnderLease(
   if (stop.aborted) return { status: 'stopped', totals: newTotals() };
   const start = await startRun(db, request);
   if (start.kind === 'skipped') return { status: 'skipped', reason: start.reason, dueAt: start.dueAt };
-  const { run } = start;
+  const { run, afterAbandoned } = start;
   const totals = newTotals();
   const lost = keeper.hold(run.lease);
   try {
-    const failure = await outcomeOf(work({ run, totals, signal: AbortSignal.any([stop, lost]) }));
+    const failure = await outcomeOf(work({ run, totals, afterAbandoned, signal: AbortSignal.any([stop, lost]) }));
     if (failure instanceof LeaseLostError) return { status: 'lost', totals, error: failure };
     const end = endOf(failure);
     await finishRun(db, run, totals, end);

@@ -168,6 +168,14 @@ describe('runs', () => {
     await expect(finishRun(database.db, run, newTotals(), { status: 'done' })).rejects.toBeInstanceOf(LeaseLostError);
   });
 
+  test('one whose worker was lost starts again when the queue delivers it anew, before any sweep', async () => {
+    const run = await started();
+    await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, { ...newTotals(), created: 1 }));
+    await expire();
+    expect(await startRun(database.db, request)).toMatchObject({ kind: 'started', afterAbandoned: true });
+    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+  });
+
   test('one that was stopped is due at once', async () => {
     await finishRun(database.db, await started(), newTotals(), { status: 'stopped' });
     expect(await due()).toHaveLength(1);

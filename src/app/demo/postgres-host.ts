@@ -48,6 +48,12 @@ function isReachable(path: string): boolean {
   return true;
 }
 
+/** Where temporary data goes: a folder that only root may enter (a TMPDIR of its own, say) is of no use to `owner`. */
+function temporaryFolder(owner: Owner | undefined): string {
+  const usual = tmpdir();
+  return owner === undefined || isReachable(join(usual, 'x')) ? usual : '/tmp';
+}
+
 /** The binaries where `owner` can run them: their own place, or a copy in the data folder. */
 async function reachableBinaries(folder: string, owner: Owner | undefined) {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
@@ -108,7 +114,7 @@ function launch(
 
 async function main(): Promise<void> {
   const owner = ownerForRoot();
-  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-postgres-'));
+  const folder = mkdtempSync(join(temporaryFolder(owner), 'fulfilment-sync-postgres-'));
   let postgres: ChildProcess | null = null;
   const end = () => {
     const remove = () => {

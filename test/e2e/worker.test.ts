@@ -1,0 +1,111 @@
+import { describe, expect, inject, test } from 'vitest';
+import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { useProcesses, workerEnv } from '../helpers/processes.ts';
+import type { SandboxControl } from '../helpers/sandbox.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s' };
+
+const same = async (sandbox: SandboxControl) => (await compareWithSandbox(database.db, sandbox.url)).length === 0;
+const countShipments = async () =>
+  (await database.query<{ n: number }>('select count(*)::int as n from fulfilment.shipments'))[0]?.n ?? 0;
+
+describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (kind) => {
+  const redisUrl = kind === 'redis' ? inject('redisUrl') : null;
+  test.skipIf(kind === 'redis' && redisUrl === null)(
+    'ticks, follows the sandbox, answers its probes and ends on SIGTERM',
+    async () => {
+      const sandbox = await processes.sandbox();
+      await sandbox.advance(86_400);
+      const worker = processes.cli(
+        ['worker'],
+        workerEnv(database.url, sandbox, { ...often, ...(redisUrl ? { REDIS_URL: redisUrl } : {}) }),
+      );
+      expect(JSON.parse(await worker.line('worker_started'))).toMatchObject({ queue: kind, clients: 1 });
+      await waitFor('the first days', async () => (await countShipments()) > 0 && (await same(sandbox)));
+      await sandbox.advance(1_800);
+      await waitFor('what changed since', () => same(sandbox));
+
+      const { port } = JSON.parse(await worker.line('probes_listening')) as { port: number };
+      for (const probe of ['livez', 'readyz'])
+        expect((await fetch(`http://127.0.0.1:${port}/${probe}`)).status).toBe(200);
+
+      worker.kill('SIGTERM');
+      expect(await worker.ended).toEqual({ code: 0, signal: null });
+      expect(await database.query('select * from sync.leases where expires_at is not null')).toEqual([]);
+      expect(await database.query(`select * from sync.runs where status = 'running'`)).toEqual([]);
+      expect(worker.output).not.toMatch(/"level":"(error|fatal)"/);
+    },
+  );
+});
+
+/** Every page takes a while, so that a pull of 5,000 rows can be met in its middle. */
+async function slowSandbox(): Promise<SandboxControl> {
+  const sandbox = await processes.sandbox();
+  await sandbox.seed(5_000, ['SHIPPED', 'SHIPPED', 'READY_TO_PICK']);
+  await sandbox.faults({ operation: 'v3.shipments.list', effect: { delayMs: 100 } });
+  return sandbox;
+}
+
+const seldom = { SCHEDULE_PULL_SHIPMENTS: '1h', SCHEDULE_PULL_ORDERS: 'off' };
+const storedQuery = async () =>
+  (await database.query<{ query: string }>(`select query from sync.cursors where pass = 'new'`))[0]?.query;
+const newPass = async (sandbox: SandboxControl, after: number) =>
+  (await sandbox.requestsTo('/v3/shipments', after)).filter(({ query }) => !query.includes('filter'));
+const doubledEntries = () =>
+  database.query(`select entity, id from fulfilment.changes group by entity, id having count(*) > 1`);
+const missing = async (sandbox: SandboxControl) =>
+  (await compareWithSandbox(database.db, sandbox.url)).filter(
+    (line) => !line.endsWith('differs in externalOrderNumber'),
+  );
+const finished = async () =>
+  (await database.query(`select 1 from sync.jobs where job = 'pull-shipments' and last_outcome = 'done'`)).length === 1;
+
+test('kill -9 in the middle of a pull: the next worker goes on from the stored page, nothing is missing or doubled', async () => {
+  const sandbox = await slowSandbox();
+  const first = processes.cli(['worker'], workerEnv(database.url, sandbox, seldom));
+  await waitFor('some pages', async () => (await countShipments()) >= 1_500);
+  first.kill('SIGKILL');
+  await first.ended;
+  const [stored, rows, place] = [await storedQuery(), await countShipments(), await sandbox.lastPlace()];
+  expect(rows).toBeLessThan(5_000);
+  const second = processes.cli(['worker'], workerEnv(database.url, sandbox, seldom));
+  await waitFor('the rest', finished, 60_000);
+  expect(await countShipments()).toBe(5_000);
+  expect(await missing(sandbox)).toEqual([]);
+  expect(await doubledEntries()).toEqual([]);
+  const asked = await newPass(sandbox, place);
+  expect(asked[0]?.query).toBe(stored);
+  expect(asked.length).toBeLessThanOrEqual(Math.ceil((5_000 - rows) / 100) + 1);
+  expect(await database.query('select status from sync.runs order by id')).toEqual([
+    { status: 'abandoned' },
+    { status: 'done' },
+  ]);
+  expect(second.output).toContain('run_abandoned');
+});
+
+test('SIGSTOP beyond the lease: another worker finishes, and the first one writes nothing when it wakes', async () => {
+  const sandbox = await slowSandbox();
+  const first = processes.cli(['worker'], workerEnv(database.url, sandbox, seldom));
+  await waitFor('some pages', async () => (await countShipments()) >= 1_000);
+  first.kill('SIGSTOP');
+  const second = processes.cli(['worker'], workerEnv(database.url, sandbox, seldom));
+  await second.line('run_abandoned', 30_000);
+  await waitFor('the second to finish', finished, 60_000);
+  expect(await missing(sandbox)).toEqual([]);
+
+  const written = () =>
+    database.query(`
+    select (select max(seq)::int from fulfilment.changes) as feed, (select max(xmin::text::int) from fulfilment.shipments) as shipments,
+      (select string_agg(r.id || r.status || r.pages, ',' order by r.id) from sync.runs r) as runs,
+      (select string_agg(c.query || c.updated_at, ',') from sync.cursors c) as cursors`);
+  const before = await written();
+  first.kill('SIGCONT');
+  const lost = JSON.parse(await first.line('run_lost')) as { code: string };
+  expect(lost.code).toBe('lease_lost');
+  expect(await written()).toEqual(before);
+  expect(await doubledEntries()).toEqual([]);
+});

@@ -1,0 +1,92 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { afterEach } from 'vitest';
+import { SandboxControl } from './sandbox.ts';
+import { waitFor } from './wait.ts';
+
+const main = fileURLToPath(new URL('../../src/app/main.ts', import.meta.url));
+
+/** A command of the product as a process of its own. */
+export class CliProcess {
+  readonly child: ChildProcess;
+  readonly lines: string[] = [];
+  readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+
+  constructor(args: readonly string[], env: Readonly<Record<string, string>>, entry = main) {
+    const { PATH = '', HOME = '' } = process.env;
+    this.child = spawn(process.execPath, [entry, ...args], {
+      env: { PATH, HOME, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.ended = once(this.child, 'close').then(([code, signal]) => ({ code, signal }));
+    for (const stream of [this.child.stdout, this.child.stderr]) {
+      if (stream) createInterface({ input: stream }).on('line', (line) => this.lines.push(line));
+    }
+  }
+
+  get output(): string {
+    return this.lines.join('\n');
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
+  /** Waits for a line that holds `text`; fails with all that was written where the process ends before. */
+  line(text: string, deadlineMs?: number): Promise<string> {
+    return waitFor(
+      `a line with ${text}`,
+      () => {
+        const found = this.lines.find((line) => line.includes(text));
+        if (found === undefined && this.child.exitCode !== null)
+          throw new Error(`ended before "${text}":\n${this.output}`);
+        return found;
+      },
+      deadlineMs,
+    );
+  }
+}
+
+/** Starts processes that the end of the test kills if they are still there. */
+export function useProcesses() {
+  const started: CliProcess[] = [];
+  afterEach(async () => {
+    for (const { child, ended } of started.splice(0)) {
+      // SIGKILL ends a stopped process too.
+      if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+      await ended;
+    }
+  });
+  const cli = (args: readonly string[], env: Readonly<Record<string, string>> = {}, entry?: string) => {
+    const process = new CliProcess(args, env, entry);
+    started.push(process);
+    return process;
+  };
+  return {
+    cli,
+    /** A sandbox in which time stands still, unless it is given a speed. */
+    sandbox: async (speed = 0): Promise<SandboxControl> => {
+      const line = await cli(['sandbox', '--port', '0', '--speed', String(speed)]).line('Sandbox at ');
+      return new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+    },
+  };
+}
+
+/** What a worker needs to serve the sandbox's client `default`. */
+export function workerEnv(
+  databaseUrl: string,
+  sandbox: SandboxControl,
+  more: Record<string, string> = {},
+): Record<string, string> {
+  return {
+    DATABASE_URL: databaseUrl,
+    WAREHOUSE_BASE_URL: sandbox.url.href,
+    WAREHOUSE_USERNAME: 'default',
+    WAREHOUSE_PASSWORD: 'default',
+    ADMIN_PORT: '0',
+    LOG_LEVEL: 'debug',
+    ...more,
+  };
+}

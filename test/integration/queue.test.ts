@@ -1,0 +1,154 @@
+import type { PgPool } from 'bullmq';
+import { Redis } from 'ioredis';
+import pg from 'pg';
+import { afterEach, describe, expect, inject, test } from 'vitest';
+import { openQueueBackend } from '../../src/app/deps.ts';
+import { createLogger } from '../../src/app/log.ts';
+import { postgresBackend, type QueueBackend, type QueuedJob, type TaskQueue } from '../../src/queue/backend.ts';
+import { dispatch } from '../../src/queue/dispatch.ts';
+import { alignSchedulers } from '../../src/queue/schedulers.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { startRedis } from '../helpers/redis.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const silent = createLogger({ level: 'silent', pretty: false });
+const every = (everyMs: number) => ({ job: 'pull-shipments' as const, schedule: { kind: 'every' as const, everyMs } });
+const off = { job: 'pull-shipments' as const, schedule: { kind: 'off' as const } };
+
+describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
+  const database = useDatabase();
+  const closers: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const close of closers.splice(0)) await close();
+  });
+  const skipped = kind === 'redis' && inject('redisUrl') === null;
+
+  async function open(): Promise<{ backend: QueueBackend; queue: TaskQueue; flush: () => Promise<unknown> }> {
+    const redisUrl = kind === 'redis' ? (inject('redisUrl') ?? undefined) : undefined;
+    const { backend, close } = await openQueueBackend({ REDIS_URL: redisUrl }, database.url, silent);
+    const queue = backend.queue('poll');
+    queue.on('error', () => undefined);
+    await queue.waitUntilReady();
+    const flush = () => (redisUrl === undefined ? truncateQueue() : flushAll(redisUrl));
+    closers.unshift(() => queue.close(), close);
+    await flush();
+    return { backend, queue, flush };
+  }
+
+  async function truncateQueue(): Promise<void> {
+    const tables = await database.query<{ name: string }>(
+      `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'bullmq' and tablename not like '%migration%'`,
+    );
+    await database.query(`truncate ${tables.map(({ name }) => name).join(', ')} cascade`);
+  }
+
+  async function flushAll(url: string): Promise<void> {
+    const redis = new Redis(url);
+    await redis.flushall();
+    redis.disconnect();
+  }
+
+  /** Runs a worker whose jobs wait until let go. */
+  async function work(backend: QueueBackend) {
+    const seen: QueuedJob[] = [];
+    let letGo: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    const worker = backend.worker(
+      'poll',
+      async ({ name, data }, _token, _signal) => {
+        seen.push({ name, data });
+        await gate;
+      },
+      4,
+    );
+    worker.on('error', () => undefined);
+    await worker.waitUntilReady();
+    void worker.run();
+    closers.unshift(async () => {
+      letGo();
+      await worker.close();
+    });
+    return { seen, letGo };
+  }
+
+  test.skipIf(skipped)('ticks as scheduled, and hands the ticks to one worker each', async () => {
+    const { backend, queue } = await open();
+    await alignSchedulers(queue, [every(300)], '0.1.0');
+    const { seen, letGo } = await work(backend);
+    letGo();
+    await waitFor('three ticks', () => seen.length >= 3);
+    expect(seen[0]).toEqual({ name: 'pull-shipments', data: { version: '0.1.0' } });
+  });
+
+  test.skipIf(skipped)('touches schedulers only where they differ, and has them back after a flush', async () => {
+    const { queue, flush } = await open();
+    const set = ['pull-shipments'];
+    expect(await alignSchedulers(queue, [every(60_000)], '0.1.0')).toEqual({ set, removed: [] });
+    expect(await alignSchedulers(queue, [every(60_000)], '0.1.0')).toEqual({ set: [], removed: [] });
+    expect(await alignSchedulers(queue, [every(90_000)], '0.1.0')).toEqual({ set, removed: [] });
+    const cron = { job: 'pull-shipments' as const, schedule: { kind: 'cron' as const, pattern: '5 4 * * *' } };
+    expect(await alignSchedulers(queue, [cron], '0.1.0')).toEqual({ set, removed: [] });
+    expect(await alignSchedulers(queue, [cron], '0.1.0')).toEqual({ set: [], removed: [] });
+    await flush();
+    expect(await alignSchedulers(queue, [cron], '0.1.0')).toEqual({ set, removed: [] });
+  });
+
+  test.skipIf(skipped)('lets no older code remove what newer code scheduled', async () => {
+    const { queue } = await open();
+    await alignSchedulers(queue, [every(60_000)], '0.2.0');
+    expect(await alignSchedulers(queue, [off], '0.1.9')).toEqual({ set: [], removed: [] });
+    expect(await alignSchedulers(queue, [off], '0.2.0')).toEqual({ set: [], removed: ['pull-shipments'] });
+  });
+
+  test.skipIf(skipped)('queues a client once while it is queued or running, and again afterwards', async () => {
+    const { backend, queue } = await open();
+    const { seen, letGo } = await work(backend);
+    await dispatch(queue, 'pull-shipments', ['a', 'b']);
+    await waitFor('both to start', () => seen.length === 2);
+    await dispatch(queue, 'pull-shipments', ['a', 'b', 'c']);
+    await waitFor('the third to start', () => seen.length === 3);
+    expect(seen.map(({ data }) => data.client).sort()).toEqual(['a', 'b', 'c']);
+    letGo();
+    await waitFor('a to be queued again', async () => {
+      await dispatch(queue, 'pull-shipments', ['a']);
+      return seen.length > 3;
+    });
+  });
+
+  test.skipIf(skipped)('queues what is overdue whatever is marked as queued, once in half a minute', async () => {
+    const { backend, queue } = await open();
+    const { seen } = await work(backend);
+    await dispatch(queue, 'pull-shipments', ['a']);
+    await dispatch(queue, 'pull-shipments', ['a'], 60_000);
+    await dispatch(queue, 'pull-shipments', ['a'], 61_000);
+    await waitFor('two runs', () => seen.length === 2);
+    await dispatch(queue, 'pull-shipments', ['a'], 91_000);
+    await waitFor('a third', () => seen.length === 3);
+  });
+});
+
+describe('a Redis', () => {
+  const database = useDatabase();
+  test.skipIf(inject('redisUrl') === null)('that may evict is refused with what to change', async () => {
+    const redis = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
+    try {
+      await expect(openQueueBackend({ REDIS_URL: redis?.url }, database.url, silent)).rejects.toMatchObject({
+        code: 'redis_evicts',
+        message: expect.stringContaining('config set maxmemory-policy noeviction'),
+      });
+    } finally {
+      await redis?.stop();
+    }
+  });
+});
+
+test('a Worker on a schema that was never migrated says so instead of spinning', async () => {
+  const pool = new pg.Pool({ connectionString: inject('postgresUrl'), max: 2, options: '-c search_path=bullmq' });
+  const queue = postgresBackend(pool as unknown as PgPool).queue('poll');
+  queue.on('error', () => undefined);
+  await expect(queue.waitUntilReady()).rejects.toThrow(/migrat/i);
+  await queue.close();
+  await pool.end();
+});
