@@ -186,3 +186,11 @@ function readClients(
   if (!data || !baseUrl || !username || !password) return [];
   return [{ key: 'default', baseUrl, username, password, timeZone: data.WAREHOUSE_TIME_ZONE }];
 }
+
+/** The environment without any setting of this product, for a process that must not inherit what someone configured. */
+export function environmentWithoutSettings(source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
+  const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
+  return Object.fromEntries(
+    Object.entries(source).filter(([name]) => !ours.has(name) && !name.startsWith('SCHEDULE_')),
+  );
+}

@@ -6,7 +6,13 @@ import { Agent } from 'undici';
 import type { Config } from '../../config/env.ts';
 import { type Database, openDatabase, poolConfig } from '../erp/connect.ts';
 import { LeaseKeeper } from '../erp/leases.ts';
-import { assertRedisFits, postgresBackend, type QueueBackend, redisBackend } from '../queue/backend.ts';
+import {
+  assertPostgresQueueFits,
+  assertRedisFits,
+  postgresBackend,
+  type QueueBackend,
+  redisBackend,
+} from '../queue/backend.ts';
 import { Warehouse } from '../warehouse/client.ts';
 import { errorFields, type Logger } from './log.ts';
 
@@ -70,7 +76,7 @@ export interface OpenQueueBackend {
 
 /**
  * Opens the queue: in Redis where REDIS_URL is set, else in Postgres.
- * @throws QueueSetupError where that Redis cannot carry it
+ * @throws QueueSetupError where that Redis or that schema cannot carry it
  */
 export async function openQueueBackend(
   config: Pick<Config, 'REDIS_URL'>,
@@ -78,13 +84,19 @@ export async function openQueueBackend(
   log: Logger,
 ): Promise<OpenQueueBackend> {
   if (config.REDIS_URL !== undefined) return openRedisBackend(config.REDIS_URL, log);
-  const pool = queuePool(databaseUrl, log);
-  return { backend: postgresBackend(pool as unknown as PgPool), close: () => pool.end() };
+  const pool = openQueuePool(databaseUrl, log);
+  try {
+    await assertPostgresQueueFits(pool);
+  } catch (error) {
+    await pool.end();
+    throw error;
+  }
+  return { backend: postgresBackend(pool), close: () => pool.end() };
 }
 
 /** Its own pool, as each Worker keeps a client of it, and as BullMQ's statements name no schema. */
-export function queuePool(databaseUrl: string, log: Logger): pg.Pool {
-  return openPool(
+export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
+  const pool = openPool(
     {
       connectionString: databaseUrl,
       max: queuePoolSize,
@@ -95,6 +107,8 @@ export function queuePool(databaseUrl: string, log: Logger): pg.Pool {
     },
     log,
   );
+  // BullMQ describes the part of pg it uses with types of its own, which pg's are not assignable to by the letter.
+  return pool as unknown as PgPool;
 }
 
 async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBackend> {

@@ -1,9 +1,11 @@
 import {
+  assertSchemaCompatibility,
   createPostgresBackend,
   type PgPool,
-  type PgQueryable,
   Queue,
   runMigrations,
+  SchemaMigrationRequiredError,
+  SchemaVersionMismatchError,
   Worker,
   withBackend,
 } from 'bullmq';
@@ -111,9 +113,34 @@ export function redisBackend(producer: Redis, consumer: Redis): QueueBackend {
   };
 }
 
-/** Creates or upgrades the queue's own schema in Postgres; on a single session, as it takes an advisory lock. */
-export async function migrateQueue(client: PgQueryable): Promise<void> {
-  await runMigrations(client);
+/** Creates or upgrades the queue's own schema in Postgres. */
+export async function migrateQueue(pool: PgPool): Promise<void> {
+  // On one session, as it takes an advisory lock.
+  const session = await pool.connect();
+  try {
+    await runMigrations(session);
+  } finally {
+    session.release();
+  }
+}
+
+/**
+ * Checks that the queue's schema is there and of a version that this code can work with.
+ * @throws QueueSetupError that says what to do
+ */
+export async function assertPostgresQueueFits(pool: PgPool): Promise<void> {
+  try {
+    await assertSchemaCompatibility(pool);
+  } catch (cause) {
+    if (cause instanceof SchemaMigrationRequiredError) {
+      const message = "The database lacks the queue's schema; run: fulfilment-sync migrate";
+      throw new QueueSetupError('queue_schema_missing', message, { cause });
+    }
+    if (!(cause instanceof SchemaVersionMismatchError)) throw cause;
+    throw new QueueSetupError('queue_schema_too_new', "The queue's schema is newer than this version; upgrade it", {
+      cause,
+    });
+  }
 }
 
 const oldestRedis = [6, 2] as const;

@@ -1,10 +1,8 @@
-import type { PgPool } from 'bullmq';
 import { Redis } from 'ioredis';
-import pg from 'pg';
 import { afterEach, describe, expect, inject, test } from 'vitest';
 import { openQueueBackend } from '../../src/app/deps.ts';
 import { createLogger } from '../../src/app/log.ts';
-import { postgresBackend, type QueueBackend, type QueuedJob, type TaskQueue } from '../../src/queue/backend.ts';
+import type { QueueBackend, QueuedJob, TaskQueue } from '../../src/queue/backend.ts';
 import { dispatch } from '../../src/queue/dispatch.ts';
 import { alignSchedulers } from '../../src/queue/schedulers.ts';
 import { useDatabase } from '../helpers/database.ts';
@@ -144,11 +142,12 @@ describe('a Redis', () => {
   });
 });
 
-test('a Worker on a schema that was never migrated says so instead of spinning', async () => {
-  const pool = new pg.Pool({ connectionString: inject('postgresUrl'), max: 2, options: '-c search_path=bullmq' });
-  const queue = postgresBackend(pool as unknown as PgPool).queue('poll');
-  queue.on('error', () => undefined);
-  await expect(queue.waitUntilReady()).rejects.toThrow(/migrat/i);
-  await queue.close();
-  await pool.end();
+describe('a database that was never migrated', () => {
+  const database = useDatabase({ migrated: false });
+  test('is refused with what to do, instead of a worker that spins', async () => {
+    await expect(openQueueBackend({}, database.url, silent)).rejects.toMatchObject({
+      code: 'queue_schema_missing',
+      message: expect.stringContaining('fulfilment-sync migrate'),
+    });
+  });
 });

@@ -1,8 +1,7 @@
-import type { PgQueryable } from 'bullmq';
 import { readConfig } from '../../../config/env.ts';
 import { migrate } from '../../erp/migrate.ts';
 import { migrateQueue } from '../../queue/backend.ts';
-import { connectDatabase, queuePool } from '../deps.ts';
+import { connectDatabase, openQueuePool } from '../deps.ts';
 import { createLogger, type Logger } from '../log.ts';
 import { version } from '../version.ts';
 
@@ -13,15 +12,10 @@ import { version } from '../version.ts';
  */
 export async function migrateDatabase(databaseUrl: string, log: Logger): Promise<string[]> {
   const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 2);
-  const pool = queuePool(databaseUrl, log);
+  const pool = openQueuePool(databaseUrl, log);
   try {
     const applied = await migrate(db, version);
-    const session = await pool.connect();
-    try {
-      await migrateQueue(session as PgQueryable);
-    } finally {
-      session.release();
-    }
+    await migrateQueue(pool);
     return applied;
   } finally {
     await Promise.all([close(), pool.end()]);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { secretNames, variableNames } from '../../../config/env.ts';
+import { environmentWithoutSettings } from '../../../config/env.ts';
 
 const main = fileURLToPath(new URL('../main.ts', import.meta.url));
 const endWithinMs = 3_000;
@@ -18,8 +18,13 @@ export class DemoProcess {
   constructor(args: readonly string[], env: Readonly<Record<string, string>>, onLine: (line: string) => void) {
     this.name = args[0] ?? '';
     this.#onLine = onLine;
-    // A session of its own: Ctrl-C reaches this process alone, which then ends the others in the right order.
-    this.#child = fork(main, args, { detached: true, env: { ...cleanEnv(), ...env }, execArgv: [], silent: true });
+    // It must not reach a database that someone else configured. A session of its own: Ctrl-C reaches this process alone, which then ends the others in the right order.
+    this.#child = fork(main, args, {
+      detached: true,
+      env: { ...environmentWithoutSettings(), ...env },
+      execArgv: [],
+      silent: true,
+    });
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       if (stream) createInterface({ input: stream }).on('line', (line) => this.#onLine(line));
     }
@@ -39,14 +44,6 @@ export class DemoProcess {
     this.#child.kill('SIGKILL');
     await ended;
   }
-}
-
-/** The environment without any setting of this product: the demo must not touch a database someone else configured. */
-function cleanEnv(): NodeJS.ProcessEnv {
-  const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
-  return Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => !ours.has(name) && !name.startsWith('SCHEDULE_')),
-  );
 }
 
 /** Starts a sandbox on a free port and resolves with its address. */
