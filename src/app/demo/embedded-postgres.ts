@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 
@@ -16,7 +17,7 @@ export interface EmbeddedPostgres {
  * @throws Error that says why it did not start
  */
 export async function startEmbeddedPostgres(): Promise<EmbeddedPostgres> {
-  const host = fork(fileURLToPath(new URL('./postgres-host.ts', import.meta.url)), {
+  const host = fork(fileURLToPath(new URL(`./postgres-host${extname(import.meta.filename)}`, import.meta.url)), {
     detached: true,
     execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

