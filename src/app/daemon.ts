@@ -16,6 +16,7 @@ import { alignSchedulers } from '../queue/schedulers.ts';
 import { Sweeper } from '../queue/sweeper.ts';
 import { connectDatabase, openLeaseKeeper, openQueueBackend, openWarehouses, workerName } from './deps.ts';
 import { errorFields, type Logger } from './log.ts';
+import { logReachability } from './reachability.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
 import { version } from './version.ts';
 
@@ -54,7 +55,7 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     const { warehouses } = opened(openWarehouses(config));
     const { backend } = opened(await openQueueBackend(config, databaseUrl, log));
     const worker = workerName();
-    const deps: RunnerDeps = { config, db, keeper, warehouses, worker, log };
+    const deps: RunnerDeps = { config, db, keeper, warehouses, worker, log, said: new Map() };
     const stopping = new AbortController();
 
     const names = [...new Set(jobNames.map((job) => jobs[job].queue))];
@@ -69,6 +70,7 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     const sweeper = new Sweeper(sweeperTasks(deps, queues));
     for (const running of workers) void running.run();
     sweeper.start();
+    void logReachability(warehouses, log, stopping.signal);
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {
       sinceLastSweepMs: () => sweeper.sinceLastDoneMs(),

@@ -17,6 +17,8 @@ export interface RunnerDeps {
   readonly warehouses: ReadonlyMap<string, Warehouse>;
   readonly worker: string;
   readonly log: Logger;
+  /** Warnings of each job's last run: what is said again with every poll is a warning once. */
+  readonly said: Map<string, string>;
 }
 
 /** Runs one job for one client, and writes one line about it. */
@@ -53,11 +55,24 @@ export async function runJob(
       quarantineMaxShare: config.QUARANTINE_MAX_SHARE,
     });
   });
-  logReport(runLog, report, Math.round(performance.now() - startedAtMs));
+  logReport(runLog, report, Math.round(performance.now() - startedAtMs), isNews(deps.said, request, report));
   return report;
 }
 
-function logReport(log: Logger, report: RunReport, durationMs: number): void {
+/** Whether a run warns of something that the one before did not. */
+function isNews(
+  said: Map<string, string>,
+  { client, job }: { client: string; job: string },
+  report: RunReport,
+): boolean {
+  if (report.status === 'skipped') return false;
+  const [key, warnings] = [JSON.stringify([client, job]), JSON.stringify(report.totals.warnings)];
+  const before = said.get(key) ?? '[]';
+  said.set(key, warnings);
+  return warnings !== before && warnings !== '[]';
+}
+
+function logReport(log: Logger, report: RunReport, durationMs: number, isNew: boolean): void {
   if (report.status === 'skipped') {
     const level = report.reason === 'overlap' ? 'info' : 'debug';
     log[level]({ event: 'run_skipped', reason: report.reason, dueAt: report.dueAt });
@@ -68,6 +83,6 @@ function logReport(log: Logger, report: RunReport, durationMs: number): void {
   const failed = report.status === 'failed' || report.status === 'lost';
   const problem = report.error === undefined || report.status === 'stopped' ? {} : errorFields(report.error);
   if (failed) log.error({ ...fields, ...problem });
-  else if (warnings.length > 0 || counts.quarantined > 0) log.warn(fields);
+  else if (isNew || counts.quarantined > 0) log.warn(fields);
   else log[rowsWritten(report.totals) > 0 ? 'info' : 'debug'](fields);
 }

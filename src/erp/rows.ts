@@ -309,7 +309,7 @@ export interface SyncCursors {
    */
   client: string;
   /**
-   * When the walk last reached its end
+   * When the walk first reached its end; null while the first load is under way
    */
   completed_at: Timestamp | null;
   /**

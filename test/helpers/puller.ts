@@ -33,7 +33,7 @@ export function usePuller(database: TestDatabase, sandbox: SandboxControl): Pull
     const main = connectDatabase(database.url, log);
     const leases = openLeaseKeeper(database.url, log);
     const { warehouses, close } = openWarehouses(config);
-    const deps = { config, db: main.db, keeper: leases.keeper, warehouses, worker: 'test', log };
+    const deps = { config, db: main.db, keeper: leases.keeper, warehouses, worker: 'test', log, said: new Map() };
     const client = config.clients[0];
     if (client === undefined) throw new Error('no client configured');
     try {

@@ -35,7 +35,7 @@ export async function runCommand(job: string, { client: only }: RunOptions): Pro
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
   try {
     await assertSchemaFits(db, version);
-    const deps = { config, db, keeper: leases.keeper, warehouses, worker: workerName(), log };
+    const deps = { config, db, keeper: leases.keeper, warehouses, worker: workerName(), log, said: new Map() };
     let failed = false;
     for (const client of clients) {
       const report = await runJob(deps, job, client, 'manual', stop.signal);
