@@ -6,11 +6,20 @@ import {
   readClientsFile,
   readOperationsFile,
   readSecretFile,
+  reasonOf,
   timeZoneSchema,
   type WarehouseClient,
 } from './files.ts';
 import { type Operations, operations } from './operations.ts';
-import { defaultSchedules, type JobName, jobNames, parseSchedule, parseSpanMs, type Schedule } from './schedules.ts';
+import {
+  defaultSchedules,
+  type JobName,
+  jobNames,
+  parseSchedule,
+  parseSpanMs,
+  plannedJobs,
+  type Schedule,
+} from './schedules.ts';
 
 /** The configuration is wrong or incomplete; `problems` holds every fault, one line each. The process exits with 2. */
 export class ConfigError extends Error {
@@ -105,7 +114,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   if (needs.database && env.DATABASE_URL === undefined) {
     problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
   }
-  if (result.success && result.data.ADMIN_TOKEN === undefined && !isLoopback(result.data.ADMIN_HOST)) {
+  if (env.ADMIN_TOKEN === undefined && !isLoopback(env.ADMIN_HOST ?? '127.0.0.1')) {
     problems.push('ADMIN_HOST: binds beyond this machine only with ADMIN_TOKEN set; set it, or use 127.0.0.1');
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
@@ -129,33 +138,30 @@ function withSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<
     try {
       env[name] = readSecretFile(path);
     } catch (error) {
-      const reason = error instanceof Error && 'code' in error ? String(error.code) : String(error);
-      problems.push(`${name}_FILE: ${path} cannot be read: ${reason}`);
+      problems.push(`${name}_FILE: ${path} cannot be read: ${reasonOf(error)}`);
     }
   }
   return env;
 }
 
 function readSchedules(env: Record<string, string | undefined>, problems: string[]): Record<JobName, Schedule> {
-  const byVariable = new Map(jobNames.map((job) => [`SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`, job]));
-  const texts: Record<JobName, string> = { ...defaultSchedules };
-  for (const [name, value] of Object.entries(env)) {
-    if (!name.startsWith('SCHEDULE_') || value === undefined) continue;
-    const job = byVariable.get(name);
-    if (job === undefined)
-      problems.push(`${name}: there is no such job; known are ${[...byVariable.keys()].join(', ')}`);
-    else texts[job] = value;
+  const variableOf = (job: string) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;
+  const known = new Map<string, string>([...jobNames, ...plannedJobs].map((job) => [variableOf(job), job]));
+  for (const name of Object.keys(env)) {
+    if (!name.startsWith('SCHEDULE_') || known.has(name)) continue;
+    problems.push(`${name}: there is no such job; known are ${[...known.keys()].join(', ')}`);
   }
-  const schedules: Partial<Record<JobName, Schedule>> = {};
-  for (const [variable, job] of byVariable) {
+  const read = (job: string, fallback: string): Schedule => {
     try {
-      schedules[job] = parseSchedule(texts[job]);
+      return parseSchedule(env[variableOf(job)] ?? fallback);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      problems.push(`${variable}: ${error.message}`);
-      schedules[job] = { kind: 'off' };
+      problems.push(`${variableOf(job)}: ${error.message}`);
+      return { kind: 'off' };
     }
-  }
+  };
+  for (const job of plannedJobs) read(job, 'off');
+  const schedules = Object.fromEntries(jobNames.map((job) => [job, read(job, defaultSchedules[job])]));
   return schedules as Record<JobName, Schedule>;
 }
 
@@ -169,8 +175,10 @@ function readClients(
   const given = single.filter((name) => env[name] !== undefined);
   const file = env.WAREHOUSE_CLIENTS_FILE;
   if (file !== undefined) {
-    if (given.length > 0)
-      problems.push(`WAREHOUSE_CLIENTS_FILE: is set together with ${given.join(', ')}; keep one form`);
+    const both = env.WAREHOUSE_TIME_ZONE === undefined ? given : [...given, 'WAREHOUSE_TIME_ZONE'];
+    if (both.length > 0) {
+      problems.push(`WAREHOUSE_CLIENTS_FILE: is set together with ${both.join(', ')}; keep one form`);
+    }
     const clients = readClientsFile(file, problems);
     problems.push(...clientSetProblems(clients));
     return clients;

@@ -55,10 +55,12 @@ const clientFileSchema = z
 
 /**
  * Reads a secret from a file; one trailing newline is not part of it.
- * @throws Error naming the path (never its content)
+ * @throws Error where it cannot be read or is empty; its message never holds the content
  */
 export function readSecretFile(path: string): string {
-  return readFileSync(path, 'utf8').replace(/\r?\n$/, '');
+  const secret = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
+  if (secret === '') throw new Error('it is empty');
+  return secret;
 }
 
 /** Reads WAREHOUSE_CLIENTS_FILE. Every problem is pushed as one line; what is returned counts only when there are none. */
@@ -133,6 +135,8 @@ function parseJsonFile<T>(variable: string, path: string, schema: z.ZodType<T>, 
   return undefined;
 }
 
-function reasonOf(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : String(error);
+/** Why a file could not be read, in a word. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return 'code' in error ? String(error.code) : error.message;
 }

@@ -9,6 +9,19 @@ export const defaultSchedules = {
   'pull-orders': '10m',
 } as const;
 
+/** Jobs that this version does not have yet. Their schedules are read and checked, so that one set-up serves both. */
+export const plannedJobs = [
+  'pull-return-items',
+  'pull-inbounds',
+  'pull-inbound-packing-slips',
+  'push-outbox',
+  'refresh-settings',
+  'track-trace',
+  'pull-stock',
+  'reconcile',
+  'prune',
+] as const;
+
 export type JobName = keyof typeof defaultSchedules;
 
 export const jobNames = Object.keys(defaultSchedules) as JobName[];

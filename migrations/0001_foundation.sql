@@ -4,6 +4,12 @@
 create schema fulfilment;
 comment on schema fulfilment is 'What the ERP reads: the warehouse service''s resources, and a feed of their changes';
 -- Schema sync is there already: the migrator keeps its record in it.
+comment on schema sync is 'State of fulfilment-sync itself; nothing here is for the ERP';
+comment on table sync.migrations is 'Migrations applied, and the oldest code that works with each';
+comment on column sync.migrations.name is 'File name without .sql';
+comment on column sync.migrations.oldest_code is 'Older versions refuse to work with this database';
+comment on column sync.migrations.applied_by is 'Version that applied it';
+comment on column sync.migrations.applied_at is 'When it was applied';
 
 create sequence sync.read_no;
 comment on sequence sync.read_no is 'One number is drawn before each request is sent; of two readings of a row the larger number wins';
@@ -82,6 +88,7 @@ create table sync.runs (
   created integer not null default 0,
   updated integer not null default 0,
   removed integer not null default 0,
+  unchanged integer not null default 0,
   stale integer not null default 0,
   quarantined integer not null default 0,
   error_code text,
@@ -108,8 +115,9 @@ comment on column sync.runs.fetched is 'Resources read, items not counted';
 comment on column sync.runs.created is 'Rows inserted';
 comment on column sync.runs.updated is 'Rows updated';
 comment on column sync.runs.removed is 'Rows deleted';
+comment on column sync.runs.unchanged is 'Resources that were as they are';
 comment on column sync.runs.stale is 'Readings not applied because a newer one was there';
-comment on column sync.runs.quarantined is 'Resources put into quarantine';
+comment on column sync.runs.quarantined is 'Resources newly put into quarantine';
 comment on column sync.runs.error_code is 'Stable code of the failure';
 comment on column sync.runs.error is 'The failure in words';
 comment on column sync.runs.warnings is 'What the run noticed and a person should know';

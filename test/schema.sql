@@ -1,7 +1,7 @@
 -- The schema after all migrations; renewed with: npm run golden
 
 create schema fulfilment; -- What the ERP reads: the warehouse service's resources, and a feed of their changes
-create schema sync; -- 
+create schema sync; -- State of fulfilment-sync itself; nothing here is for the ERP
 
 create sequence sync.read_no; -- One number is drawn before each request is sent; of two readings of a row the larger number wins
 
@@ -121,11 +121,11 @@ create table sync.leases (
   expires_at timestamp with time zone, -- When it may be taken over; null when given back
 ) with (fillfactor=50); -- Who may write for a client and job; a token that is no longer the row's is fenced off
 create table sync.migrations (
-  name text not null,
-  oldest_code text not null,
-  applied_by text not null,
-  applied_at timestamp with time zone not null default now(),
-); -- 
+  name text not null, -- File name without .sql
+  oldest_code text not null, -- Older versions refuse to work with this database
+  applied_by text not null, -- Version that applied it
+  applied_at timestamp with time zone not null default now(), -- When it was applied
+); -- Migrations applied, and the oldest code that works with each
 create table sync.quarantine (
   id bigint not null generated always as identity, -- Number of the row
   client text not null, -- Client key
@@ -163,8 +163,9 @@ create table sync.runs (
   created integer not null default 0, -- Rows inserted
   updated integer not null default 0, -- Rows updated
   removed integer not null default 0, -- Rows deleted
+  unchanged integer not null default 0, -- Resources that were as they are
   stale integer not null default 0, -- Readings not applied because a newer one was there
-  quarantined integer not null default 0, -- Resources put into quarantine
+  quarantined integer not null default 0, -- Resources newly put into quarantine
   error_code text, -- Stable code of the failure
   error text, -- The failure in words
   warnings text[] not null default '{}'::text[], -- What the run noticed and a person should know

@@ -5,10 +5,10 @@ import { type JobName, jobNames } from '../../config/schedules.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { CodedError, StoppedError } from '../core/errors.ts';
 import { tryExclusively } from '../erp/exclusive.ts';
-import { assertSchemaFits } from '../erp/migrate.ts';
+import { assertSchemaFits, SchemaError } from '../erp/migrate.ts';
 import { ensureJobs } from '../erp/runs.ts';
 import { bringForward, dueJobs, reviveAbandoned } from '../erp/schedule.ts';
-import type { TaskQueue, TaskWorker } from '../queue/backend.ts';
+import type { TaskQueue } from '../queue/backend.ts';
 import { jobDataSchema, type QueueName } from '../queue/define-job.ts';
 import { dispatch } from '../queue/dispatch.ts';
 import { nextDue } from '../queue/next-due.ts';
@@ -31,8 +31,13 @@ const stopWithinMs = 20_000;
 export interface Daemon {
   /** Milliseconds since the last sweep that did all it had to; undefined before the first. */
   readonly sinceLastSweepMs: () => number | undefined;
-  /** Stops claiming, lets the page being written be finished, gives leases back, closes everything. */
-  readonly stop: () => Promise<void>;
+  /** Settles, with the reason, where this worker must not go on: the database was migrated beyond its code. */
+  readonly outdated: Promise<SchemaError>;
+  /**
+   * Stops claiming, lets the page being written be finished, gives leases back, closes everything.
+   * @returns false where that took too long; what is left behind runs out by itself
+   */
+  readonly stop: () => Promise<boolean>;
 }
 
 /**
@@ -40,14 +45,16 @@ export interface Daemon {
  * @throws SchemaError, QueueSetupError where it must not start
  */
 export async function startDaemon(config: Config, databaseUrl: string, log: Logger): Promise<Daemon> {
-  const closers: (() => Promise<void>)[] = [];
-  const opened = <T extends { close: () => Promise<void> }>(part: T): T => {
-    closers.unshift(part.close);
+  const closers: (() => Promise<unknown>)[] = [];
+  const opened = <T extends { close: () => Promise<unknown> }>(part: T): T => {
+    closers.unshift(() => part.close());
     return part;
   };
   const closeAll = async () => {
     for (const close of closers) await close();
   };
+  const background = (work: Promise<unknown>) =>
+    void work.catch((error: unknown) => log.error({ event: 'background_failed', ...errorFields(error) }));
   try {
     const { db } = opened(connectDatabase(databaseUrl, log));
     await assertSchemaFits(db, version);
@@ -57,10 +64,12 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     const worker = workerName();
     const deps: RunnerDeps = { config, db, keeper, warehouses, worker, log, said: new Map() };
     const stopping = new AbortController();
+    const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
 
     const names = [...new Set(jobNames.map((job) => jobs[job].queue))];
-    const queues = new Map(names.map((name) => [name, backend.queue(name)]));
-    const workers = names.map((name) => backend.worker(name, processorOf(deps, queues, stopping.signal), concurrency));
+    const queues = new Map(names.map((name) => [name, opened(backend.queue(name))]));
+    const processor = processorOf(deps, queues, stopping.signal, onOutdated);
+    const workers = names.map((name) => opened(backend.worker(name, processor, concurrency)));
     for (const part of [...queues.values(), ...workers]) {
       part.on('error', (error) => log.warn({ event: 'queue_error', ...errorFields(error) }));
     }
@@ -68,19 +77,21 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     await prepareSchedules(deps);
 
     const sweeper = new Sweeper(sweeperTasks(deps, queues));
-    for (const running of workers) void running.run();
+    closers.unshift(() => sweeper.stop());
+    for (const running of workers) background(running.run());
     sweeper.start();
-    void logReachability(warehouses, log, stopping.signal);
+    background(logReachability(warehouses, log, stopping.signal));
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {
+      outdated,
       sinceLastSweepMs: () => sweeper.sinceLastDoneMs(),
       stop: async () => {
-        await sweeper.stop();
         stopping.abort(new StoppedError());
-        await closeWorkers(workers, log);
-        await Promise.all([...queues.values()].map((queue) => queue.close()));
-        await closeAll();
-        log.info({ event: 'worker_stopped', worker });
+        for (const running of workers) running.cancelAllJobs('stopping');
+        const inTime = await Promise.race([closeAll().then(() => true), wait(stopWithinMs, false, { ref: false })]);
+        if (inTime) log.info({ event: 'worker_stopped', worker });
+        else log.error({ event: 'stop_forced', worker, afterMs: stopWithinMs });
+        return inTime;
       },
     };
   } catch (error) {
@@ -89,16 +100,12 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
   }
 }
 
-async function closeWorkers(workers: readonly TaskWorker[], log: Logger): Promise<void> {
-  for (const running of workers) running.cancelAllJobs('stopping');
-  const closed = Promise.all(workers.map((running) => running.close())).then(() => true);
-  const inTime = await Promise.race([closed, wait(stopWithinMs, false, { ref: false })]);
-  if (inTime) return;
-  log.warn({ event: 'stop_forced', afterMs: stopWithinMs });
-  await Promise.all(workers.map((running) => running.close(true)));
-}
-
-function processorOf(deps: RunnerDeps, queues: ReadonlyMap<QueueName, TaskQueue>, stop: AbortSignal) {
+function processorOf(
+  deps: RunnerDeps,
+  queues: ReadonlyMap<QueueName, TaskQueue>,
+  stop: AbortSignal,
+  onOutdated: (error: SchemaError) => void,
+) {
   const clients = new Map(deps.config.clients.map((client) => [client.key, client]));
   return async (
     { name, data }: { name: string; data: unknown },
@@ -113,7 +120,12 @@ function processorOf(deps: RunnerDeps, queues: ReadonlyMap<QueueName, TaskQueue>
     const client = clients.get(key);
     if (client === undefined) return;
     const signal = cancelled === undefined ? stop : AbortSignal.any([stop, cancelled]);
-    const report = await runJob(deps, job, client, 'schedule', signal);
+    const report = await runJob(deps, job, client, 'schedule', signal).catch((error: unknown) => {
+      // Not a failure of the run, which would be in the ledger: the database could not take its record.
+      deps.log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
+      if (error instanceof SchemaError) onOutdated(error);
+      throw error;
+    });
     // The ledger has the story; BullMQ only shows that it failed.
     if (report.status === 'failed' || report.status === 'lost')
       throw new CodedError('run_failed', `${job}: see sync.runs`);
@@ -154,7 +166,10 @@ function sweeperTasks(deps: RunnerDeps, queues: ReadonlyMap<QueueName, TaskQueue
   const { config, db, log } = deps;
   return {
     revive: async () => {
-      for (const { client, job } of await reviveAbandoned(db)) log.warn({ event: 'run_abandoned', client, job });
+      const lost = await reviveAbandoned(db);
+      for (const { client, job } of lost) log.warn({ event: 'run_abandoned', client, job });
+      // They have waited for a lease's length already.
+      if (lost.length > 0) await fanOut(deps, queues, jobNames, { byMs: 0, nowMs: Date.now() });
     },
     dispatchOverdue: () => fanOut(deps, queues, jobNames, { byMs: overdueMs, nowMs: Date.now() }),
     align: async () => {

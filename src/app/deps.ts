@@ -20,6 +20,8 @@ import { errorFields, type Logger } from './log.ts';
 const maxResponseBytes = 64 * 1024 * 1024;
 const connectTimeoutMs = 10_000;
 const databasePoolSize = 12;
+/** Shorter than a lease, so that a heartbeat without an answer is noticed in time. */
+const heartbeatTimeoutMs = 5_000;
 /** One Worker so far, which keeps a client for LISTEN, and the producers. */
 const queuePoolSize = 6;
 
@@ -30,20 +32,30 @@ export interface OpenDatabase {
 }
 
 /** Opens the ERP database. A connection that breaks while idle is logged, replaced, and no reason to end. */
-export function connectDatabase(databaseUrl: string, log: Logger, name = 'main', max = databasePoolSize): OpenDatabase {
-  const pool = openPool(poolConfig(databaseUrl, name, max), log);
+export function connectDatabase(
+  databaseUrl: string,
+  log: Logger,
+  name = 'main',
+  max = databasePoolSize,
+  queryTimeoutMs = 60_000,
+): OpenDatabase {
+  const pool = openPool(poolConfig(databaseUrl, name, max, queryTimeoutMs), log);
   return { db: openDatabase(pool), close: () => pool.end() };
 }
 
 function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
   const pool = new pg.Pool(options);
-  pool.on('error', (error) => log.warn({ event: 'database_connection_lost', ...errorFields(error) }));
+  const lost = (error: Error) => log.warn({ event: 'database_connection_lost', ...errorFields(error) });
+  pool.on('error', lost);
+  // The pool listens only while a client is idle. One that breaks while in use fails its query, which is handled there;
+  // without a listener the event alone would end the process.
+  pool.on('connect', (client) => client.on('error', lost));
   return pool;
 }
 
 /** Keeps leases alive on a connection of its own. */
 export function openLeaseKeeper(databaseUrl: string, log: Logger): { keeper: LeaseKeeper; close: () => Promise<void> } {
-  const { db, close } = connectDatabase(databaseUrl, log, 'leases', 1);
+  const { db, close } = connectDatabase(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
   return {
     keeper: new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) })),
     close,
@@ -102,6 +114,7 @@ export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
       max: queuePoolSize,
       keepAlive: true,
       connectionTimeoutMillis: 10_000,
+      query_timeout: 60_000,
       application_name: 'fulfilment-sync queue',
       options: '-c search_path=bullmq',
     },
@@ -117,6 +130,7 @@ async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBack
   const producer = new Redis(url, {
     maxRetriesPerRequest: 1,
     enableOfflineQueue: false,
+    commandTimeout: 5_000,
     retryStrategy,
     lazyConnect: true,
   });

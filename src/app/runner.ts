@@ -9,6 +9,7 @@ import { nextDue } from '../queue/next-due.ts';
 import { type RunReport, runUnderLease } from '../sync/run.ts';
 import type { Warehouse } from '../warehouse/client.ts';
 import { errorFields, type Logger } from './log.ts';
+import { version } from './version.ts';
 
 export interface RunnerDeps {
   readonly config: Config;
@@ -38,6 +39,7 @@ export async function runJob(
     job,
     worker,
     trigger,
+    version,
     nextDue: (now: Date) => nextDue(config.schedules[job], now),
   };
   const runLog = log.child({ client: client.key, job });

@@ -52,6 +52,11 @@ export class StoppedError extends CodedError {
   }
 }
 
+/** Why an aborted signal ends the work: the error it was aborted with, or plainly that it was asked to stop. */
+export function stopReason({ reason }: AbortSignal): Error {
+  return reason instanceof Error && reason.name !== 'AbortError' ? reason : new StoppedError();
+}
+
 /**
  * The whole chain of an error as one line for people: `outer: inner: innermost`.
  */

@@ -32,6 +32,11 @@ export function parseExact(text: string): Json {
       : value) as (this: unknown, key: string, value: unknown) => unknown) as Json;
 }
 
+/** A number that was kept though it is whole, such as `3.0` or `1e1`, as a number; anything else as it is. */
+export function wholeIfKept(value: unknown): unknown {
+  return JSON.isRawJSON(value) && /^-?\d+(\.0+)?([eE]\+?\d+)?$/.test(value.rawJSON) ? Number(value.rawJSON) : value;
+}
+
 /** True for an object with members: neither null, an array, nor a kept number. */
 export function isObject(value: unknown): value is { [member: string]: Json } {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);

@@ -21,13 +21,15 @@ const typeParsers: pg.CustomTypesConfig = {
 };
 
 /** Settings of every pool of the product's own (the queue has another). Zone UTC, so that a text has one meaning. */
-export function poolConfig(databaseUrl: string, name: string, max: number): pg.PoolConfig {
+export function poolConfig(databaseUrl: string, name: string, max: number, queryTimeoutMs = 60_000): pg.PoolConfig {
   return {
     connectionString: databaseUrl,
     max,
     types: typeParsers,
     application_name: `fulfilment-sync ${name}`,
     connectionTimeoutMillis: 10_000,
+    // A network that swallows packets gives no error; without this a query would wait for the system to give up.
+    query_timeout: queryTimeoutMs,
     keepAlive: true,
     options: [
       '-c timezone=UTC',

@@ -7,6 +7,8 @@ import type { Database } from './connect.ts';
  */
 export async function tryExclusively(db: Database, name: string, work: () => Promise<void>): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
+    // The work is not in this database, and the lock must last as long as it does.
+    await sql`set local idle_in_transaction_session_timeout = '60s'`.execute(trx);
     const { rows } = await sql<{ locked: boolean }>`
       select pg_try_advisory_xact_lock(hashtext('fulfilment-sync'), hashtext(${name})) as locked`.execute(trx);
     if (!rows[0]?.locked) return false;

@@ -90,10 +90,11 @@ export class LeaseKeeper {
   }
 
   async #beat(): Promise<void> {
+    const askedAtMs = performance.now();
+    this.#loseUnrenewed(askedAtMs);
     if (this.#beating) return;
     this.#beating = true;
     const leases = [...this.#held.keys()];
-    const askedAtMs = performance.now();
     try {
       const kept = await renew(this.#db, leases);
       for (const lease of leases) {
@@ -103,11 +104,14 @@ export class LeaseKeeper {
       }
     } catch (error) {
       this.#onError(error);
-      // Without an answer for a whole lease we cannot know that it is still ours.
-      for (const [lease, held] of this.#held) if (askedAtMs - held.renewedAtMs > leaseMs) this.#lose(lease);
     } finally {
       this.#beating = false;
     }
+  }
+
+  /** Without an answer for a whole lease we cannot know that it is still ours. */
+  #loseUnrenewed(nowMs: number): void {
+    for (const [lease, held] of this.#held) if (nowMs - held.renewedAtMs > leaseMs) this.#lose(lease);
   }
 
   #lose(lease: Lease): void {
@@ -120,12 +124,25 @@ function keyOf({ client, name, token }: Lease): string {
   return JSON.stringify([client, name, token]);
 }
 
+/**
+ * Extends the leases and says which are still ours. One whose row is locked is passed over rather than waited for: a
+ * page is being written under it, which extends it itself, and its slowness must not cost the others theirs.
+ */
 async function renew(db: Database, leases: readonly Lease[]): Promise<Set<string>> {
   const { rows } = await sql<Lease>`
-    update sync.leases l set expires_at = clock_timestamp() + ${leaseSpan}
-    from unnest(${leases.map(({ client }) => client)}::text[], ${leases.map(({ name }) => name)}::text[],
-                ${leases.map(({ token }) => token)}::bigint[]) as mine (client, name, token)
-    where l.client = mine.client and l.name = mine.name and l.token = mine.token and l.expires_at is not null
-    returning l.client, l.name, l.token`.execute(db);
+    with mine as (
+      select l.client, l.name, l.token from sync.leases l
+      join unnest(${leases.map(({ client }) => client)}::text[], ${leases.map(({ name }) => name)}::text[],
+                  ${leases.map(({ token }) => token)}::bigint[]) as m (client, name, token)
+        on l.client = m.client and l.name = m.name and l.token = m.token
+      where l.expires_at is not null
+    ), free as (
+      select l.client, l.name from sync.leases l join mine using (client, name, token)
+      where l.expires_at is not null for update of l skip locked
+    ), extended as (
+      update sync.leases l set expires_at = clock_timestamp() + ${leaseSpan}
+      from free where l.client = free.client and l.name = free.name
+    )
+    select client, name, token from mine`.execute(db);
   return new Set(rows.map(keyOf));
 }

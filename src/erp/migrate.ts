@@ -43,6 +43,7 @@ async function readMigrations(): Promise<MigrationFile[]> {
  */
 export async function migrate<T>(db: Kysely<T>, version: string): Promise<string[]> {
   const files = await readMigrations();
+  await assertPostgresFits(db);
   await createRecord(db);
   if (unknownTo(files, await appliedMigrations(db)).length > 0) {
     // A newer release was here. Nothing for us to add; whether we may work with it is the only question.
@@ -88,6 +89,7 @@ function providerOf(files: readonly MigrationFile[], version: string): Migration
  * @throws SchemaError `schema_missing` or `schema_behind` (run migrate), or `code_too_old` (upgrade this worker)
  */
 export async function assertSchemaFits<T>(db: Kysely<T>, version: string): Promise<void> {
+  await assertPostgresFits(db);
   const found = await sql<{ found: boolean }>`select to_regclass('sync.migrations') is not null as found`.execute(db);
   if (!found.rows[0]?.found) {
     throw new SchemaError('schema_missing', 'The database has no schema yet; run: fulfilment-sync migrate');
@@ -99,13 +101,34 @@ export async function assertSchemaFits<T>(db: Kysely<T>, version: string): Promi
     const list = missing.map(({ name }) => name).join(', ');
     throw new SchemaError('schema_behind', `The database lacks ${list}; run: fulfilment-sync migrate`);
   }
-  const tooNew = unknownTo(files, applied).find(({ oldestCode }) => isOlder(version, oldestCode));
-  if (tooNew) {
-    throw new SchemaError(
-      'code_too_old',
-      `The database was migrated to ${tooNew.name}, which needs version ${tooNew.oldestCode} or newer; this is ${version}: upgrade it`,
-    );
-  }
+  assertNotTooOld(applied, version);
+}
+
+/**
+ * Checks, before a run begins, that no migration came by meanwhile that this code cannot work with.
+ * @throws SchemaError `code_too_old`
+ */
+export async function assertCodeFits<T>(db: Kysely<T>, version: string): Promise<void> {
+  assertNotTooOld(await appliedMigrations(db), version);
+}
+
+function assertNotTooOld(applied: readonly { name: string; oldestCode: string }[], version: string): void {
+  const tooNew = applied.find(({ oldestCode }) => isOlder(version, oldestCode));
+  if (tooNew === undefined) return;
+  throw new SchemaError(
+    'code_too_old',
+    `The database was migrated to ${tooNew.name}, which needs version ${tooNew.oldestCode} or newer; this is ${version}: upgrade it`,
+  );
+}
+
+const oldestPostgres = 140_000;
+
+/** @throws SchemaError `postgres_too_old` */
+async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
+  const { rows } = await sql<{ number: number; text: string }>`
+    select current_setting('server_version_num')::int as number, current_setting('server_version') as text`.execute(db);
+  if ((rows[0]?.number ?? 0) >= oldestPostgres) return;
+  throw new SchemaError('postgres_too_old', `DATABASE_URL: Postgres ${rows[0]?.text} is too old; use 14 or newer`);
 }
 
 async function appliedMigrations<T>(db: Kysely<T>): Promise<{ name: string; oldestCode: string }[]> {

@@ -12,15 +12,18 @@ export interface QuarantineEntry {
   readonly document: string;
 }
 
-/** Puts resources aside whole, with the reason; one row a resource, however often it is met. */
+/**
+ * Puts resources aside whole, with the reason; one row a resource, however often it is met.
+ * @returns how many were not there yet
+ */
 export async function quarantine(
   trx: Transaction<DB>,
   client: string,
   stream: string,
   worker: string,
   entries: readonly QuarantineEntry[],
-): Promise<void> {
-  if (entries.length === 0) return;
+): Promise<number> {
+  if (entries.length === 0) return 0;
   const byKey = new Map(entries.map((entry) => [keyOf(entry), entry]));
   const rows = [...byKey].map(([resourceKey, entry]) => ({
     client,
@@ -32,7 +35,7 @@ export async function quarantine(
     document: entry.document,
     run_worker: worker,
   }));
-  await trx
+  const written = await trx
     .insertInto('sync.quarantine')
     .values(rows)
     .onConflict((conflict) =>
@@ -45,7 +48,9 @@ export async function quarantine(
         last_seen_at: sql<Date>`now()`,
       })),
     )
+    .returning(sql<boolean>`xmax = 0`.as('isNew'))
     .execute();
+  return written.filter(({ isNew }) => isNew).length;
 }
 
 /** Lets go of resources that were read well: their good version is in the tables now. */

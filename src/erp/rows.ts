@@ -449,9 +449,21 @@ export interface SyncLeases {
 }
 
 export interface SyncMigrations {
+  /**
+   * When it was applied
+   */
   applied_at: Generated<Timestamp>;
+  /**
+   * Version that applied it
+   */
   applied_by: string;
+  /**
+   * File name without .sql
+   */
   name: string;
+  /**
+   * Older versions refuse to work with this database
+   */
   oldest_code: string;
 }
 
@@ -575,7 +587,7 @@ export interface SyncRuns {
    */
   pages: Generated<number>;
   /**
-   * Resources put into quarantine
+   * Resources newly put into quarantine
    */
   quarantined: Generated<number>;
   /**
@@ -598,6 +610,10 @@ export interface SyncRuns {
    * schedule or manual
    */
   trigger: string;
+  /**
+   * Resources that were as they are
+   */
+  unchanged: Generated<number>;
   /**
    * Rows updated
    */

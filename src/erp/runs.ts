@@ -1,6 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from './connect.ts';
 import { acquireLease, type Lease, releaseLease } from './leases.ts';
+import { assertCodeFits } from './migrate.ts';
 import type { DB } from './rows.ts';
 import { reviveAbandoned } from './schedule.ts';
 import { underLease } from './transaction.ts';
@@ -12,6 +13,8 @@ export interface RunRequest {
   readonly job: string;
   readonly worker: string;
   readonly trigger: Trigger;
+  /** Version of this code. */
+  readonly version: string;
   /** When the run after this one is due, from the database's clock; null for never by itself. */
   readonly nextDue: (now: Date) => Date | null;
 }
@@ -35,7 +38,12 @@ export interface Totals {
   created: number;
   updated: number;
   removed: number;
+  /** Resources that were as they are. */
+  unchanged: number;
   stale: number;
+  /** Resources that could not be decoded. */
+  undecodable: number;
+  /** Those of them that were not in quarantine yet. */
   quarantined: number;
   warnings: string[];
 }
@@ -55,10 +63,12 @@ const isEventful = (totals: Totals) => rowsWritten(totals) + totals.quarantined 
  * Takes the lease and moves the due time. A scheduled run starts only where it is due, so that a tick that was delivered
  * twice runs once. Where the last run's worker was lost, the run is due whatever the schedule says: this may be that very
  * run, delivered again by the queue before the sweeper came by.
+ * @throws SchemaError where the database was migrated beyond this code
  */
 export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
   const { client, job, worker, trigger } = request;
   return db.transaction().execute(async (trx): Promise<StartResult> => {
+    await assertCodeFits(trx, request.version);
     await ensureJobs(trx, [{ client, job }]);
     const afterAbandoned = (await reviveAbandoned(trx, { client, job })).length > 0;
     const lease = await acquireLease(trx, client, job, worker);
@@ -144,14 +154,14 @@ async function upsertRun(
   const finished = end.status === 'running' ? null : sql`now()`;
   await sql`
     insert into sync.runs as r (client, job, trigger, worker, lease_token, started_at, status, finished_at, pages, fetched,
-      created, updated, removed, stale, quarantined, warnings, error_code, error)
+      created, updated, removed, unchanged, stale, quarantined, warnings, error_code, error)
     values (${run.lease.client}, ${run.lease.name}, ${run.trigger}, ${run.worker}, ${run.lease.token}, ${run.startedAt},
       ${end.status}, ${finished}, ${totals.pages}, ${totals.fetched}, ${totals.created}, ${totals.updated},
-      ${totals.removed}, ${totals.stale}, ${totals.quarantined}, ${totals.warnings},
+      ${totals.removed}, ${totals.unchanged}, ${totals.stale}, ${totals.quarantined}, ${totals.warnings},
       ${failed ? end.code : null}, ${failed ? end.message : null})
     on conflict (client, job, lease_token) do update set
       status = excluded.status, finished_at = excluded.finished_at, pages = excluded.pages, fetched = excluded.fetched,
-      created = excluded.created, updated = excluded.updated, removed = excluded.removed, stale = excluded.stale,
+      created = excluded.created, updated = excluded.updated, removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
       quarantined = excluded.quarantined, warnings = excluded.warnings,
       error_code = excluded.error_code, error = excluded.error`.execute(trx);
 }

@@ -5,11 +5,13 @@ import type { DB } from './rows.ts';
 export interface OpenShipment {
   readonly id: number;
   readonly orderId: number | null;
+  /** Whether its turn to be read by id has come; lists are asked for it regardless. */
+  readonly readDue: boolean;
 }
 
 /**
  * Shipments that are open here but were not in `listed`, a complete list of the open ones: they moved on, or lists do
- * not show them. Those whose next read is not due yet are left out; longest waiting first.
+ * not show them. Longest waiting for a read by id first.
  */
 export async function findUnlistedOpen(
   db: Kysely<DB>,
@@ -17,11 +19,11 @@ export async function findUnlistedOpen(
   listed: readonly number[],
 ): Promise<OpenShipment[]> {
   const { rows } = await sql<OpenShipment>`
-    select s.id, s.order_id as "orderId" from fulfilment.shipments s
+    select s.id, s.order_id as "orderId", coalesce(r.next_try_at <= now(), true) as "readDue"
+    from fulfilment.shipments s
     left join sync.rereads r on r.client = s.client and r.stream = 'shipments' and r.id = s.id
     where s.client = ${client} and s.status is distinct from 'SHIPPED'
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
-      and (r.next_try_at is null or r.next_try_at <= now())
     order by r.next_try_at nulls first, s.id`.execute(db);
   return rows;
 }
@@ -62,7 +64,8 @@ export async function fillOrderNumbers(trx: Transaction<DB>, client: string, lim
       where s.client = ${client} and s.external_order_number is null and s.order_id is not null
         and o.external_order_number is not null
       order by s.id limit ${limit}
-      for update of s
+      -- Locks the orders too: a number that is being changed is waited for, so an old one cannot be filled in after it.
+      for no key update of s for share of o
     ) m
     where s.client = ${client} and s.id = m.id
     returning s.id`.execute(trx);

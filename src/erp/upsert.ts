@@ -32,6 +32,8 @@ export interface UpsertResult {
   readonly created: number;
   readonly updated: number;
   readonly removed: number;
+  /** Parents that were as they are, with all their children. */
+  readonly unchanged: number;
   /** Readings not applied because a newer one was there already. */
   readonly stale: number;
   readonly changes: readonly Change[];
@@ -57,7 +59,8 @@ export async function upsertFamilies(
   // A list may repeat a row; of one page the last mention counts.
   const byId = new Map(families.map((family) => [family.parent.id, family]));
   const touched = (await findTouched(trx, client, tables, [...byId.values()])).map((id) => byId.get(id) as Family);
-  if (touched.length === 0) return { created: 0, updated: 0, removed: 0, stale: 0, changes: [] };
+  const unchanged = byId.size - touched.length;
+  if (touched.length === 0) return { created: 0, updated: 0, removed: 0, unchanged, stale: 0, changes: [] };
 
   const parents = await writeParents(trx, client, tables.parent, readNo, touched);
   const accepted = new Set(parents.map(({ id }) => id));
@@ -74,6 +77,7 @@ export async function upsertFamilies(
     created: changes.filter(({ operation }) => operation === 'created').length,
     updated: changes.filter(({ operation }) => operation === 'updated').length,
     removed: gone.length,
+    unchanged,
     stale: touched.length - parents.length,
     changes,
   };

@@ -150,18 +150,22 @@ const oldestRedis = [6, 2] as const;
  * @throws QueueSetupError that says what to change
  */
 export async function assertRedisFits(redis: Redis): Promise<void> {
-  const info = await redis.info('server');
-  const version = /^(?:valkey_version|redis_version):(\S+)/m.exec(info)?.[1] ?? '0.0';
+  const problem = redisProblem(`${await redis.info('server')}\n${await redis.info('memory')}`);
+  if (problem !== null) throw problem;
+}
+
+/** What keeps a Redis, by its own INFO, from carrying the queue; null where nothing does. */
+export function redisProblem(info: string): QueueSetupError | null {
+  const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '0.0';
   const [major = 0, minor = 0] = version.split('.').map(Number);
   if (major < oldestRedis[0] || (major === oldestRedis[0] && minor < oldestRedis[1])) {
-    throw new QueueSetupError('redis_too_old', `REDIS_URL: Redis ${version} is too old; use 6.2 or newer`);
+    return new QueueSetupError('redis_too_old', `REDIS_URL: Redis ${version} is too old; use 6.2 or newer`);
   }
-  const policy = /^maxmemory_policy:(\S+)/m.exec(await redis.info('memory'))?.[1];
-  if (policy !== 'noeviction') {
-    throw new QueueSetupError(
-      'redis_evicts',
-      `REDIS_URL: maxmemory-policy is ${policy ?? 'not known'}, under which Redis may throw queue data away; ` +
-        'set it with: redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
-    );
-  }
+  const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
+  if (policy === 'noeviction') return null;
+  return new QueueSetupError(
+    'redis_evicts',
+    `REDIS_URL: maxmemory-policy is ${policy ?? 'not known'}, under which Redis may throw queue data away; ` +
+      'set it with: redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
+  );
 }

@@ -16,8 +16,7 @@ export interface SchedulerChanges {
 /**
  * Makes the schedulers of a queue what the plan says: one per job, whose tick finds the clients due. Touches only what
  * differs, as BullMQ fires a changed interval at once. Run by one process at a time (it takes no lock of its own).
- * A scheduler of a job that is off or unknown is removed by code of the same or a newer version only, so that old and
- * new workers side by side do not fight.
+ * What a newer version set is left alone, so that old and new workers side by side do not fight.
  */
 export async function alignSchedulers(
   queue: TaskQueue,
@@ -30,7 +29,8 @@ export async function alignSchedulers(
   );
   const set: string[] = [];
   for (const [job, { schedule }] of wanted) {
-    if (matches(present.get(job), schedule)) continue;
+    const entry = present.get(job);
+    if (matches(entry, schedule) || isOlder(version, entry?.template?.data?.version ?? version)) continue;
     const repeat = repeatOf(schedule);
     if (repeat === null) continue;
     await queue.upsertJobScheduler(job, repeat, { name: job, data: { version }, opts: { attempts: 1 } });

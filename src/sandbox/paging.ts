@@ -3,7 +3,7 @@ import { BadRequest, numberOf, type Query } from './query.ts';
 import type { ResourceObject } from './resources.ts';
 
 /** What interface.md leaves open, and so can be switched; the first of each is the default. */
-export const switchesSchema = z.object({
+export const switchesSchema = z.strictObject({
   cursor: z.enum(['id', 'offset', 'opaque']).default('id'),
   links: z.enum(['object', 'string', 'relative']).default('object'),
   included: z.enum(['inside', 'top']).default('inside'),

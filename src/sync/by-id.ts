@@ -9,6 +9,8 @@ import { commitReading, type PullContext, type Stream, warn } from './pull.ts';
 
 /** So many reads are committed together. */
 const batchSize = 50;
+/** So many failures in a row are an outage. */
+const outageAfter = 3;
 
 export interface ByIdOptions {
   readonly query: string;
@@ -19,9 +21,9 @@ export interface ByIdOptions {
 }
 
 /**
- * Reads resources one by one. One that the service refuses does not keep the others from being read: it waits its turn
- * with growing pauses.
- * @throws WarehouseError where the service cannot be reached or lets nobody in
+ * Reads resources one by one. One that cannot be read does not keep the others from being read: it waits its turn with
+ * growing pauses.
+ * @throws WarehouseError where the service cannot be reached, lets nobody in, or fails several times in a row
  */
 export async function readByIds(
   context: PullContext,
@@ -34,16 +36,18 @@ export async function readByIds(
     // One number for the batch, drawn before its first request: it makes these readings older than they are, never newer.
     const readNo = await drawReadNo(db);
     const batch = await readBatch(context, stream, ids.slice(start, start + batchSize), options.query);
-    const reading = { data: batch.data, included: batch.included, escaped: batch.escaped, readNo };
+    const { data, included, escaped } = batch;
+    const reading = { data, included, escaped, readNo, listed: false };
     await commitReading(context, stream, reading, async (trx, { families }) => {
       const decoded = new Set(families.map(({ parent }) => parent.id));
       const undecoded = batch.found.filter((id) => !decoded.has(id));
       const again = [...undecoded, ...(await options.unsettled(trx, [...decoded]))];
       await postponeRereads(trx, client, stream.name, again, 'not settled by the last read');
       await postponeRereads(trx, client, stream.name, batch.absent, 'unknown to the service');
-      await postponeRereads(trx, client, stream.name, batch.refused, 'refused by the service');
+      await postponeRereads(trx, client, stream.name, batch.failed, 'could not be read');
       return options.onAbsent(trx, batch.absent, readNo);
     });
+    if (batch.outage) throw batch.outage;
   }
 }
 
@@ -53,37 +57,44 @@ interface Batch {
   escaped: boolean;
   readonly found: number[];
   readonly absent: number[];
-  readonly refused: number[];
+  readonly failed: number[];
+  /** Set where so many failed in a row that it is the service, not the resources. */
+  outage: WarehouseError | null;
 }
 
-async function readBatch(
-  { warehouse, signal, ...context }: PullContext,
-  stream: Stream,
-  ids: readonly number[],
-  query: string,
-): Promise<Batch> {
-  const batch: Batch = { data: [], included: [], escaped: false, found: [], absent: [], refused: [] };
+async function readBatch(context: PullContext, stream: Stream, ids: readonly number[], query: string): Promise<Batch> {
+  const batch: Batch = { data: [], included: [], escaped: false, found: [], absent: [], failed: [], outage: null };
+  let failedInARow = 0;
   for (const id of ids) {
     try {
-      const document = await warehouse.get(stream.get, id, query, { signal });
+      const document = await context.warehouse.get(stream.get, id, query, { signal: context.signal });
       if (document === null) {
         batch.absent.push(id);
+        failedInARow = 0;
         continue;
       }
       batch.found.push(id);
       batch.data.push(...document.data);
       batch.included.push(...document.included);
       batch.escaped ||= document.escaped;
+      failedInARow = 0;
     } catch (error) {
-      if (!isAboutThisOne(error)) throw error;
-      warn({ warehouse, signal, ...context }, `${stream.name} ${id}: ${error.message}; it is tried again later`);
-      batch.refused.push(id);
+      if (!mayBeAboutThisOne(error)) throw error;
+      warn(context, `${stream.name} by id: ${error.message}; it is tried again later (sync.rereads)`);
+      batch.failed.push(id);
+      if (error.outcome === 'refused') continue;
+      failedInARow++;
+      if (failedInARow < outageAfter) continue;
+      batch.outage = error;
+      return batch;
     }
   }
   return batch;
 }
 
-/** A refusal that says something of this resource, not of the service or of our access to it. */
-function isAboutThisOne(error: unknown): error is WarehouseError {
-  return error instanceof WarehouseError && error.outcome === 'refused' && ![401, 403].includes(error.status ?? 401);
+/** An answer, or the lack of one, that may be owed to this resource; not a closed door or a lost address. */
+function mayBeAboutThisOne(error: unknown): error is WarehouseError {
+  if (!(error instanceof WarehouseError) || error.code === 'connect_failed' || error.code === 'redirected')
+    return false;
+  return error.code !== 'credentials_refused' && ![401, 403, 429].includes(error.status ?? 0);
 }

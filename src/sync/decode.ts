@@ -68,7 +68,7 @@ export function withoutIncluded(resource: Resource): Resource {
   return rest;
 }
 
-/** Below so many bad resources no share is drawn: a single one at the end of a list must not stop the stream. */
+/** Up to so many bad resources no share is drawn: a few at the end of a list must not stop the stream. */
 const fewQuarantined = 20;
 
 /** Too large a share of the resources cannot be decoded: the interface may have changed. */
@@ -84,7 +84,8 @@ export class QuarantineShareError extends CodedError {
 
 /** @throws QuarantineShareError so that a changed interface does not quietly fill the quarantine */
 export function checkQuarantineShare(quarantined: number, fetched: number, maxShare: number): void {
-  if (quarantined > fewQuarantined && quarantined > fetched * maxShare) {
+  const few = maxShare === 0 ? 0 : fewQuarantined;
+  if (quarantined > few && quarantined > fetched * maxShare) {
     throw new QuarantineShareError(quarantined, fetched, maxShare);
   }
 }

@@ -21,9 +21,10 @@ export async function walkOn(
     start,
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
+    sorted: true,
   });
   for await (const { page, query, meaning, lastId, atEnd, steppedBack } of pages) {
-    if (steppedBack) warn(context, `${pass}: the list had moved below the cursor; stepped back and read on from there`);
+    if (steppedBack) warnSteppedBack(context, pass);
     if (isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
     // An empty page moves nothing: the walk stands on the last page that held rows.
     cursor = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
@@ -50,8 +51,10 @@ export async function walkWhole(
     start: { query: null, meaning: 'unknown', lastId: null },
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
+    sorted: true,
   });
-  for await (const { page } of pages) {
+  for await (const { page, steppedBack } of pages) {
+    if (steppedBack) warnSteppedBack(context, pass);
     if (warnWhenFull && isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
     await commitReading(context, stream, page);
     for (const id of idsOf(page.data)) ids.add(id);
@@ -85,14 +88,16 @@ export async function walkWindow(
     start: before,
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
+    sorted: false,
   });
   for await (const { page, query, meaning, lastId, atEnd, steppedBack } of pages) {
-    if (steppedBack) warn(context, `${pass}: the list had moved below the cursor; stepped back and read on from there`);
+    if (steppedBack) warnSteppedBack(context, pass);
     if (isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
-    const cap = page.dateMs === null ? null : addDays(utcDay(page.dateMs), 1);
+    if (page.dateMs === null) warn(context, `${pass}: the service sends no Date, so the watermark cannot move`);
+    const cap = page.dateMs === null ? '' : addDays(utcDay(page.dateMs), 1);
     await commitReading(context, stream, page, async (trx, { families }) => {
       const dates = families.map(({ parent }) => parent[window.column]).filter((date) => typeof date === 'string');
-      largest = laterOf([largest, ...dates.filter((date) => cap === null || date <= cap)]);
+      largest = laterOf([largest, ...dates.filter((date) => date <= cap)]);
       const next: Cursor = atEnd
         ? {
             ...before,
@@ -123,6 +128,10 @@ function laterOf(dates: readonly (string | null)[]): string | null {
 
 function listQuery(parameters: QueryParameters): string {
   return encodeQuery({ 'page[size]': pageSize, ...parameters });
+}
+
+function warnSteppedBack(context: PullContext, pass: string): void {
+  warn(context, `${pass}: the list had moved, or did not take its cursor; stepped back and read on from there`);
 }
 
 function warnFull(context: PullContext, pass: string): void {

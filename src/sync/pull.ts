@@ -41,13 +41,29 @@ export interface PullContext {
   readonly quarantineMaxShare: number;
 }
 
-/** A reading with the number drawn before its request was sent. */
-export type Numbered<T> = T & { readonly readNo: number };
+/** Resources read at one moment. */
+export interface Reading extends Pick<Document, 'data' | 'included' | 'escaped'> {
+  /** Drawn before the request was sent. */
+  readonly readNo: number;
+  /** They stood in a list: whatever made them be read one by one is over. */
+  readonly listed: boolean;
+}
 
 export const pageSize = 100;
 
 export function newTotals(): Totals {
-  return { pages: 0, fetched: 0, created: 0, updated: 0, removed: 0, stale: 0, quarantined: 0, warnings: [] };
+  return {
+    pages: 0,
+    fetched: 0,
+    created: 0,
+    updated: 0,
+    removed: 0,
+    unchanged: 0,
+    stale: 0,
+    undecodable: 0,
+    quarantined: 0,
+    warnings: [],
+  };
 }
 
 /** Notes something a person should know; once a run. */
@@ -61,13 +77,13 @@ export async function fetchPage(
   stream: Stream,
   query: string,
   signal: AbortSignal,
-): Promise<Numbered<ListPage>> {
+): Promise<ListPage & Reading> {
   let readNo = 0;
   const beforeSend = async () => {
     readNo = await drawReadNo(context.db);
   };
   const page = await context.warehouse.list(stream.list, query, { signal, beforeSend });
-  return { ...page, readNo };
+  return { ...page, readNo, listed: true };
 }
 
 /**
@@ -78,27 +94,23 @@ export async function fetchPage(
 export async function commitReading(
   context: PullContext,
   stream: Stream,
-  reading: Numbered<Pick<Document, 'data' | 'included' | 'escaped'>>,
+  reading: Reading,
   alongside: (trx: Transaction<DB>, page: DecodedPage) => Promise<readonly Change[] | undefined> = async () =>
     undefined,
 ): Promise<DecodedPage> {
   const { client, db, run, totals, quarantineMaxShare } = context;
   const page = decodePage(reading, stream.decoder(context.zone));
   const fetched = totals.fetched + reading.data.length;
-  checkQuarantineShare(totals.quarantined + page.quarantined.length, fetched, quarantineMaxShare);
+  const undecodable = totals.undecodable + page.quarantined.length;
+  checkQuarantineShare(undecodable, fetched, quarantineMaxShare);
   const ids = page.families.map(({ parent }) => parent.id);
   const committed = await underLease(db, run.lease, async (trx): Promise<Totals> => {
     const { changes, ...written } = await upsertFamilies(trx, client, stream.tables, reading.readNo, page.families);
     const parents = changes.filter(({ entity }) => entity === stream.tables.parent.name);
     const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
-    await settleRereads(
-      trx,
-      client,
-      stream.name,
-      parents.map(({ id }) => id),
-    );
+    await settleRereads(trx, client, stream.name, reading.listed ? ids : parents.map(({ id }) => id));
     await releaseQuarantined(trx, client, stream.name, ids);
-    await quarantine(trx, client, stream.name, run.worker, page.quarantined);
+    const newlyQuarantined = await quarantine(trx, client, stream.name, run.worker, page.quarantined);
     const others = (await alongside(trx, page)) ?? [];
     const sum: Totals = {
       pages: totals.pages + 1,
@@ -106,8 +118,10 @@ export async function commitReading(
       created: totals.created + written.created,
       updated: totals.updated + written.updated + followUps.length + others.length,
       removed: totals.removed + written.removed,
+      unchanged: totals.unchanged + written.unchanged,
       stale: totals.stale + written.stale,
-      quarantined: totals.quarantined + page.quarantined.length,
+      undecodable,
+      quarantined: totals.quarantined + newlyQuarantined,
       warnings: [...new Set([...totals.warnings, ...page.warnings])],
     };
     await recordProgress(trx, run, sum);

@@ -6,7 +6,8 @@ import { cursorOf, withCursor } from '../warehouse/query.ts';
 /** One page as the walk sees it. */
 export interface WalkablePage {
   readonly data: readonly Json[];
-  readonly next: string | null;
+  /** Query of the next page, null at the end; an error where the link cannot be followed. */
+  readonly next: string | null | WarehouseError;
 }
 
 /** Where a walk begins anew: from the start, or at the page where the last one stood. */
@@ -34,16 +35,19 @@ export interface WalkOptions<P extends WalkablePage> {
   readonly fetch: (query: string, signal: AbortSignal) => Promise<P>;
   readonly signal: AbortSignal;
   readonly maxPages?: number;
+  /** Whether the list is said to be in ascending order of id. */
+  readonly sorted: boolean;
 }
 
 /** More pages than any list this product is made for (100 rows each). */
 const defaultMaxPages = 200_000;
 const firstStepBack = 200;
+const maxStepsBack = 100;
 
 /**
- * Walks a list sorted by ascending id (interface.md, Pagination) page by page, one page ahead of the consumer. The
- * meaning of `page[cursor]` is not shown there, so it is learned on the way; a walk that goes on where an earlier one
- * stood asks that page again, which is right under every meaning, and checks that no row slipped through between.
+ * Walks a list page by page, one page ahead of the consumer (interface.md, Pagination). The meaning of `page[cursor]` is
+ * not shown there, so it is learned on the way; a walk that goes on where an earlier one stood asks that page again, which
+ * is right under every meaning, and checks that no row slipped through between.
  * @throws WarehouseError `link_repeats` or `too_many_pages` where the links lead nowhere
  */
 export async function* walk<P extends WalkablePage>(options: WalkOptions<P>): AsyncGenerator<WalkedPage<P>> {
@@ -51,21 +55,23 @@ export async function* walk<P extends WalkablePage>(options: WalkOptions<P>): As
   const ahead = new AbortController();
   const signal = AbortSignal.any([options.signal, ahead.signal]);
   const fetch = (query: string) => options.fetch(query, signal);
-  const begun = start.query === null ? null : await resume(start.query, start, firstQuery, fetch);
-  let query = begun?.query ?? firstQuery;
-  let page = begun?.page ?? (await fetch(query));
+  let standing: Standing<P> =
+    start.query === null
+      ? { query: firstQuery, page: await fetch(firstQuery), steppedBack: false }
+      : await resume(start.query, start, options, fetch);
   let meaning = start.meaning;
-  const asked = new Set([query]);
-  for (let pages = 1; ; pages++) {
+  const guard = new ProgressGuard(maxPages);
+  for (;;) {
+    const { query, page, steppedBack } = standing;
     const lastId = lastIdOf(page.data);
     // An empty page is a normal end, whatever its links say.
     const next = page.data.length === 0 ? null : page.next;
-    meaning = learn(meaning, query, page.data.length, lastId, next);
-    if (next !== null) guard(asked, next, pages, maxPages);
-    const prefetch = next === null ? null : settled(fetch(next));
+    if (typeof next === 'string') meaning = learn(meaning, query, page.data.length, lastId, next);
+    const problem = next instanceof WarehouseError ? next : guard.check(query, next, steppedBack);
+    const goesOn = typeof next === 'string' && problem === null;
+    const prefetch = goesOn ? settled(goOn(page, next, { query: next, meaning, lastId }, options, fetch)) : null;
     let consumed = false;
     try {
-      const steppedBack = pages === 1 && (begun?.steppedBack ?? false);
       yield { page, query, meaning, lastId, atEnd: next === null, steppedBack };
       consumed = true;
     } finally {
@@ -73,32 +79,78 @@ export async function* walk<P extends WalkablePage>(options: WalkOptions<P>): As
       if (!consumed) ahead.abort();
       if (!consumed) await prefetch;
     }
-    if (next === null || prefetch === null) return;
-    const fetched = await prefetch;
-    if ('error' in fetched) throw fetched.error;
-    query = next;
-    page = fetched.page;
+    // Only now: a link that leads nowhere takes nothing from the rows beside it.
+    if (problem !== null) throw problem;
+    if (prefetch === null) return;
+    const outcome = await prefetch;
+    if ('error' in outcome) throw outcome.error;
+    standing = outcome.value;
   }
 }
 
 /** A promise as its outcome, so that a page fetched ahead may fail before anyone looks. */
-async function settled<P>(promise: Promise<P>): Promise<{ page: P } | { error: unknown }> {
+async function settled<T>(promise: Promise<T>): Promise<{ value: T } | { error: unknown }> {
   return promise.then(
-    (page) => ({ page }),
+    (value) => ({ value }),
     (error: unknown) => ({ error }),
   );
 }
 
-function guard(asked: Set<string>, next: string, pages: number, maxPages: number): void {
-  if (asked.has(next)) {
-    throw new WarehouseError('link_repeats', `The list leads back to a page that was read already: page ${pages + 1}`, {
-      outcome: 'refused',
-    });
+/** Where a walk stands: a page, and the query it was asked with. */
+interface Standing<P> {
+  readonly query: string;
+  readonly page: P;
+  readonly steppedBack: boolean;
+}
+
+/**
+ * Asks the next page. Under an offset rows that leave the list while it is walked move all others up, past the page
+ * boundary; so the page is asked from one row earlier, and the last row seen must stand on it.
+ */
+async function goOn<P extends WalkablePage>(
+  { data }: P,
+  next: string,
+  after: WalkStart,
+  options: WalkOptions<P>,
+  fetch: (query: string) => Promise<P>,
+): Promise<Standing<P>> {
+  const cursor = cursorOf(next);
+  if (!options.sorted || after.meaning !== 'offset' || cursor === null || data.length < 2) {
+    return { query: next, page: await fetch(next), steppedBack: false };
   }
-  if (pages >= maxPages) {
-    throw new WarehouseError('too_many_pages', `The list did not end after ${maxPages} pages`, { outcome: 'refused' });
+  return resume(withCursor(next, cursor - 1), after, options, fetch);
+}
+
+/** Sees to it that a walk gets on: no page twice, not too many pages, not back for ever. */
+class ProgressGuard {
+  readonly #maxPages: number;
+  #followed = new Set<string>();
+  #pages = 0;
+  #stepsBack = 0;
+
+  constructor(maxPages: number) {
+    this.#maxPages = maxPages;
   }
-  asked.add(next);
+
+  /** What is wrong with following `next` from the page that `query` gave; null where nothing is. */
+  check(query: string, next: string | null, steppedBack: boolean): WarehouseError | null {
+    this.#pages++;
+    // After a step back, pages are rightly seen again.
+    if (steppedBack) this.#followed = new Set();
+    if (steppedBack) this.#stepsBack++;
+    this.#followed.add(query);
+    if (next === null) return null;
+    const failure = (code: string, text: string) => new WarehouseError(code, text, { outcome: 'refused' });
+    if (this.#followed.has(next)) return failure('link_repeats', 'The list leads back to a page that was read already');
+    if (this.#pages >= this.#maxPages) {
+      return failure('too_many_pages', `The list did not end after ${this.#maxPages} pages`);
+    }
+    if (this.#stepsBack > maxStepsBack) {
+      return failure('list_unstable', `Rows left the list ${this.#stepsBack} times while it was walked`);
+    }
+    this.#followed.add(next);
+    return null;
+  }
 }
 
 /** Ids of the rows, as far as they can be read; undecodable rows are the decoder's business. */
@@ -128,28 +180,27 @@ function learn(
   return isId ? 'id' : isOffset ? 'offset' : 'opaque';
 }
 
-interface Resumed<P> {
-  readonly query: string;
-  readonly page: P;
-  readonly steppedBack: boolean;
-}
-
 /**
  * Asks the page on which the last walk stood. Under a cursor that is an id nothing can be missed. Otherwise the list may
- * have moved below the cursor, so a row at or before the last one seen must be on the page: where none is, step back,
- * by 200, 400, 800 rows, the very start at last. A cursor of unknown make leaves only the start.
+ * have moved below the cursor, so the last row seen, or in a sorted list one before it, must be on the page: where none
+ * is, step back, by 200, 400, 800 rows, the very start at last. A cursor of unknown make, or a list without a known
+ * order, leaves only the start.
  */
 async function resume<P extends WalkablePage>(
   query: string,
   { meaning, lastId }: WalkStart,
-  firstQuery: string,
+  { firstQuery, sorted }: WalkOptions<P>,
   fetch: (query: string) => Promise<P>,
-): Promise<Resumed<P>> {
-  const page = await fetch(query);
-  const joins = (candidate: P) => lastId === null || idsOf(candidate.data).some((id) => id <= lastId);
-  if (meaning === 'id' || query === firstQuery || joins(page)) return { query, page, steppedBack: false };
+): Promise<Standing<P>> {
+  const page = await fetch(query).catch((error: unknown) => {
+    if (query === firstQuery || !isCursorRefused(error)) throw error;
+    return null;
+  });
+  const joins = (candidate: P) =>
+    lastId === null || idsOf(candidate.data).some((id) => id === lastId || (sorted && id < lastId));
+  if (page && (meaning === 'id' || query === firstQuery || joins(page))) return { query, page, steppedBack: false };
   const cursor = cursorOf(query);
-  if (meaning !== 'opaque' && cursor !== null) {
+  if (page && sorted && meaning !== 'opaque' && cursor !== null) {
     for (let step = firstStepBack; step < cursor; step *= 2) {
       const earlier = withCursor(query, cursor - step);
       const candidate = await fetch(earlier);
@@ -157,6 +208,12 @@ async function resume<P extends WalkablePage>(
     }
   }
   return { query: firstQuery, page: await fetch(firstQuery), steppedBack: true };
+}
+
+/** The service no longer takes the query it gave out itself: an old cursor, say. */
+function isCursorRefused(error: unknown): boolean {
+  if (!(error instanceof WarehouseError) || error.outcome !== 'refused') return false;
+  return [400, 404, 410, 422].includes(error.status ?? 0);
 }
 
 /** A page as long as asked for, without a next link: there may be more that the service does not show. */

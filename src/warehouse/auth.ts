@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../core/errors.ts';
+import { stopReason, WarehouseError } from '../core/errors.ts';
 import type { WarehouseHttp } from './http.ts';
 
 /** Token answer (interface.md, Token response); members that are not used are let through. */
@@ -35,14 +35,14 @@ export class TokenSource {
    * A token that is still good for a while.
    * @throws WarehouseError `credentials_refused` where the service does not accept username and password
    */
-  get(): Promise<string> {
+  get(signal: AbortSignal): Promise<string> {
     if (this.#current !== undefined && performance.now() < this.#current.renewAtMs) {
       return Promise.resolve(this.#current.token);
     }
     this.#renewal ??= this.#renew().finally(() => {
       this.#renewal = undefined;
     });
-    return this.#renewal;
+    return orAborted(this.#renewal, signal);
   }
 
   /** Says that the service answered 401 to this token. Only the first caller to say so causes a new one. */
@@ -65,6 +65,19 @@ export class TokenSource {
     const lifeMs = seconds * 1_000;
     this.#current = { token, renewAtMs: askedAtMs + Math.max(lifeMs * 0.9, lifeMs - renewalMarginMs) };
     return token;
+  }
+}
+
+/** The result, or the caller's own reason to leave; what others wait for goes on. */
+async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const left = Promise.withResolvers<never>();
+  const leave = () => left.reject(stopReason(signal));
+  if (signal.aborted) leave();
+  signal.addEventListener('abort', leave, { once: true });
+  try {
+    return await Promise.race([work, left.promise]);
+  } finally {
+    signal.removeEventListener('abort', leave);
   }
 }
 

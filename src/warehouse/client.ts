@@ -1,6 +1,7 @@
 import type { WarehouseClient } from '../../config/files.ts';
 import type { OperationName } from '../../config/operations.ts';
 import { WarehouseError } from '../core/errors.ts';
+import type { Json } from '../core/json.ts';
 import { TokenSource } from './auth.ts';
 import { decodeEnvelope } from './envelope.ts';
 import { type HttpAnswer, type HttpOptions, type HttpRequest, WarehouseHttp } from './http.ts';
@@ -9,8 +10,8 @@ import { nextQuery } from './links.ts';
 
 /** One page of a v3 list. */
 export interface ListPage extends Document {
-  /** The query of the next page, null at the end. */
-  readonly next: string | null;
+  /** The query of the next page, null at the end; an error where the link cannot be followed. The rows are good all the same. */
+  readonly next: string | null | WarehouseError;
   readonly dateMs: number | null;
 }
 
@@ -18,6 +19,16 @@ export interface ReadOptions {
   readonly signal: AbortSignal;
   /** Runs before every single send, retries included. */
   readonly beforeSend?: () => Promise<void>;
+}
+
+/** A link that cannot be followed is no reason to throw its page away. */
+function linkOf(links: Json | undefined, requested: URL): string | null | WarehouseError {
+  try {
+    return nextQuery(links, requested);
+  } catch (error) {
+    if (error instanceof WarehouseError) return error;
+    throw error;
+  }
 }
 
 /** What one client may ask of its service. All calls throw WarehouseError, or StoppedError once the signal is aborted. */
@@ -40,7 +51,7 @@ export class Warehouse {
   async list(operation: OperationName, query: string, options: ReadOptions): Promise<ListPage> {
     const answer = await this.#authorized({ operation, query, signal: options.signal }, options);
     const document = decodeDocument(operation, answer.body, 'list');
-    return { ...document, next: nextQuery(document.links, answer.url), dateMs: answer.dateMs };
+    return { ...document, next: linkOf(document.links, answer.url), dateMs: answer.dateMs };
   }
 
   /** Reads one resource; null where the service itself says 404. */
@@ -60,13 +71,13 @@ export class Warehouse {
       const headers = { ...request.headers, authorization: `bearer ${token}` };
       return this.#http.read({ ...request, headers }, options.beforeSend);
     };
-    const token = await this.#tokens.get();
+    const token = await this.#tokens.get(options.signal);
     try {
       return await ask(token);
     } catch (error) {
       if (!(error instanceof WarehouseError) || error.status !== 401) throw error;
       this.#tokens.reject(token);
-      return ask(await this.#tokens.get());
+      return ask(await this.#tokens.get(options.signal));
     }
   }
 }

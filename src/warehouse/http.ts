@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../config/operations.ts';
-import { StoppedError, WarehouseError } from '../core/errors.ts';
+import { stopReason, WarehouseError } from '../core/errors.ts';
 import { readRetryDelayMs } from '../core/retry.ts';
 import { statusError, transportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
@@ -127,7 +127,7 @@ function urlOf(baseUrl: URL, path: string, request: HttpRequest): URL {
 }
 
 function throwStopped(signal: AbortSignal): never {
-  throw signal.reason instanceof Error && signal.reason.name !== 'AbortError' ? signal.reason : new StoppedError();
+  throw stopReason(signal);
 }
 
 function readDateHeader(header: string | string[] | undefined): number | null {

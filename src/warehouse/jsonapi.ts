@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { WarehouseError } from '../core/errors.ts';
-import { isObject, type Json, parseExact } from '../core/json.ts';
+import { isObject, type Json, parseExact, wholeIfKept } from '../core/json.ts';
 
 /** A resource as received, whose members have not been looked at yet. */
 export type Resource = { [member: string]: Json };
@@ -16,7 +16,7 @@ export interface Document {
 
 /** An id: an integer, or as digits in a string (path parameters and one answer give it so). */
 export const idSchema = z.union([
-  z.int().min(1),
+  z.preprocess(wholeIfKept, z.int().min(1)),
   z
     .string()
     .regex(/^[1-9]\d{0,15}$/)

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { wholeIfKept } from '../core/json.ts';
 import { readDate, readDateTime } from '../core/time.ts';
 import { idSchema, toMany, toOne } from './jsonapi.ts';
 
@@ -12,10 +13,7 @@ const flag = z
   .transform((value) => value ?? null);
 /** A whole number that fits Postgres' integer. */
 const count = z
-  .int()
-  .min(-2_147_483_648)
-  .max(2_147_483_647)
-  .nullish()
+  .preprocess(wholeIfKept, z.int().min(-2_147_483_648).max(2_147_483_647).nullish())
   .transform((value) => value ?? null);
 const date = readable(readDate);
 /** An object with members of the client's choice, kept as it is. */

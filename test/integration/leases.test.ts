@@ -106,12 +106,29 @@ describe('LeaseKeeper', () => {
   });
 });
 
+test('a page that is slow to commit costs no other lease its renewal', async () => {
+  const keeper = new LeaseKeeper(database.open(1), () => undefined);
+  const [slow, other] = [await taken('a'), (await acquireLease(database.db, 'default', 'other', 'a')) as Lease];
+  const signals = [slow, other].map((lease) => keeper.hold(lease));
+  const expiry = async (name: string) =>
+    (
+      await database.query<{ at: Date }>('select expires_at as at from sync.leases where name = $1', [name])
+    )[0]?.at.getTime() ?? 0;
+  await underLease(database.db, slow, async () => {
+    const before = await expiry('other');
+    await waitFor('the other lease to be renewed meanwhile', async () => (await expiry('other')) > before, 4_500);
+  });
+  expect(signals.map(({ aborted }) => aborted)).toEqual([false, false]);
+  for (const lease of [slow, other]) keeper.drop(lease);
+});
+
 describe('runs', () => {
   const request = {
     client: 'default',
     job: 'pull-shipments',
     worker: 'a',
     trigger: 'schedule' as const,
+    version: '0.1.0',
     nextDue: (now: Date) => new Date(now.getTime() + 60_000),
   };
   const started = async (trigger: 'schedule' | 'manual' = 'schedule') => {
@@ -174,6 +191,14 @@ describe('runs', () => {
     await expire();
     expect(await startRun(database.db, request)).toMatchObject({ kind: 'started', afterAbandoned: true });
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+  });
+
+  test('none begins once the database was migrated beyond this code', async () => {
+    await database.query(
+      `insert into sync.migrations (name, oldest_code, applied_by) values ('9999_future', '0.2.0', '0.2.0')`,
+    );
+    await expect(started()).rejects.toMatchObject({ code: 'code_too_old' });
+    expect(await take('b')).not.toBeNull();
   });
 
   test('one that was stopped is due at once', async () => {

@@ -1,3 +1,5 @@
+import { text } from 'node:stream/consumers';
+import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import type { RunReport } from '../../src/sync/run.ts';
@@ -5,6 +7,7 @@ import { useDatabase } from '../helpers/database.ts';
 import { done, usePuller } from '../helpers/puller.ts';
 import { useSandbox } from '../helpers/sandbox.ts';
 import { useServices } from '../helpers/service.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox();
@@ -28,7 +31,7 @@ async function recovers() {
 }
 
 describe('a run that meets', () => {
-  test('a next link to another origin fails by name, nothing reaches that origin, and the page before is kept', async () => {
+  test('a next link to another origin fails by name, nothing reaches that origin, and the pages read are kept', async () => {
     const thief = await services.start((_request, response) => response.end());
     await sandbox.seed(250);
     await sandbox.faults({ operation: list, after: 1, count: 1, effect: { nextOrigin: thief.url.origin } });
@@ -38,15 +41,15 @@ describe('a run that meets', () => {
       { error: expect.stringContaining(thief.url.origin) },
     ]);
     expect(thief.requests).toEqual([]);
-    expect(await count()).toBe(100);
+    expect(await count()).toBe(200);
     await recovers();
   });
 
-  test('a next link that repeats fails by name, the pages before are kept', async () => {
+  test('a next link that repeats fails by name, the pages read are kept', async () => {
     await sandbox.seed(250);
     await sandbox.faults({ operation: list, after: 1, count: 1, effect: { repeatNext: true } });
     expect(code(await pull('pull-shipments'))).toBe('link_repeats');
-    expect(await count()).toBe(100);
+    expect(await count()).toBe(200);
     await recovers();
   });
 
@@ -96,6 +99,82 @@ describe('a run that meets', () => {
       { later: true },
     ]);
   });
+});
+
+describe('reads by id', () => {
+  const openRows = async () =>
+    (
+      await database.query<{ id: number }>(`select id from fulfilment.shipments where status <> 'SHIPPED' order by id`)
+    ).map(({ id }) => id);
+  /** Shipments that only a read by id can settle. */
+  async function outOfLists(shipments: number): Promise<number[]> {
+    await sandbox.seed(shipments, ['READY_TO_PICK'], 'default', 0);
+    done(await pull('pull-shipments'));
+    const ids = await openRows();
+    await sandbox.setStatus(ids, 'SHIPPED');
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data'], value: [] }] } });
+    return ids;
+  }
+
+  test.each([
+    ['answers 500', { status: 500 }],
+    ['is refused', { status: 405 }],
+    ['is answered by a proxy', { status: 404, html: true }],
+    ['is broken', { invalidJson: true }],
+  ])('one that %s waits its turn, the others are read', async (_what, effect) => {
+    const [first] = await outOfLists(5);
+    // Four times: the first one with all its repetitions.
+    await sandbox.faults({
+      operation: 'v3.shipments.get',
+      count: 'status' in effect && effect.status === 500 ? 4 : 1,
+      effect,
+    });
+    const { warnings } = done(await pull('pull-shipments'));
+    expect(warnings).toEqual([expect.stringContaining('shipments by id:')]);
+    expect(await openRows()).toEqual([first]);
+    expect(await database.query('select id, tries from sync.rereads')).toEqual([{ id: first, tries: 1 }]);
+    await database.query('update sync.rereads set next_try_at = now()');
+    done(await pull('pull-shipments'));
+    expect(await openRows()).toEqual([]);
+  });
+
+  test('that fail in a row are an outage: the run fails, what was read is kept', async () => {
+    const ids = await outOfLists(8);
+    await sandbox.faults({ operation: 'v3.shipments.get', after: 2, effect: { invalidJson: true } });
+    expect(code(await pull('pull-shipments'))).toBe('undecodable');
+    expect(await openRows()).toEqual(ids.slice(2));
+  });
+
+  test('end with refused credentials at once', async () => {
+    const ids = await outOfLists(5);
+    await sandbox.faults(
+      { operation: 'common.token', after: 1, effect: { status: 400 } },
+      { operation: 'v3.shipments.get', count: 1, effect: { expireTokens: true } },
+    );
+    const place = await sandbox.lastPlace();
+    expect(code(await pull('pull-shipments'))).toBe('credentials_refused');
+    expect((await sandbox.requestsTo('/token', place)).length).toBeLessThanOrEqual(2);
+    expect(await database.query('select * from sync.rereads')).toEqual([]);
+    expect(await openRows()).toEqual(ids);
+  });
+});
+
+test('a session that Postgres ends in the middle of a page fails the run, not the process', async () => {
+  await sandbox.seed(150);
+  const blocker = database.open(1);
+  let running: Promise<RunReport> | undefined;
+  await blocker.transaction().execute(async (trx) => {
+    await sql`lock table fulfilment.shipments in access exclusive mode`.execute(trx);
+    running = pull('pull-shipments');
+    const waiting = () =>
+      database.query<{ pid: number }>(
+        `select pid from pg_stat_activity where application_name = 'fulfilment-sync main' and wait_event_type = 'Lock'`,
+      );
+    const [session] = await waitFor('the page to wait', async () => ((await waiting()).length > 0 ? waiting() : null));
+    await database.query('select pg_terminate_backend($1)', [session?.pid]);
+  });
+  expect((await running)?.status).toBe('failed');
+  await recovers();
 });
 
 describe('a resource that cannot be decoded', () => {
@@ -157,6 +236,46 @@ describe('a resource that cannot be decoded', () => {
     expect(await count()).toBe(4);
     const [row] = await database.query<{ member_path: string }>('select member_path from sync.quarantine');
     expect(row?.member_path).toContain(member);
+  });
+
+  test('counts once, however often it is met: a run that meets only known ones leaves no row in the ledger', async () => {
+    await sandbox.seed(5);
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'type'], value: 'parcel' }] } });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1, undecodable: 1 });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 0, undecodable: 1 });
+    expect(await database.query('select times from sync.quarantine')).toEqual([{ times: 2 }]);
+    expect(await database.query('select count(*)::int as n from sync.runs')).toEqual([{ n: 1 }]);
+  });
+
+  test('is one too many where none is allowed', async () => {
+    await sandbox.seed(50);
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'type'], value: 'parcel' }] } });
+    expect(code(await pull('pull-shipments', { env: { QUARANTINE_MAX_SHARE: '0' } }))).toBe('quarantine_share');
+  });
+
+  test('a whole number written with a point is one', async () => {
+    await sandbox.seed(1);
+    const service = await services.start(async (request, response) => {
+      const answer = await fetch(new URL(request.url?.replace('/base', '') ?? '', sandbox.url), {
+        method: request.method ?? 'GET',
+        headers: {
+          authorization: request.headers.authorization ?? '',
+          'content-type': request.headers['content-type'] ?? '',
+        },
+        ...(request.method === 'POST' ? { body: await text(request) } : {}),
+      });
+      response
+        .writeHead(answer.status, { 'content-type': 'application/json' })
+        .end((await answer.text()).replace(/"quantity":(\d+)/g, '"quantity":$1.0'));
+    });
+    expect(done(await pull('pull-shipments', { env: { WAREHOUSE_BASE_URL: service.url.href } }))).toMatchObject({
+      quarantined: 0,
+    });
+    expect(
+      await database.query(
+        `select raw::text like '%.0%' as kept, quantity > 0 as whole from fulfilment.shipment_items limit 1`,
+      ),
+    ).toEqual([{ kept: true, whole: true }]);
   });
 
   test('too many of them fail the run loudly, keep the cursor and do not fill the quarantine', async () => {

@@ -68,6 +68,7 @@ describe('readConfig', () => {
       'SCHEDULE_PULL_SHIPMENTS',
       'SCHEDULE_PULL_NOTHING',
       'WAREHOUSE_TIME_ZONE',
+      'ADMIN_TOKEN',
     ]) {
       expect(problems).toContain(name);
     }
@@ -86,6 +87,12 @@ describe('readConfig', () => {
       expect.stringContaining('WAREHOUSE_PASSWORD_FILE'),
     ]);
     expect(problemsOf({ ...without, WAREHOUSE_PASSWORD_FILE: join(folder, 'none') }).join()).toContain('ENOENT');
+    expect(problemsOf({ ...without, WAREHOUSE_PASSWORD_FILE: file('empty', '\n') }).join()).toContain('it is empty');
+  });
+
+  test('takes the schedules of jobs that are to come, if they are schedules', () => {
+    expect(problemsOf({ ...base, SCHEDULE_RECONCILE: '1d' })).toEqual([]);
+    expect(problemsOf({ ...base, SCHEDULE_PRUNE: 'often' }).join()).toContain('SCHEDULE_PRUNE');
   });
 
   test('overrides operations by name', () => {
@@ -135,6 +142,12 @@ describe('WAREHOUSE_CLIENTS_FILE', () => {
     expect(problemsOf({ ...base, WAREHOUSE_CLIENTS_FILE: file('c.json', JSON.stringify([client])) }).join()).toContain(
       'keep one form',
     );
+    const zoned = {
+      DATABASE_URL,
+      WAREHOUSE_CLIENTS_FILE: file('z.json', JSON.stringify([client])),
+      WAREHOUSE_TIME_ZONE: 'UTC',
+    };
+    expect(problemsOf(zoned).join()).toContain('WAREHOUSE_TIME_ZONE; keep one form');
     const problems = problemsOf({
       DATABASE_URL,
       WAREHOUSE_CLIENTS_FILE: file('c.json', '[{"password": "hunter2"'),

@@ -30,9 +30,11 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
   try {
     say('Starting a Postgres of our own …');
     postgres = await startEmbeddedPostgres();
+    if (stop.aborted) return 0;
     const log = createLogger({ level: 'error', pretty: true });
     const applied = await migrateDatabase(postgres.url, log);
     say(`Migrated: ${applied.join(', ')}`);
+    if (stop.aborted) return 0;
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
     say(`Sandbox of the warehouse service at ${sandbox.href}`);
     database = connectDatabase(postgres.url, log, 'demo', 2);
@@ -45,8 +47,8 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
     const play = once ? playOnce(database.db, sandbox) : playOn(database.db, sandbox, postgres.url, stop);
     return await Promise.race([play, stopped, worker.died()]);
   } finally {
-    // The worker first, so that it can give back what it holds; Postgres last.
-    for (const process of started.reverse()) await process.end();
+    // Postgres last, so that the worker can give back what it holds.
+    await Promise.all(started.map((process) => process.end()));
     await database?.close();
     await postgres?.stop();
   }

@@ -22,9 +22,11 @@ export async function workerCommand(): Promise<number> {
   try {
     daemon = await boot(config, log, stop);
     if (daemon === null) return 0;
-    await stopped;
-    await daemon.stop();
-    return 0;
+    const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
+    // Something that hangs would keep the process alive: it ends here, and its leases run out.
+    if (!(await daemon.stop())) process.exit(1);
+    if (outdated === null) return 0;
+    throw outdated;
   } finally {
     await probes.close();
   }

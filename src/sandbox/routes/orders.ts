@@ -24,9 +24,11 @@ export function orderRoutes(app: FastifyInstance, world: World): void {
     allowOnly(asked.query, listParameters);
     const includes = includesOf(asked.query);
     const orders = storeOf(request, world).orders.filter(matcher(asked.query));
+    // interface.md (Conventions): in answers of orders the included array stands inside the order.
+    const switches = { ...asked.switches, included: 'inside' as const };
     return page(
       orders.map((order) => rowOf(order, includes)),
-      asked,
+      { ...asked, switches },
     );
   });
 
@@ -35,7 +37,6 @@ export function orderRoutes(app: FastifyInstance, world: World): void {
     allowOnly(asked.query, ['include']);
     const order = storeOf(request, world).orderById.get(Number((request.params as { id: string }).id));
     if (order === undefined) return notFound(reply, 'order');
-    // interface.md (Conventions): here the included array stands inside the order.
     const { data } = place([rowOf(order, includesOf(asked.query)).render()], 'inside');
     return { data: data[0] };
   });

@@ -76,7 +76,8 @@ function matcher(store: ClientStore, query: Query, nowMs: number): (shipment: St
   const orderTypes = idsOf(query, 'filter[orderType][in]');
   const references = listOf(query, 'filter[reference][in]');
   const orderId = idsOf(query, 'filter[orderId]');
-  const numbers = listOf(query, 'filter[externalOrderNumber][in]') ?? listOf(query, 'filter[externalOrderNumber]');
+  const numbers = listOf(query, 'filter[externalOrderNumber][in]');
+  const number = listOf(query, 'filter[externalOrderNumber]');
   const [after, before] = [dateOf(query, 'filter[shippedOn][gt]'), dateOf(query, 'filter[shippedOn][lt]')];
   const oldestMs = nowMs - listedDays * dayMs;
   return (shipment) => {
@@ -87,6 +88,7 @@ function matcher(store: ClientStore, query: Query, nowMs: number): (shipment: St
     const order = store.orderById.get(shipment.orderId);
     if (references !== null && !references.includes(order?.reference ?? '')) return false;
     if (numbers !== null && !numbers.includes(order?.externalOrderNumber ?? '')) return false;
+    if (number !== null && !number.includes(order?.externalOrderNumber ?? '')) return false;
     if (after === null && before === null) return true;
     const day = shipment.shippedOn === null ? null : dayOf(shipment.shippedOn.ms, store.zone);
     return day !== null && (after === null || day > after) && (before === null || day < before);

@@ -123,7 +123,7 @@ async function settle(context: PullContext, listed: readonly number[], firstLoad
     const parameters = { include, 'filter[orderId][in]': orderIds };
     for (const id of await walkWhole(context, shipments, 'settle', parameters, false)) found.add(id);
   }
-  const unseen = candidates.map(({ id }) => id).filter((id) => !found.has(id));
+  const unseen = candidates.filter(({ id, readDue }) => readDue && !found.has(id)).map(({ id }) => id);
   await readByIds(context, shipments, firstLoadDone ? unseen.slice(0, rereadsPerRun) : unseen, {
     query: encodeQuery({ include }),
     onAbsent: (trx, ids, readNo) => markUnlisted(trx, context.client, ids, readNo),
