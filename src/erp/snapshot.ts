@@ -12,7 +12,10 @@ export interface ShipmentSnapshot {
   readonly warehouseCode: string | null;
   readonly returnLabel: string | null;
   readonly orderId: number | null;
+  readonly orderTypeId: number | null;
+  readonly shippingMethodId: number | null;
   readonly externalOrderNumber: string | null;
+  readonly raw: unknown;
   readonly items: readonly {
     readonly id: number;
     readonly sku: string | null;
@@ -21,7 +24,29 @@ export interface ShipmentSnapshot {
     readonly expirationDate: string | null;
     readonly serialNumbers: readonly string[];
     readonly orderItemId: number | null;
+    readonly productId: number | null;
+    readonly raw: unknown;
   }[];
+}
+
+/** An order as stored. */
+export interface OrderSnapshot {
+  readonly id: number;
+  readonly externalOrderNumber: string | null;
+  readonly reference: string | null;
+  readonly orderedOn: string | null;
+  readonly currency: string | null;
+  readonly locale: string | null;
+  readonly email: string | null;
+  readonly allowPartialDelivery: boolean | null;
+  readonly onHold: boolean | null;
+  readonly metadata: unknown;
+  readonly orderTypeId: number | null;
+  readonly deliveryAddressId: number | null;
+  readonly billingAddressId: number | null;
+  readonly pickUpPointId: number | null;
+  readonly preferredShippingMethodId: number | null;
+  readonly raw: unknown;
 }
 
 const utcText = (column: string) =>
@@ -33,16 +58,30 @@ export async function readShipments(db: Database, client: string): Promise<Shipm
     select s.id, s.status, ${utcText('s.ready_to_pick_on')} as "readyToPickOn",
       ${utcText('s.ready_to_ship_on')} as "readyToShipOn", ${utcText('s.shipped_on')} as "shippedOn",
       s.warehouse_code as "warehouseCode", s.return_label as "returnLabel", s.order_id as "orderId",
-      s.external_order_number as "externalOrderNumber",
+      s.order_type_id as "orderTypeId", s.shipping_method_id as "shippingMethodId",
+      s.external_order_number as "externalOrderNumber", s.raw,
       coalesce(i.items, '[]'::json) as items
     from fulfilment.shipments s
     left join lateral (
       select json_agg(json_build_object('id', i.id, 'sku', i.sku, 'quantity', i.quantity, 'lotNumber', i.lot_number,
-        'expirationDate', i.expiration_date, 'serialNumbers', i.serial_numbers, 'orderItemId', i.order_item_id)
+        'expirationDate', i.expiration_date, 'serialNumbers', i.serial_numbers, 'orderItemId', i.order_item_id,
+        'productId', i.product_id, 'raw', i.raw)
         order by i.id) as items
       from fulfilment.shipment_items i where i.client = s.client and i.shipment_id = s.id
     ) i on true
     where s.client = ${client} order by s.id`.execute(db);
+  return rows;
+}
+
+/** All orders of one client in order of id. For small databases: the demo and the tests. */
+export async function readOrders(db: Database, client: string): Promise<OrderSnapshot[]> {
+  const { rows } = await sql<OrderSnapshot>`
+    select id, external_order_number as "externalOrderNumber", reference, ordered_on as "orderedOn", currency, locale,
+      email, allow_partial_delivery as "allowPartialDelivery", on_hold as "onHold", metadata,
+      order_type_id as "orderTypeId", delivery_address_id as "deliveryAddressId",
+      billing_address_id as "billingAddressId", pick_up_point_id as "pickUpPointId",
+      preferred_shipping_method_id as "preferredShippingMethodId", raw
+    from fulfilment.orders where client = ${client} order by id`.execute(db);
   return rows;
 }
 

@@ -9,18 +9,19 @@ declare module 'vitest' {
   interface ProvidedContext {
     /** Address of the cluster's maintenance database. */
     postgresUrl: string;
-    /** Null where this machine has no Redis: its lane is skipped. */
-    redisUrl: string | null;
+    /** Where this machine has no Redis, its lane is skipped. */
+    redisAvailable: boolean;
   }
 }
 
 /** Database that is migrated once; every test gets a copy. */
 export const templateName = 'migrated_template';
 
-/** One Postgres and one Redis for a whole run, both our own, on free ports. */
+/** One Postgres for a whole run, our own, on a free port. Files that need a Redis start one each: they flush it. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const postgres = await startEmbeddedPostgres();
   const redis = await startRedis();
+  await redis?.stop();
   if (redis === null) {
     const message = 'No redis-server or valkey-server on PATH and no Docker engine: the Redis lane cannot run';
     await (process.env.CI === 'true' ? postgres.stop() : Promise.resolve());
@@ -29,11 +30,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
   await makeTemplate(postgres.url);
   project.provide('postgresUrl', postgres.url);
-  project.provide('redisUrl', redis?.url ?? null);
-  return async () => {
-    await redis?.stop();
-    await postgres.stop();
-  };
+  project.provide('redisAvailable', redis !== null);
+  return () => postgres.stop();
 }
 
 async function makeTemplate(postgresUrl: string): Promise<void> {

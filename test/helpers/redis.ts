@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { GenericContainer, getContainerRuntimeClient } from 'testcontainers';
+import { afterAll, afterEach, beforeAll, inject } from 'vitest';
 import { waitFor } from './wait.ts';
 
 export interface TestRedis {
@@ -15,6 +16,31 @@ export interface TestRedis {
 
 /** Extra settings, as `redis-server` takes them on its command line. */
 export type RedisSettings = readonly string[];
+
+/** A Redis for the tests of one file, emptied after each. Its `url` is read inside a test; the lane is skipped without. */
+export function useRedis(): { readonly url: string; readonly available: boolean; flush: () => Promise<void> } {
+  let redis: TestRedis | null = null;
+  const available = inject('redisAvailable');
+  const flush = async () => {
+    if (redis === null) return;
+    const client = new Redis(redis.url);
+    await client.flushall();
+    client.disconnect();
+  };
+  beforeAll(async () => {
+    redis = available ? await startRedis() : null;
+  });
+  afterEach(flush);
+  afterAll(() => redis?.stop());
+  return {
+    get url() {
+      if (redis === null) throw new Error('this machine has no Redis');
+      return redis.url;
+    },
+    available,
+    flush,
+  };
+}
 
 /** A Redis of our own: a server from PATH, else a container where a Docker engine answers, else null. */
 export async function startRedis(settings: RedisSettings = []): Promise<TestRedis | null> {
@@ -39,7 +65,7 @@ async function startServer(binary: string, settings: RedisSettings): Promise<Tes
   const base = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'no', '--dir', folder];
   const server = spawn(binary, [...base, ...settings], { stdio: 'ignore' });
   const url = `redis://127.0.0.1:${port}`;
-  await waitFor('Redis to answer', () => answers(url));
+  await waitFor('Redis to answer', () => answers(url, server.pid));
   return { url, stop: () => stopServer(server, folder) };
 }
 
@@ -50,12 +76,13 @@ async function stopServer(server: ChildProcess, folder: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
 }
 
-async function answers(url: string): Promise<boolean> {
+/** Whether our own server answers there, not another that took the port before it. */
+async function answers(url: string, pid: number | undefined): Promise<boolean> {
   const redis = new Redis(url, { lazyConnect: true, retryStrategy: () => null });
   redis.on('error', () => undefined);
   try {
     await redis.connect();
-    return (await redis.ping()) === 'PONG';
+    return (await redis.info('server')).includes(`process_id:${pid}\r\n`);
   } catch {
     // Not up yet; asked again until the deadline.
     return false;

@@ -94,6 +94,7 @@ test('an order that the window does not hold is read by id; one that is not ther
   done(await pull('pull-orders'));
   expect((await sandbox.requests(place)).filter(({ operation }) => operation === 'v3.orders.get')).toEqual([]);
   await database.query('update sync.rereads set next_try_at = now()');
+  await sandbox.clearFaults();
   done(await pull('pull-orders'));
   expect(await differences()).toEqual([]);
 });
@@ -134,11 +135,13 @@ test('the comparison with the sandbox finds what is missing, what differs and wh
   );
   await database.query('update fulfilment.shipment_items set quantity = quantity + 1 where shipment_id = $1', [third]);
   await database.query(`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 9, '{}', 1)`);
+  await database.query(`insert into fulfilment.orders (client, id, raw, read_no) values ('default', 8, '{}', 1)`);
   expect((await differences()).sort()).toEqual(
     [
       `default: shipment ${first} is missing`,
       `default: shipment ${second} differs in shippedOn`,
       `default: shipment ${third} differs in items`,
+      'default: order 8 is not in the sandbox',
       'default: shipment 9 is not in the sandbox',
     ].sort(),
   );

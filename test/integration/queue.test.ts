@@ -1,14 +1,14 @@
-import { Redis } from 'ioredis';
-import { afterEach, describe, expect, inject, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { openQueueBackend } from '../../src/app/deps.ts';
 import { createLogger } from '../../src/app/log.ts';
 import type { QueueBackend, QueuedJob, TaskQueue } from '../../src/queue/backend.ts';
 import { dispatch } from '../../src/queue/dispatch.ts';
 import { alignSchedulers } from '../../src/queue/schedulers.ts';
 import { useDatabase } from '../helpers/database.ts';
-import { startRedis } from '../helpers/redis.ts';
+import { startRedis, useRedis } from '../helpers/redis.ts';
 import { waitFor } from '../helpers/wait.ts';
 
+const redis = useRedis();
 const silent = createLogger({ level: 'silent', pretty: false });
 const every = (everyMs: number) => ({ job: 'pull-shipments' as const, schedule: { kind: 'every' as const, everyMs } });
 const off = { job: 'pull-shipments' as const, schedule: { kind: 'off' as const } };
@@ -19,15 +19,15 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
   afterEach(async () => {
     for (const close of closers.splice(0)) await close();
   });
-  const skipped = kind === 'redis' && inject('redisUrl') === null;
+  const skipped = kind === 'redis' && !redis.available;
 
   async function open(): Promise<{ backend: QueueBackend; queue: TaskQueue; flush: () => Promise<unknown> }> {
-    const redisUrl = kind === 'redis' ? (inject('redisUrl') ?? undefined) : undefined;
+    const redisUrl = kind === 'redis' ? redis.url : undefined;
     const { backend, close } = await openQueueBackend({ REDIS_URL: redisUrl }, database.url, silent);
     const queue = backend.queue('poll');
     queue.on('error', () => undefined);
     await queue.waitUntilReady();
-    const flush = () => (redisUrl === undefined ? truncateQueue() : flushAll(redisUrl));
+    const flush = () => (redisUrl === undefined ? truncateQueue() : redis.flush());
     closers.unshift(() => queue.close(), close);
     await flush();
     return { backend, queue, flush };
@@ -38,12 +38,6 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
       `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'bullmq' and tablename not like '%migration%'`,
     );
     await database.query(`truncate ${tables.map(({ name }) => name).join(', ')} cascade`);
-  }
-
-  async function flushAll(url: string): Promise<void> {
-    const redis = new Redis(url);
-    await redis.flushall();
-    redis.disconnect();
   }
 
   /** Runs a worker whose jobs wait until let go. */
@@ -129,15 +123,15 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
 
 describe('a Redis', () => {
   const database = useDatabase();
-  test.skipIf(inject('redisUrl') === null)('that may evict is refused with what to change', async () => {
-    const redis = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
+  test.skipIf(!redis.available)('that may evict is refused with what to change', async () => {
+    const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
     try {
-      await expect(openQueueBackend({ REDIS_URL: redis?.url }, database.url, silent)).rejects.toMatchObject({
+      await expect(openQueueBackend({ REDIS_URL: evicting?.url }, database.url, silent)).rejects.toMatchObject({
         code: 'redis_evicts',
         message: expect.stringContaining('config set maxmemory-policy noeviction'),
       });
     } finally {
-      await redis?.stop();
+      await evicting?.stop();
     }
   });
 });

@@ -1,42 +1,70 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { Database } from '../../erp/connect.ts';
-import { readShipments, type ShipmentSnapshot } from '../../erp/snapshot.ts';
+import { type OrderSnapshot, readOrders, readShipments, type ShipmentSnapshot } from '../../erp/snapshot.ts';
 
-const link = z.object({ data: z.object({ id: z.number() }) });
-const itemSchema = z.object({
-  id: z.number(),
-  attributes: z.object({
-    sku: z.string(),
-    quantity: z.number(),
-    lotNumber: z.string().nullable(),
-    expirationDate: z.string().nullable(),
-    serialNumbers: z.array(z.string()),
+const toOne = z
+  .looseObject({ data: z.looseObject({ id: z.number() }).nullable() })
+  .transform((relationship) => relationship.data?.id ?? null);
+const text = z.string().nullable();
+/** The resource untouched, beside what is read out of it: the tables keep it as `raw`. */
+const withRaw = <T extends z.ZodType>(schema: T) =>
+  z.unknown().transform((raw) => ({ raw, value: schema.parse(raw) as z.output<T> }));
+
+const itemSchema = withRaw(
+  z.looseObject({
+    id: z.number(),
+    attributes: z.looseObject({
+      sku: z.string(),
+      quantity: z.number(),
+      lotNumber: text,
+      expirationDate: text,
+      serialNumbers: z.array(z.string()),
+    }),
+    relationships: z.looseObject({ orderItem: toOne, product: toOne }),
   }),
-  relationships: z.object({ orderItem: link }),
-});
+);
+const shipmentSchema = withRaw(
+  z.looseObject({
+    id: z.number(),
+    attributes: z.looseObject({ status: z.string(), warehouseCode: z.string(), returnLabel: text }),
+    relationships: z.looseObject({ order: toOne, orderType: toOne, shippingMethod: toOne }),
+  }),
+);
+const orderSchema = withRaw(
+  z.looseObject({
+    id: z.number(),
+    attributes: z.object({
+      externalOrderNumber: text,
+      reference: text,
+      orderedOn: text,
+      currency: text,
+      locale: text,
+      email: text,
+      allowPartialDelivery: z.boolean(),
+      onHold: z.boolean(),
+      metadata: z.unknown(),
+    }),
+    relationships: z.looseObject({
+      orderType: toOne,
+      deliveryAddress: toOne,
+      billingAddress: toOne,
+      pickUpPoint: toOne,
+      preferredShippingMethod: toOne,
+    }),
+  }),
+);
 const stateSchema = z.object({
-  now: z.string(),
   clients: z.array(
     z.object({
       client: z.string(),
-      orders: z.array(
-        z.object({ resource: z.object({ id: z.number(), attributes: z.object({ externalOrderNumber: z.string() }) }) }),
-      ),
+      orders: z.array(z.object({ resource: orderSchema })),
       shipments: z.array(
         z.object({
           visible: z.boolean(),
-          resource: z.object({
-            id: z.number(),
-            attributes: z.object({ status: z.string(), warehouseCode: z.string(), returnLabel: z.string().nullable() }),
-            relationships: z.object({ order: link }),
-          }),
+          resource: shipmentSchema,
           items: z.array(itemSchema),
-          instants: z.object({
-            readyToPickOn: z.string().nullable(),
-            readyToShipOn: z.string().nullable(),
-            shippedOn: z.string().nullable(),
-          }),
+          instants: z.object({ readyToPickOn: text, readyToShipOn: text, shippedOn: text }),
         }),
       ),
     }),
@@ -44,53 +72,69 @@ const stateSchema = z.object({
 });
 type ClientState = z.infer<typeof stateSchema>['clients'][number];
 
-/** What the sandbox holds, by its own account. */
-export async function readState(sandbox: URL): Promise<z.infer<typeof stateSchema>> {
-  const answer = await fetch(new URL('/_sandbox/state', sandbox));
-  return stateSchema.parse(await answer.json());
+function expectedOrders({ orders }: ClientState): OrderSnapshot[] {
+  return orders.map(({ resource: { raw, value } }) => ({
+    id: value.id,
+    ...value.attributes,
+    orderTypeId: value.relationships.orderType,
+    deliveryAddressId: value.relationships.deliveryAddress,
+    billingAddressId: value.relationships.billingAddress,
+    pickUpPointId: value.relationships.pickUpPoint,
+    preferredShippingMethodId: value.relationships.preferredShippingMethod,
+    raw,
+  }));
 }
 
-/** The rows that a client's tables should hold. */
-export function expectedShipments(state: ClientState): ShipmentSnapshot[] {
-  const numbers = new Map(state.orders.map(({ resource }) => [resource.id, resource.attributes.externalOrderNumber]));
-  return state.shipments
+function expectedShipments({ orders, shipments }: ClientState): ShipmentSnapshot[] {
+  const numbers = new Map(orders.map(({ resource: { value } }) => [value.id, value.attributes.externalOrderNumber]));
+  return shipments
     .filter(({ visible }) => visible)
-    .map(({ resource, items, instants }) => {
-      const orderId = resource.relationships.order.data.id;
-      return {
-        id: resource.id,
-        ...resource.attributes,
-        ...instants,
-        orderId,
-        externalOrderNumber: numbers.get(orderId) ?? null,
-        items: items
-          .map(({ id, attributes, relationships }) => ({
-            id,
-            ...attributes,
-            orderItemId: relationships.orderItem.data.id,
-          }))
-          .sort((left, right) => left.id - right.id),
-      };
+    .map(({ resource: { raw, value }, items, instants }) => {
+      const { status, warehouseCode, returnLabel } = value.attributes;
+      const { order: orderId, orderType: orderTypeId, shippingMethod: shippingMethodId } = value.relationships;
+      const externalOrderNumber = (orderId === null ? null : numbers.get(orderId)) ?? null;
+      const own = { id: value.id, status, warehouseCode, returnLabel, ...instants, raw, externalOrderNumber };
+      const lines = items.map(expectedItem).sort((left, right) => left.id - right.id);
+      return { ...own, orderId, orderTypeId, shippingMethodId, items: lines };
     });
 }
 
-/** Compares the tables with the sandbox, row by row. Returns what differs, in words; empty where nothing does. */
-export async function compareWithSandbox(db: Database, sandbox: URL): Promise<string[]> {
+function expectedItem({ raw, value }: z.infer<typeof itemSchema>): ShipmentSnapshot['items'][number] {
+  const { sku, quantity, lotNumber, expirationDate, serialNumbers } = value.attributes;
+  const { orderItem: orderItemId, product: productId } = value.relationships;
+  return { id: value.id, sku, quantity, lotNumber, expirationDate, serialNumbers, orderItemId, productId, raw };
+}
+
+/** Differences of two sets of rows by id, in words that name the members. */
+function compareRows<T extends { readonly id: number }>(
+  what: string,
+  expected: readonly T[],
+  actual: readonly T[],
+): string[] {
+  const stored = new Map(actual.map((row) => [row.id, row]));
   const differences: string[] = [];
-  for (const state of (await readState(sandbox)).clients) {
-    const [expected, actual] = [expectedShipments(state), await readShipments(db, state.client)];
-    const stored = new Map(actual.map((shipment) => [shipment.id, shipment]));
-    for (const shipment of expected) {
-      const row = stored.get(shipment.id);
-      stored.delete(shipment.id);
-      if (row === undefined) differences.push(`${state.client}: shipment ${shipment.id} is missing`);
-      else if (!isDeepStrictEqual(row, shipment)) {
-        const keys = Object.keys(shipment) as (keyof ShipmentSnapshot)[];
-        const members = keys.filter((key) => !isDeepStrictEqual(row[key], shipment[key]));
-        differences.push(`${state.client}: shipment ${shipment.id} differs in ${members.join(', ')}`);
-      }
+  for (const row of expected) {
+    const found = stored.get(row.id);
+    stored.delete(row.id);
+    if (found === undefined) differences.push(`${what} ${row.id} is missing`);
+    else if (!isDeepStrictEqual(found, row)) {
+      const members = (Object.keys(row) as (keyof T)[]).filter((key) => !isDeepStrictEqual(found[key], row[key]));
+      differences.push(`${what} ${row.id} differs in ${members.join(', ')}`);
     }
-    for (const id of stored.keys()) differences.push(`${state.client}: shipment ${id} is not in the sandbox`);
   }
-  return differences;
+  return [...differences, ...[...stored.keys()].map((id) => `${what} ${id} is not in the sandbox`)];
+}
+
+/**
+ * Compares the tables with what the sandbox holds by its own account, row by row, all columns that come from it. Returns
+ * what differs, in words; empty where nothing does.
+ */
+export async function compareWithSandbox(db: Database, sandbox: URL): Promise<string[]> {
+  const answer = await fetch(new URL('/_sandbox/state', sandbox));
+  const { clients } = stateSchema.parse(await answer.json());
+  const differences = clients.map(async (state) => [
+    ...compareRows(`${state.client}: order`, expectedOrders(state), await readOrders(db, state.client)),
+    ...compareRows(`${state.client}: shipment`, expectedShipments(state), await readShipments(db, state.client)),
+  ]);
+  return (await Promise.all(differences)).flat();
 }
