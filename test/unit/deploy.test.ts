@@ -1,13 +1,20 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { variableNames } from '../../config/env.ts';
+import { readConfig, variableNames } from '../../config/env.ts';
+import { operations } from '../../config/operations.ts';
+import { jobNames } from '../../config/schedules.ts';
 import { createCli } from '../../src/app/cli.ts';
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
 const read = (name: string) => readFileSync(file(name), 'utf8');
 const manifest = JSON.parse(read('package.json')) as { scripts: Record<string, string>; bin: Record<string, string> };
 const commands = createCli().commands.map((command) => command.name());
+
+const known: string[] = [
+  ...variableNames,
+  ...jobNames.map((job) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`),
+];
 
 interface Service {
   image: string;
@@ -30,13 +37,18 @@ describe('docker-compose.yml', () => {
     expect(ours.map(([name]) => name)).toEqual(['migrate', 'worker', 'sandbox']);
     for (const [, { command, environment }] of ours) {
       expect(commands).toContain(command?.[0]);
-      for (const name of Object.keys(environment ?? {})) expect(variableNames).toContain(name);
+      for (const name of Object.keys(environment ?? {})) expect(known).toContain(name);
       const options =
         createCli()
           .commands.find((known) => known.name() === command?.[0])
           ?.options.map(({ long }) => long) ?? [];
       for (const option of command?.filter((word) => word.startsWith('--')) ?? []) expect(options).toContain(option);
     }
+  });
+
+  test('takes from outside only variables of the same name, and the password of its own database', () => {
+    for (const [, name = ''] of read('docker-compose.yml').matchAll(/\$\{(\w+)/g))
+      expect([...known, 'POSTGRES_PASSWORD']).toContain(name);
   });
 
   test('waits for what it names, and what it waits for can be waited for', () => {
@@ -60,6 +72,9 @@ describe('docker-compose.yml', () => {
     expect(compose.services.sandbox?.profiles).toEqual(['sandbox']);
     const port = compose.services.sandbox?.command?.at(-1);
     expect(compose.services.worker?.environment?.WAREHOUSE_BASE_URL).toContain(`http://sandbox:${port}`);
+    expect(compose.services.sandbox?.healthcheck?.test?.join(' ')).toContain(
+      `http://127.0.0.1:${port}${operations['common.status.get'].path}`,
+    );
   });
 });
 
@@ -76,6 +91,23 @@ describe('Dockerfile', () => {
       expect(existsSync(file(source))).toBe(true);
       expect(ignored).toContain(`!${source}`);
     }
+  });
+
+  test('copies between its stages only what a stage before has', () => {
+    const between = lines.filter((line) => line.includes('COPY --from='));
+    expect(between).toEqual([
+      'COPY --from=dependencies /app/node_modules node_modules',
+      'COPY --from=build /build/dist dist',
+    ]);
+    for (const stage of ['build', 'dependencies']) expect(lines).toContain(`FROM node:24-slim AS ${stage}`);
+    expect(manifest.scripts.build).toContain('tsconfig.build.json');
+    expect(JSON.parse(read('tsconfig.build.json')).compilerOptions.outDir).toBe('dist');
+  });
+
+  test('asks for its health where the worker answers by default', () => {
+    const { ADMIN_PORT } = readConfig({ database: false, clients: false }, {});
+    expect(read('Dockerfile')).toContain(`(process.env.ADMIN_PORT || ${ADMIN_PORT}) + '/livez'`);
+    expect(read('src/app/admin/probes.ts')).toContain("'/livez'");
   });
 
   test('runs scripts that exist, as a user other than root, and starts what the package names as its program', () => {
