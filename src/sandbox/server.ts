@@ -4,10 +4,10 @@ import { ZodError } from 'zod';
 import { bendPayload, type FaultEffect } from './faults.ts';
 import { BadRequest } from './query.ts';
 import type { LoggedRequest } from './request-log.ts';
-import { commonRoutes } from './routes/common.ts';
 import { controlRoutes } from './routes/control.ts';
 import { orderRoutes } from './routes/orders.ts';
 import { shipmentRoutes } from './routes/shipments.ts';
+import { tokenAndSettingsRoutes } from './routes/token-and-settings.ts';
 import type { World } from './world.ts';
 
 declare module 'fastify' {
@@ -45,7 +45,7 @@ export function createSandbox(world: World): FastifyInstance {
   app.setNotFoundHandler((_request, reply) =>
     reply.code(404).send({ errors: [{ status: '404', title: 'There is no such route' }] }),
   );
-  commonRoutes(app, world);
+  tokenAndSettingsRoutes(app, world);
   shipmentRoutes(app, world);
   orderRoutes(app, world);
   controlRoutes(app, world);

@@ -1,12 +1,12 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { GenericContainer, getContainerRuntimeClient } from 'testcontainers';
 import { afterAll, afterEach, beforeAll, inject } from 'vitest';
+import { freePort } from '../../src/app/demo/free-port.ts';
 import { waitFor } from './wait.ts';
 
 export interface TestRedis {
@@ -108,16 +108,4 @@ async function startContainer(settings: RedisSettings): Promise<TestRedis> {
     .start();
   const url = `redis://${container.getHost()}:${container.getMappedPort(6379)}`;
   return { url, stop: async () => void (await container.stop()) };
-}
-
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer().once('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address();
-      probe.close(() =>
-        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
-      );
-    });
-  });
 }

@@ -84,6 +84,7 @@ async function playOn(db: Database, sandbox: URL, databaseUrl: string, stop: Abo
   );
   while (!stop.aborted) {
     await view.draw();
+    // Stopped in the middle of the wait: the loop sees it.
     await wait(1_000, undefined, { signal: stop }).catch(() => undefined);
   }
   return 0;

@@ -40,7 +40,8 @@ async function boot(config: Config, log: Logger, stop: AbortSignal): Promise<Dae
     } catch (error) {
       if (!isUnreachable(error)) throw error;
       log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });
-      await wait(bootRetryMs, undefined, { signal: stop }).catch(() => null);
+      // Stopped in the middle of the wait: the loop sees it.
+      await wait(bootRetryMs, undefined, { signal: stop }).catch(() => undefined);
     }
   }
   return null;

@@ -10,10 +10,10 @@ import { type ChildProcess, execFileSync, type StdioOptions, spawn } from 'node:
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
+import { freePort } from './free-port.ts';
 
 const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
 type Owner = { readonly uid: number; readonly gid: number };
@@ -78,18 +78,6 @@ async function loadBinaries(name: string): Promise<z.infer<typeof binariesSchema
       `${name} is not installed: run this in a checkout, after npm install with development dependencies`,
     );
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer().once('error', reject);
-    probe.listen(0, '127.0.0.1', () => {
-      const address = probe.address();
-      probe.close(() =>
-        address && typeof address === 'object' ? resolve(address.port) : reject(new Error('no port')),
-      );
-    });
-  });
 }
 
 function initialise(initdb: string, folder: string, password: string, owner: Owner | undefined): void {

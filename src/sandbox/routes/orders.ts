@@ -4,7 +4,7 @@ import { allowOnly, BadRequest, dateOf, listOf, type Query } from '../query.ts';
 import { orderIncludes, orderResource } from '../resources.ts';
 import type { StoredOrder } from '../store.ts';
 import type { World } from '../world.ts';
-import { notFound, pageRequest, storeOf } from './shared.ts';
+import { notFound, pageRequest, storeOf } from './request.ts';
 
 const listParameters = [
   'page[size]',

@@ -5,7 +5,7 @@ import { shipmentItemResource, shipmentResource } from '../resources.ts';
 import { type ClientStore, type StoredShipment, shipmentStatuses } from '../store.ts';
 import { dayOf } from '../times.ts';
 import type { World } from '../world.ts';
-import { notFound, pageRequest, storeOf } from './shared.ts';
+import { notFound, pageRequest, storeOf } from './request.ts';
 
 /** Older shipments are not listed, but can be read by id (interface.md, Limits). */
 const listedDays = 90;

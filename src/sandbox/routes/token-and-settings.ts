@@ -3,7 +3,7 @@ import { settings } from '../settings.ts';
 import type { World } from '../world.ts';
 
 /** Common operations (interface.md): token, status and settings. */
-export function commonRoutes(app: FastifyInstance, world: World): void {
+export function tokenAndSettingsRoutes(app: FastifyInstance, world: World): void {
   app.post('/token', { config: { operation: 'common.token', open: true } }, async (request, reply) => {
     const form = new URLSearchParams(typeof request.body === 'string' ? request.body : '');
     const username = form.get('username') ?? '';
