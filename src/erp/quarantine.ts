@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { sql, type Transaction } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from './rows.ts';
 
 /** A resource that could not be decoded, with everything that was included for it. */
@@ -64,6 +64,20 @@ export async function releaseQuarantined(
   await sql`
     delete from sync.quarantine
     where client = ${client} and stream = ${stream} and resource_key = any(${ids.map(String)}::text[])`.execute(trx);
+}
+
+/**
+ * Resources in quarantine whose turn it is to be read again by id, a minute after they came there: what was bad on the
+ * way, or was mended at the service, is found without waiting for a list to show it.
+ */
+export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select q.resource_id as id from sync.quarantine q
+    left join sync.rereads r on r.client = q.client and r.stream = q.stream and r.id = q.resource_id
+    where q.client = ${client} and q.stream = ${stream} and q.resource_id is not null
+      and coalesce(r.next_try_at, q.first_seen_at + interval '1 minute') <= now()
+    order by r.next_try_at nulls first, q.resource_id`.execute(db);
+  return rows.map(({ id }) => id);
 }
 
 function keyOf({ resourceId, document }: QuarantineEntry): string {

@@ -2,7 +2,7 @@ import type { Transaction } from 'kysely';
 import { WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import type { Change } from '../erp/feed.ts';
-import { postponeRereads } from '../erp/rereads.ts';
+import { postponeRereads, settleRereads } from '../erp/rereads.ts';
 import type { DB } from '../erp/rows.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import { commitReading, type PullContext, type Stream, warn } from './pull.ts';
@@ -41,7 +41,14 @@ export async function readByIds(
     await commitReading(context, stream, reading, async (trx, { families }) => {
       const decoded = new Set(families.map(({ parent }) => parent.id));
       const undecoded = batch.found.filter((id) => !decoded.has(id));
-      const again = [...undecoded, ...(await options.unsettled(trx, [...decoded]))];
+      const unsettled = new Set(await options.unsettled(trx, [...decoded]));
+      const again = [...undecoded, ...unsettled];
+      await settleRereads(
+        trx,
+        client,
+        stream.name,
+        [...decoded].filter((id) => !unsettled.has(id)),
+      );
       await postponeRereads(trx, client, stream.name, again, 'not settled by the last read');
       await postponeRereads(trx, client, stream.name, batch.absent, 'unknown to the service');
       await postponeRereads(trx, client, stream.name, batch.failed, 'could not be read');

@@ -247,6 +247,25 @@ describe('a resource that cannot be decoded', () => {
     expect(await database.query('select count(*)::int as n from sync.runs')).toEqual([{ n: 1 }]);
   });
 
+  test('is read again by id after a while, and once more with growing pauses: mended, it is released', async () => {
+    await sandbox.seed(150);
+    await sandbox.faults(
+      { operation: list, count: 1, effect: { set: quantity('three') } },
+      { operation: 'v3.shipments.get', count: 1, effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] } },
+    );
+    done(await pull('pull-shipments'));
+    expect(await count()).toBe(149);
+    await database.query(`update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`);
+    done(await pull('pull-shipments'));
+    expect(await database.query('select tries from sync.rereads')).toEqual([{ tries: 1 }]);
+    done(await pull('pull-shipments'));
+    expect(await count()).toBe(149);
+    await database.query('update sync.rereads set next_try_at = now()');
+    await recovers();
+    expect(await database.query('select * from sync.quarantine')).toEqual([]);
+    expect(await database.query('select * from sync.rereads')).toEqual([]);
+  });
+
   test('is one too many where none is allowed', async () => {
     await sandbox.seed(50);
     await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'type'], value: 'parcel' }] } });

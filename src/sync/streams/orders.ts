@@ -1,3 +1,4 @@
+import { findQuarantinedDue } from '../../erp/quarantine.ts';
 import { rereadsPerRun } from '../../erp/rereads.ts';
 import { findMissingOrders, renameOrderNumbers } from '../../erp/shipments.ts';
 import type { MirrorRow } from '../../erp/upsert.ts';
@@ -96,7 +97,9 @@ export async function pullOrders(context: PullContext): Promise<void> {
   const window = { filter: 'filter[orderedOn][gt]', column: 'ordered_on', firstRunDays };
   const firstLoadDone = await walkWindow(context, orders, 'placed', window, {});
   const missing = await findMissingOrders(context.db, context.client, firstLoadDone ? rereadsPerRun : null);
-  await readByIds(context, orders, missing, {
+  const quarantined = await findQuarantinedDue(context.db, context.client, orders.name);
+  const ids = [...new Set([...missing, ...quarantined])];
+  await readByIds(context, orders, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
     query: '',
     onAbsent: async () => [],
     unsettled: async () => [],

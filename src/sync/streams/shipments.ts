@@ -1,3 +1,4 @@
+import { findQuarantinedDue } from '../../erp/quarantine.ts';
 import { rereadsPerRun } from '../../erp/rereads.ts';
 import { findUnlistedOpen, markUnlisted, type OpenShipment, stillOpen } from '../../erp/shipments.ts';
 import type { Family, MirrorRow } from '../../erp/upsert.ts';
@@ -124,7 +125,9 @@ async function settle(context: PullContext, listed: readonly number[], firstLoad
     for (const id of await walkWhole(context, shipments, 'settle', parameters, false)) found.add(id);
   }
   const unseen = candidates.filter(({ id, readDue }) => readDue && !found.has(id)).map(({ id }) => id);
-  await readByIds(context, shipments, firstLoadDone ? unseen.slice(0, rereadsPerRun) : unseen, {
+  const quarantined = await findQuarantinedDue(context.db, context.client, shipments.name);
+  const ids = [...new Set([...unseen, ...quarantined])];
+  await readByIds(context, shipments, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
     query: encodeQuery({ include }),
     onAbsent: (trx, ids, readNo) => markUnlisted(trx, context.client, ids, readNo),
     unsettled: (trx, ids) => stillOpen(trx, context.client, ids),
