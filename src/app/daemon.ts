@@ -17,6 +17,7 @@ import { Sweeper } from '../queue/sweeper.ts';
 import { connectDatabase, openLeaseKeeper, openQueueBackend, openWarehouses, workerName } from './deps.ts';
 import { errorFields, type Logger } from './log.ts';
 import { logReachability } from './reachability.ts';
+import { repeatedWarnings } from './repeated.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
 import { version } from './version.ts';
 
@@ -70,8 +71,9 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     const queues = new Map(names.map((name) => [name, opened(backend.queue(name))]));
     const processor = processorOf(deps, queues, stopping.signal, onOutdated);
     const workers = names.map((name) => opened(backend.worker(name, processor, concurrency)));
+    const warn = repeatedWarnings(log);
     for (const part of [...queues.values(), ...workers]) {
-      part.on('error', (error) => log.warn({ event: 'queue_error', ...errorFields(error) }));
+      part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
     }
     await Promise.all([...queues.values(), ...workers].map((part) => part.waitUntilReady()));
     await prepareSchedules(deps);

@@ -15,6 +15,7 @@ import {
 } from '../queue/backend.ts';
 import { Warehouse } from '../warehouse/client.ts';
 import { errorFields, type Logger } from './log.ts';
+import { repeatedWarnings } from './repeated.ts';
 
 /** Bytes of one answer; a page of 100 shipments has some 200 KB. */
 const maxResponseBytes = 64 * 1024 * 1024;
@@ -45,7 +46,8 @@ export function connectDatabase(
 
 function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
   const pool = new pg.Pool(options);
-  const lost = (error: Error) => log.warn({ event: 'database_connection_lost', ...errorFields(error) });
+  const warn = repeatedWarnings(log);
+  const lost = (error: Error) => warn({ event: 'database_connection_lost', ...errorFields(error) });
   pool.on('error', lost);
   // The pool listens only while a client is idle. One that breaks while in use fails its query, which is handled there;
   // without a listener the event alone would end the process.
@@ -126,7 +128,8 @@ export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
 
 async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBackend> {
   const retryStrategy = (times: number) => Math.min(times * 100, 2_000);
-  const lost = (error: unknown) => log.warn({ event: 'redis_connection_lost', ...errorFields(error) });
+  const warn = repeatedWarnings(log);
+  const lost = (error: unknown) => warn({ event: 'redis_connection_lost', ...errorFields(error) });
   const producer = new Redis(url, {
     maxRetriesPerRequest: 1,
     enableOfflineQueue: false,
