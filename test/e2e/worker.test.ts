@@ -1,4 +1,6 @@
+import { connect, createServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
+import { freePort } from '../../src/app/demo/free-port.ts';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
@@ -54,6 +56,48 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       expect(worker.output).not.toMatch(/"level":"(error|fatal)"/);
     },
   );
+});
+
+describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there yet', (kind) => {
+  test.skipIf(kind === 'redis' && !redis.available)('waits, and starts once it is', async () => {
+    const sandbox = await processes.sandbox();
+    const port = await freePort();
+    const behind = (address: string) =>
+      Object.assign(new URL(address), { hostname: '127.0.0.1', port: String(port) }).href;
+    const settings = kind === 'postgres' ? {} : { REDIS_URL: behind(redis.url) };
+    const databaseUrl = kind === 'postgres' ? behind(database.url) : database.url;
+    const worker = processes.cli(['worker'], workerEnv(databaseUrl, sandbox, { ...often, ...settings }));
+    await worker.line('boot_waits');
+    const { port: target } = new URL(kind === 'postgres' ? database.url : redis.url);
+    const proxy = createServer((near) => {
+      const far = connect(Number(target), '127.0.0.1');
+      // Either side may break off; the other is ended with it.
+      near.on('error', () => far.destroy()).pipe(far);
+      far.on('error', () => near.destroy()).pipe(near);
+    });
+    await new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve));
+    try {
+      await worker.line('worker_started');
+      await worker.line('run_done');
+      worker.kill('SIGTERM');
+      expect((await worker.ended).code).toBe(0);
+    } finally {
+      proxy.close();
+    }
+  });
+});
+
+test('a worker stops by itself, saying why, once the database was migrated beyond its code', async () => {
+  const sandbox = await processes.sandbox();
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, often));
+  await worker.line('run_done');
+  await database.query(
+    `insert into sync.migrations (name, oldest_code, applied_by) values ('9999_future', '99.0.0', '99.0.0')`,
+  );
+  expect((await worker.ended).code).toBe(1);
+  const words = worker.lines.filter((line) => !line.startsWith('{'));
+  expect(words).toEqual([expect.stringContaining('needs version 99.0.0 or newer')]);
+  expect(await database.query('select * from sync.leases where expires_at is not null')).toEqual([]);
 });
 
 /** Every page takes a while, so that a pull of 5,000 rows can be met in its middle. */
