@@ -48,10 +48,19 @@ export function createCli(): Command {
     .description('serve a stand-in for the fulfilment service on this machine')
     .option('--host <address>', 'address to listen on; it has no guard, so keep it to yourself', '127.0.0.1')
     .option('--port <number>', 'port; 0 takes any free one', wholeNumber, 8090)
-    .option('--seed <number>', 'what the robot warehouse makes of its days', wholeNumber, 1)
-    .option('--clients <names>', 'client names, comma separated; password is the name', 'default')
-    .option('--speed <factor>', 'virtual seconds a second; 0 stands still until /_sandbox/advance', wholeNumber, 60)
-    .addHelpText('after', '\nExample:\n  fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b')
+    .option('--seed <number>', 'what the robot warehouse makes of its days (1)', wholeNumber)
+    .option('--clients <names>', 'client names, comma separated; password is the name (default)')
+    .option('--speed <factor>', 'virtual seconds a second; 0 stands still until /_sandbox/advance (60)', wholeNumber)
+    .option(
+      '--orders-per-day <number>',
+      "orders that the robot's own shop takes for each client; 0: none (68)",
+      wholeNumber,
+    )
+    .option('--state <file>', 'keep everything in this file, and go on from it at the next start')
+    .addHelpText(
+      'after',
+      '\nExample:\n  fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson',
+    )
     .action(async (options: SandboxOptions) => finish((await import('./commands/sandbox.ts')).sandboxCommand(options)));
   cli
     .command('demo')

@@ -1,19 +1,9 @@
 import { z } from 'zod';
 import type { Random } from './random.ts';
 
-/** A rule by which requests of one operation go wrong. Every member of `effect` that is given takes effect. */
-export const faultSchema = z.strictObject({
-  /** Operation name such as `v3.shipments.list`, or `*`. */
-  operation: z.string(),
-  /** Only requests of this client. */
-  client: z.string().optional(),
-  /** Skips so many matching requests first. */
-  after: z.number().int().min(0).default(0),
-  /** Ends after so many hits. */
-  count: z.number().int().positive().optional(),
-  /** Share of matching requests that are hit. */
-  probability: z.number().min(0).max(1).default(1),
-  effect: z.strictObject({
+const effectSchema = z
+  .strictObject({
+    /** Waits before anything else. */
     delayMs: z.number().int().positive().optional(),
     status: z.number().int().min(300).max(599).optional(),
     retryAfter: z.string().optional(),
@@ -23,31 +13,71 @@ export const faultSchema = z.strictObject({
     /** The request is taken and never answered. */
     noAnswer: z.boolean().optional(),
     reset: z.boolean().optional(),
+    /** With status, noAnswer or reset: the request has been carried out before. */
+    afterEffect: z.boolean().optional(),
+    /** With status, noAnswer or reset: the request is carried out so long afterwards. */
+    effectAfterMs: z.number().int().min(0).optional(),
+    /** Lists and searches show what was there so long ago: nothing written since, and rows as they were before. */
+    lagMs: z.number().int().positive().max(600_000).optional(),
     /** Half of the body, then the connection breaks. */
     truncate: z.boolean().optional(),
     invalidJson: z.boolean().optional(),
+    contentType: z.string().optional(),
+    /** The body comes in pieces of `bytes`, `everyMs` apart. */
+    drip: z.strictObject({ bytes: z.number().int().positive(), everyMs: z.number().int().positive() }).optional(),
     /** All tokens given out so far are worth nothing any more. */
     expireTokens: z.boolean().optional(),
     /** `links.next` leads to this origin. */
     nextOrigin: z.string().optional(),
     /** `links.next` leads to the very page it stands on. */
     repeatNext: z.boolean().optional(),
+    /** The first row of a list is there once more at its end. */
+    duplicateRow: z.boolean().optional(),
+    reverseRows: z.boolean().optional(),
+    /** The row at `index` of this page is not shown, nor anywhere else, until so much virtual time has gone by. */
+    hideRow: z.strictObject({ index: z.number().int().min(0), seconds: z.number().positive() }).optional(),
     /** Sets a member of the answer, by path; without a value it is removed. */
     set: z
       .array(z.strictObject({ path: z.array(z.union([z.string(), z.number()])).min(1), value: z.unknown().optional() }))
       .optional(),
-  }),
+  })
+  .refine(
+    ({ afterEffect, effectAfterMs, status, noAnswer, reset }) =>
+      (afterEffect === undefined && effectAfterMs === undefined) || status !== undefined || noAnswer || reset,
+    'afterEffect and effectAfterMs go with status, noAnswer or reset',
+  );
+export type FaultEffect = z.infer<typeof effectSchema>;
+
+/** A rule by which requests of one operation go wrong. Every member of `effect` that is given takes effect. */
+export const faultSchema = z.strictObject({
+  /** Operation name such as `v3.shipments.list`; `v3.*` and `*` stand for several. */
+  operation: z.string(),
+  /** Only requests of this client. */
+  client: z.string().optional(),
+  /** Skips so many matching requests first. */
+  after: z.number().int().min(0).default(0),
+  /** Ends after so many hits. */
+  count: z.number().int().positive().optional(),
+  /** Share of matching requests that are hit. */
+  probability: z.number().min(0).max(1).default(1),
+  effect: effectSchema,
 });
 export type Fault = z.infer<typeof faultSchema>;
-export type FaultEffect = Fault['effect'];
+
+/** A fault with how often it was met and how often it struck. */
+export interface Rule {
+  readonly fault: Fault;
+  seen: number;
+  hits: number;
+}
 
 /** The rules in force, and how often each has struck. */
 export class Faults {
-  readonly #random: Random;
-  #rules: { fault: Fault; seen: number; hits: number }[] = [];
+  readonly random: Random;
+  #rules: Rule[] = [];
 
   constructor(random: Random) {
-    this.#random = random;
+    this.random = random;
   }
 
   add(fault: Fault): void {
@@ -58,6 +88,15 @@ export class Faults {
     this.#rules = [];
   }
 
+  get rules(): readonly Rule[] {
+    return this.#rules;
+  }
+
+  /** Goes on with rules that were saved. */
+  restore(rules: readonly Rule[]): void {
+    this.#rules = [...rules];
+  }
+
   list(): readonly (Fault & { readonly hits: number })[] {
     return this.#rules.map(({ fault, hits }) => ({ ...fault, hits }));
   }
@@ -66,10 +105,10 @@ export class Faults {
   strike(operation: string, client: string | null): FaultEffect | null {
     for (const rule of this.#rules) {
       const { fault } = rule;
-      if (fault.operation !== '*' && fault.operation !== operation) continue;
+      if (!covers(fault.operation, operation)) continue;
       if (fault.client !== undefined && fault.client !== client) continue;
       if (rule.seen++ < fault.after || (fault.count !== undefined && rule.hits >= fault.count)) continue;
-      if (!this.#random.chance(fault.probability)) continue;
+      if (!this.random.chance(fault.probability)) continue;
       rule.hits++;
       return fault.effect;
     }
@@ -77,25 +116,12 @@ export class Faults {
   }
 }
 
-/** Bends an answer before it is written. Works on a copy. */
-export function bendPayload(payload: unknown, effect: FaultEffect, selfUrl: string): unknown {
-  if (typeof payload !== 'object' || payload === null) return payload;
-  const bent = structuredClone(payload) as Record<string, unknown>;
-  const next = effect.repeatNext
-    ? selfUrl
-    : effect.nextOrigin
-      ? `${effect.nextOrigin}${new URL(selfUrl).pathname}?stolen=1`
-      : null;
-  if (next !== null) bent.links = { next };
-  for (const { path, value } of effect.set ?? []) setMember(bent, path, value);
-  return bent;
+/** Whether a rule for `pattern` is about an operation: `v3.*` is about all whose names begin with `v3.`. */
+export function covers(pattern: string, operation: string): boolean {
+  return pattern.endsWith('*') ? operation.startsWith(pattern.slice(0, -1)) : pattern === operation;
 }
 
-function setMember(root: unknown, path: readonly (string | number)[], value: unknown): void {
-  const last = path.at(-1);
-  let target = root;
-  for (const member of path.slice(0, -1)) target = (target as Record<string | number, unknown> | undefined)?.[member];
-  if (typeof target !== 'object' || target === null || last === undefined) return;
-  if (value === undefined) delete (target as Record<string | number, unknown>)[last];
-  else (target as Record<string | number, unknown>)[last] = value;
+/** Whether the request is not answered as it should be. */
+export function isCut({ status, noAnswer, reset }: Partial<FaultEffect>): boolean {
+  return status !== undefined || noAnswer === true || reset === true;
 }

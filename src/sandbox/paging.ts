@@ -1,6 +1,8 @@
 import { z } from 'zod';
-import { BadRequest, numberOf, type Query } from './query.ts';
-import type { ResourceObject } from './resources.ts';
+import { badParameter } from './refusal.ts';
+import type { ResourceObject } from './resources/jsonapi.ts';
+import { rowsAfter, rowsFrom, type Selection } from './store/listing.ts';
+import type { HasId } from './store/sorted-rows.ts';
 
 /** What interface.md leaves open, and so can be switched; the first of each is the default. */
 export const switchesSchema = z.strictObject({
@@ -10,6 +12,8 @@ export const switchesSchema = z.strictObject({
   /** Whether a full last page still has a next link, which leads to an empty page. */
   emptyLastPage: z.boolean().default(false),
   tokenSeconds: z.number().int().positive().default(1_200),
+  unknownProducts: z.enum(['create', 'refuse']).default('create'),
+  repeatedReturnLines: z.boolean().default(false),
 });
 export type Switches = z.infer<typeof switchesSchema>;
 
@@ -19,41 +23,54 @@ const opaqueStep = 17;
 const opaqueBase = 1_000_003;
 
 export interface PageRequest {
-  readonly query: Query;
+  readonly cursor: number | undefined;
+  readonly size: number | undefined;
   readonly rawQuery: string;
   readonly path: string;
   readonly origin: string;
   readonly switches: Switches;
+  /** Where included resources stand. */
+  readonly included: Switches['included'];
 }
 
-/** One row of a list: its id, and how it and what is included with it look. */
-export interface Row {
-  readonly id: number;
-  readonly render: () => { readonly resource: ResourceObject; readonly included: readonly ResourceObject[] };
+/** A row as it is shown, with what is included with it. */
+export interface Rendered {
+  readonly resource: ResourceObject;
+  readonly included: readonly ResourceObject[];
 }
 
-/** Cuts the page that a request asks for out of all rows that match, in ascending order of id. */
-export function page(rows: readonly Row[], request: PageRequest): Record<string, unknown> {
-  const { query, switches } = request;
-  const size = numberOf(query, 'page[size]', maxPageSize, 1, maxPageSize);
-  const cursor = numberOf(query, 'page[cursor]', 0, 0, Number.MAX_SAFE_INTEGER);
-  const start = startOf(rows, cursor, switches.cursor);
-  const shown = rows.slice(start, start + size);
-  const hasNext = start + size < rows.length || (switches.emptyLastPage && shown.length === size);
-  const lastId = shown.at(-1)?.id ?? 0;
-  const links = linksOf(request, hasNext ? cursorAfter(start + shown.length, lastId, switches.cursor) : null);
-  return {
-    ...place(
-      shown.map((row) => row.render()),
-      switches.included,
-    ),
-    links,
-  };
+/**
+ * Cuts the page that a request asks for out of a selection, in ascending order of id.
+ * @param render null for a row that is not shown to this caller
+ */
+export function page<T extends HasId>(
+  selection: Selection<T>,
+  request: PageRequest,
+  render: (row: T) => Rendered | null,
+): Record<string, unknown> {
+  const { switches, cursor = 0, size = maxPageSize } = request;
+  const shown: Rendered[] = [];
+  let [hasMore, passed, lastId] = [false, 0, 0];
+  const start = startOf(cursor, switches.cursor);
+  const rows = start.afterId === null ? rowsFrom(selection, start.position) : rowsAfter(selection, start.afterId);
+  for (const row of rows) {
+    if (shown.length === size) {
+      hasMore = true;
+      break;
+    }
+    passed++;
+    lastId = row.id;
+    const rendered = render(row);
+    if (rendered !== null) shown.push(rendered);
+  }
+  const hasNext = hasMore || (switches.emptyLastPage && shown.length === size);
+  const next = hasNext ? cursorAfter(start.position + passed, lastId, switches.cursor) : null;
+  return { ...place(shown, request.included), links: linksOf(request, next) };
 }
 
 /** Puts included resources where the switch says: inside each resource, or on top of the document. */
 export function place(
-  rendered: readonly ReturnType<Row['render']>[],
+  rendered: readonly Rendered[],
   where: Switches['included'],
 ): { data: ResourceObject[]; included?: ResourceObject[] } {
   const included = rendered.flatMap((row) => row.included);
@@ -63,23 +80,19 @@ export function place(
   };
 }
 
-function startOf(rows: readonly Row[], cursor: number, meaning: Switches['cursor']): number {
-  if (cursor === 0) return 0;
-  if (meaning === 'offset') return cursor;
-  if (meaning === 'opaque') {
-    const start = (cursor - opaqueBase) / opaqueStep;
-    if (!Number.isInteger(start) || start < 0)
-      throw new BadRequest('page[cursor]', 'was not given out by this service');
-    return start;
-  }
-  // First row with a larger id, by halving.
-  let [low, high] = [0, rows.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((rows[middle]?.id ?? 0) <= cursor) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+/** A document with one resource. */
+export function single(rendered: Rendered, where: Switches['included']): Record<string, unknown> {
+  const { data, ...rest } = place([rendered], where);
+  return { data: data[0], ...rest };
+}
+
+function startOf(cursor: number, meaning: Switches['cursor']): { afterId: number | null; position: number } {
+  if (cursor === 0 || meaning === 'offset') return { afterId: null, position: cursor };
+  if (meaning === 'id') return { afterId: cursor, position: 0 };
+  const position = (cursor - opaqueBase) / opaqueStep;
+  if (!Number.isInteger(position) || position < 0)
+    throw badParameter('page[cursor]', 'was not given out by this service');
+  return { afterId: null, position };
 }
 
 function cursorAfter(position: number, lastId: number, meaning: Switches['cursor']): number {

@@ -3,9 +3,14 @@ import { VirtualClock } from './clock.ts';
 import { Faults } from './faults.ts';
 import { type Switches, switchesSchema } from './paging.ts';
 import { Random, seedFor } from './random.ts';
+import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './request-log.ts';
-import { Robot } from './robot.ts';
-import { ClientStore } from './store.ts';
+import { type Habits, Life } from './robot/life.ts';
+import { begin, liveUntil } from './robot/robot.ts';
+import { Sight } from './sight.ts';
+import { firstProducts } from './store/catalogue.ts';
+import { ClientStore } from './store/client-store.ts';
+import { Ids } from './store/ids.ts';
 
 export interface WorldOptions {
   readonly clients: readonly string[];
@@ -16,11 +21,13 @@ export interface WorldOptions {
   readonly startMs: number;
   /** Zone of the warehouses' clocks. */
   readonly zone: string;
+  /** How many orders a day the robot's own shop takes for each client. */
+  readonly ordersPerDay: number;
 }
 
-interface Inhabitant {
-  readonly store: ClientStore;
-  readonly robot: Robot;
+export interface Inhabitant {
+  readonly life: Life;
+  readonly sight: Sight;
 }
 
 /** Everything the sandbox knows. Each client sees its own part alone. */
@@ -30,13 +37,19 @@ export class World {
   #clock: VirtualClock;
   #inhabitants: Map<string, Inhabitant>;
   #tokens = new Map<string, { client: string; expiresAtMs: number }>();
+  #switches: Switches;
+  #habits: Habits;
   faults: Faults;
-  switches: Switches = switchesSchema.parse({});
+  /** Counts what may have changed the state, so that it is saved when it did. */
+  changes = 0;
 
-  constructor(options: WorldOptions) {
+  /** @param left what a world was when it was saved; its clients are empty, for `asLeft` to fill */
+  constructor(options: WorldOptions, left?: { readonly nowMs: number; readonly switches: Switches }) {
     this.#options = options;
-    this.#clock = new VirtualClock(options.startMs, options.speed);
-    this.#inhabitants = settle(options);
+    this.#clock = new VirtualClock(left?.nowMs ?? options.startMs, options.speed);
+    this.#switches = left?.switches ?? switchesSchema.parse({});
+    this.#habits = habitsOf(options, this.#switches);
+    this.#inhabitants = settle(options, this.#habits, left === undefined);
     this.faults = new Faults(new Random(options.seed));
   }
 
@@ -44,15 +57,29 @@ export class World {
   reset(options: Partial<WorldOptions> = {}): void {
     this.#options = { ...this.#options, ...options };
     this.#clock = new VirtualClock(this.#options.startMs, this.#options.speed);
-    this.#inhabitants = settle(this.#options);
+    this.#switches = switchesSchema.parse({});
+    this.#habits = habitsOf(this.#options, this.#switches);
+    this.#inhabitants = settle(this.#options, this.#habits, true);
     this.#tokens.clear();
     this.faults = new Faults(new Random(this.#options.seed));
-    this.switches = switchesSchema.parse({});
     this.log.clear();
+  }
+
+  get options(): WorldOptions {
+    return this.#options;
   }
 
   get clock(): VirtualClock {
     return this.#clock;
+  }
+
+  get switches(): Switches {
+    return this.#switches;
+  }
+
+  set switches(switches: Switches) {
+    this.#switches = switches;
+    Object.assign(this.#habits, habitsOf(this.#options, switches));
   }
 
   get clientNames(): string[] {
@@ -62,21 +89,56 @@ export class World {
   /** One client's part, brought up to the present. Undefined for a client that does not exist. */
   client(name: string): Inhabitant | undefined {
     const inhabitant = this.#inhabitants.get(name);
-    inhabitant?.robot.runUntil(this.#clock.nowMs());
+    if (inhabitant === undefined) return undefined;
+    const nowMs = this.#clock.nowMs();
+    liveUntil(inhabitant.life, nowMs);
+    inhabitant.life.store.sweep(nowMs);
     return inhabitant;
   }
 
-  /** Gives out a token. Its life is real time, so that fast virtual days do not drown in renewals. */
-  issueToken(client: string): string {
+  /** As `client`. @throws Refusal that names the clients there are */
+  resident(name: string): Inhabitant {
+    const found = this.client(name);
+    if (found === undefined) throw badParameter('client', `is not one of ${this.clientNames.join(', ')}`);
+    return found;
+  }
+
+  /** One client's part as it was left, for whoever puts back what was saved. */
+  asLeft(name: string): Inhabitant {
+    const found = this.#inhabitants.get(name);
+    if (found === undefined) throw new Error(`there is no client ${name}`);
+    return found;
+  }
+
+  /**
+   * Gives out a token (interface.md, Token response). Its life is real time, so that fast virtual days do not drown in
+   * renewals. @throws Refusal where name or password is wrong
+   */
+  grantToken(username: string, password: string): Record<string, unknown> {
+    // Each client's name is its password, too.
+    if (!this.#inhabitants.has(username) || password !== username)
+      throw new Refusal(400, 'The user name or password is incorrect.');
     const token = randomBytes(24).toString('base64url');
-    this.#tokens.set(token, { client, expiresAtMs: performance.now() + this.switches.tokenSeconds * 1_000 });
-    return token;
+    const { tokenSeconds } = this.#switches;
+    this.#tokens.set(token, { client: username, expiresAtMs: performance.now() + tokenSeconds * 1_000 });
+    const nowMs = this.#clock.nowMs();
+    return {
+      access_token: token,
+      token_type: 'bearer',
+      expires_in: tokenSeconds,
+      userName: username,
+      issued: new Date(nowMs).toUTCString(),
+      expires: new Date(nowMs + tokenSeconds * 1_000).toUTCString(),
+    };
   }
 
   /** The client a token belongs to, null where it is invalid or expired. */
   clientOfToken(token: string): string | null {
     const known = this.#tokens.get(token);
-    return known !== undefined && performance.now() < known.expiresAtMs ? known.client : null;
+    if (known === undefined) return null;
+    if (performance.now() < known.expiresAtMs) return known.client;
+    this.#tokens.delete(token);
+    return null;
   }
 
   expireTokens(): void {
@@ -84,11 +146,24 @@ export class World {
   }
 }
 
-function settle({ clients, seed, startMs, zone }: WorldOptions): Map<string, Inhabitant> {
-  return new Map(
-    clients.map((name) => {
-      const store = new ClientStore(name, zone);
-      return [name, { store, robot: new Robot(store, seedFor(seed, name), startMs) }];
-    }),
-  );
+function habitsOf({ ordersPerDay }: WorldOptions, { unknownProducts, repeatedReturnLines }: Switches): Habits {
+  return { ordersPerDay, unknownProducts, repeatedReturnLines };
+}
+
+function settle(
+  { clients, seed, startMs, zone }: WorldOptions,
+  habits: Habits,
+  isNew: boolean,
+): Map<string, Inhabitant> {
+  const inhabitants = clients.map((name, index): [string, Inhabitant] => {
+    const random = new Random(seedFor(seed, name));
+    const ids = new Ids(random, { index, count: clients.length });
+    const life = new Life(new ClientStore(name, zone), random, ids, habits);
+    if (isNew) {
+      for (const product of firstProducts(ids)) life.store.products.set(product.sku, product);
+      begin(life, startMs);
+    }
+    return [name, { life, sight: new Sight() }];
+  });
+  return new Map(inhabitants);
 }

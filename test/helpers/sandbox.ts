@@ -4,7 +4,7 @@ import type { Fault } from '../../src/sandbox/faults.ts';
 import type { Switches } from '../../src/sandbox/paging.ts';
 import type { LoggedRequest } from '../../src/sandbox/request-log.ts';
 import { createSandbox } from '../../src/sandbox/server.ts';
-import type { ShipmentStatus } from '../../src/sandbox/store.ts';
+import type { ShipmentStatus } from '../../src/sandbox/store/model.ts';
 import { World } from '../../src/sandbox/world.ts';
 
 export type FaultRule = Partial<Fault> & Pick<Fault, 'operation' | 'effect'>;
@@ -67,11 +67,12 @@ export class SandboxControl {
 }
 
 /** A sandbox in this process for each test, in which time stands still. */
-export function useSandbox(clients: readonly string[] = ['default']): SandboxControl {
+export function useSandbox(clients: readonly string[] = ['default'], ordersPerDay = 68): SandboxControl {
   let app: FastifyInstance;
   const control = new SandboxControl();
   beforeEach(async () => {
-    app = createSandbox(new World({ clients, seed: 1, speed: 0, startMs: Date.now(), zone: 'Europe/Amsterdam' }));
+    const options = { clients, seed: 1, speed: 0, startMs: Date.now(), zone: 'Europe/Amsterdam', ordersPerDay };
+    app = createSandbox(new World(options));
     control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   });
   afterEach(() => app.close());

@@ -1,7 +1,10 @@
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError } from '../../core/errors.ts';
 import { createSandbox } from '../../sandbox/server.ts';
+import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { World } from '../../sandbox/world.ts';
 import { stopSignal } from '../stop-signal.ts';
 import { UsageError } from '../usage.ts';
@@ -9,30 +12,93 @@ import { UsageError } from '../usage.ts';
 export interface SandboxOptions {
   readonly host: string;
   readonly port: number;
-  readonly seed: number;
-  readonly clients: string;
-  readonly speed: number;
+  readonly seed?: number;
+  readonly clients?: string;
+  readonly speed?: number;
+  readonly ordersPerDay?: number;
+  readonly state?: string;
 }
 
+const usualSpeed = 60;
+const usualOrdersPerDay = 68;
+const saveEveryMs = 5_000;
+/** Saving takes no more than this share of the time, however much there is to save. */
+const savingShare = 0.05;
+
 /** Serves the sandbox until it is stopped; to this machine alone, unless told otherwise. */
-export async function sandboxCommand({ host, port, seed, clients, speed }: SandboxOptions): Promise<number> {
-  const names = clients.split(',').map((name) => name.trim());
-  if (names.some((name) => !/^[a-z][a-z0-9_-]{0,31}$/.test(name)) || new Set(names).size < names.length) {
-    throw new UsageError('--clients takes names that match [a-z][a-z0-9_-]{0,31}, comma separated, each once');
-  }
-  const world = new World({ clients: names, seed, speed, startMs: Date.now(), zone: defaultTimeZone });
+export async function sandboxCommand(options: SandboxOptions): Promise<number> {
+  const { host, port, state } = options;
+  const world = await openWorld(options);
   const app = createSandbox(world);
   const stopped = once(stopSignal(), 'abort');
+  const address = await listen(app, host, port);
+  const kept = state === undefined ? '' : `\nIts state is kept in ${state}.`;
+  process.stdout.write(
+    `Sandbox at ${address} for ${world.clientNames.join(', ')}; each name is user name and password.${kept}\n`,
+  );
+  const stopSaving = state === undefined ? undefined : keepSaved(world, state);
+  await stopped;
+  await app.close();
+  stopSaving?.();
+  return 0;
+}
+
+/** A new world, or the one that a state file holds. */
+async function openWorld(options: SandboxOptions): Promise<World> {
+  const names = namesOf(options.clients);
+  const { state, speed, seed, ordersPerDay } = options;
+  if (state !== undefined && existsSync(state)) {
+    const world = await loadWorld(state, speed);
+    const differs = names !== null && names.join() !== world.clientNames.join();
+    if (differs || (seed ?? world.options.seed) !== world.options.seed)
+      throw new UsageError(
+        `${state} holds clients ${world.clientNames.join(',')} and seed ${world.options.seed}: leave out --clients and --seed, or name another file`,
+      );
+    return world;
+  }
+  return new World({
+    clients: names ?? ['default'],
+    seed: seed ?? 1,
+    speed: speed ?? usualSpeed,
+    ordersPerDay: ordersPerDay ?? usualOrdersPerDay,
+    startMs: Date.now(),
+    zone: defaultTimeZone,
+  });
+}
+
+function namesOf(clients: string | undefined): string[] | null {
+  if (clients === undefined) return null;
+  const names = clients.split(',').map((name) => name.trim());
+  if (names.some((name) => !/^[a-z][a-z0-9_-]{0,31}$/.test(name)) || new Set(names).size < names.length)
+    throw new UsageError('--clients takes names that match [a-z][a-z0-9_-]{0,31}, comma separated, each once');
+  return names;
+}
+
+async function listen(app: FastifyInstance, host: string, port: number): Promise<string> {
   try {
-    const address = await app.listen({ host, port });
-    process.stdout.write(`Sandbox at ${address} for ${names.join(', ')}; each name is user name and password.\n`);
+    return await app.listen({ host, port });
   } catch (cause) {
     if (!(cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE')) throw cause;
     throw new CodedError('port_taken', `Port ${port} is in use; choose another with --port (0 takes any free one)`, {
       cause,
     });
   }
-  await stopped;
-  await app.close();
-  return 0;
+}
+
+/** Saves soon after something was changed by a call. The function returned saves for the last time. */
+function keepSaved(world: World, file: string): () => void {
+  // At once: a file that cannot be written is better found out now.
+  saveWorld(world, file);
+  let [saved, notBeforeMs] = [world.changes, 0];
+  const timer = setInterval(() => {
+    const startMs = performance.now();
+    if (world.changes === saved || startMs < notBeforeMs) return;
+    saved = world.changes;
+    saveWorld(world, file);
+    notBeforeMs = performance.now() + (performance.now() - startMs) / savingShare;
+  }, saveEveryMs);
+  return () => {
+    clearInterval(timer);
+    saveWorld(world, file);
+  };
 }

@@ -45,4 +45,19 @@ export const settings = {
   paymentMethods: [],
 } as const;
 
-export const warehouseCodes = ['AMS', 'EIN'] as const;
+/** A return reason that exists, but not for the clients of the sandbox. */
+export const unavailableReturnReasonId = 49;
+
+/** The warehouses of the fulfilment strategy, and one of the service's that is not in it. Ids are those of v2 orders. */
+export const warehouses = [
+  { id: 1, code: 'AMS' },
+  { id: 2, code: 'EIN' },
+] as const;
+export const warehouseOutsideStrategy = { id: 3, code: 'ROT' } as const;
+export const warehouseCodes = warehouses.map(({ code }) => code);
+
+/** Whether parcels of an order may leave one by one where the order does not say (interface.md, v3 order). */
+export const partialDeliveryByOrderType: Readonly<Record<number, boolean>> = { 31: false, 32: true };
+
+export const noReplyAddress = 'no-reply@fulfilment.example';
+export const paperlessReturnMethodId = 22;

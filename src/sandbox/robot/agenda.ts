@@ -12,6 +12,11 @@ const comesBefore = (left: Timed, right: Timed) =>
 export class Agenda<T extends Timed> {
   readonly #entries: T[] = [];
 
+  /** In no particular order. */
+  get entries(): readonly T[] {
+    return this.#entries;
+  }
+
   peek(): T | undefined {
     return this.#entries[0];
   }

@@ -1,0 +1,81 @@
+import { z } from 'zod';
+import { announceReturn } from '../rules/authorizations.ts';
+import { makeReturnLabel } from '../rules/return-label.ts';
+import { integerIn, textIn } from './older-input.ts';
+import { envelope, ok, operation } from './operation.ts';
+import { flag, wholeNumber } from './parameters.ts';
+
+const rmaBody = z.strictObject({
+  shipmentId: integerIn,
+  remark: textIn,
+  externalReference: textIn,
+  // One object, not an array (interface.md, Create a return).
+  rmaItems: z.strictObject({
+    shipmentItemId: integerIn,
+    quantity: integerIn.pipe(z.int().min(1, 'must be at least 1').max(1_000_000)),
+    returnReasonId: integerIn,
+    externalReference: textIn,
+    metadata: z
+      .strictObject({ purchasePrice: z.union([z.string(), z.number()]).nullish(), reference: textIn })
+      .nullish(),
+  }),
+});
+const labelSchema = z.strictObject({
+  mimeType: z.literal('application/pdf'),
+  fileName: z.string(),
+  shippingMethodId: z.string(),
+  packageNumber: z.string(),
+  isPaperlessReturnShippingMethod: z.boolean(),
+  /** Fields after these are not shown; where the document stands is decided here (docs/sandbox.md). */
+  content: z.base64(),
+});
+
+/** v2 operations on returns (interface.md). */
+export const v2ReturnOperations = [
+  operation({
+    name: 'v2.rma.add',
+    route: 'POST /v2/rma/add',
+    summary: 'Announces a return of one shipment item',
+    documented: false,
+    body: rmaBody,
+    answer: envelope(z.int()),
+    run: ({ life, body, nowMs }) => {
+      const { shipmentItemId, quantity, returnReasonId, externalReference, metadata } = body.rmaItems;
+      const line = {
+        shipmentItemId,
+        quantity,
+        reasonId: returnReasonId,
+        externalReference: externalReference || null,
+        metadata: metadata ?? {},
+        claim: { sku: null, productId: null },
+      };
+      const { shipmentId, remark, externalReference: own } = body;
+      const draft = {
+        shipmentId,
+        externalReference: own || null,
+        comments: remark || null,
+        metadata: {},
+        lines: [line],
+      };
+      return ok('Return announced', announceReturn(life, draft, nowMs).id);
+    },
+  }),
+  operation({
+    name: 'v2.returnLabel.get',
+    route: 'GET /v2/returnlabel/get/:shipmentId',
+    summary: 'A label by which a customer sends something back',
+    documented: false,
+    query: { shippingMethodId: wholeNumber, paperless: flag },
+    answer: envelope(labelSchema),
+    run: async (call) => {
+      const { shippingMethodId, paperless = false } = call.query;
+      const label = await makeReturnLabel(
+        call.life,
+        Number(call.path.shipmentId),
+        { shippingMethodId, paperless },
+        call.nowMs,
+      );
+      return ok('Return label', label);
+    },
+  }),
+];

@@ -1,0 +1,155 @@
+import { z } from 'zod';
+import type { Address, Order, OrderItem } from '../store/model.ts';
+import {
+  date,
+  decimal,
+  documentOf,
+  many,
+  metadata,
+  one,
+  oneOrNone,
+  pageOf,
+  type ResourceObject,
+  resourceSchema,
+  text,
+  toMany,
+  toOne,
+  toOneOrNone,
+} from './jsonapi.ts';
+
+export const orderItemSchema = resourceSchema(
+  'orderItem',
+  {
+    sku: z.string(),
+    quantity: z.int(),
+    fulfillFrom: text,
+    price: decimal.nullable(),
+    vat: decimal.nullable(),
+    name: text,
+    channelIdentifier: text,
+    metadata,
+  },
+  { order: toOne('order'), product: toOne('product') },
+);
+const addressSchema = resourceSchema(
+  'address',
+  {
+    firstName: text,
+    lastName: text,
+    prefix: text,
+    street1: text,
+    postcode: text,
+    houseNumber: text,
+    houseNumberExtension: text,
+    city: text,
+    countryCode: text,
+  },
+  null,
+);
+/** Its fields are not shown: whatever was sent. */
+const pickUpPointSchema = z.strictObject({ id: z.int(), type: z.literal('pickUpPoint'), attributes: metadata });
+
+export const orderSchema = resourceSchema(
+  'order',
+  {
+    externalOrderNumber: z.string(),
+    reference: text,
+    orderedOn: date,
+    consumerReference: text,
+    promotionCode: text,
+    currency: z.string(),
+    locale: z.string(),
+    email: z.string(),
+    phoneNumber: text,
+    vatNumber: text,
+    fulfillFrom: text,
+    preferredShippingDate: date.nullable(),
+    allowPartialDelivery: z.boolean(),
+    onHold: z.boolean(),
+    metadata,
+    channelIdentifier: text,
+  },
+  {
+    orderType: toOne('orderType'),
+    orderItems: toMany('orderItem'),
+    deliveryAddress: toOne('address'),
+    billingAddress: toOne('address'),
+    pickUpPoint: toOneOrNone('pickUpPoint'),
+    preferredShippingMethod: toOneOrNone('shippingMethod'),
+  },
+  z.union([orderItemSchema, addressSchema, pickUpPointSchema]),
+);
+export const orderDocument = documentOf(orderSchema);
+export const orderPage = pageOf(orderSchema);
+
+/** interface.md, v3 order. */
+export function orderResource(order: Order): ResourceObject {
+  const { id, items, deliveryAddress, billingAddress, pickUpPoint } = order;
+  return {
+    id,
+    type: 'order',
+    attributes: {
+      externalOrderNumber: order.externalOrderNumber,
+      reference: order.reference,
+      orderedOn: order.orderedOn,
+      consumerReference: order.consumerReference,
+      promotionCode: order.promotionCode,
+      currency: order.currency,
+      locale: order.locale,
+      email: order.email,
+      phoneNumber: order.phoneNumber,
+      vatNumber: order.vatNumber,
+      fulfillFrom: order.fulfillFrom,
+      preferredShippingDate: order.preferredShippingDate,
+      allowPartialDelivery: order.allowPartialDelivery,
+      onHold: order.onHold,
+      metadata: order.metadata,
+      channelIdentifier: order.channelIdentifier,
+    },
+    relationships: {
+      orderType: one('orderType', order.orderTypeId),
+      orderItems: many(
+        'orderItem',
+        items.map((item) => item.id),
+      ),
+      deliveryAddress: one('address', deliveryAddress.id),
+      billingAddress: one('address', billingAddress.id),
+      pickUpPoint: oneOrNone('pickUpPoint', pickUpPoint?.id ?? null),
+      preferredShippingMethod: oneOrNone('shippingMethod', order.shippingMethodId),
+    },
+  };
+}
+
+/** What may be asked of an order by `include` (interface.md, v3 orders). */
+export const orderIncludes = {
+  orderItems: (order: Order) => order.items.map((item) => orderItemResource(order, item)),
+  deliveryAddress: (order: Order) => [addressResource(order.deliveryAddress)],
+  billingAddress: (order: Order) => [addressResource(order.billingAddress)],
+  pickUpPoint: ({ pickUpPoint }: Order) =>
+    pickUpPoint === null ? [] : [{ id: pickUpPoint.id, type: 'pickUpPoint', attributes: pickUpPoint.attributes }],
+} as const satisfies Record<string, (order: Order) => ResourceObject[]>;
+export type OrderInclude = keyof typeof orderIncludes;
+export const orderIncludeNames = Object.keys(orderIncludes) as [OrderInclude, ...OrderInclude[]];
+
+/** interface.md, v3 orderItem. */
+export function orderItemResource(order: Order, item: OrderItem): ResourceObject {
+  return {
+    id: item.id,
+    type: 'orderItem',
+    attributes: {
+      sku: item.sku,
+      quantity: item.quantity,
+      fulfillFrom: item.fulfillFrom,
+      price: item.price,
+      vat: item.vat,
+      name: item.name,
+      channelIdentifier: null,
+      metadata: item.metadata,
+    },
+    relationships: { order: one('order', order.id), product: one('product', item.productId) },
+  };
+}
+
+function addressResource({ id, lines }: Address): ResourceObject {
+  return { id, type: 'address', attributes: { ...lines } };
+}

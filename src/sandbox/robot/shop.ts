@@ -1,0 +1,143 @@
+import { addOrder, type OrderDraft, placeOrder } from '../rules/place-order.ts';
+import { announceGoods } from '../rules/slips.ts';
+import { soldSkus } from '../store/catalogue.ts';
+import type { AddressLines, ShipmentStatus } from '../store/model.ts';
+import { settings, warehouseCodes } from '../store/settings.ts';
+import { dayMs, hourMs, minuteMs } from '../times.ts';
+import { itemOf, newShipment } from './fulfil.ts';
+import type { Life } from './life.ts';
+
+const people = [
+  ['Anna', 'de Vries', 'Keizersgracht', 'Amsterdam', '1015CJ', 'NL', 'nl-NL'],
+  ['Jonas', 'Becker', 'Lindenstraße', 'Köln', '50674', 'DE', 'de-DE'],
+  ['Élise', 'Lambert', 'Rue Haute', 'Bruxelles', '1000', 'BE', 'fr-BE'],
+  ['Bram', "van 't Hof", 'Dorpsstraat', 'Utrecht', '3511AB', 'NL', 'nl-NL'],
+] as const;
+const usualOrdersPerDay = 68;
+/** Below this a product is ordered anew. */
+const lowStock = 250;
+const refillQuantity = 400;
+
+/** The robot's own shop takes an order, and looks whether its shelves get empty. */
+export function takeOrder(life: Life, atMs: number): void {
+  const draft = drawOrder(life, atMs, 4);
+  const extra = life.random.chance(0.2) ? [serviceLine('SHIPPING', '4.95')] : [];
+  placeOrder(life, { ...draft, lines: [...draft.lines, ...extra] }, atMs);
+  refill(life, atMs);
+  planOrder(life, atMs + life.random.between(2, 40) * minuteMs * (usualOrdersPerDay / life.habits.ordersPerDay));
+}
+
+/** The next order of the shop, unless it takes none. */
+export function planOrder(life: Life, atMs: number): void {
+  if (life.habits.ordersPerDay > 0) life.plan(Math.floor(atMs), { kind: 'take-order' });
+}
+
+/** Many orders with one shipment each at once, in the given states by turns, spread over the last days. */
+export function bulk(
+  life: Life,
+  count: number,
+  statuses: readonly ShipmentStatus[],
+  nowMs: number,
+  spreadDays: number,
+): void {
+  const startMs = nowMs - spreadDays * dayMs;
+  for (let index = 0; index < count; index++) {
+    const atMs = Math.floor(startMs + (index / count) * spreadDays * dayMs);
+    const order = addOrder(life, drawOrder(life, atMs, 2));
+    const items = order.items.map((item) => {
+      item.fulfilled = item.quantity;
+      const product = life.store.products.get(item.sku);
+      if (product === undefined) throw new Error(`the shop sold ${item.sku}, which nobody knows`);
+      return itemOf(life, { item, product, quantity: item.quantity });
+    });
+    const shipment = newShipment(life, order, items, life.random.pick(warehouseCodes), atMs, atMs);
+    life.store.addShipment(shipment, order);
+    life.store.setStatus(shipment, statuses[index % statuses.length] ?? 'READY_TO_PICK', atMs + hourMs);
+    life.store.showShipment(shipment, nowMs);
+  }
+}
+
+function drawOrder({ random, store }: Life, atMs: number, maxLines: number): OrderDraft {
+  const number = String(store.orders.size + 1).padStart(6, '0');
+  const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(people);
+  const lines = Array.from({ length: random.between(1, maxLines) }, (_, index) => {
+    const sku = random.pick(soldSkus);
+    // One answer of the interface shows the rate as a decimal text.
+    const vat = index === 1 ? '0.09' : 0.21;
+    const price = random.between(100, 9_999) / 100;
+    const name = store.products.get(sku)?.name ?? sku;
+    return { sku, name, quantity: random.between(1, 4), price, vat, fulfillFrom: null, metadata: noTexts };
+  });
+  const address = {
+    firstName,
+    lastName,
+    prefix: null,
+    street1,
+    postcode,
+    houseNumberExtension: null,
+    city,
+    countryCode,
+  };
+  return {
+    externalOrderNumber: `SO-${store.name}-${number}`,
+    reference: random.chance(0.3) ? `PO ${random.between(1, 999)}` : null,
+    consumerReference: null,
+    promotionCode: null,
+    orderedOn: store.zone.day(atMs),
+    currency: 'EUR',
+    locale,
+    email: `customer${number}@example.com`,
+    phoneNumber: null,
+    vatNumber: null,
+    fulfillFrom: null,
+    preferredShippingDate: null,
+    allowPartialDelivery: lines.length > 1,
+    onHold: false,
+    metadata: shopMarks[store.orders.size % shopMarks.length] ?? noTexts,
+    orderTypeId: random.chance(0.8) ? 31 : 32,
+    shippingMethodId: random.pick(settings.mainShippingMethods).id,
+    lines,
+    deliveryAddress: housed(address, random.between(1, 250)),
+    billingAddress: housed(address, random.between(1, 250)),
+    pickUpPoint: random.chance(0.1) ? { name: 'Corner shop' } : null,
+    attachment: null,
+  };
+}
+
+const noTexts = {};
+const shopMarks = [{ extra1: 'shop 0' }, { extra1: 'shop 1' }, { extra1: 'shop 2' }];
+/** Lines of addresses by their text: a store of a million orders has many customers, and few houses. */
+const houses = new Map<string, AddressLines>();
+
+function housed(address: Omit<AddressLines, 'houseNumber'>, number: number): AddressLines {
+  const key = `${address.lastName} ${number}`;
+  const known = houses.get(key);
+  if (known !== undefined) return known;
+  const lines = { ...address, houseNumber: String(number) };
+  houses.set(key, lines);
+  return lines;
+}
+
+function serviceLine(sku: string, price: string) {
+  return { sku, name: null, quantity: 1, price, vat: 0.21, fulfillFrom: null, metadata: noTexts };
+}
+
+/** Announces goods for whatever is getting low, unless some are on their way. */
+function refill(life: Life, atMs: number): void {
+  const { store, random } = life;
+  const low = soldSkus.filter((sku) => {
+    const stock = Object.values(store.products.get(sku)?.stock ?? {}).reduce((sum, pieces) => sum + pieces, 0);
+    return stock < lowStock && !life.onTheWay.has(sku);
+  });
+  if (low.length === 0) return;
+  const lines = low.map((sku) => ({ sku, quantity: refillQuantity }));
+  for (const sku of low) life.onTheWay.add(sku);
+  const expectedOn = store.zone.day(atMs + random.between(1, 4) * dayMs);
+  const reference = `REFILL-${store.slips.size + 1}`;
+  const metadata = { reference, purchases: `PUR ${store.slips.size + 1}` };
+  announceGoods(
+    life,
+    { expectedIn: random.pick(warehouseCodes), expectedOn, reference, comments: null, metadata, lines },
+    atMs,
+  );
+}

@@ -1,0 +1,231 @@
+/** interface.md, States and transitions. */
+export const shipmentStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'SHIPPED', 'ERROR'] as const;
+export type ShipmentStatus = (typeof shipmentStatuses)[number];
+export const inboundStatuses = ['PROCESSING', 'CHECKING', 'CHECKED', 'COMPLETED'] as const;
+export type InboundStatus = (typeof inboundStatuses)[number];
+export const slipStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED'] as const;
+export type SlipStatus = (typeof slipStatuses)[number];
+
+/** Texts of the client's choice, such as extra1. */
+export type Texts = Readonly<Record<string, string>>;
+/** As it was sent: a number, or a decimal as text. */
+export type Decimal = number | string;
+
+/*
+ * What the sandbox keeps. All of it is plain data, so that a state file is a line per row. Moments are milliseconds since
+ * 1970; `visibleFromMs` is the virtual moment before which nobody is shown the row, though its id is older.
+ */
+
+export interface Product {
+  readonly id: number;
+  readonly sku: string;
+  name: string;
+  weight: number | null;
+  description: string | null;
+  readonly barcode: string | null;
+  encodedImage: string | null;
+  /** Shipping costs, discounts: ordered like anything else, without stock. */
+  readonly service: boolean;
+  readonly keeping: 'plain' | 'lots' | 'serials';
+  /** By warehouse code. */
+  readonly stock: Record<string, number>;
+}
+
+export interface OrderItem {
+  readonly id: number;
+  readonly sku: string;
+  /** What the client ordered first; `quantity` is that less what was cancelled. */
+  readonly ordered: number;
+  quantity: number;
+  /** How much of it is in shipments. */
+  fulfilled: number;
+  readonly fulfillFrom: string | null;
+  readonly price: Decimal | null;
+  readonly vat: Decimal | null;
+  readonly name: string | null;
+  readonly metadata: Texts;
+  readonly productId: number;
+}
+
+export interface AddressLines {
+  readonly firstName: string | null;
+  readonly lastName: string | null;
+  readonly prefix: string | null;
+  readonly street1: string | null;
+  readonly postcode: string | null;
+  readonly houseNumber: string | null;
+  readonly houseNumberExtension: string | null;
+  readonly city: string | null;
+  readonly countryCode: string | null;
+}
+
+export interface Address {
+  readonly id: number;
+  lines: AddressLines;
+}
+
+export interface Attachment {
+  readonly id: number;
+  readonly filename: string;
+}
+
+/** The attributes of an order that an update may change (interface.md, v3 order). */
+export interface ChangeableOrder {
+  externalOrderNumber: string;
+  reference: string | null;
+  consumerReference: string | null;
+  promotionCode: string | null;
+  locale: string;
+  email: string;
+  phoneNumber: string | null;
+  vatNumber: string | null;
+  fulfillFrom: string | null;
+  preferredShippingDate: string | null;
+  allowPartialDelivery: boolean;
+  onHold: boolean;
+  metadata: Texts;
+}
+
+export interface Order extends ChangeableOrder {
+  readonly id: number;
+  readonly orderedOn: string;
+  readonly currency: string;
+  readonly channelIdentifier: string | null;
+  readonly orderTypeId: number;
+  readonly shippingMethodId: number | null;
+  readonly items: readonly OrderItem[];
+  readonly deliveryAddress: Address;
+  readonly billingAddress: Address;
+  readonly pickUpPoint: { readonly id: number; readonly attributes: Readonly<Record<string, unknown>> } | null;
+  attachments: readonly Attachment[];
+  /** No house number where one is required: not shipped until it has one. */
+  notValid: boolean;
+  shipmentIds: readonly number[];
+}
+
+export interface ShipmentItem {
+  readonly id: number;
+  readonly sku: string;
+  quantity: number;
+  readonly lotNumber: string | null;
+  readonly expirationDate: string | null;
+  readonly serialNumbers: readonly string[];
+  readonly orderItemId: number;
+  readonly productId: number;
+  /** How much of it has come back. */
+  returned: number;
+}
+
+/** What a carrier tells of one package. */
+export interface Track {
+  readonly packageNumber: string | null;
+  status: number;
+  statusOnMs: number | null;
+  exceptionLevel: number | null;
+}
+
+export interface Shipment {
+  readonly id: number;
+  status: ShipmentStatus;
+  readyToPickOnMs: number;
+  readyToShipOnMs: number | null;
+  shippedOnMs: number | null;
+  readonly warehouseCode: string;
+  returnLabel: string | null;
+  readonly orderId: number;
+  readonly orderTypeId: number;
+  readonly shippingMethodId: number;
+  readonly items: readonly ShipmentItem[];
+  /** Empty for one whose delivery nobody follows. */
+  tracks: readonly Track[];
+  readonly visibleFromMs: number;
+}
+
+export interface AuthorizationItem {
+  readonly id: number;
+  readonly externalReference: string | null;
+  readonly sku: string;
+  readonly quantity: number;
+  readonly reasonId: number;
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly shipmentItemId: number;
+  readonly productId: number;
+  returnItemId: number | null;
+}
+
+/** A return authorization (interface.md, v3 returnMerchandiseAuthorization). */
+export interface Authorization {
+  readonly id: number;
+  externalReference: string | null;
+  comments: string | null;
+  metadata: Readonly<Record<string, unknown>>;
+  readonly createdOn: string;
+  modifiedOn: string;
+  shipmentId: number;
+  items: readonly AuthorizationItem[];
+}
+
+export interface ReturnItem {
+  readonly id: number;
+  readonly returnId: number;
+  readonly sku: string;
+  readonly quantity: number;
+  /** Null until it is processed, and until then it is shown to nobody. */
+  processedOn: string | null;
+  readonly processedIn: string;
+  restockIn: string | null;
+  restockOnMs: number | null;
+  comment: string | null;
+  readonly redeliver: boolean;
+  readonly orderId: number;
+  readonly orderItemId: number;
+  readonly productId: number;
+  readonly reasonId: number;
+  readonly shipmentItemId: number;
+  authorizationItemId: number | null;
+}
+
+export interface InboundItem {
+  readonly id: number;
+  readonly sku: string;
+  readonly quantity: number;
+  readonly lotNumber: string | null;
+  readonly expirationDate: string | null;
+  readonly productId: number;
+  readonly slipItemId: number | null;
+}
+
+export interface Inbound {
+  readonly id: number;
+  readonly reference: string | null;
+  status: InboundStatus;
+  readonly receivedIn: string;
+  readonly createdOnMs: number;
+  checkingOnMs: number | null;
+  completedOnMs: number | null;
+  readonly slipId: number | null;
+  items: readonly InboundItem[];
+}
+
+export interface SlipItem {
+  readonly id: number;
+  readonly sku: string;
+  readonly quantity: number;
+  received: number;
+  readonly productId: number;
+}
+
+/** An inbound packing slip: goods that are expected. */
+export interface Slip {
+  readonly id: number;
+  readonly expectedIn: string;
+  readonly expectedOn: string;
+  receivedOnMs: number | null;
+  completedOnMs: number | null;
+  readonly reference: string | null;
+  status: SlipStatus;
+  readonly comments: string | null;
+  readonly metadata: Texts;
+  inboundId: number | null;
+  readonly items: readonly SlipItem[];
+}
