@@ -13,6 +13,7 @@ const maxOffsets = 100_000;
 export class Zone {
   readonly name: string;
   readonly #offsets = new Map<number, number>();
+  #lastDay = { number: Number.NaN, text: '' };
 
   constructor(name: string) {
     this.name = name;
@@ -23,9 +24,11 @@ export class Zone {
     return Math.floor((ms + this.#offsetAt(ms)) / dayMs);
   }
 
-  /** The calendar day here, YYYY-MM-DD. */
+  /** The calendar day here, YYYY-MM-DD. Rows of one day share the text. */
   day(ms: number): string {
-    return dayText(this.dayNumber(ms));
+    const number = this.dayNumber(ms);
+    if (number !== this.#lastDay.number) this.#lastDay = { number, text: dayText(number) };
+    return this.#lastDay.text;
   }
 
   /** The moment at which a local day reaches an hour. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Address, Order, OrderItem } from '../store/model.ts';
+import type { AddressLines, Order, OrderItem } from '../store/model.ts';
 import {
   date,
   decimal,
@@ -84,7 +84,7 @@ export const orderPage = pageOf(orderSchema);
 
 /** interface.md, v3 order. */
 export function orderResource(order: Order): ResourceObject {
-  const { id, items, deliveryAddress, billingAddress, pickUpPoint } = order;
+  const { id, items, pickUpPoint } = order;
   return {
     id,
     type: 'order',
@@ -112,8 +112,8 @@ export function orderResource(order: Order): ResourceObject {
         'orderItem',
         items.map((item) => item.id),
       ),
-      deliveryAddress: one('address', deliveryAddress.id),
-      billingAddress: one('address', billingAddress.id),
+      deliveryAddress: one('address', order.deliveryAddressId),
+      billingAddress: one('address', order.billingAddressId),
       pickUpPoint: oneOrNone('pickUpPoint', pickUpPoint?.id ?? null),
       preferredShippingMethod: oneOrNone('shippingMethod', order.shippingMethodId),
     },
@@ -123,8 +123,8 @@ export function orderResource(order: Order): ResourceObject {
 /** What may be asked of an order by `include` (interface.md, v3 orders). */
 export const orderIncludes = {
   orderItems: (order: Order) => order.items.map((item) => orderItemResource(order, item)),
-  deliveryAddress: (order: Order) => [addressResource(order.deliveryAddress)],
-  billingAddress: (order: Order) => [addressResource(order.billingAddress)],
+  deliveryAddress: (order: Order) => [addressResource(order.deliveryAddressId, order.deliveryAddress)],
+  billingAddress: (order: Order) => [addressResource(order.billingAddressId, order.billingAddress)],
   pickUpPoint: ({ pickUpPoint }: Order) =>
     pickUpPoint === null ? [] : [{ id: pickUpPoint.id, type: 'pickUpPoint', attributes: pickUpPoint.attributes }],
 } as const satisfies Record<string, (order: Order) => ResourceObject[]>;
@@ -150,6 +150,6 @@ export function orderItemResource(order: Order, item: OrderItem): ResourceObject
   };
 }
 
-function addressResource({ id, lines }: Address): ResourceObject {
+function addressResource(id: number, lines: AddressLines): ResourceObject {
   return { id, type: 'address', attributes: { ...lines } };
 }

@@ -1,4 +1,5 @@
 import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus } from '../store/model.ts';
+import { none } from '../store/none.ts';
 import { settings, warehouseCodes } from '../store/settings.ts';
 import { hourMs, minuteMs } from '../times.ts';
 import { follow } from './carrier.ts';
@@ -114,7 +115,7 @@ export function newShipment(
     orderTypeId: order.orderTypeId,
     shippingMethodId: order.shippingMethodId ?? settings.mainShippingMethods[0].id,
     items,
-    tracks: [],
+    tracks: none,
     visibleFromMs,
   };
 }
@@ -128,7 +129,7 @@ export function itemOf(life: Life, { item, product, quantity }: Omit<Pick, 'ware
     quantity,
     lotNumber: hasLot ? `LOT${random.between(100, 999)}` : null,
     expirationDate: hasLot ? `2029-0${random.between(1, 9)}-15` : null,
-    serialNumbers: hasSerials ? Array.from({ length: quantity }, () => `SN${random.between(10_000, 99_999)}`) : [],
+    serialNumbers: hasSerials ? Array.from({ length: quantity }, () => `SN${random.between(10_000, 99_999)}`) : none,
     orderItemId: item.id,
     productId: item.productId,
     returned: 0,

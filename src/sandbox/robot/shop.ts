@@ -79,14 +79,14 @@ function drawOrder({ random, store }: Life, atMs: number, maxLines: number): Ord
     countryCode,
   };
   return {
-    externalOrderNumber: `SO-${store.name}-${number}`,
+    externalOrderNumber: ['SO', store.name, number].join('-'),
     reference: random.chance(0.3) ? `PO ${random.between(1, 999)}` : null,
     consumerReference: null,
     promotionCode: null,
     orderedOn: store.zone.day(atMs),
     currency: 'EUR',
     locale,
-    email: `customer${number}@example.com`,
+    email: mailboxes[store.orders.size % mailboxes.length] ?? '',
     phoneNumber: null,
     vatNumber: null,
     fulfillFrom: null,
@@ -105,6 +105,7 @@ function drawOrder({ random, store }: Life, atMs: number, maxLines: number): Ord
 }
 
 const noTexts = {};
+const mailboxes = Array.from({ length: 1_000 }, (_, index) => `customer${index + 1}@example.com`);
 const shopMarks = [{ extra1: 'shop 0' }, { extra1: 'shop 1' }, { extra1: 'shop 2' }];
 /** Lines of addresses by their text: a store of a million orders has many customers, and few houses. */
 const houses = new Map<string, AddressLines>();

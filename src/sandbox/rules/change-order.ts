@@ -54,8 +54,7 @@ export function releaseOrder(life: Life, order: Order, nowMs: number): void {
 
 /** Adds the house number that an order waits for. The interface shows no call for it. */
 export function addHouseNumber(life: Life, order: Order, houseNumber: string, nowMs: number): void {
-  const { deliveryAddress } = order;
-  deliveryAddress.lines = { ...deliveryAddress.lines, houseNumber };
-  order.notValid = isHouseNumberMissing(deliveryAddress.lines);
+  order.deliveryAddress = { ...order.deliveryAddress, houseNumber };
+  order.notValid = isHouseNumberMissing(order.deliveryAddress);
   planFulfilment(life, order, nowMs);
 }

@@ -87,7 +87,8 @@ export class ClientStore {
   /** Takes in a shipment; `showShipment` puts it on the list. */
   addShipment(shipment: Shipment, order: Order): void {
     this.shipments.add(shipment);
-    order.shipmentIds = [...order.shipmentIds, shipment.id];
+    // A list that is spread out is given room for sixteen more.
+    order.shipmentIds = order.shipmentIds.concat(shipment.id);
   }
 
   showShipment(shipment: Shipment, nowMs: number): void {

@@ -59,11 +59,6 @@ export interface AddressLines {
   readonly countryCode: string | null;
 }
 
-export interface Address {
-  readonly id: number;
-  lines: AddressLines;
-}
-
 export interface Attachment {
   readonly id: number;
   readonly filename: string;
@@ -94,8 +89,11 @@ export interface Order extends ChangeableOrder {
   readonly orderTypeId: number;
   readonly shippingMethodId: number | null;
   readonly items: readonly OrderItem[];
-  readonly deliveryAddress: Address;
-  readonly billingAddress: Address;
+  readonly deliveryAddressId: number;
+  /** Lines may be shared among orders: they are replaced, never changed. */
+  deliveryAddress: AddressLines;
+  readonly billingAddressId: number;
+  readonly billingAddress: AddressLines;
   readonly pickUpPoint: { readonly id: number; readonly attributes: Readonly<Record<string, unknown>> } | null;
   attachments: readonly Attachment[];
   /** No house number where one is required: not shipped until it has one. */
