@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import { describeOperation, useClient } from '../../helpers/client.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+
+const sandbox = useSandbox(['default', 'other'], 0);
+const client = useClient(sandbox);
+
+describeOperation('common.token', () => {
+  const ask = (form: Record<string, string>) => client.ask('common.token', { form });
+
+  test('for the right name and password, with all its fields', async () => {
+    const { body } = await ask({ grant_type: 'password', username: 'default', password: 'default' });
+    expect(body).toEqual({
+      access_token: expect.any(String),
+      token_type: 'bearer',
+      expires_in: 1_200,
+      userName: 'default',
+      issued: expect.stringMatching(/^\w{3}, \d\d \w{3} \d{4} .*GMT$/),
+      expires: expect.stringMatching(/GMT$/),
+    });
+  });
+
+  test.each([
+    [{ grant_type: 'password', username: 'default', password: 'wrong' }, 'invalid_grant'],
+    [{ grant_type: 'password', username: 'stranger', password: 'stranger' }, 'invalid_grant'],
+    [{ grant_type: 'client_credentials', username: 'default', password: 'default' }, 'invalid_request'],
+    [{ grant_type: 'password', username: 'default' }, 'invalid_request'],
+  ])('%j is refused: %s', async (form, error) => {
+    const answer = await ask(form as Record<string, string>);
+    expect([answer.status, (answer.body as unknown as { error: string }).error]).toEqual([400, error]);
+  });
+
+  test('its body is a form', async () => {
+    const body = { grant_type: 'password', username: 'default', password: 'default' };
+    expect((await client.ask('common.token', { body })).status).toBe(415);
+  });
+
+  test('it expires in real time, as expires_in says', async () => {
+    await sandbox.switches({ tokenSeconds: 1 });
+    await client.logIn();
+    expect((await client.ask('common.settings.get')).status).toBe(200);
+    await expect.poll(async () => (await client.ask('common.settings.get')).status, { timeout: 5_000 }).toBe(401);
+  });
+});
+
+describeOperation('common.status.get', () => {
+  test('for everyone', async () => {
+    client.token = '';
+    expect((await client.ask('common.status.get')).body).toMatchObject({ messageCode: 'OK', result: null });
+  });
+});
+
+describeOperation('common.settings.get', () => {
+  test('all eight lists', async () => {
+    const { result } = (await client.ask('common.settings.get')).body;
+    expect(Object.keys(result as object)).toEqual([
+      'mainShippingMethods',
+      'shippingMethods',
+      'returnShippingMethods',
+      'orderTypes',
+      'returnReasons',
+      'languages',
+      'countries',
+      'paymentMethods',
+    ]);
+  });
+});

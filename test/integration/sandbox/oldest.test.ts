@@ -1,0 +1,179 @@
+import { expect, test } from 'vitest';
+import { describeOperation, one, useClient } from '../../helpers/client.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+
+const sandbox = useSandbox(['default', 'other'], 0);
+const client = useClient(sandbox);
+const notFound = { messageCode: 'NOK', message: expect.stringMatching(/not found/i), result: null };
+const mug = { Sku: 'MUG-XL', Weight: 0.5, Name: 'Mug, XL', Description: 'Large', EncodedImage: 'aGVsbG8=' };
+const add = (changes = {}) => client.ask('oldest.product.add', { body: { ...mug, ...changes } });
+const search = (body: object) => client.ask('oldest.product.search', { body });
+
+describeOperation('oldest.product.search', () => {
+  test('by sku or by barcode; absent is NOK', async () => {
+    const { body } = await search({ Sku: 'MUG-BLUE', Barcode: null });
+    expect(body).toMatchObject({ messageCode: 'OK', result: { sku: 'MUG-BLUE', name: 'Mug, blue', weight: 0.35 } });
+    const { barcode } = body.result as { barcode: string };
+    expect((await search({ Barcode: barcode })).body.result).toEqual(body.result);
+    expect((await search({ Sku: 'none', Barcode: null })).body).toEqual(notFound);
+  });
+
+  test('a form is taken as well', async () => {
+    const { body } = await client.ask('oldest.product.search', { form: { Sku: 'MUG-BLUE' } });
+    expect(body.messageCode).toBe('OK');
+  });
+});
+
+describeOperation('oldest.product.add', () => {
+  test('adds what search finds; a second time is NOK, as edit is to be used then', async () => {
+    expect((await add()).body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
+    expect((await search({ Sku: 'MUG-XL' })).body.result).toMatchObject({ name: 'Mug, XL', description: 'Large' });
+    expect((await add()).body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('edit') });
+  });
+
+  test.each([
+    [{ Sku: '' }, 'Sku'],
+    [{ Name: null }, 'Name'],
+    [{ EncodedImage: '***' }, 'EncodedImage'],
+    [{ weight: 1 }, 'weight'],
+  ])('%j is NOK and named', async (changes, member) => {
+    const answer = await add(changes);
+    expect([answer.status, answer.body.messageCode, answer.body.result]).toEqual([200, 'NOK', null]);
+    expect(answer.body.message).toContain(member);
+  });
+});
+
+describeOperation('oldest.product.edit', () => {
+  const edit = (body: object) => client.ask('oldest.product.edit', { body });
+
+  test('changes a product that exists', async () => {
+    await add();
+    expect((await edit({ ...mug, Name: 'Mug, XXL' })).body.messageCode).toBe('OK');
+    expect((await search({ Sku: 'MUG-XL' })).body.result).toMatchObject({ name: 'Mug, XXL' });
+    expect((await edit({ ...mug, Sku: 'none' })).body).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('add'),
+    });
+  });
+});
+
+describeOperation('oldest.stock.get', () => {
+  const stock = async (sku: string) => (await client.ask('oldest.stock.get', { path: { sku } })).body;
+
+  test('an integer, over all warehouses; it falls as goods leave', async () => {
+    const before = (await stock('MUG-BLUE')).result as number;
+    expect(before).toBe(800);
+    await add();
+    expect((await stock('MUG-XL')).result).toBe(0);
+    expect(await stock('none')).toEqual(notFound);
+    await addOrder({ OrderItems: [{ Sku: 'MUG-BLUE', Quantity: 3 }] });
+    await sandbox.advance(86_400);
+    expect((await stock('MUG-BLUE')).result).toBe(before - 3);
+  });
+
+  test('a sku with signs in it', async () => {
+    await add({ Sku: 'A/B 1' });
+    expect((await stock('A/B 1')).result).toBe(0);
+  });
+});
+
+const order = {
+  ExternalOrderNumber: 'O-1',
+  PreferredShippingDate: '2026-01-01',
+  Email: 'anna@example.com',
+  LanguageId: 51,
+  OrderTypeId: 31,
+  PaymentMethodId: 1,
+  ShippingMethodId: 112,
+  OrderItems: [{ Sku: 'MUG-BLUE', Name: 'Mug', Price: '9.95', Quantity: 2, Vat: 0.21 }],
+  PhoneNumber: '020',
+  BillingAddressFirstName: 'Anna',
+  BillingAddressLastName: 'de Vries',
+  BillingAddressPostalCode: '1015CJ',
+  BillingAddressStreet: 'Keizersgracht',
+  BillingAddressHouseNumber: '12',
+  BillingAddressHouseNumberAddition: 'b',
+  BillingAddressCityName: 'Amsterdam',
+  BillingAddressCountryIso: 'NL',
+};
+const addOrder = (changes: object = {}) => client.ask('oldest.order.add', { body: { ...order, ...changes } });
+
+describeOperation('oldest.order.search', () => {
+  test('absent: NOK, not found, null; found: its numbers', async () => {
+    const find = (number: string) => client.ask('oldest.order.search', { body: { ExternalOrderNumber: number } });
+    expect((await find('O-1')).body).toEqual(notFound);
+    const { result } = (await addOrder()).body;
+    expect((await find('O-1')).body).toMatchObject({
+      messageCode: 'OK',
+      result: { orderNumber: result, externalOrderNumber: 'O-1' },
+    });
+  });
+});
+
+describeOperation('oldest.order.add', () => {
+  test('answers the order number; the order is that of v3', async () => {
+    const { body } = await addOrder();
+    expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
+    const query = 'include=orderItems,deliveryAddress';
+    const made = one(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
+    expect(made.attributes).toMatchObject({ externalOrderNumber: 'O-1', locale: 'nl-NL', email: 'anna@example.com' });
+    expect(made.relationships.preferredShippingMethod?.data.id).toBe(11);
+    const [item, delivery] = made.included ?? [];
+    expect(item?.attributes).toMatchObject({ sku: 'MUG-BLUE', quantity: 2, price: '9.95', vat: 0.21 });
+    expect(delivery?.attributes).toMatchObject({ street1: 'Keizersgracht', houseNumber: '12', countryCode: 'NL' });
+  });
+
+  test('as a form, names leading into the list of items either way; the country by its id in the settings', async () => {
+    const { OrderItems: _, ...flat } = order;
+    const fields = Object.fromEntries(Object.entries(flat).map(([name, value]) => [name, String(value)]));
+    const items = { 'OrderItems[0].Sku': 'MUG-RED', 'OrderItems[0].Quantity': '1', 'OrderItems[0].Price': '1.00' };
+    const dotted = {
+      ...fields,
+      ...items,
+      BillingAddressCountryIso: '62',
+      'OrderItems[1][Sku]': 'TEA-500',
+      'OrderItems[1][Quantity]': '2',
+    };
+    const { body } = await client.ask('oldest.order.add', { form: dotted });
+    const query = 'include=orderItems,billingAddress';
+    const made = one(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
+    expect(made.included?.map(({ attributes }) => attributes.sku ?? attributes.countryCode)).toEqual([
+      'MUG-RED',
+      'TEA-500',
+      'DE',
+    ]);
+  });
+
+  test.each([
+    [{ LanguageId: 99 }, 'language 99'],
+    [{ OrderTypeId: 99 }, 'order type 99'],
+    [{ ShippingMethodId: 11 }, 'shipping method 11'],
+    [{ BillingAddressCountryIso: 'Nederland' }, 'country Nederland'],
+    [{ OrderItems: [] }, 'OrderItems'],
+    [{ OrderItems: [{ Sku: 'MUG-RED', Quantity: 0 }] }, 'OrderItems.0.Quantity'],
+    [{ externalOrderNumber: 'O-1' }, 'externalOrderNumber'],
+  ])('%j is NOK and named', async (changes, words) => {
+    const { status, body } = await addOrder(changes);
+    expect([status, body.messageCode]).toEqual([200, 'NOK']);
+    expect(body.message).toContain(words);
+  });
+
+  test('a number is unique', async () => {
+    await addOrder();
+    expect((await addOrder()).body).toMatchObject({
+      messageCode: 'NOK',
+      message: expect.stringContaining('O-1 already'),
+    });
+  });
+});
+
+test('a body that is no JSON is a NOK envelope as well', async () => {
+  const answer = await client.ask('oldest.product.add', { body: '{"Sku":' });
+  expect([answer.status, answer.body.messageCode]).toEqual([400, 'NOK']);
+});
+
+test.each(['a=1&a=2', 'a=1&a[b]=2', 'a[2001]=1'])('the form %s is refused', async (form) => {
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const answer = await client.fetch('POST', '/product/search', { body: form, headers });
+  expect(answer.body.messageCode).toBe('NOK');
+});

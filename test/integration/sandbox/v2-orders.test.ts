@@ -1,0 +1,159 @@
+import { expect, test } from 'vitest';
+import { describeOperation, one, useClient } from '../../helpers/client.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+
+const sandbox = useSandbox(['default', 'other'], 0);
+const client = useClient(sandbox);
+
+const order = {
+  externalOrderNumber: 'V-1',
+  extraReference: 'ref',
+  clientReference: 'mine',
+  actionCode: 'promo',
+  partialDelivery: true,
+  onHold: false,
+  email: 'anna@example.com',
+  paymentMethodId: 1,
+  shippingMethodId: 121,
+  deliveryAddressLastName: 'de Vries',
+  deliveryAddressPostalCode: '1015CJ',
+  deliveryAddressStreet: 'Keizersgracht',
+  deliveryAddressHouseNumber: 12,
+  DeliveryAddressCityName: 'Amsterdam',
+  deliveryAddressCountryIso: 'NL',
+  extra1: 'x',
+  extra5: 'y',
+  languageId: 52,
+  orderTypeId: 32,
+  pickUpPointId: 'PP',
+  pickUpPointHouseNumber: 3,
+  orderItems: [{ sku: 'MUG-BLUE', quantity: 2, name: 'Mug', price: 9.95, vat: 0.21, extra6: 'six' }],
+};
+const add = (changes: object = {}) => client.ask('v2.order.add', { body: { ...order, ...changes } });
+const read = async (id: unknown) => {
+  const query = 'include=orderItems,deliveryAddress,billingAddress,pickUpPoint';
+  return one(await client.ask('v3.orders.get', { path: { id: Number(id) }, query }));
+};
+
+describeOperation('v2.order.add', () => {
+  test('answers the order number; every field finds its place', async () => {
+    const { body } = await add();
+    expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
+    const made = await read(body.result);
+    expect(made.attributes).toMatchObject({
+      externalOrderNumber: 'V-1',
+      reference: 'ref',
+      consumerReference: 'mine',
+      promotionCode: 'promo',
+      currency: 'EUR',
+      locale: 'de-DE',
+      allowPartialDelivery: true,
+      metadata: { extra1: 'x', extra5: 'y' },
+    });
+    expect(made.relationships.preferredShippingMethod?.data.id).toBe(12);
+    const [item, delivery, billing, point] = made.included ?? [];
+    expect(item?.attributes).toMatchObject({ sku: 'MUG-BLUE', price: 9.95, metadata: { extra6: 'six' } });
+    expect(delivery?.attributes).toMatchObject({ city: 'Amsterdam', houseNumber: '12', lastName: 'de Vries' });
+    expect(billing?.attributes).toEqual(delivery?.attributes);
+    expect(point?.attributes).toEqual({ id: 'PP', houseNumber: 3 });
+  });
+
+  test('a billing address of its own, a currency, a preferred date and a warehouse', async () => {
+    const { body } = await add({
+      billingAddressLastName: 'Becker',
+      billingAddressStreet: 'Lindenstraße',
+      billingAddressHouseNumber: 3,
+      billingAddressCountryIso: 'DE',
+      currency: 'SEK',
+      preferredShippingDate: '2040-01-02T10:00:00',
+      warehouseId: 2,
+    });
+    const made = await read(body.result);
+    expect(made.attributes).toMatchObject({ currency: 'SEK', preferredShippingDate: '2040-01-02', fulfillFrom: 'EIN' });
+    expect(made.included?.[2]?.attributes).toMatchObject({ lastName: 'Becker', houseNumber: '3', countryCode: 'DE' });
+  });
+
+  test('without a house number: taken from the street, else Not Valid and not shipped', async () => {
+    const street = { deliveryAddressHouseNumber: null, deliveryAddressStreet: 'Keizersgracht 12' };
+    const fromStreet = (await add(street)).body;
+    expect(fromStreet.message).not.toContain('Not Valid');
+    expect((await read(fromStreet.result)).included?.[1]?.attributes).toMatchObject({ houseNumber: '12' });
+    const none = (await add({ externalOrderNumber: 'V-2', deliveryAddressHouseNumber: null })).body;
+    expect(none).toMatchObject({ messageCode: 'OK', message: expect.stringContaining('Not Valid') });
+    await sandbox.advance(3 * 86_400);
+    const shipped = (await client.ask('v3.shipments.list')).body.data.map((row) => row.relationships.order?.data.id);
+    expect(shipped).toEqual([fromStreet.result]);
+  });
+
+  test.each<[object, string]>([
+    [{ warehouseId: 9 }, 'There is no warehouse 9'],
+    [{ warehouseId: 3 }, 'ROT does not belong'],
+    [{ orderItems: [{ sku: 'MUG-RED', quantity: 1, warehouseId: 9 }] }, 'There is no warehouse 9'],
+    [{ paymentMethodId: 2 }, 'paymentMethodId: must be 1'],
+    [{ paymentMethodId: undefined }, 'paymentMethodId'],
+    [{ deliveryAddressPostalCode: undefined }, 'deliveryAddressPostalCode'],
+    [{ deliveryAddressHouseNumber: '12' }, 'deliveryAddressHouseNumber: must be a whole number'],
+    [{ deliveryAddressCityName: 'Amsterdam' }, 'deliveryAddressCityName'],
+    [{ shippingMethodId: 11 }, 'shipping method 11'],
+    [{ languageId: 99 }, 'language 99'],
+    [{ orderTypeId: undefined }, 'orderTypeId'],
+    [{ orderItems: [] }, 'orderItems'],
+  ])('%j is NOK and named', async (changes, words) => {
+    const { status, body } = await add(changes);
+    expect([status, body.messageCode, body.result]).toEqual([200, 'NOK', null]);
+    expect(body.message).toContain(words);
+    expect((await client.ask('v3.orders.list')).body.data).toEqual([]);
+  });
+});
+
+const found = (orderNumber: unknown) => ({
+  messageCode: 'OK',
+  message: expect.any(String),
+  result: {
+    orderNumber,
+    externalOrderNumber: 'V-1',
+    extra1: 'x',
+    extra2: null,
+    extra3: null,
+    extra4: null,
+    extra5: 'y',
+  },
+});
+
+describeOperation('v2.order.search', () => {
+  const search = (query: string) => client.ask('v2.order.search', { query });
+
+  test('by query', async () => {
+    const { result } = (await add()).body;
+    expect((await search('externalOrderNumber=V-1')).body).toEqual(found(result));
+    expect((await search('externalOrderNumber=V-2')).body).toMatchObject({ messageCode: 'NOK', result: null });
+    expect((await search('')).body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('required') });
+  });
+});
+
+describeOperation('v2.order.searchByBody', () => {
+  const search = (body: object) => client.ask('v2.order.searchByBody', { body });
+
+  test('by body', async () => {
+    const { result } = (await add()).body;
+    expect((await search({ externalOrderNumber: 'V-1' })).body).toEqual(found(result));
+    expect((await search({ externalOrderNumber: 'V-2' })).body).toMatchObject({ messageCode: 'NOK', result: null });
+    expect((await search({})).body.messageCode).toBe('NOK');
+  });
+});
+
+describeOperation('v2.order.release', () => {
+  const release = (externalOrderNumber: string) => client.ask('v2.order.release', { body: { externalOrderNumber } });
+
+  test('an order created with onHold true can proceed', async () => {
+    const { result } = (await add({ onHold: true })).body;
+    await sandbox.advance(2 * 86_400);
+    expect((await client.ask('v3.shipments.list')).body.data).toEqual([]);
+    expect((await release('V-1')).body).toEqual({ messageCode: 'OK', message: expect.any(String), result: null });
+    expect((await read(result)).attributes.onHold).toBe(false);
+    await sandbox.advance(2 * 86_400);
+    expect((await client.ask('v3.shipments.list')).body.data).toHaveLength(1);
+    expect((await release('V-1')).body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('hold') });
+    expect((await release('V-2')).body.messageCode).toBe('NOK');
+  });
+});

@@ -1,0 +1,233 @@
+import { PDFDocument } from '@cantoo/pdf-lib';
+import { beforeEach, expect, test } from 'vitest';
+import { address, describeOperation, line, one, orderBody, useClient } from '../../helpers/client.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+
+const sandbox = useSandbox(['default', 'other'], 0);
+const client = useClient(sandbox);
+type Row = Record<string, unknown> & { id: number; externalOrderNumber: string; orderType: number };
+const rows = (answer: { body: { result: unknown } }) => answer.body.result as Row[];
+
+beforeEach(() => sandbox.seed(30, ['SHIPPED', 'READY_TO_PICK', 'ERROR']));
+
+/** A parcel of one tea and one phone with a carrier. */
+async function shipped() {
+  const included = [
+    line('TEA-500', 1, { metadata: { extra6: 'six' } }),
+    line('PHONE-128', 2),
+    address('d'),
+    address('b'),
+  ];
+  const body = orderBody('T-1', { attributes: { metadata: { extra2: 'two' } }, included });
+  await client.ask('v3.orders.create', { body });
+  const query = 'filter[externalOrderNumber]=T-1&include=shipmentItems';
+  for (let hours = 0; hours < 24 * 9; hours++) {
+    await sandbox.advance(3_600);
+    const [shipment] = (await client.ask('v3.shipments.list', { query })).body.data;
+    if (shipment?.attributes.status === 'SHIPPED') return shipment;
+  }
+  throw new Error('the order was not shipped within nine days');
+}
+
+describeOperation('v2.shipment.trackTrace', () => {
+  const list = async () => rows(await client.ask('v2.shipment.trackTrace'));
+
+  test('lists what a carrier has and nobody received, until it is delivered in the broad sense', async () => {
+    expect(await list()).toEqual([]);
+    const { id } = await shipped();
+    const seen = new Set<unknown>();
+    for (let hours = 0; hours < 24 * 6 && (await list()).length > 0; hours++) {
+      for (const row of await list()) {
+        expect(row).toMatchObject({ shipmentId: id, externalOrderNumber: 'T-1', shipmentMethod: expect.any(String) });
+        seen.add(row.currentTrackTraceStatus);
+      }
+      await sandbox.advance(3_600);
+    }
+    expect(await list()).toEqual([]);
+    expect(seen.size).toBeGreaterThan(1);
+    expect([...seen].filter((status) => [40, 50, 60].includes(Number(status)))).toEqual([]);
+  });
+});
+
+describeOperation('v2.shipment.list', () => {
+  test('everything v3 lists, field by field', async () => {
+    const { id, included, attributes, relationships } = await shipped();
+    const all = rows(await client.ask('v2.shipment.list'));
+    const v3 = (await client.ask('v3.shipments.list')).body.data;
+    expect(all.map((row) => row.id)).toEqual(v3.map((row) => row.id));
+    const lot = included?.find((item) => item.attributes.sku === 'TEA-500')?.attributes;
+    const serials = included?.find((item) => item.attributes.sku === 'PHONE-128')?.attributes.serialNumbers;
+    expect(all.find((row) => row.id === id)).toEqual({
+      id,
+      orderNumber: relationships.order?.data.id,
+      orderType: 31,
+      externalOrderNumber: 'T-1',
+      shippingDate: attributes.shippedOn,
+      numberOfColli: expect.any(Number),
+      totalNumberOfProducts: 3,
+      shippingMethodId: attributes.warehouseCode === 'AMS' ? 111 : 112,
+      returnPackageNumber: null,
+      shippedColli: expect.arrayContaining([{ colloNr: '1', packageNumber: expect.any(String) }]),
+      shippedProducts: [
+        {
+          sku: 'TEA-500',
+          quantity: 1,
+          serialNrs: [],
+          weight: 0.52,
+          tht: lot?.expirationDate,
+          extra6: 'six',
+          extra7: null,
+          lotNumber: lot?.lotNumber,
+          parts: [],
+        },
+        expect.objectContaining({ sku: 'PHONE-128', serialNrs: serials, tht: null }),
+      ],
+      extra1: null,
+      extra2: 'two',
+      extra3: null,
+      extra4: null,
+      extra5: null,
+      currentTrackTraceStatus: '10',
+      currentTrackTraceExceptionLevel: expect.toBeOneOf(['0', null]),
+      warehouseAbbrevation: attributes.warehouseCode,
+      mainShippingMethodId: 11,
+    });
+  });
+});
+
+const ids = (list: Row[]) => list.map(({ id }) => id);
+const v3Ids = async (query: string) => (await client.ask('v3.shipments.list', { query })).body.data.map(({ id }) => id);
+
+describeOperation('v2.shipment.listByStatus', () => {
+  test('one status', async () => {
+    const listed = rows(await client.ask('v2.shipment.listByStatus', { path: { status: 'ERROR' } }));
+    expect(ids(listed)).toEqual(await v3Ids('filter[status][in]=ERROR'));
+    expect(listed).toHaveLength(10);
+    const unknown = await client.ask('v2.shipment.listByStatus', { path: { status: 'SENT' } });
+    expect(unknown.body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('SENT') });
+  });
+});
+
+describeOperation('v2.shipment.listByOrderTypes', () => {
+  test('certain order types, or all', async () => {
+    const by = (orderTypes?: number[]) =>
+      client.ask('v2.shipment.listByOrderTypes', orderTypes === undefined ? {} : { body: { orderTypes } });
+    const business = ids(rows(await by([32])));
+    expect(business).toEqual(await v3Ids('filter[orderType][in]=32'));
+    expect(business.length).toBeGreaterThan(0);
+    expect(rows(await by([31, 32]))).toHaveLength(30);
+    expect(rows(await by())).toHaveLength(30);
+  });
+});
+
+describeOperation('v2.shipment.listByOrderTypesAndStatus', () => {
+  test('both', async () => {
+    const asked = { path: { status: 'SHIPPED' }, body: { orderTypes: [31] } };
+    const listed = ids(rows(await client.ask('v2.shipment.listByOrderTypesAndStatus', asked)));
+    expect(listed).toEqual(await v3Ids('filter[orderType][in]=31&filter[status][in]=SHIPPED'));
+    expect(listed.length).toBeGreaterThan(0);
+  });
+});
+
+describeOperation('v2.shipment.search', () => {
+  const search = async (body: object) => rows(await client.ask('v2.shipment.search', { body }));
+
+  test('by id, number and day of shipping, combined; one named by id may be of any age', async () => {
+    const { id, included, attributes } = await shipped();
+    const [row, ...others] = await search({ id });
+    expect(others).toEqual([]);
+    expect(row).toMatchObject({
+      id,
+      externalOrderNumber: 'T-1',
+      trackingNumber: expect.any(Number),
+      shippingDate: attributes.shippedOn,
+      warehouseAbbreviation: attributes.warehouseCode,
+      packageNumber: expect.any(String),
+    });
+    expect(row?.shipmentItems).toEqual(
+      included?.map((item) => ({
+        shipmentItemId: item.id,
+        quantity: item.attributes.quantity,
+        sku: item.attributes.sku,
+        lotNumber: item.attributes.lotNumber,
+      })),
+    );
+    expect(await search({ externalOrderNumber: 'T-1' })).toEqual([row]);
+    const shippingDate = String(attributes.shippedOn).slice(0, 10);
+    expect(await search({ shippingDate })).toContainEqual(row);
+    expect(await search({ externalOrderNumber: 'T-1', shippingDate: '2020-01-01T00:00:00' })).toEqual([]);
+    expect(await search({})).toHaveLength(31);
+    await sandbox.advance(95 * 86_400);
+    expect([await search({}), ids(await search({ id }))]).toEqual([[], [id]]);
+  });
+});
+
+describeOperation('v2.returnLabel.get', () => {
+  const label = async (shipmentId: number, query = '') =>
+    (await client.ask('v2.returnLabel.get', { path: { shipmentId }, query })).body;
+
+  test('a pdf of one page, the same whenever it is asked for; the shipment shows its number', async () => {
+    const { id } = await shipped();
+    const first = await label(id);
+    expect(first).toMatchObject({
+      messageCode: 'OK',
+      result: {
+        mimeType: 'application/pdf',
+        fileName: `return-label-${id}.pdf`,
+        shippingMethodId: '21',
+        isPaperlessReturnShippingMethod: false,
+      },
+    });
+    const { content, packageNumber } = first.result as { content: string; packageNumber: string };
+    expect((await PDFDocument.load(Buffer.from(content, 'base64'))).getPageCount()).toBe(1);
+    expect(await label(id)).toEqual(first);
+    expect(one(await client.ask('v3.shipments.get', { path: { id } })).attributes.returnLabel).toBe(packageNumber);
+  });
+
+  test('paperless by its own method; NOK where no label can be made', async () => {
+    const { id } = await shipped();
+    const paperless = { shippingMethodId: '22', isPaperlessReturnShippingMethod: true };
+    expect((await label(id, 'paperless=true')).result).toMatchObject(paperless);
+    expect((await label(id, 'shippingMethodId=22')).result).toMatchObject(paperless);
+    const [waiting] = (await client.ask('v3.shipments.list', { query: 'filter[status][in]=READY_TO_PICK' })).body.data;
+    for (const refused of [
+      await label(999_999),
+      await label(waiting?.id ?? 0),
+      await label(id, 'shippingMethodId=99'),
+      await label(id, 'shippingMethodId=21&paperless=true'),
+      await label(id, 'paperless=maybe'),
+    ])
+      expect(refused).toMatchObject({ messageCode: 'NOK', message: expect.any(String), result: null });
+  });
+});
+
+describeOperation('v2.rma.add', () => {
+  const add = async (changes: object = {}, items: object = {}) => {
+    const [shipment] = (await client.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body.data;
+    const rmaItems = { shipmentItemId: shipment?.included?.[0]?.id, quantity: 1, returnReasonId: 42, ...items };
+    const body = { shipmentId: shipment?.id, remark: 'broken', externalReference: 'R-1', rmaItems, ...changes };
+    return (await client.ask('v2.rma.add', { body })).body;
+  };
+
+  test('answers the id of the authorization; rmaItems is one object', async () => {
+    const made = await add({}, { metadata: { purchasePrice: '9.95', reference: 'x' }, externalReference: 'L-1' });
+    expect(made).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
+    const read = await client.ask('v3.returnMerchandiseAuthorizations.get', {
+      path: { id: Number(made.result) },
+      query: 'include=returnMerchandiseAuthorizationItems',
+    });
+    expect(one(read).attributes).toMatchObject({ externalReference: 'R-1', comments: 'broken', status: 'PENDING' });
+    expect(one(read).included?.[0]?.attributes).toMatchObject({ reasonCode: 'DAMAGED', quantity: 1 });
+  });
+
+  test.each<[object, object, string]>([
+    [{ shipmentId: 999_999 }, {}, 'no shipment'],
+    [{}, { shipmentItemId: 1 }, 'no shipment item'],
+    [{}, { returnReasonId: 99 }, 'no return reason'],
+    [{}, { returnReasonId: 49 }, 'not available'],
+    [{}, { quantity: 99 }, 'not 99 left'],
+    [{ rmaItems: [] }, {}, 'rmaItems'],
+  ])('%j %j is NOK and named', async (changes, items, words) => {
+    expect(await add(changes, items)).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining(words) });
+  });
+});

@@ -1,0 +1,316 @@
+import { describe, expect, test } from 'vitest';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
+import { address, describeOperation, line, one, orderBody, titles, useClient } from '../../helpers/client.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+
+const sandbox = useSandbox(['default', 'other'], 0);
+const client = useClient(sandbox);
+
+const create = (number: string, parts = {}) => client.ask('v3.orders.create', { body: orderBody(number, parts) });
+const get = (id: number, query = '') => client.ask('v3.orders.get', { path: { id }, query });
+const everything = 'include=orderItems,deliveryAddress,billingAddress,pickUpPoint';
+
+describeOperation('v3.orders.create', () => {
+  test('answers the complete order, as a read with every include does', async () => {
+    const made = await create('A-1', {
+      attributes: {
+        reference: 'PO 7',
+        orderedOn: '2026-11-01',
+        metadata: { extra1: 'x' },
+        fulfillFrom: 'EIN',
+        preferredShippingDate: '2030-01-01',
+        allowPartialDelivery: true,
+      },
+      relationships: { preferredShippingMethod: { data: { id: 12, type: 'shippingMethod' } } },
+      included: [
+        line('MUG-BLUE', 2, { price: 9.95, vat: 0.21, name: 'Mug', metadata: { reference: 'L1' } }),
+        line('SHIPPING', 1, { price: '-4.95', vat: '0.09' }),
+        address('d'),
+        address('b', { lastName: 'Becker', countryCode: 'DE' }),
+        { type: 'pickUpPoint', attributes: { code: 'PP-1', anything: [1] } },
+      ],
+    });
+    expect(made.status).toBe(200);
+    const order = one(made);
+    expect(order.attributes).toEqual({
+      externalOrderNumber: 'A-1',
+      reference: 'PO 7',
+      orderedOn: '2026-11-01',
+      consumerReference: null,
+      promotionCode: null,
+      currency: 'EUR',
+      locale: 'nl-NL',
+      email: 'anna@example.com',
+      phoneNumber: null,
+      vatNumber: null,
+      fulfillFrom: 'EIN',
+      preferredShippingDate: '2030-01-01',
+      allowPartialDelivery: true,
+      onHold: false,
+      metadata: { extra1: 'x' },
+      channelIdentifier: null,
+    });
+    expect(order.included?.map(({ type }) => type)).toEqual([
+      'orderItem',
+      'orderItem',
+      'address',
+      'address',
+      'pickUpPoint',
+    ]);
+    expect(order.included?.[1]?.attributes).toMatchObject({ sku: 'SHIPPING', price: '-4.95', vat: '0.09' });
+    expect(order.included?.[3]?.attributes).toMatchObject({ lastName: 'Becker', houseNumber: '12' });
+    expect(order.included?.[4]?.attributes).toEqual({ code: 'PP-1', anything: [1] });
+    expect(one(await get(order.id, everything))).toEqual(order);
+  });
+
+  test('included may stand beside data, and ids of addresses may be numbers', async () => {
+    const { data } = orderBody('A-1', {
+      relationships: { deliveryAddress: { data: { id: 1, type: 'address' } }, billingAddress: undefined },
+    });
+    const { included: _, ...order } = data;
+    const made = await client.ask('v3.orders.create', {
+      body: { data: order, included: [line('TEA-500'), address(1)] },
+    });
+    const [, delivery, billing] = one(made).included ?? [];
+    expect(billing?.attributes).toEqual(delivery?.attributes);
+    expect(billing?.id).not.toBe(delivery?.id);
+  });
+
+  test.each<[string, string, Record<string, unknown>]>([
+    ['/data/attributes/externalOrderNumber', 'an empty number', { attributes: { externalOrderNumber: '' } }],
+    ['/data/attributes/externalOrderNumber', '51 characters', { attributes: { externalOrderNumber: 'x'.repeat(51) } }],
+    ['/data/attributes/fulfillFrom', 'a warehouse outside', { attributes: { fulfillFrom: 'ROT' } }],
+    ['/data/attributes/preferredShippingDate', 'no date', { attributes: { preferredShippingDate: 'soon' } }],
+    ['/data/attributes/metadata', 'a sixth extra', { attributes: { metadata: { extra6: 'x' } } }],
+    ['/data/attributes', 'the currency, which is read-only', { attributes: { currency: 'EUR' } }],
+    [
+      '/data/relationships/orderType',
+      'an unknown order type',
+      { relationships: { orderType: { data: { id: 99, type: 'orderType' } } } },
+    ],
+    ['/data/relationships/orderType', 'no order type', { relationships: { orderType: undefined } }],
+    [
+      '/data/relationships/preferredShippingMethod',
+      'an unknown method',
+      { relationships: { preferredShippingMethod: { data: { id: 111, type: 'shippingMethod' } } } },
+    ],
+    [
+      '/data/relationships/deliveryAddress',
+      'an address that is not there',
+      { included: [line('MUG-RED'), address('b')] },
+    ],
+    ['/data/included', 'no items', { included: [address('d'), address('b')] }],
+    [
+      '/data/included/0/attributes/quantity',
+      'a quantity of 0',
+      { included: [line('MUG-RED', 0), address('d'), address('b')] },
+    ],
+    [
+      '/data/included/0/attributes/fulfillFrom',
+      'an item from a warehouse outside',
+      { included: [line('MUG-RED', 1, { fulfillFrom: 'ROT' }), address('d'), address('b')] },
+    ],
+  ])('refuses %s: %s', async (pointer, _, parts) => {
+    const answer = await create('A-1', parts);
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(answer.body.errors[0]?.source?.pointer).toBe(pointer);
+    expect((await client.ask('v3.orders.list')).body.data).toEqual([]);
+  });
+
+  test('a number is unique for its client, and only for it', async () => {
+    await create('A-1');
+    const again = await create('A-1');
+    expect([again.status, titles(again)]).toEqual([422, expect.stringContaining('A-1 already')]);
+    expect((await client.ask('v3.orders.list')).body.data).toHaveLength(1);
+  });
+
+  test('an attachment goes along: a pdf of one page format, whose content is never shown', async () => {
+    const attachment = (content: string) => ({
+      type: 'orderAttachment',
+      attributes: { filename: 'a.pdf', contentType: 'application/pdf', printStrategy: 'REQUIRED', content },
+    });
+    const included = (content: string) => [line('MUG-RED'), address('d'), address('b'), attachment(content)];
+    const pdf = (await writePage(['Thank you'])).toString('base64');
+    expect(JSON.stringify((await create('A-1', { included: included(pdf) })).body)).not.toContain(pdf);
+    const text = await create('A-2', { included: included(Buffer.from('hello').toString('base64')) });
+    expect([text.status, titles(text)]).toEqual([422, 'The content is no pdf document']);
+    const two = await create('A-2', { included: [...included(pdf), attachment(pdf)] });
+    expect(titles(two)).toContain('One orderAttachment');
+  });
+
+  test('a product nobody knows is made, or refused by its sku where the switch says so', async () => {
+    const included = [line('NEW-1', 3, { name: 'New' }), address('d'), address('b')];
+    expect((await create('A-1', { included })).status).toBe(200);
+    expect((await client.ask('oldest.stock.get', { path: { sku: 'NEW-1' } })).body.result).toBeGreaterThan(0);
+    await sandbox.switches({ unknownProducts: 'refuse' });
+    const refused = await create('A-2', { included: [line('NEW-2'), address('d'), address('b')] });
+    expect([refused.status, titles(refused)]).toEqual([422, expect.stringContaining('NEW-2')]);
+  });
+});
+
+describeOperation('v3.orders.get', () => {
+  test('with the parts that are asked for, inside the order', async () => {
+    const { id } = one(await create('A-1'));
+    expect(one(await get(id)).included).toBeUndefined();
+    expect(one(await get(id, 'include=billingAddress')).included?.map(({ type }) => type)).toEqual(['address']);
+    expect((await get(id, 'include=product')).body.errors[0]?.source?.parameter).toBe('include');
+    expect((await get(id, 'page[size]=1')).body.errors[0]?.source?.parameter).toBe('page[size]');
+  });
+
+  test('what does not exist, or is no id, is 404', async () => {
+    expect((await get(999_999)).status).toBe(404);
+    expect((await client.fetch('GET', '/v3/orders/abc')).status).toBe(404);
+  });
+});
+
+describeOperation('v3.orders.list', () => {
+  test('in pages, by ascending id, with the parts that are asked for inside each order', async () => {
+    await sandbox.seed(30);
+    const first = await client.ask('v3.orders.list', { query: `page[size]=20&${everything}` });
+    expect(new Set(first.body.data[0]?.included?.map(({ type }) => type))).toEqual(new Set(['orderItem', 'address']));
+    const next = new URL(first.body.links.next?.href ?? '').search.slice(1);
+    const rest = await client.ask('v3.orders.list', { query: next });
+    const ids = [...first.body.data, ...rest.body.data].map(({ id }) => id);
+    expect(ids).toEqual([...new Set(ids)].sort((left, right) => left - right));
+    expect([ids.length, rest.body.links.next]).toEqual([30, null]);
+  });
+
+  test('found by number, reference and day, filters combined', async () => {
+    await sandbox.seed(30);
+    const { data } = (await client.ask('v3.orders.list')).body;
+    const find = async (query: string) => (await client.ask('v3.orders.list', { query })).body.data;
+    const { externalOrderNumber, orderedOn } = data[3]?.attributes ?? {};
+    expect(await find(`filter[externalOrderNumber][in]=${externalOrderNumber},none`)).toEqual([data[3]]);
+    const after = data.filter(({ attributes }) => String(attributes.orderedOn) > String(orderedOn));
+    expect(await find(`filter[orderedOn][gt]=${orderedOn}`)).toEqual(after);
+    const last = String(data.at(-1)?.attributes.orderedOn);
+    expect(await find(`filter[orderedOn][gt]=${orderedOn}&filter[orderedOn][lt]=${last}`)).toEqual(
+      after.filter(({ attributes }) => String(attributes.orderedOn) < last),
+    );
+    const reference = data.find(({ attributes }) => attributes.reference !== null)?.attributes.reference;
+    const same = data.filter(({ attributes }) => attributes.reference === reference);
+    expect(await find(`filter[reference][in]=${encodeURIComponent(String(reference))}`)).toEqual(same);
+    expect(await find(`filter[externalOrderNumber][in]=${externalOrderNumber}&filter[reference][in]=none`)).toEqual([]);
+  });
+
+  test('a comma inside a number is told from one between numbers', async () => {
+    await create('A,1');
+    await create('B-2');
+    const query = 'filter[externalOrderNumber][in]=A%2C1,B-2';
+    expect((await client.ask('v3.orders.list', { query })).body.data).toHaveLength(2);
+    const apart = await client.ask('v3.orders.list', { query: 'filter[externalOrderNumber][in]=A,1' });
+    expect(apart.body.data).toEqual([]);
+  });
+
+  test.each([
+    ['filter[externalOrderNumber][in]', `=${'x'.repeat(51)}`, '50 characters'],
+    ['filter[externalOrderNumber][in]', '=', 'empty'],
+    ['filter[externalOrderNumber][in]', '=A,A', 'once'],
+    ['filter[orderedOn][gt]', '=2026-02-30', 'date'],
+    ['page[size]', '=101', 'from 1 to 100'],
+    ['page[cursor]', '=-1', 'whole number'],
+    ['filter[status][in]', '=SHIPPED', 'not a parameter'],
+  ])('%s%s is refused by name', async (parameter, value, words) => {
+    const answer = await client.ask('v3.orders.list', { query: `${parameter}${value}` });
+    expect([answer.status, answer.body.errors[0]?.source?.parameter]).toEqual([400, parameter]);
+    expect(titles(answer)).toContain(words);
+  });
+});
+
+describe('house numbers', () => {
+  const withAddress = (changes: Record<string, unknown>) => ({
+    included: [line('MUG-RED'), address('d', changes), address('b')],
+  });
+  const shipped = async (number: string) => {
+    await sandbox.advance(3 * 86_400);
+    const query = `filter[externalOrderNumber]=${number}`;
+    return (await client.ask('v3.shipments.list', { query })).body.data.length;
+  };
+
+  test.each([
+    ['Keizersgracht 12', '12', null],
+    ['Keizersgracht 12 b', '12', 'b'],
+    ['Plein 1940 7', '7', null],
+  ])('is taken from the street %s', async (street1, houseNumber, houseNumberExtension) => {
+    const made = await create('A-1', withAddress({ street1, houseNumber: '' }));
+    const delivery = one(made).included?.find(({ type }) => type === 'address');
+    expect(delivery?.attributes).toMatchObject({ street1, houseNumber, houseNumberExtension });
+    expect(await shipped('A-1')).toBe(1);
+  });
+
+  test.each(['NL', 'BE', 'DE'])('without one an order to %s is not shipped until it has one', async (countryCode) => {
+    await create('A-1', withAddress({ houseNumber: null, countryCode }));
+    expect(await shipped('A-1')).toBe(0);
+    const body = { client: 'default', externalOrderNumber: 'A-1', houseNumber: '5' };
+    expect(await sandbox.call('POST', '/_sandbox/house-number', body)).toMatchObject({ notValid: false });
+    expect(await shipped('A-1')).toBe(1);
+  });
+
+  test('elsewhere none is needed', async () => {
+    await create('A-1', withAddress({ houseNumber: null, countryCode: 'FR' }));
+    expect(await shipped('A-1')).toBe(1);
+  });
+});
+
+describe('what holds an order back', () => {
+  const shipments = async (number: string) =>
+    (await client.ask('v3.shipments.list', { query: `filter[externalOrderNumber]=${number}&include=shipmentItems` }))
+      .body.data;
+
+  test('a service product never does, and is in no shipment', async () => {
+    const included = [line('DISCOUNT', 1, { price: -5 }), line('MUG-RED'), address('d'), address('b')];
+    await create('A-1', { included });
+    await create('A-2', { included: [line('SHIPPING'), address('d'), address('b')] });
+    await sandbox.advance(86_400);
+    const [shipment, ...others] = await shipments('A-1');
+    expect(others).toEqual([]);
+    expect(shipment?.included?.map(({ attributes }) => attributes.sku)).toEqual(['MUG-RED']);
+    expect(await shipments('A-2')).toEqual([]);
+    const [order] = (await client.ask('v3.orders.list', { query: 'filter[externalOrderNumber][in]=A-2' })).body.data;
+    const cancelled = await client.ask('v3.orders.cancel', { path: { id: order?.id ?? 0 } });
+    expect(cancelled.body.meta.modified).toBe(false);
+  });
+
+  test('onHold, until it is released', async () => {
+    await create('A-1', { attributes: { onHold: true } });
+    await sandbox.advance(3 * 86_400);
+    expect(await shipments('A-1')).toEqual([]);
+    await client.ask('v2.order.release', { body: { externalOrderNumber: 'A-1' } });
+    await sandbox.advance(86_400);
+    expect(await shipments('A-1')).toHaveLength(1);
+  });
+
+  test('a preferred shipping date that is to come', async () => {
+    const day = new Date(Date.parse((await client.ask('common.status.get')).date) + 5 * 86_400_000);
+    await create('A-1', { attributes: { preferredShippingDate: day.toISOString().slice(0, 10) } });
+    await sandbox.advance(3 * 86_400);
+    expect(await shipments('A-1')).toEqual([]);
+    await sandbox.advance(4 * 86_400);
+    expect(await shipments('A-1')).toHaveLength(1);
+  });
+
+  test('goods that are missing, until a slip brings them; in parts where that is allowed', async () => {
+    const stock = (quantity: number) =>
+      Promise.all(
+        ['AMS', 'EIN'].map((warehouse) =>
+          sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku: 'MUG-BLUE', warehouse, quantity }),
+        ),
+      );
+    await stock(1);
+    await create('A-1');
+    await create('A-2', { attributes: { allowPartialDelivery: true } });
+    await sandbox.advance(86_400);
+    expect([(await shipments('A-1')).length, (await shipments('A-2')).length]).toEqual([0, 1]);
+    await client.ask('v3.inboundPackingSlips.create', {
+      body: {
+        data: {
+          type: 'inboundPackingSlip',
+          attributes: { expectedIn: 'AMS', expectedOn: '2026-01-01' },
+          included: [{ type: 'inboundPackingSlipItem', attributes: { sku: 'MUG-BLUE', quantity: 100 } }],
+        },
+      },
+    });
+    await sandbox.advance(14 * 86_400);
+    expect([(await shipments('A-1')).length, (await shipments('A-2')).length]).toEqual([1, 2]);
+  });
+});
