@@ -66,12 +66,20 @@ export class SandboxControl {
   }
 }
 
+/** Without orders of its own, and in the same days whenever the tests run. */
+export const quiet = { ordersPerDay: 0, startMs: () => Date.parse('2026-05-04T08:00:00Z') };
+/** With orders of its own, in the same days whenever the tests run. */
+export const lively = { ...quiet, ordersPerDay: 68 };
+
 /** A sandbox in this process for each test, in which time stands still. */
-export function useSandbox(clients: readonly string[] = ['default'], ordersPerDay = 68): SandboxControl {
+export function useSandbox(
+  clients: readonly string[] = ['default'],
+  { ordersPerDay = 68, startMs = () => Date.now() } = {},
+): SandboxControl {
   let app: FastifyInstance;
   const control = new SandboxControl();
   beforeEach(async () => {
-    const options = { clients, seed: 1, speed: 0, startMs: Date.now(), zone: 'Europe/Amsterdam', ordersPerDay };
+    const options = { clients, seed: 1, speed: 0, startMs: startMs(), zone: 'Europe/Amsterdam', ordersPerDay };
     app = createSandbox(new World(options));
     control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   });

@@ -38,12 +38,6 @@ export function mainMethodOf(shippingMethodId: number | null | undefined): numbe
   return main.id;
 }
 
-/** The method of the older list by which a warehouse sends what the main method names. */
-export function methodAt(mainMethodId: number, warehouseCode: string): number {
-  const methods = settings.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
-  return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
-}
-
 /** The code of a warehouse by its v2 id. @throws Refusal where the service knows none (interface.md, Rules) */
 export function warehouseOf(warehouseId: number | null | undefined): string | null {
   if (warehouseId === null || warehouseId === undefined) return null;

@@ -25,7 +25,8 @@ export function fulfil(life: Life, atMs: number, orderId: number): void {
     return;
   }
   const preferred = life.random.chance(0.5) ? warehouseCodes : [...warehouseCodes].reverse();
-  const picks = goods.flatMap(({ item, product }) => pickLine(order, item, product, preferred));
+  const picks: Pick[] = [];
+  for (const { item, product } of goods) picks.push(...pickLine(order, item, product, preferred, picks));
   const isWhole = goods.every(({ item }) => taken(picks, item) === item.quantity - item.fulfilled);
   if (!isWhole) life.waitingForStock.add(order.id);
   if (picks.length === 0 || (!isWhole && !order.allowPartialDelivery)) return;
@@ -57,12 +58,24 @@ function serve(lines: readonly { item: OrderItem; product: Product }[]): void {
   for (const { item, product } of lines) if (product.service) item.fulfilled = item.quantity;
 }
 
-/** Where the rest of a line is taken from: one warehouse, the one the order names if it names one. */
-function pickLine(order: Order, item: OrderItem, product: Product, preferred: readonly string[]): Pick[] {
+/**
+ * Where the rest of a line is taken from: one warehouse, the one the order names if it names one. What other lines take is
+ * not there any more.
+ */
+function pickLine(
+  order: Order,
+  item: OrderItem,
+  product: Product,
+  preferred: readonly string[],
+  others: readonly Pick[],
+): Pick[] {
   const wanted = item.quantity - item.fulfilled;
   const named = item.fulfillFrom ?? order.fulfillFrom;
   const choices = named === null ? preferred : [named];
-  const stockOf = (code: string) => product.stock[code] ?? 0;
+  const stockOf = (code: string) => {
+    const spoken = others.filter((pick) => pick.product === product && pick.warehouse === code);
+    return (product.stock[code] ?? 0) - spoken.reduce((sum, { quantity }) => sum + quantity, 0);
+  };
   const warehouse = choices.find((code) => stockOf(code) >= wanted) ?? choices.find((code) => stockOf(code) > 0);
   if (warehouse === undefined) return [];
   return [{ item, product, quantity: Math.min(wanted, stockOf(warehouse)), warehouse }];

@@ -1,7 +1,9 @@
-import { PageSizes, PDFDocument, StandardFonts } from '@cantoo/pdf-lib';
 import { ruleBroken } from '../refusal.ts';
 
-const formats = { A4: PageSizes.A4, A5: PageSizes.A5 } as const;
+/** Points, upright (ISO 216). */
+const formats = { A4: [595.28, 841.89], A5: [419.53, 595.28] } as const;
+/** Large, and not needed by most who start a sandbox. */
+const library = () => import('@cantoo/pdf-lib');
 /** Points by which a page may differ from its format: programs round differently. */
 const tolerance = 3;
 
@@ -19,15 +21,17 @@ export async function checkPrintable(content: Uint8Array, pointer: string): Prom
 
 /** A one-page document with a few lines of text, the same bytes for the same lines. */
 export async function writePage(lines: readonly string[]): Promise<Buffer> {
+  const { PDFDocument, StandardFonts } = await library();
   const document = await PDFDocument.create({ updateMetadata: false });
   const font = await document.embedFont(StandardFonts.Helvetica);
-  const page = document.addPage(PageSizes.A5);
+  const page = document.addPage([...formats.A5]);
   for (const [index, line] of lines.entries()) page.drawText(line, { x: 40, y: 540 - index * 20, size: 12, font });
   return Buffer.from(await document.save());
 }
 
 async function pageSizes(content: Uint8Array): Promise<{ width: number; height: number }[] | null> {
   if (!Buffer.from(content.subarray(0, 5)).equals(Buffer.from('%PDF-'))) return null;
+  const { PDFDocument } = await library();
   try {
     return (await PDFDocument.load(content, { updateMetadata: false })).getPages().map((page) => page.getSize());
   } catch (error) {

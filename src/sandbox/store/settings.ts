@@ -61,3 +61,9 @@ export const partialDeliveryByOrderType: Readonly<Record<number, boolean>> = { 3
 
 export const noReplyAddress = 'no-reply@fulfilment.example';
 export const paperlessReturnMethodId = 22;
+
+/** The method of the older list by which a warehouse sends what the main method names. */
+export function methodAt(mainMethodId: number, warehouseCode: string): number {
+  const methods = settings.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
+  return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
+}

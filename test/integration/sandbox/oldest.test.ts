@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { describeOperation, one, useClient } from '../../helpers/client.ts';
-import { useSandbox } from '../../helpers/sandbox.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
-const sandbox = useSandbox(['default', 'other'], 0);
+const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 const notFound = { messageCode: 'NOK', message: expect.stringMatching(/not found/i), result: null };
 const mug = { Sku: 'MUG-XL', Weight: 0.5, Name: 'Mug, XL', Description: 'Large', EncodedImage: 'aGVsbG8=' };

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { describeOperation, one, useClient } from '../../helpers/client.ts';
-import { useSandbox } from '../../helpers/sandbox.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
-const sandbox = useSandbox(['default', 'other'], 0);
+const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 
 const order = {

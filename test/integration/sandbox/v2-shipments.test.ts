@@ -1,9 +1,9 @@
 import { PDFDocument } from '@cantoo/pdf-lib';
 import { beforeEach, expect, test } from 'vitest';
 import { address, describeOperation, line, one, orderBody, useClient } from '../../helpers/client.ts';
-import { useSandbox } from '../../helpers/sandbox.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
-const sandbox = useSandbox(['default', 'other'], 0);
+const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 type Row = Record<string, unknown> & { id: number; externalOrderNumber: string; orderType: number };
 const rows = (answer: { body: { result: unknown } }) => answer.body.result as Row[];

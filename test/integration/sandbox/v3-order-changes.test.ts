@@ -2,9 +2,9 @@ import { PageSizes, PDFDocument } from '@cantoo/pdf-lib';
 import { beforeEach, expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { address, describeOperation, line, one, orderBody, titles, useClient } from '../../helpers/client.ts';
-import { useSandbox } from '../../helpers/sandbox.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
-const sandbox = useSandbox(['default', 'other'], 0);
+const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 let id = 0;
 

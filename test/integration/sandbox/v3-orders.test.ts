@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { address, describeOperation, line, one, orderBody, titles, useClient } from '../../helpers/client.ts';
-import { useSandbox } from '../../helpers/sandbox.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
-const sandbox = useSandbox(['default', 'other'], 0);
+const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 
 const create = (number: string, parts = {}) => client.ask('v3.orders.create', { body: orderBody(number, parts) });

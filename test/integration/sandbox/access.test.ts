@@ -1,0 +1,243 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { operations } from '../../../src/sandbox/operations/all.ts';
+import {
+  type Answer,
+  address,
+  line,
+  orderBody,
+  type Resource,
+  ServiceClient,
+  useClient,
+} from '../../helpers/client.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const sandbox = useSandbox(['default', 'other'], quiet);
+const owner = useClient(sandbox);
+const stranger = useClient(sandbox, 'other');
+
+/** Ids of what the owner has, and the stranger has not. */
+interface Owned {
+  readonly order: number;
+  readonly orderItem: number;
+  readonly shipment: number;
+  readonly shipmentItem: number;
+  readonly authorization: number;
+  readonly inbound: number;
+  readonly inboundItem: number;
+}
+let own: Owned;
+const number = 'OWN-1';
+
+const slip = (sku: string) => ({
+  data: { type: 'inboundPackingSlip', attributes: { expectedIn: 'AMS', expectedOn: '2026-05-04' } },
+  included: [{ type: 'inboundPackingSlipItem', attributes: { sku, quantity: 5 } }],
+});
+const authorization = (shipment: number, shipmentItem: number) => ({
+  data: {
+    type: 'returnMerchandiseAuthorization',
+    attributes: { externalReference: 'R' },
+    relationships: { shipment: { data: { id: shipment, type: 'shipment' } } },
+  },
+  included: [
+    {
+      type: 'returnMerchandiseAuthorizationItem',
+      attributes: { quantity: 1, reasonCode: 'DAMAGED' },
+      relationships: { shipmentItem: { data: { id: shipmentItem, type: 'shipmentItem' } } },
+    },
+  ],
+});
+
+beforeEach(async () => {
+  const included = [line('OWN-SKU', 2), address('d'), address('b')];
+  const body = orderBody(number, { attributes: { reference: 'OWN-REF' }, included });
+  const { data } = (await owner.ask('v3.orders.create', { body })).body;
+  const order = data as unknown as Resource;
+  await owner.ask('v3.inboundPackingSlips.create', { body: slip('OWN-SKU') });
+  await sandbox.advance(5 * 86_400);
+  const [shipment] = (await owner.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body.data;
+  const [inbound] = (await owner.ask('v3.inbounds.list', { query: 'include=inboundItems' })).body.data;
+  const shipmentItem = shipment?.included?.[0]?.id ?? 0;
+  const rma = await owner.ask('v3.returnMerchandiseAuthorizations.create', {
+    body: authorization(shipment?.id ?? 0, shipmentItem),
+  });
+  own = {
+    order: order.id,
+    orderItem: order.included?.[0]?.id ?? 0,
+    shipment: shipment?.id ?? 0,
+    shipmentItem,
+    authorization: (rma.body.data as unknown as Resource).id,
+    inbound: inbound?.id ?? 0,
+    inboundItem: inbound?.included?.[0]?.id ?? 0,
+  };
+});
+
+type Attempt = (asker: ServiceClient) => Promise<Answer>;
+const ask =
+  (name: string, asked: () => Parameters<ServiceClient['ask']>[1] = () => ({})): Attempt =>
+  (asker) =>
+    asker.ask(name, asked());
+const patch = (type: string, id: number, attributes: object) => ({
+  path: { id },
+  body: { data: { id, type, attributes } },
+});
+
+/** How the stranger reaches for what is the owner's, by operation. */
+const attempts: Record<string, Attempt> = {
+  'oldest.product.search': ask('oldest.product.search', () => ({ body: { Sku: 'OWN-SKU' } })),
+  'oldest.product.edit': ask('oldest.product.edit', () => ({ body: { Sku: 'OWN-SKU', Name: 'Stolen' } })),
+  'oldest.stock.get': ask('oldest.stock.get', () => ({ path: { sku: 'OWN-SKU' } })),
+  'oldest.order.search': ask('oldest.order.search', () => ({ body: { ExternalOrderNumber: number } })),
+  'v2.order.search': ask('v2.order.search', () => ({ query: `externalOrderNumber=${number}` })),
+  'v2.order.searchByBody': ask('v2.order.searchByBody', () => ({ body: { externalOrderNumber: number } })),
+  'v2.order.release': ask('v2.order.release', () => ({ body: { externalOrderNumber: number } })),
+  'v2.shipment.trackTrace': ask('v2.shipment.trackTrace'),
+  'v2.shipment.list': ask('v2.shipment.list'),
+  'v2.shipment.listByStatus': ask('v2.shipment.listByStatus', () => ({ path: { status: 'SHIPPED' } })),
+  'v2.shipment.listByOrderTypes': ask('v2.shipment.listByOrderTypes', () => ({ body: { orderTypes: [31] } })),
+  'v2.shipment.listByOrderTypesAndStatus': ask('v2.shipment.listByOrderTypesAndStatus', () => ({
+    path: { status: 'SHIPPED' },
+    body: { orderTypes: [31] },
+  })),
+  'v2.shipment.search': ask('v2.shipment.search', () => ({ body: { id: own.shipment } })),
+  'v2.rma.add': ask('v2.rma.add', () => ({
+    body: {
+      shipmentId: own.shipment,
+      rmaItems: { shipmentItemId: own.shipmentItem, quantity: 1, returnReasonId: 42 },
+    },
+  })),
+  'v2.returnLabel.get': ask('v2.returnLabel.get', () => ({ path: { shipmentId: own.shipment } })),
+  'v3.orders.list': ask('v3.orders.list', () => ({ query: `filter[externalOrderNumber][in]=${number}` })),
+  'v3.orders.get': ask('v3.orders.get', () => ({ path: { id: own.order } })),
+  'v3.orders.cancel': ask('v3.orders.cancel', () => ({ path: { id: own.order } })),
+  'v3.orders.update': ask('v3.orders.update', () => patch('order', own.order, { reference: 'stolen' })),
+  'v3.orderItems.get': ask('v3.orderItems.get', () => ({ path: { id: own.orderItem } })),
+  'v3.orderItems.cancel': ask('v3.orderItems.cancel', () => patch('orderItem', own.orderItem, { quantity: 0 })),
+  'v3.orderAttachments.create': ask('v3.orderAttachments.create', () => ({
+    body: {
+      data: {
+        type: 'orderAttachment',
+        attributes: { filename: 'a.pdf', externalOrderNumber: number, content: 'JVBERi0=' },
+      },
+    },
+  })),
+  'v3.shipments.list': ask('v3.shipments.list', () => ({ query: `filter[orderId]=${own.order}` })),
+  'v3.shipments.get': ask('v3.shipments.get', () => ({ path: { id: own.shipment } })),
+  'v3.returnMerchandiseAuthorizations.create': ask('v3.returnMerchandiseAuthorizations.create', () => ({
+    body: authorization(own.shipment, own.shipmentItem),
+  })),
+  'v3.returnMerchandiseAuthorizations.get': ask('v3.returnMerchandiseAuthorizations.get', () => ({
+    path: { id: own.authorization },
+  })),
+  'v3.returnMerchandiseAuthorizations.replace': ask('v3.returnMerchandiseAuthorizations.replace', () => ({
+    path: { id: own.authorization },
+    body: authorization(own.shipment, own.shipmentItem),
+  })),
+  'v3.returnMerchandiseAuthorizations.delete': ask('v3.returnMerchandiseAuthorizations.delete', () => ({
+    path: { id: own.authorization },
+  })),
+  'v3.returnItems.list': ask('v3.returnItems.list'),
+  'v3.inbounds.list': ask('v3.inbounds.list'),
+  'v3.inbounds.get': ask('v3.inbounds.get', () => ({ path: { id: own.inbound } })),
+  'v3.inboundItems.get': ask('v3.inboundItems.get', () => ({ path: { id: own.inboundItem } })),
+  'v3.inboundPackingSlips.list': ask('v3.inboundPackingSlips.list'),
+};
+/** These make something new, from what is in the request alone: both clients may, under the same number. */
+const makers: Record<string, Attempt> = {
+  'oldest.product.add': ask('oldest.product.add', () => ({ body: { Sku: 'SAME', Name: 'Same' } })),
+  'oldest.order.add': ask('oldest.order.add', () => ({
+    body: {
+      ExternalOrderNumber: 'SAME',
+      LanguageId: 51,
+      OrderTypeId: 31,
+      OrderItems: [{ Sku: 'MUG-RED', Quantity: 1 }],
+      BillingAddressStreet: 'Keizersgracht 12',
+      BillingAddressCountryIso: 'NL',
+    },
+  })),
+  'v2.order.add': ask('v2.order.add', () => ({
+    body: {
+      externalOrderNumber: 'SAME',
+      paymentMethodId: 1,
+      deliveryAddressLastName: 'de Vries',
+      deliveryAddressPostalCode: '1015CJ',
+      deliveryAddressStreet: 'Keizersgracht 12',
+      deliveryAddressCountryIso: 'NL',
+      languageId: 51,
+      orderTypeId: 31,
+      orderItems: [{ sku: 'MUG-RED', quantity: 1 }],
+    },
+  })),
+  'v3.orders.create': ask('v3.orders.create', () => ({ body: orderBody('SAME') })),
+  'v3.inboundPackingSlips.create': ask('v3.inboundPackingSlips.create', () => ({ body: slip('MUG-RED') })),
+};
+const open = ['common.token', 'common.status.get'];
+/** The same for everyone. */
+const shared = ['common.settings.get'];
+
+test('every operation is looked at here', () => {
+  const known = [...Object.keys(attempts), ...Object.keys(makers), ...open, ...shared];
+  expect(known.sort()).toEqual(operations.map(({ name }) => name).sort());
+});
+
+/** Whether an answer shows nothing: not found, refused, NOK, or an empty list. */
+function showsNothing({ status, body }: Answer): boolean {
+  if (status === 404 || status === 422) return true;
+  if (body.messageCode === 'NOK') return body.result === null;
+  const rows = body.data ?? body.result;
+  return Array.isArray(rows) && rows.length === 0;
+}
+
+describe("a client never sees what is another's", () => {
+  const state = () => sandbox.call<{ clients: unknown[] }>('GET', '/_sandbox/state');
+
+  test.each(Object.entries(attempts))('%s', async (_, attempt) => {
+    const before = (await state()).clients;
+    expect(showsNothing(await attempt(stranger))).toBe(true);
+    expect((await state()).clients).toEqual(before);
+  });
+
+  test.each(Object.entries(makers))('%s', async (name, make) => {
+    const [mine, theirs] = [await make(owner), await make(stranger)];
+    expect(mine.status, name).toBe(200);
+    expect(theirs.status).toBe(200);
+    for (const { body } of [mine, theirs]) expect(body.messageCode ?? 'OK').toBe('OK');
+    const idOf = ({ body }: Answer) => body.result ?? (body.data as unknown as Resource).id;
+    expect(idOf(mine)).not.toBe(idOf(theirs));
+  });
+
+  test('the attempts find something where the owner makes them', async () => {
+    for (const name of [
+      'v2.returnLabel.get',
+      'v3.inboundItems.get',
+      'v3.orders.get',
+      'v2.shipment.search',
+      'v3.returnMerchandiseAuthorizations.get',
+    ])
+      expect(showsNothing((await attempts[name]?.(owner)) as Answer), name).toBe(false);
+  });
+});
+
+describe('a token', () => {
+  const guarded = operations.filter(({ name }) => !open.includes(name));
+
+  test.each(guarded.map(({ name, method, path }) => [name, method, path]))(
+    'is needed for %s',
+    async (_, method, path) => {
+      const asker = new ServiceClient(sandbox, 'default');
+      for (const token of ['', 'made-up']) {
+        asker.token = token;
+        const answer = await asker.fetch(method, path.replaceAll(/:\w+/g, '1'));
+        expect(answer.status).toBe(401);
+      }
+    },
+  );
+
+  test('is not needed for the others, and is worth nothing once it expired', async () => {
+    const asker = new ServiceClient(sandbox, 'default');
+    expect((await asker.ask('common.status.get')).status).toBe(200);
+    await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { expireTokens: true } });
+    expect((await owner.ask('v3.shipments.list')).status).toBe(401);
+    await owner.logIn();
+    expect((await owner.ask('v3.shipments.list')).status).toBe(200);
+  });
+});

@@ -1,0 +1,160 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { operations } from '../../../src/sandbox/operations/all.ts';
+import { createSandbox } from '../../../src/sandbox/server.ts';
+import { loadWorld, saveWorld } from '../../../src/sandbox/state-file.ts';
+import { World } from '../../../src/sandbox/world.ts';
+import { address, line, orderBody, useClient } from '../../helpers/client.ts';
+import { lively, SandboxControl, useSandbox } from '../../helpers/sandbox.ts';
+
+const sandbox = useSandbox(['default', 'other'], lively);
+const client = useClient(sandbox);
+const text = async (path: string) => (await fetch(new URL(path, sandbox.url))).text();
+const startMs = lively.startMs();
+
+test('paths match in any case; a route that does not exist is 404 and on record as unexpected', async () => {
+  expect((await client.fetch('GET', '/V3/SHIPMENTS')).status).toBe(200);
+  expect((await client.fetch('GET', '/v4/parcels')).status).toBe(404);
+  const { path, operation, status, client: who } = (await sandbox.requests()).at(-1) ?? {};
+  expect({ path, operation, status, who }).toEqual({
+    path: '/v4/parcels',
+    operation: null,
+    status: 404,
+    who: 'default',
+  });
+});
+
+test('the Date header is virtual time, and time is advanced by any span', async () => {
+  const before = Date.parse((await client.ask('common.status.get')).date);
+  await sandbox.advance(3 * 86_400);
+  expect(Date.parse((await client.ask('common.status.get')).date) - before).toBe(3 * 86_400_000);
+});
+
+test('the request log holds no secret', async () => {
+  await client.ask('v3.shipments.list');
+  const log = JSON.stringify(await sandbox.requests());
+  expect(log).toContain('v3.shipments.list');
+  expect(log).not.toContain(client.token);
+});
+
+test('a control call that is wrong says what it does not understand', async () => {
+  await expect(sandbox.call('POST', '/_sandbox/advance', { days: 1 })).rejects.toThrow(/seconds/);
+  await expect(sandbox.seed(1, ['SHIPPED'], 'stranger')).rejects.toThrow(/default, other/);
+});
+
+test('the same seed gives the same state, whatever the spans of time', async () => {
+  const hashAfter = async (seed: number, spans: readonly number[]) => {
+    await sandbox.call('POST', '/_sandbox/reset', { seed, startMs });
+    for (const seconds of spans) await sandbox.advance(seconds);
+    return createHash('sha256')
+      .update(await text('/_sandbox/state'))
+      .digest('hex');
+  };
+  const hours = Array.from({ length: 24 * 20 }, () => 3_600);
+  const once = await hashAfter(5, [20 * 86_400]);
+  expect(await hashAfter(5, [20 * 86_400])).toBe(once);
+  expect(await hashAfter(5, hours)).toBe(once);
+  expect(await hashAfter(6, [20 * 86_400])).not.toBe(once);
+});
+
+describe('the OpenAPI document', () => {
+  test('is valid, and has every operation', async () => {
+    const document = JSON.parse(await text('/openapi.json'));
+    const checked = await new Validator().validate(document);
+    expect(checked.errors ?? []).toEqual([]);
+    expect([checked.valid, document.openapi]).toEqual([true, '3.1.0']);
+    const ids = Object.values<Record<string, { operationId: string }>>(document.paths).flatMap((methods) =>
+      Object.values(methods).map(({ operationId }) => operationId),
+    );
+    expect(ids.sort()).toEqual(operations.map(({ name }) => name).sort());
+    expect(document.paths['/v3/shipments'].get.parameters).toContainEqual(
+      expect.objectContaining({ name: 'page[size]', schema: expect.objectContaining({ maximum: 100, default: 100 }) }),
+    );
+    expect(
+      document.paths['/v2/order/add'].post.requestBody.content['application/json'].schema.properties,
+    ).toHaveProperty('DeliveryAddressCityName');
+  });
+});
+
+describe('the page', () => {
+  test('shows orders, shipments, returns, slips and requests of one client, and nothing as markup', async () => {
+    const included = [line('MUG-BLUE'), address('d'), address('b')];
+    await client.ask('v3.orders.create', { body: orderBody('<script>1</script>', { included }) });
+    await client.fetch('GET', '/v3/<img>');
+    const page = await text('/');
+    for (const title of ['Orders (2)', 'Shipments (', 'Returns (', 'Inbound packing slips (', 'Requests ('])
+      expect(page).toContain(title);
+    expect(page).toContain('&lt;script&gt;1');
+    expect(page).not.toContain('<script>');
+    expect(page).not.toContain('<img>');
+    expect(await text('/?client=other')).not.toContain('script&gt;1');
+    const answer = await fetch(new URL('/', sandbox.url));
+    expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'");
+  });
+});
+
+describe('a state file', () => {
+  let folder: string;
+  let file: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'sandbox-state-'));
+    file = join(folder, 'state.ndjson');
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  const options = {
+    clients: ['default', 'other'],
+    seed: 4,
+    speed: 0,
+    startMs,
+    zone: 'Europe/Amsterdam',
+    ordersPerDay: 68,
+  };
+  const stateOf = async (world: World, change?: (control: SandboxControl) => Promise<unknown>) => {
+    const app = createSandbox(world);
+    try {
+      const control = new SandboxControl(new URL(await app.listen({ host: '127.0.0.1', port: 0 })));
+      await change?.(control);
+      return [await control.call('GET', '/_sandbox/state'), await control.call('GET', '/_sandbox/faults')];
+    } finally {
+      await app.close();
+    }
+  };
+  const live = async (control: SandboxControl) => {
+    await control.advance(20 * 86_400);
+    await control.switches({ cursor: 'offset' });
+    await control.faults({ operation: 'v3.*', probability: 0.5, effect: { status: 500 } });
+  };
+
+  test('goes on as if nothing had happened', async () => {
+    const world = new World(options);
+    const before = await stateOf(world, live);
+    saveWorld(world, file);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    const again = await loadWorld(file, undefined);
+    expect(await stateOf(again)).toEqual(before);
+    expect(again.switches.cursor).toBe('offset');
+    const goOn = (control: SandboxControl) => control.advance(40 * 86_400);
+    expect(await stateOf(again, goOn)).toEqual(await stateOf(world, goOn));
+    expect([...again.asLeft('default').life.store.listedShipments.all].map(({ id }) => id)).toEqual(
+      [...world.asLeft('default').life.store.listedShipments.all].map(({ id }) => id),
+    );
+  });
+
+  test('one that is not whole, or is something else, is refused with its line', async () => {
+    const world = new World(options);
+    await stateOf(world, live);
+    saveWorld(world, file);
+    truncateSync(file, statSync(file).size - 30);
+    await expect(loadWorld(file, undefined)).rejects.toThrow(/start over/);
+    const lines = readFileSync(file, 'utf8').split('\n');
+    writeFileSync(file, [...lines.slice(0, 3), '{"client":0,"is":"guess"}'].join('\n'));
+    await expect(loadWorld(file, undefined)).rejects.toThrow(/Line 4 of/);
+    writeFileSync(file, '{"some": "thing"}\n');
+    await expect(loadWorld(file, undefined)).rejects.toThrow(/Line 1 of/);
+  });
+});
