@@ -65,11 +65,12 @@ function addParsers(app: FastifyInstance): void {
     { parseAs: 'string' },
     async (_request: FastifyRequest, body: string) => readForm(body),
   );
-  // The media type of JSON:API.
-  app.addContentTypeParser(
-    'application/vnd.api+json',
+  const json = app.getDefaultJsonParser('error', 'error');
+  // Clients send the type along with requests that have no body, such as a cancel. The second is that of JSON:API.
+  app.addContentTypeParser<string>(
+    ['application/json', 'application/vnd.api+json'],
     { parseAs: 'string' },
-    app.getDefaultJsonParser('error', 'error'),
+    (request, body, done) => (body === '' ? done(null, undefined) : json(request, body, done)),
   );
 }
 
