@@ -1,4 +1,4 @@
-import { closeSync, createReadStream, fsyncSync, openSync, renameSync, writeSync } from 'node:fs';
+import { closeSync, createReadStream, fsyncSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
@@ -43,7 +43,26 @@ type Line =
 /** Writes everything a world holds, but tokens and requests, into a file that only its owner can read. */
 export function saveWorld(world: World, file: string): void {
   const temporary = `${file}.${process.pid}.tmp`;
-  const descriptor = openSync(temporary, 'w', 0o600);
+  try {
+    writeWorld(world, temporary);
+    renameSync(temporary, file);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw error;
+  }
+}
+
+function writeWorld(world: World, file: string): void {
+  const descriptor = openSync(file, 'w', 0o600);
+  try {
+    writeLines(world, descriptor);
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function writeLines(world: World, descriptor: number): void {
   let [pending, count] = ['', 0];
   const put = (value: unknown) => {
     pending += `${JSON.stringify(value)}\n`;
@@ -58,9 +77,6 @@ export function saveWorld(world: World, file: string): void {
     for (const line of linesOf(world.asLeft(name), client)) put(line);
   put({ end: count });
   writeAll(descriptor, pending);
-  fsyncSync(descriptor);
-  closeSync(descriptor);
-  renameSync(temporary, file);
 }
 
 /**

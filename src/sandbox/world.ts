@@ -30,6 +30,9 @@ export interface Inhabitant {
   readonly sight: Sight;
 }
 
+/** More are kept only as long as they are valid. */
+const tokensKept = 1_000;
+
 /** Everything the sandbox knows. Each client sees its own part alone. */
 export class World {
   readonly log = new RequestLog();
@@ -118,6 +121,7 @@ export class World {
     // Each client's name is its password, too.
     if (!this.#inhabitants.has(username) || password !== username)
       throw new Refusal(400, 'The user name or password is incorrect.');
+    if (this.#tokens.size >= tokensKept) this.#dropExpiredTokens();
     const token = randomBytes(24).toString('base64url');
     const { tokenSeconds } = this.#switches;
     this.#tokens.set(token, { client: username, expiresAtMs: performance.now() + tokenSeconds * 1_000 });
@@ -139,6 +143,11 @@ export class World {
     if (performance.now() < known.expiresAtMs) return known.client;
     this.#tokens.delete(token);
     return null;
+  }
+
+  #dropExpiredTokens(): void {
+    const nowMs = performance.now();
+    for (const [token, { expiresAtMs }] of this.#tokens) if (expiresAtMs <= nowMs) this.#tokens.delete(token);
   }
 
   expireTokens(): void {

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
-import { CodedError } from '../../core/errors.ts';
+import { CodedError, describeError } from '../../core/errors.ts';
 import { createSandbox } from '../../sandbox/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { World } from '../../sandbox/world.ts';
@@ -29,6 +29,8 @@ const savingShare = 0.05;
 export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
   const world = await openWorld(options);
+  // At once: a file that cannot be written is better found out now.
+  if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);
   const stopped = once(stopSignal(), 'abort');
   const address = await listen(app, host, port);
@@ -43,17 +45,21 @@ export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   return 0;
 }
 
+function saveFirst(world: World, file: string): void {
+  try {
+    saveWorld(world, file);
+  } catch (cause) {
+    throw new CodedError('state_unwritable', `${file} cannot be written: ${describeError(cause)}`, { cause });
+  }
+}
+
 /** A new world, or the one that a state file holds. */
 async function openWorld(options: SandboxOptions): Promise<World> {
   const names = namesOf(options.clients);
   const { state, speed, seed, ordersPerDay } = options;
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed);
-    const differs = names !== null && names.join() !== world.clientNames.join();
-    if (differs || (seed ?? world.options.seed) !== world.options.seed)
-      throw new UsageError(
-        `${state} holds clients ${world.clientNames.join(',')} and seed ${world.options.seed}: leave out --clients and --seed, or name another file`,
-      );
+    assertSame(world, options, names);
     return world;
   }
   return new World({
@@ -64,6 +70,18 @@ async function openWorld(options: SandboxOptions): Promise<World> {
     startMs: Date.now(),
     zone: defaultTimeZone,
   });
+}
+
+/** What a state file holds cannot be another by an option. */
+function assertSame({ options: kept }: World, given: SandboxOptions, names: string[] | null): void {
+  const isSame =
+    (names ?? kept.clients).join() === kept.clients.join() &&
+    (given.seed ?? kept.seed) === kept.seed &&
+    (given.ordersPerDay ?? kept.ordersPerDay) === kept.ordersPerDay;
+  if (isSame) return;
+  throw new UsageError(
+    `${given.state} holds clients ${kept.clients.join(',')}, seed ${kept.seed} and ${kept.ordersPerDay} orders per day: leave out --clients, --seed and --orders-per-day, or name another file`,
+  );
 }
 
 function namesOf(clients: string | undefined): string[] | null {
@@ -87,14 +105,17 @@ async function listen(app: FastifyInstance, host: string, port: number): Promise
 
 /** Saves soon after something was changed by a call. The function returned saves for the last time. */
 function keepSaved(world: World, file: string): () => void {
-  // At once: a file that cannot be written is better found out now.
-  saveWorld(world, file);
   let [saved, notBeforeMs] = [world.changes, 0];
   const timer = setInterval(() => {
     const startMs = performance.now();
     if (world.changes === saved || startMs < notBeforeMs) return;
     saved = world.changes;
-    saveWorld(world, file);
+    try {
+      saveWorld(world, file);
+    } catch (error) {
+      // The world goes on in memory; the next change tries again, and so does the end.
+      process.stderr.write(`${file} could not be written: ${describeError(error)}\n`);
+    }
     notBeforeMs = performance.now() + (performance.now() - startMs) / savingShare;
   }, saveEveryMs);
   return () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { operations as clientOperations } from '../../../config/operations.ts';
 import { operations } from '../../../src/sandbox/operations/all.ts';
 import { createSandbox } from '../../../src/sandbox/server.ts';
 import { loadWorld, saveWorld } from '../../../src/sandbox/state-file.ts';
@@ -15,6 +16,14 @@ const sandbox = useSandbox(['default', 'other'], lively);
 const client = useClient(sandbox);
 const text = async (path: string) => (await fetch(new URL(path, sandbox.url))).text();
 const startMs = lively.startMs();
+
+test('the two readings of the interface, this one and that of the client, name the same operations', () => {
+  const own = operations.map(({ name, method, path, documented }) => [
+    name,
+    { method, path: path.replaceAll(/:(\w+)/g, '{$1}'), documented },
+  ]);
+  expect(Object.fromEntries(own)).toEqual(clientOperations);
+});
 
 test('paths match in any case; a route that does not exist is 404 and on record as unexpected', async () => {
   expect((await client.fetch('GET', '/V3/SHIPMENTS')).status).toBe(200);
