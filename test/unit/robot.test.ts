@@ -68,12 +68,17 @@ describe('the robot', () => {
   });
 
   test('slips are received in parts, by one truck or two, and some inbounds come without a slip', () => {
-    const states = new Set<string>();
+    const order = ['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED'];
+    const [states, ranks] = [new Set<string>(), new Map<number, number>()];
     const hours = Array.from({ length: 24 * 40 }, () => 1);
     const { slips, inbounds } = live(3, hours, (store) => {
-      for (const { status } of store.slips) states.add(status);
+      for (const { id, status } of store.slips) {
+        states.add(status);
+        expect(order.indexOf(status), `slip ${id}`).toBeGreaterThanOrEqual(ranks.get(id) ?? 0);
+        ranks.set(id, order.indexOf(status));
+      }
     });
-    expect(states).toEqual(new Set(['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED']));
+    expect(states).toEqual(new Set(order));
     expect(inbounds.some(({ slipId }) => slipId === null)).toBe(true);
     const trucks = slips.map(({ id }) => inbounds.filter(({ slipId }) => slipId === id).length);
     expect(Math.max(...trucks)).toBe(2);
