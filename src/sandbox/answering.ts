@@ -1,3 +1,4 @@
+import type { OutgoingHttpHeaders } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
@@ -7,6 +8,8 @@ import { Call, type Operation } from './operations/operation.ts';
 import { readQuery } from './operations/parameters.ts';
 import { Refusal } from './refusal.ts';
 import type { World } from './world.ts';
+
+const noSuchRoute = { errors: [{ status: '404', title: 'There is no such route' }] };
 
 /** First of all: notes the request, lets a fault have its way, and asks for the token. */
 export async function takeRequest(
@@ -19,21 +22,32 @@ export async function takeRequest(
   request.startedAtMs = performance.now();
   request.client = world.clientOfToken(bearerOf(request));
   if (operation === null) return undefined;
-  const [path = '', query = ''] = request.url.split('?', 2);
+  const [path, query] = splitUrl(request.url);
   const { method, client } = request;
   const name = operation?.name ?? null;
   request.logged = world.log.add({ atMs: Date.now(), method, path, query, operation: name, client });
-  if (operation === undefined) return undefined;
+  if (operation === undefined) return reply.code(404).send(noSuchRoute);
   const effect = world.faults.strike(operation.name, client);
   request.effect = effect;
   if (effect !== null) {
     request.logged.faulty = true;
+    world.changes++;
     if (effect.delayMs !== undefined) await wait(effect.delayMs);
     if (effect.expireTokens) world.expireTokens();
     if (isCut(effect) && !effect.afterEffect && effect.effectAfterMs === undefined) return cut(request, reply, effect);
   }
   if (operation.open || world.clientOfToken(bearerOf(request)) !== null) return undefined;
   return reply.code(401).send({ message: 'Authorization has been denied for this request.' });
+}
+
+/** A URL that no route can be looked up by is on record as unexpected, like an unknown route. */
+export function refuseUrl(error: Error, request: FastifyRequest, reply: FastifyReply, world: World): void {
+  const [path, query] = splitUrl(request.raw.url ?? '');
+  const client = world.clientOfToken(bearerOf(request));
+  const logged = world.log.add({ atMs: Date.now(), method: request.method, path, query, operation: null, client });
+  logged.status = 400;
+  logged.durationMs = 0;
+  reply.code(400).send({ errors: [{ status: '400', title: error.message }] });
 }
 
 /** Carries an operation out, and answers; unless a fault cuts the answer off, before or after the effect. */
@@ -44,13 +58,12 @@ export async function answerOperation(
   world: World,
 ): Promise<unknown> {
   const { effect } = request;
-  if (operation.method !== 'GET') world.changes++;
   if (effect === null || !isCut(effect)) return carryOut(operation, request, world);
   if (effect.effectAfterMs !== undefined) {
+    const { beginnings } = world;
     setTimeout(() => {
       // Nobody is there any more to be told that the request was refused.
-      carryOut(operation, request, world).catch(ignoreRefusal);
-      world.changes++;
+      if (world.beginnings === beginnings) carryOut(operation, request, world).catch(ignoreRefusal);
     }, effect.effectAfterMs).unref();
     return cut(request, reply, effect);
   }
@@ -77,9 +90,10 @@ export function shapeBody(request: FastifyRequest, reply: FastifyReply, payload:
   if (effect.truncate) {
     reply.hijack();
     const half = payload.slice(0, Math.floor(payload.length / 2));
-    reply.raw.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) });
+    const headers = { ...reply.getHeaders(), 'content-length': Buffer.byteLength(payload) };
+    reply.raw.writeHead(reply.statusCode, headers as OutgoingHttpHeaders);
     reply.raw.write(half, () => request.raw.socket.destroy());
-    noteEnd(request);
+    noteEnd(request, reply.statusCode);
     return payload;
   }
   const body = effect.invalidJson ? `${payload.slice(0, -1)},,` : payload;
@@ -87,8 +101,8 @@ export function shapeBody(request: FastifyRequest, reply: FastifyReply, payload:
 }
 
 async function carryOut(operation: Operation, request: FastifyRequest, world: World): Promise<unknown> {
-  const [path = '', rawQuery = ''] = request.url.split('?', 2);
-  const query = readQuery(rawQuery, operation.query);
+  const [path, rawQuery] = splitUrl(request.url);
+  const query = readQuery(rawQuery, operation.query, operation.required);
   const body = operation.body === null ? null : readBody(operation, request);
   const inhabitant = request.client === null ? undefined : world.client(request.client);
   const paging = query as Record<string, number | undefined>;
@@ -102,7 +116,11 @@ async function carryOut(operation: Operation, request: FastifyRequest, world: Wo
     page: { ...page, included: switches.included },
     lagMs: request.effect?.lagMs ?? 0,
   };
-  return operation.run(new Call<never, never>(world, inhabitant, asked));
+  try {
+    return await operation.run(new Call<never, never>(world, inhabitant, asked));
+  } finally {
+    if (operation.method !== 'GET') world.changes++;
+  }
 }
 
 /** @throws Refusal, ZodError where the body is not what the operation takes */
@@ -118,7 +136,7 @@ function cut(request: FastifyRequest, reply: FastifyReply, effect: FaultEffect):
   if (effect.status === undefined) {
     reply.hijack();
     if (effect.reset) request.raw.socket.resetAndDestroy();
-    noteEnd(request);
+    noteEnd(request, null);
     return reply;
   }
   reply.code(effect.status);
@@ -128,14 +146,22 @@ function cut(request: FastifyRequest, reply: FastifyReply, effect: FaultEffect):
   return reply.send({ errors: [{ status: String(effect.status), title: 'A fault of the sandbox' }] });
 }
 
-function noteEnd(request: FastifyRequest): void {
-  if (request.logged !== null) request.logged.durationMs = Math.round(performance.now() - request.startedAtMs);
+function noteEnd(request: FastifyRequest, status: number | null): void {
+  if (request.logged === null) return;
+  request.logged.status = status;
+  request.logged.durationMs = Math.round(performance.now() - request.startedAtMs);
 }
 
 /** A refusal that no answer can carry any more; anything else is a defect of the sandbox and is not hidden. */
 function ignoreRefusal(error: unknown): void {
   if (error instanceof Refusal || error instanceof z.ZodError) return;
   throw error;
+}
+
+/** Path and query; further question marks belong to the query. */
+function splitUrl(url: string): [string, string] {
+  const mark = url.indexOf('?');
+  return mark < 0 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];
 }
 
 function bearerOf(request: FastifyRequest): string {

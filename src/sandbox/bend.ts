@@ -12,7 +12,7 @@ export function bendPayload(payload: unknown, effect: FaultEffect, selfUrl: stri
       ? `${effect.nextOrigin}${new URL(selfUrl).pathname}?stolen=1`
       : null;
   if (next !== null) bent.links = { next };
-  if (Array.isArray(bent.data)) bent.data = bendRows(bent.data, effect);
+  for (const rows of ['data', 'result']) if (Array.isArray(bent[rows])) bent[rows] = bendRows(bent[rows], effect);
   for (const { path, value } of effect.set ?? []) setMember(bent, path, value);
   return bent;
 }

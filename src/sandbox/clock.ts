@@ -17,11 +17,6 @@ export class VirtualClock {
     this.#rebase(ms);
   }
 
-  setSpeed(speed: number): void {
-    this.#rebase(0);
-    this.#speed = speed;
-  }
-
   #rebase(ms: number): void {
     this.#baseMs = this.nowMs() + ms;
     this.#realBaseMs = performance.now();

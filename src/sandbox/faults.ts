@@ -1,10 +1,14 @@
 import { z } from 'zod';
 import type { Random } from './random.ts';
 
+const longestMs = 600_000;
+/** A member of an answer that may be set; not what every object inherits. */
+const member = z.union([z.string().regex(/^(?!(__proto__|constructor|prototype)$)/), z.number()]);
+
 const effectSchema = z
   .strictObject({
     /** Waits before anything else. */
-    delayMs: z.number().int().positive().optional(),
+    delayMs: z.number().int().positive().max(longestMs).optional(),
     status: z.number().int().min(300).max(599).optional(),
     retryAfter: z.string().optional(),
     location: z.string().optional(),
@@ -16,15 +20,17 @@ const effectSchema = z
     /** With status, noAnswer or reset: the request has been carried out before. */
     afterEffect: z.boolean().optional(),
     /** With status, noAnswer or reset: the request is carried out so long afterwards. */
-    effectAfterMs: z.number().int().min(0).optional(),
+    effectAfterMs: z.number().int().min(0).max(longestMs).optional(),
     /** Lists and searches show what was there so long ago: nothing written since, and rows as they were before. */
-    lagMs: z.number().int().positive().max(600_000).optional(),
+    lagMs: z.number().int().positive().max(longestMs).optional(),
     /** Half of the body, then the connection breaks. */
     truncate: z.boolean().optional(),
     invalidJson: z.boolean().optional(),
     contentType: z.string().optional(),
     /** The body comes in pieces of `bytes`, `everyMs` apart. */
-    drip: z.strictObject({ bytes: z.number().int().positive(), everyMs: z.number().int().positive() }).optional(),
+    drip: z
+      .strictObject({ bytes: z.number().int().positive(), everyMs: z.number().int().positive().max(longestMs) })
+      .optional(),
     /** All tokens given out so far are worth nothing any more. */
     expireTokens: z.boolean().optional(),
     /** `links.next` leads to this origin. */
@@ -37,9 +43,7 @@ const effectSchema = z
     /** The row at `index` of this page is not shown, nor anywhere else, until so much virtual time has gone by. */
     hideRow: z.strictObject({ index: z.number().int().min(0), seconds: z.number().positive() }).optional(),
     /** Sets a member of the answer, by path; without a value it is removed. */
-    set: z
-      .array(z.strictObject({ path: z.array(z.union([z.string(), z.number()])).min(1), value: z.unknown().optional() }))
-      .optional(),
+    set: z.array(z.strictObject({ path: z.array(member).min(1), value: z.unknown().optional() })).optional(),
   })
   .refine(
     ({ afterEffect, effectAfterMs, status, noAnswer, reset }) =>
@@ -103,16 +107,18 @@ export class Faults {
 
   /** What is to go wrong with this request; the first rule that strikes decides. */
   strike(operation: string, client: string | null): FaultEffect | null {
+    let effect: FaultEffect | null = null;
     for (const rule of this.#rules) {
       const { fault } = rule;
       if (!covers(fault.operation, operation)) continue;
       if (fault.client !== undefined && fault.client !== client) continue;
+      // Also where another rule strikes: `after` counts requests, not what is left of them.
       if (rule.seen++ < fault.after || (fault.count !== undefined && rule.hits >= fault.count)) continue;
-      if (!this.random.chance(fault.probability)) continue;
+      if (effect !== null || !this.random.chance(fault.probability)) continue;
       rule.hits++;
-      return fault.effect;
+      effect = fault.effect;
     }
-    return null;
+    return effect;
   }
 }
 

@@ -2,6 +2,7 @@ import { Refusal } from './refusal.ts';
 
 const maxMembers = 20_000;
 const maxIndex = 2_000;
+const maxSteps = 5;
 
 type Node = { [name: string]: Node | string };
 
@@ -22,6 +23,7 @@ export function readForm(text: string): unknown {
 function setIn(root: Node, name: string, value: string): void {
   const path = name.match(/[^.[\]]+/g) ?? [name];
   const last = path.pop() ?? name;
+  if (path.length > maxSteps) throw new Refusal(400, 'A name leads too deep');
   let node = root;
   for (const step of path) {
     const next = node[step] ?? Object.create(null);

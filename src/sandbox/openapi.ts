@@ -11,6 +11,7 @@ const errors = z.strictObject({
     }),
   ),
 });
+const oauthError = z.strictObject({ error: z.string(), error_description: z.string() });
 const unauthorized = z.strictObject({ message: z.string() });
 
 /**
@@ -48,12 +49,16 @@ function describe(operation: Operation): Record<string, unknown> {
     'x-documented': documented,
     parameters: [...pathParameters(operation), ...queryParameters(operation)],
     ...(schema && {
-      requestBody: { required: true, content: Object.fromEntries(types.map((type) => [type, schema])) },
+      requestBody: {
+        required: !body?.safeParse(null).success,
+        content: Object.fromEntries(types.map((type) => [type, schema])),
+      },
     }),
     ...(open && { security: [] }),
     responses: {
       200: { description: 'Done', content: { [jsonType]: { schema: schemaOf(answer, 'output') } } },
       ...(open ? {} : { 401: response('The token is invalid or expired', unauthorized) }),
+      ...(name === 'common.token' ? { 400: response('The credentials are wrong', oauthError) } : {}),
       ...(isV3 ? { '4XX': response('The request is not accepted', errors) } : {}),
     },
   };
@@ -76,11 +81,11 @@ function pathParameters({ path }: Operation) {
 }
 
 /** Lists are comma separated. */
-function queryParameters({ query }: Operation) {
+function queryParameters({ query, required }: Operation) {
   return Object.entries(query).map(([name, schema]) => ({
     name,
     in: 'query',
-    required: false,
+    required: required.includes(name),
     schema: schemaOf(schema, 'output'),
     ...(schema instanceof z.ZodArray ? { style: 'form', explode: false } : {}),
   }));

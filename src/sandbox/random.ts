@@ -1,6 +1,6 @@
-/** A source of numbers in [0, 1) that gives the same row for the same seed, on every machine (mulberry32). */
+/** A source of numbers in [0, 1) that gives the same series for the same seed, on every machine (mulberry32). */
 export class Random {
-  /** Where the row stands: a source made from it goes on with the next number. */
+  /** Where the series stands: a source made from it goes on with the next number. */
   state: number;
 
   constructor(seed: number) {

@@ -1,5 +1,5 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
-import { answerOperation, bentAnswer, shapeBody, takeRequest } from './answering.ts';
+import { answerOperation, bentAnswer, refuseUrl, shapeBody, takeRequest } from './answering.ts';
 import { controlRoutes } from './control/routes.ts';
 import { answerError } from './errors.ts';
 import type { FaultEffect } from './faults.ts';
@@ -25,11 +25,14 @@ declare module 'fastify' {
 }
 
 const bodyLimit = 32 * 1024 * 1024;
+
 /** The stand-in for the fulfilment service, as interface.md describes it; docs/sandbox.md lists what is decided here. */
 export function createSandbox(world: World): FastifyInstance {
   const app = fastify({
     logger: false,
     forceCloseConnections: true,
+    exposeHeadRoutes: false,
+    frameworkErrors: (error, request, reply) => refuseUrl(error, request, reply, world),
     routerOptions: { caseSensitive: false, maxParamLength: 500 },
     bodyLimit,
   });
@@ -41,9 +44,6 @@ export function createSandbox(world: World): FastifyInstance {
   addHooks(app, world);
   app.setErrorHandler((error, request, reply) =>
     answerError(error, request.routeOptions.config.operation ?? null, reply),
-  );
-  app.setNotFoundHandler((_request, reply) =>
-    reply.code(404).send({ errors: [{ status: '404', title: 'There is no such route' }] }),
   );
   for (const operation of operations) {
     app.route({

@@ -3,6 +3,7 @@ import type { HasId } from './store/sorted-rows.ts';
 /** Longer than any rule lets lists lag. */
 const keptMs = 15 * 60_000;
 const maxWrites = 100_000;
+const writesKept = 50;
 
 interface Write {
   readonly atMs: number;
@@ -22,14 +23,36 @@ export class Sight {
   wrote(type: string, id: number, before: HasId | null): void {
     const key = `${type} ${id}`;
     const nowMs = performance.now();
-    const writes = [...(this.#writes.get(key) ?? []), { atMs: nowMs, before: before && structuredClone(before) }];
+    const writes = [
+      ...(this.#writes.get(key) ?? []).slice(-writesKept),
+      { atMs: nowMs, before: before && structuredClone(before) },
+    ];
     // Anew at the end, so that the oldest come first.
     this.#writes.delete(key);
     this.#writes.set(
       key,
       writes.filter(({ atMs }) => atMs > nowMs - keptMs),
     );
-    if (this.#writes.size > maxWrites) this.#writes.delete(this.#writes.keys().next().value ?? '');
+    this.#forget(nowMs);
+  }
+
+  /** Drops rows whose last write is too long ago to matter, and the oldest where there are too many. */
+  #forget(nowMs: number): void {
+    for (const [key, writes] of this.#writes) {
+      const isOld = (writes.at(-1)?.atMs ?? 0) <= nowMs - keptMs;
+      if (!isOld && this.#writes.size <= maxWrites) return;
+      this.#writes.delete(key);
+    }
+  }
+
+  /** Rows hidden so far, with the virtual time until which they are. */
+  get hidden(): readonly (readonly [string, number])[] {
+    return [...this.#hiddenUntilMs];
+  }
+
+  /** Goes on hiding what another hid. */
+  restore(hidden: readonly (readonly [string, number])[]): void {
+    for (const [key, untilMs] of hidden) this.#hiddenUntilMs.set(key, untilMs);
   }
 
   /** @param untilMs virtual time */

@@ -5,22 +5,25 @@ import { type Fault, faultSchema } from './faults.ts';
 import { switchesSchema } from './paging.ts';
 import type { LifeState, Step } from './robot/life.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
+import { Sharing } from './store/sharing.ts';
 import { type Inhabitant, World, type WorldOptions } from './world.ts';
 
 const format = 'fulfilment-sync sandbox state 1';
 const chunkBytes = 1 << 20;
 
+const optionsSchema = z.object({
+  clients: z.array(z.string()).min(1),
+  seed: z.number(),
+  speed: z.number(),
+  startMs: z.number(),
+  zone: z.string(),
+  ordersPerDay: z.number(),
+});
 const headerSchema = z.object({
   format: z.literal(format),
   nowMs: z.number(),
-  options: z.object({
-    clients: z.array(z.string()).min(1),
-    seed: z.number(),
-    speed: z.number(),
-    startMs: z.number(),
-    zone: z.string(),
-    ordersPerDay: z.number(),
-  }),
+  started: optionsSchema,
+  options: optionsSchema,
   switches: switchesSchema,
   faults: z.object({
     state: z.number(),
@@ -31,6 +34,7 @@ const headerSchema = z.object({
 /** A row with the place of its client, and what it is. */
 type Line =
   | { readonly client: number; readonly is: 'life'; readonly row: LifeState }
+  | { readonly client: number; readonly is: 'hidden'; readonly row: readonly (readonly [string, number])[] }
   | { readonly client: number; readonly is: 'product'; readonly row: Product }
   | { readonly client: number; readonly is: 'order'; readonly row: Order }
   | { readonly client: number; readonly is: 'shipment'; readonly row: Shipment }
@@ -65,7 +69,8 @@ function writeWorld(world: World, file: string): void {
 function writeLines(world: World, descriptor: number): void {
   let [pending, count] = ['', 0];
   const put = (value: unknown) => {
-    pending += `${JSON.stringify(value)}\n`;
+    // Both signs end a line for the reader, and stand unescaped in JSON.
+    pending += `${JSON.stringify(value).replaceAll(/[\u2028\u2029]/g, (sign) => (sign === '\u2028' ? '\\u2028' : '\\u2029'))}\n`;
     count++;
     if (pending.length < chunkBytes) return;
     writeAll(descriptor, pending);
@@ -86,12 +91,13 @@ function writeLines(world: World, descriptor: number): void {
  */
 export async function loadWorld(file: string, speed: number | undefined): Promise<World> {
   let [world, count, ended]: [World | null, number, boolean] = [null, 0, false];
+  const sharing = new Sharing();
   for await (const text of createInterface({ input: createReadStream(file) })) {
     try {
       const line: unknown = JSON.parse(text);
       if (world === null) world = worldOf(line, speed);
       else if (isEnd(line, count)) ended = true;
-      else put(world, line as Line);
+      else put(world, sharing.shared(line) as Line);
     } catch (cause) {
       throw new Error(`Line ${count + 1} of ${file} is not what a sandbox has saved; remove the file to start over`, {
         cause,
@@ -103,18 +109,20 @@ export async function loadWorld(file: string, speed: number | undefined): Promis
   return world;
 }
 
-function headerOf({ clock, options, switches, faults }: World): z.input<typeof headerSchema> {
+function headerOf({ clock, options, started, switches, faults }: World): z.input<typeof headerSchema> {
   const rules = faults.rules.map(({ fault, seen, hits }) => ({ fault, seen, hits }));
+  const plain = (own: WorldOptions) => ({ ...own, clients: [...own.clients] });
   return {
     format,
     nowMs: clock.nowMs(),
-    options: { ...options, clients: [...options.clients] },
+    started: plain(started),
+    options: plain(options),
     switches,
     faults: { state: faults.random.state, rules },
   };
 }
 
-function* linesOf({ life }: Inhabitant, client: number): Generator<Line> {
+function* linesOf({ life, sight }: Inhabitant, client: number): Generator<Line> {
   const { store } = life;
   for (const row of store.products.values()) yield { client, is: 'product', row };
   for (const row of store.orders) yield { client, is: 'order', row };
@@ -124,14 +132,15 @@ function* linesOf({ life }: Inhabitant, client: number): Generator<Line> {
   for (const row of store.inbounds) yield { client, is: 'inbound', row };
   for (const row of store.slips) yield { client, is: 'slip', row };
   for (const row of life.agenda.entries) yield { client, is: 'step', row };
+  yield { client, is: 'hidden', row: sight.hidden };
   // After the shipments it speaks of.
   yield { client, is: 'life', row: life.state };
 }
 
 function worldOf(line: unknown, speed: number | undefined): World {
-  const { nowMs, options, switches, faults } = headerSchema.parse(line);
+  const { nowMs, options, switches, faults, started } = headerSchema.parse(line);
   const own: WorldOptions = { ...options, speed: speed ?? options.speed };
-  const world = new World(own, { nowMs, switches });
+  const world = new World(own, { nowMs, switches, started });
   world.faults.random.state = faults.state;
   world.faults.restore(faults.rules as { fault: Fault; seen: number; hits: number }[]);
   return world;
@@ -144,12 +153,12 @@ function isEnd(line: unknown, count: number): boolean {
 }
 
 function put(world: World, line: Line): void {
-  const { life } = world.asLeft(world.clientNames[line.client] ?? '');
+  const { life, sight } = world.asLeft(world.clientNames[line.client] ?? '');
   const { store } = life;
   const nowMs = world.clock.nowMs();
   switch (line.is) {
     case 'product':
-      store.products.set(line.row.sku, line.row);
+      store.addProduct(line.row);
       break;
     case 'order':
       store.addOrder(line.row);
@@ -173,6 +182,9 @@ function put(world: World, line: Line): void {
       break;
     case 'step':
       life.agenda.push(line.row);
+      break;
+    case 'hidden':
+      sight.restore(line.row);
       break;
     case 'life':
       life.resume(line.row);

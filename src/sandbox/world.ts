@@ -25,6 +25,14 @@ export interface WorldOptions {
   readonly ordersPerDay: number;
 }
 
+/** What a world was when it was saved. */
+export interface Left {
+  readonly nowMs: number;
+  readonly switches: Switches;
+  readonly started: WorldOptions;
+}
+
+/** One client, and what it is kept from seeing. */
 export interface Inhabitant {
   readonly life: Life;
   readonly sight: Sight;
@@ -36,6 +44,8 @@ const tokensKept = 1_000;
 /** Everything the sandbox knows. Each client sees its own part alone. */
 export class World {
   readonly log = new RequestLog();
+  /** What it was first started with, whatever a reset has changed. */
+  readonly started: WorldOptions;
   #options: WorldOptions;
   #clock: VirtualClock;
   #inhabitants: Map<string, Inhabitant>;
@@ -45,10 +55,13 @@ export class World {
   faults: Faults;
   /** Counts what may have changed the state, so that it is saved when it did. */
   changes = 0;
+  /** Counts how often the world began anew. */
+  beginnings = 0;
 
   /** @param left what a world was when it was saved; its clients are empty, for `asLeft` to fill */
-  constructor(options: WorldOptions, left?: { readonly nowMs: number; readonly switches: Switches }) {
+  constructor(options: WorldOptions, left?: Left) {
     this.#options = options;
+    this.started = left?.started ?? options;
     this.#clock = new VirtualClock(left?.nowMs ?? options.startMs, options.speed);
     this.#switches = left?.switches ?? switchesSchema.parse({});
     this.#habits = habitsOf(options, this.#switches);
@@ -58,6 +71,7 @@ export class World {
 
   /** Starts over: another seed, an empty store, no faults, no tokens, all switches as they are by default. */
   reset(options: Partial<WorldOptions> = {}): void {
+    this.beginnings++;
     this.#options = { ...this.#options, ...options };
     this.#clock = new VirtualClock(this.#options.startMs, this.#options.speed);
     this.#switches = switchesSchema.parse({});
@@ -169,7 +183,7 @@ function settle(
     const ids = new Ids(random, { index, count: clients.length });
     const life = new Life(new ClientStore(name, zone), random, ids, habits);
     if (isNew) {
-      for (const product of firstProducts(ids)) life.store.products.set(product.sku, product);
+      for (const product of firstProducts(ids)) life.store.addProduct(product);
       begin(life, startMs);
     }
     return [name, { life, sight: new Sight() }];

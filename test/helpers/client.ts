@@ -1,4 +1,4 @@
-import { afterAll, beforeEach, describe, expect } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { operations } from '../../src/sandbox/operations/all.ts';
 import type { SandboxControl } from './sandbox.ts';
 
@@ -37,7 +37,7 @@ interface Asked {
   readonly headers?: Record<string, string>;
 }
 
-/** Operations answered with success, by name, since the tests of one file began. */
+/** Operations answered with success, and not with NOK, since a block of tests began. */
 const answered = new Set<string>();
 
 /**
@@ -67,7 +67,7 @@ export class ServiceClient {
     const answer = await this.fetch(operation.method, `${path}${asked.query ? `?${asked.query}` : ''}`, asked);
     if (answer.status !== 200) return answer;
     expect(operation.answer.safeParse(answer.body).error?.issues ?? [], `answer of ${name}`).toEqual([]);
-    answered.add(name);
+    if (answer.body.messageCode !== 'NOK') answered.add(name);
     return answer;
   }
 
@@ -99,6 +99,7 @@ export function useClient(control: SandboxControl, name = 'default'): ServiceCli
  */
 export function describeOperation(name: string, tests: () => void): void {
   describe(name, () => {
+    beforeAll(() => answered.clear());
     tests();
     afterAll(() => expect([...answered], `${name} was never answered with success`).toContain(name));
   });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Random } from '../../src/sandbox/random.ts';
 import { Agenda } from '../../src/sandbox/robot/agenda.ts';
-import { Life, usualHabits } from '../../src/sandbox/robot/life.ts';
+import { type Habits, Life, usualOrdersPerDay } from '../../src/sandbox/robot/life.ts';
 import { begin, liveUntil } from '../../src/sandbox/robot/robot.ts';
 import { firstProducts } from '../../src/sandbox/store/catalogue.ts';
 import { ClientStore } from '../../src/sandbox/store/client-store.ts';
@@ -10,11 +10,12 @@ import { Ids } from '../../src/sandbox/store/ids.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
 const hourMs = 3_600_000;
+const habits: Habits = { ordersPerDay: usualOrdersPerDay, unknownProducts: 'create', repeatedReturnLines: false };
 
 function live(seed: number, spansHours: readonly number[], watch?: (store: ClientStore) => void) {
   const random = new Random(seed);
   const store = new ClientStore('default', 'Europe/Amsterdam');
-  const life = new Life(store, random, new Ids(random, { index: 0, count: 1 }), { ...usualHabits });
+  const life = new Life(store, random, new Ids(random, { index: 0, count: 1 }), habits);
   for (const product of firstProducts(life.ids)) store.products.set(product.sku, product);
   begin(life, startMs);
   let nowMs = startMs;
@@ -87,6 +88,21 @@ describe('the robot', () => {
   });
 
   test('carriers tell wrong things: no time, no number, an older scan after a later one', () => {
+    const [told, steps] = [new Map<string, number>(), new Set<string>()];
+    live(
+      3,
+      Array.from({ length: 24 * 20 }, () => 1),
+      (store) => {
+        for (const { id, tracks: own } of store.shipments)
+          for (const [index, { status }] of own.entries()) {
+            const key = `${id} ${index}`;
+            const before = told.get(key);
+            if (before !== undefined && before !== status) steps.add(before < status ? 'on' : 'back');
+            told.set(key, status);
+          }
+      },
+    );
+    expect(steps).toEqual(new Set(['on', 'back']));
     const tracks = live(3, [24 * 20]).inDelivery.flatMap((shipment) => shipment.tracks);
     const all = live(3, [24 * 30]).shipments.flatMap((shipment) => shipment.tracks);
     expect(tracks.length).toBeGreaterThan(10);

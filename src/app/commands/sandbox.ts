@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import { usualOrdersPerDay } from '../../sandbox/robot/life.ts';
 import { createSandbox } from '../../sandbox/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { World } from '../../sandbox/world.ts';
@@ -20,7 +21,6 @@ export interface SandboxOptions {
 }
 
 const usualSpeed = 60;
-const usualOrdersPerDay = 68;
 const saveEveryMs = 5_000;
 /** Saving takes no more than this share of the time, however much there is to save. */
 const savingShare = 0.05;
@@ -73,7 +73,7 @@ async function openWorld(options: SandboxOptions): Promise<World> {
 }
 
 /** What a state file holds cannot be another by an option. */
-function assertSame({ options: kept }: World, given: SandboxOptions, names: string[] | null): void {
+function assertSame({ started: kept }: World, given: SandboxOptions, names: string[] | null): void {
   const isSame =
     (names ?? kept.clients).join() === kept.clients.join() &&
     (given.seed ?? kept.seed) === kept.seed &&

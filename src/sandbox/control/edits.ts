@@ -73,7 +73,8 @@ export function editRoutes(app: FastifyInstance, world: World): void {
     const { client, sku, warehouse, quantity } = stockSchema.parse(request.body);
     const { life } = world.resident(client);
     const product = life.store.products.get(sku);
-    if (product?.stock[warehouse] === undefined) throw badParameter('sku', 'has no stock in that warehouse');
+    if (product === undefined || !Object.hasOwn(product.stock, warehouse))
+      throw badParameter('sku', 'has no stock in that warehouse');
     product.stock[warehouse] = quantity;
     life.wakeWaiting(world.clock.nowMs());
     world.changes++;

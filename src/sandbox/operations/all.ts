@@ -24,8 +24,12 @@ export const operations: readonly Operation[] = [
   ...goodsOperations,
 ];
 
-/** Operations of interface.md that have neither purpose nor path, and what is switched off in daemon and sandbox alike. */
+/** What interface.md names without a path, and what similar services have and it does not name. */
 export const notServed: readonly { readonly name: string; readonly why: string }[] = [
   { name: 'two v2 operations with a body {ids}', why: 'interface.md shows neither their purpose nor a method or path' },
+  {
+    name: 'GET /stock/bulk/{true|false} and POST /shipment/search',
+    why: 'known of similar services, and not in interface.md',
+  },
   { name: 'stock of all changed products', why: 'announced as under construction, without an interface' },
 ];

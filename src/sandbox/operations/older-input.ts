@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import { settings, warehouseOutsideStrategy, warehouses } from '../store/settings.ts';
+import type { Zone } from '../times.ts';
 
 /** A whole number; forms carry it as text. */
 export const integerIn = z
@@ -8,18 +9,22 @@ export const integerIn = z
   .transform(Number)
   .pipe(z.int());
 export const textIn = z.string().nullish();
-export const flagIn = z
-  .union([z.boolean(), z.enum(['true', 'false'])])
-  .transform((value) => value === true || value === 'true')
-  .nullish();
 export const decimalIn = z.union([z.number(), z.string().regex(/^-?\d{1,15}(\.\d{1,10})?$/, 'must be a decimal')]);
 export const quantityIn = integerIn.pipe(z.int().min(1, 'must be at least 1').max(1_000_000));
-/** A day or a date-time; what counts is the day it begins with. */
+/** A number, or a decimal as text. */
+export const numberOf = (decimal: number | string | null | undefined): number | null =>
+  decimal === null || decimal === undefined ? null : Number(decimal);
+
+/** A day, or a date-time. */
 export const dayIn = z
   .union([z.iso.date(), z.iso.datetime({ local: true, offset: true })], 'must be a date or a date-time')
-  .transform((text) => text.slice(0, 10))
-  .pipe(z.iso.date())
   .nullish();
+
+/** The day that counts of a day or date-time: where it says its zone, the one it is at the warehouses then. */
+export function warehouseDay(zone: Zone, text: string | null | undefined): string | null {
+  if (text === null || text === undefined) return null;
+  return /T.*(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? zone.day(Date.parse(text)) : text.slice(0, 10);
+}
 
 /** The language that an id stands for. @throws Refusal where it stands for none */
 export function localeOf(languageId: number): string {

@@ -1,8 +1,21 @@
 import { z } from 'zod';
+import { ruleBroken } from '../refusal.ts';
 import type { OrderDraft } from '../rules/place-order.ts';
 import type { AddressLines } from '../store/model.ts';
 import { noReplyAddress } from '../store/settings.ts';
-import { countryOf, dayIn, decimalIn, integerIn, localeOf, mainMethodOf, quantityIn, textIn } from './older-input.ts';
+import type { Zone } from '../times.ts';
+import {
+  countryOf,
+  dayIn,
+  decimalIn,
+  integerIn,
+  localeOf,
+  mainMethodOf,
+  numberOf,
+  quantityIn,
+  textIn,
+  warehouseDay,
+} from './older-input.ts';
 
 const suffixes = [
   'FirstName',
@@ -51,11 +64,12 @@ export const orderBody = z.strictObject({
 type Body = z.output<typeof orderBody>;
 
 /** @throws Refusal where an id stands for nothing */
-export function readOrder(body: Body, today: string): OrderDraft {
+export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
   const billing = addressOf(body, 'BillingAddress');
   const delivery = addressOf(body, 'DeliveryAddress');
   const isGiven = (lines: AddressLines) => Object.values(lines).some((value) => value !== null);
   const deliveryAddress = isGiven(delivery) ? delivery : billing;
+  if (deliveryAddress.countryCode === null) throw ruleBroken('An order needs an address with its CountryIso');
   return {
     externalOrderNumber: body.ExternalOrderNumber,
     reference: null,
@@ -66,11 +80,11 @@ export function readOrder(body: Body, today: string): OrderDraft {
     phoneNumber: body.PhoneNumber || null,
     vatNumber: null,
     fulfillFrom: null,
-    preferredShippingDate: body.PreferredShippingDate ?? null,
+    preferredShippingDate: warehouseDay(zone, body.PreferredShippingDate),
     allowPartialDelivery: null,
     onHold: false,
     metadata: {},
-    orderedOn: today,
+    orderedOn: zone.day(nowMs),
     currency: 'EUR',
     orderTypeId: body.OrderTypeId,
     shippingMethodId: mainMethodOf(body.ShippingMethodId),
@@ -78,7 +92,7 @@ export function readOrder(body: Body, today: string): OrderDraft {
       sku: Sku,
       quantity: Quantity,
       fulfillFrom: null,
-      price: Price ?? null,
+      price: numberOf(Price),
       vat: Vat ?? null,
       name: Name || null,
       metadata: {},

@@ -35,9 +35,8 @@ export const oldestOperations = [
     answer: envelope(productSchema),
     run: (call) => {
       const { Sku, Barcode } = call.body;
-      const { products } = call.store;
-      const byBarcode = () => (Barcode ? [...products.values()].find(({ barcode }) => barcode === Barcode) : undefined);
-      const product = Sku ? products.get(Sku) : byBarcode();
+      const { products, productByBarcode } = call.store;
+      const product = Sku ? products.get(Sku) : productByBarcode.get(Barcode ?? '');
       const seen = product && call.seen('product', product);
       return seen ? ok('Product found', shown(seen)) : nok('Product not found');
     },
@@ -54,7 +53,7 @@ export const oldestOperations = [
       if (store.products.has(body.Sku)) throw ruleBroken(`Product ${body.Sku} exists already; use edit`);
       const product = newProduct(life.ids.next(), body.Sku, body.Name);
       Object.assign(product, changesOf(body));
-      store.products.set(product.sku, product);
+      store.addProduct(product);
       call.wrote('product', product.id, null);
       return ok('Product added', product.id);
     },
@@ -106,7 +105,7 @@ export const oldestOperations = [
     answer: envelope(z.int()),
     run: (call) => {
       const { life, nowMs } = call;
-      const order = placeOrder(life, readOrder(call.body, life.store.zone.day(nowMs)), nowMs);
+      const order = placeOrder(life, readOrder(call.body, life.store.zone, nowMs), nowMs);
       call.wrote('order', order.id, null);
       return ok('Order added', order.id);
     },

@@ -17,7 +17,6 @@ export class Call<Query, Body> {
   readonly body: Body;
   /** Parameters of the path. */
   readonly path: Readonly<Record<string, string>>;
-  readonly nowMs: number;
   readonly #inhabitant: Inhabitant | undefined;
   readonly #page: PageRequest;
   readonly #lagMs: number;
@@ -32,9 +31,13 @@ export class Call<Query, Body> {
     this.query = asked.query;
     this.body = asked.body;
     this.path = asked.path;
-    this.nowMs = world.clock.nowMs();
     this.#page = asked.page;
     this.#lagMs = asked.lagMs;
+  }
+
+  /** Virtual time; it may have gone on since the request came. */
+  get nowMs(): number {
+    return this.world.clock.nowMs();
   }
 
   /** The part of the world that the bearer may see. */
@@ -107,6 +110,8 @@ export interface Operation {
   /** Needs no bearer token. */
   readonly open: boolean;
   readonly query: Parameters;
+  /** Parameters that have to be given. */
+  readonly required: readonly string[];
   /** Null where no body is read. */
   readonly body: z.ZodType | null;
   /** Whether the body may be, or has to be, form-encoded. */
@@ -122,6 +127,7 @@ interface Definition<P extends Parameters, B extends z.ZodType> {
   readonly documented?: false;
   readonly open?: true;
   readonly query?: P;
+  readonly required?: readonly string[];
   readonly body?: B;
   readonly form?: 'allowed' | 'only';
   readonly answer: z.ZodType;
@@ -142,6 +148,7 @@ export function operation<P extends Parameters = {}, B extends z.ZodType = z.Zod
     documented: definition.documented ?? true,
     open: definition.open ?? false,
     query: definition.query ?? {},
+    required: definition.required ?? [],
     body: definition.body ?? null,
     form: definition.form ?? 'never',
     answer: definition.answer,

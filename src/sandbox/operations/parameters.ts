@@ -19,7 +19,11 @@ export const listOf = <T extends z.ZodType>(element: T) =>
     .min(1)
     .refine((values) => new Set(values).size === values.length, 'must hold each value once')
     .meta({ uniqueItems: true });
-export const texts = listOf(z.string().min(1, 'must not be empty'));
+/** A list of which only that is said. */
+export const plainListOf = <T extends z.ZodType>(element: T) => z.array(element).min(1);
+export const texts = plainListOf(z.string().min(1, 'must not be empty'));
+/** A list with each value once, which may be empty. */
+export const uniqueTexts = listOf(z.string());
 /** interface.md, Limits: at most 50 characters each. */
 export const numbers = listOf(
   z
@@ -27,7 +31,7 @@ export const numbers = listOf(
     .min(1, 'must not be empty')
     .max(maxNumberLength, `must hold values of at most ${maxNumberLength} characters`),
 );
-export const ids = listOf(wholeNumber);
+export const ids = plainListOf(wholeNumber);
 /** A day, both bounds of a filter being exclusive (interface.md, Pagination). */
 export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
 export const flag = z
@@ -50,9 +54,13 @@ export const include = <Name extends string>(...names: readonly [Name, ...Name[]
 
 /**
  * Reads a raw query string; commas inside a value are told from those between values by their encoding.
- * @throws Refusal that names the parameter where one is unknown, given twice, or wrong
+ * @throws Refusal that names the parameter where one is unknown, given twice, missing, or wrong
  */
-export function readQuery<P extends Parameters>(rawQuery: string, parameters: P): Values<P> {
+export function readQuery<P extends Parameters>(
+  rawQuery: string,
+  parameters: P,
+  required: readonly string[],
+): Values<P> {
   const values: Record<string, unknown> = {};
   for (const part of rawQuery.split('&').filter(Boolean)) {
     const [rawName = '', ...rest] = part.split('=');
@@ -65,6 +73,8 @@ export function readQuery<P extends Parameters>(rawQuery: string, parameters: P)
     if (!read.success) throw badParameter(name, read.error.issues[0]?.message ?? 'is wrong');
     values[name] = read.data;
   }
+  const missing = required.find((name) => !Object.hasOwn(values, name));
+  if (missing !== undefined) throw badParameter(missing, 'is required');
   return values as Values<P>;
 }
 

@@ -2,18 +2,8 @@ import { z } from 'zod';
 import type { OrderDraft } from '../rules/place-order.ts';
 import type { AddressLines } from '../store/model.ts';
 import { noReplyAddress } from '../store/settings.ts';
-import {
-  countryOf,
-  dayIn,
-  decimalIn,
-  flagIn,
-  integerIn,
-  localeOf,
-  mainMethodOf,
-  quantityIn,
-  textIn,
-  warehouseOf,
-} from './older-input.ts';
+import type { Zone } from '../times.ts';
+import { countryOf, dayIn, localeOf, mainMethodOf, textIn, warehouseDay, warehouseOf } from './older-input.ts';
 
 const textFields = <const Names extends readonly string[]>(...names: Names) =>
   Object.fromEntries(names.map((name) => [name, textIn])) as Record<Names[number], typeof textIn>;
@@ -24,15 +14,15 @@ export const orderBody = z.strictObject({
   externalOrderNumber: requiredText.max(50),
   ...textFields('extraReference', 'actionCode', 'email', 'phoneNumber', 'vatNumber', 'clientReference'),
   preferredShippingDate: dayIn,
-  partialDelivery: flagIn,
-  onHold: flagIn,
+  partialDelivery: z.boolean().nullish(),
+  onHold: z.boolean().nullish(),
   currency: z
     .string()
     .regex(/^[A-Z]{3}$/, 'must be a currency code of three letters')
     .default('EUR'),
   ...textFields('bankAccountNumber', 'bankAccountHolderName', 'bankAccountCityName'),
   paymentMethodId: z.literal(1, 'must be 1'),
-  shippingMethodId: integerIn.nullish(),
+  shippingMethodId: z.int('must be a whole number').nullish(),
   deliveryAddressLastName: requiredText,
   deliveryAddressPostalCode: requiredText,
   deliveryAddressStreet: requiredText,
@@ -57,22 +47,22 @@ export const orderBody = z.strictObject({
   ),
   billingAddressHouseNumber: z.int('must be a whole number').nullish(),
   ...textFields('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
-  languageId: integerIn,
-  orderTypeId: integerIn,
+  languageId: z.int('must be a whole number'),
+  orderTypeId: z.int('must be a whole number'),
   ...textFields('pickUpPointId', 'pickUpPointName', 'pickUpPointStreet', 'pickUpPointHouseNumberAddition'),
   ...textFields('pickUpPointPostalCode', 'pickUpPointCityName', 'pickUpPointCountryIso', 'pickUpPointRegion'),
   ...textFields('pickUpPointExtraAddress'),
   pickUpPointHouseNumber: z.int('must be a whole number').nullish(),
-  warehouseId: integerIn.nullish(),
+  warehouseId: z.int('must be a whole number').nullish(),
   orderItems: z
     .array(
       z.strictObject({
         sku: requiredText,
-        quantity: quantityIn,
+        quantity: z.int().min(1, 'must be at least 1').max(1_000_000),
         ...textFields('name', 'extra6', 'extra7'),
-        price: decimalIn.nullish(),
-        vat: decimalIn.nullish(),
-        warehouseId: integerIn.nullish(),
+        price: z.number().nullish(),
+        vat: z.number().nullish(),
+        warehouseId: z.int('must be a whole number').nullish(),
       }),
     )
     .min(1),
@@ -80,7 +70,7 @@ export const orderBody = z.strictObject({
 type Body = z.output<typeof orderBody>;
 
 /** @throws Refusal where an id stands for nothing */
-export function readOrder(body: Body, today: string): OrderDraft {
+export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
   const deliveryAddress = deliveryOf(body);
   const pickUpPoint = Object.fromEntries(
     Object.entries(body).flatMap(([name, value]) => {
@@ -98,7 +88,7 @@ export function readOrder(body: Body, today: string): OrderDraft {
     phoneNumber: body.phoneNumber || null,
     vatNumber: body.vatNumber || null,
     fulfillFrom: warehouseOf(body.warehouseId),
-    preferredShippingDate: body.preferredShippingDate ?? null,
+    preferredShippingDate: warehouseDay(zone, body.preferredShippingDate),
     allowPartialDelivery: body.partialDelivery ?? null,
     onHold: body.onHold ?? false,
     metadata: givenTexts({
@@ -108,7 +98,7 @@ export function readOrder(body: Body, today: string): OrderDraft {
       extra4: body.extra4,
       extra5: body.extra5,
     }),
-    orderedOn: today,
+    orderedOn: zone.day(nowMs),
     currency: body.currency,
     orderTypeId: body.orderTypeId,
     shippingMethodId: mainMethodOf(body.shippingMethodId),
@@ -143,7 +133,7 @@ function deliveryOf(body: Body): AddressLines {
 }
 
 function billingOf(body: Body): AddressLines | null {
-  if (!body.billingAddressLastName && !body.billingAddressStreet) return null;
+  if (!Object.entries(body).some(([name, value]) => name.startsWith('billingAddress') && value)) return null;
   return {
     firstName: body.billingAddressFirstName || null,
     lastName: body.billingAddressLastName || null,

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
 import { releaseOrder } from '../rules/change-order.ts';
 import { placeOrder } from '../rules/place-order.ts';
 import { type Call, envelope, nok, ok, operation } from './operation.ts';
@@ -29,7 +28,7 @@ export const v2OrderOperations = [
     answer: envelope(z.int()),
     run: (call) => {
       const { life, nowMs } = call;
-      const order = placeOrder(life, readOrder(call.body, life.store.zone.day(nowMs)), nowMs);
+      const order = placeOrder(life, readOrder(call.body, life.store.zone, nowMs), nowMs);
       call.wrote('order', order.id, null);
       return ok(order.notValid ? 'Order added, Not Valid: its house number is missing' : 'Order added', order.id);
     },
@@ -40,12 +39,9 @@ export const v2OrderOperations = [
     summary: 'Finds an order, query variant',
     documented: false,
     query: { externalOrderNumber: z.string().min(1, 'must not be empty') },
+    required: ['externalOrderNumber'],
     answer: envelope(orderLookup),
-    run: (call) => {
-      const { externalOrderNumber } = call.query;
-      if (externalOrderNumber === undefined) throw ruleBroken('externalOrderNumber is required');
-      return lookUpOrder(call, externalOrderNumber);
-    },
+    run: (call) => lookUpOrder(call, call.query.externalOrderNumber ?? ''),
   }),
   operation({
     name: 'v2.order.searchByBody',

@@ -12,10 +12,10 @@ import {
 import { type Filter, rowsAfter } from '../store/listing.ts';
 import { type Shipment, shipmentStatuses } from '../store/model.ts';
 import { dayNumberOf } from '../times.ts';
-import { dayIn, integerIn } from './older-input.ts';
+import { dayIn, warehouseDay } from './older-input.ts';
 import { type Call, envelope, ok, operation } from './operation.ts';
 
-const orderTypes = z.strictObject({ orderTypes: z.array(integerIn) }).nullable();
+const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
 const list = { answer: envelope(z.array(listedShipment)), documented: false } as const;
 
 /** v2 operations on shipments (interface.md). They have no pages. */
@@ -27,7 +27,7 @@ export const v2ShipmentOperations = [
     documented: false,
     answer: envelope(z.array(trackTraceSchema)),
     run: (call) => {
-      const shipments = [...call.store.inDelivery];
+      const shipments = [...call.store.inDelivery].filter((shipment) => call.seen('shipment', shipment));
       return ok(
         'Track-trace',
         shipments.flatMap((shipment) => tracksOf(call.store, shipment)),
@@ -70,7 +70,7 @@ export const v2ShipmentOperations = [
     summary: 'Shipments by criteria, all optional',
     documented: false,
     body: z
-      .strictObject({ id: integerIn.nullish(), externalOrderNumber: z.string().nullish(), shippingDate: dayIn })
+      .strictObject({ id: z.int().nullish(), externalOrderNumber: z.string().nullish(), shippingDate: dayIn })
       .nullable(),
     answer: envelope(z.array(foundShipment)),
     run: (call) =>
@@ -98,7 +98,7 @@ function ofStatus({ store, path }: Call<unknown, unknown>): Filter<Shipment> {
 }
 
 function ofOrderTypes({ store, body }: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
-  return body === null ? [] : [store.listedShipments.where('orderType', body.orderTypes)];
+  return body?.orderTypes === undefined ? [] : [store.listedShipments.where('orderType', body.orderTypes)];
 }
 
 type Criteria = {
@@ -107,11 +107,12 @@ type Criteria = {
   shippingDate?: string | null | undefined;
 };
 
-/** Shipments that meet all criteria given. One that is named by its id may be of any age. */
+/** Shipments that meet all criteria given. Those named by id or order may be of any age. */
 function candidates(call: Call<unknown, Criteria | null>): readonly Shipment[] {
   const { store, nowMs } = call;
   const { id, externalOrderNumber, shippingDate } = call.body ?? {};
-  const day = shippingDate ? dayNumberOf(shippingDate) : null;
+  const wanted = warehouseDay(store.zone, shippingDate);
+  const day = wanted === null ? null : dayNumberOf(wanted);
   const meets = (shipment: Shipment) =>
     shipment.visibleFromMs <= nowMs &&
     call.seen('shipment', shipment) !== null &&

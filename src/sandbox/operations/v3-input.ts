@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
 import type { Texts } from '../store/model.ts';
 
+const maxDepth = 20;
+
 /** An id as a client sends it: a whole number, or its digits. */
 export const idIn = z
   .union([z.int(), z.string().regex(/^\d{1,15}$/, 'must be a whole number')])
@@ -12,7 +14,6 @@ export const provisionalId = z.union([z.int(), z.string().min(1)]);
 /** Not given, null, or a text. */
 export const textIn = z.string().nullish();
 export const dateIn = z.iso.date('must be a date in the form YYYY-MM-DD');
-export const decimalIn = z.union([z.number(), z.string().regex(/^-?\d{1,15}(\.\d{1,10})?$/, 'must be a decimal')]);
 export const quantityIn = z.int('must be a whole number').min(1, 'must be at least 1').max(1_000_000);
 
 export const linkTo = (type: string) => z.strictObject({ data: z.strictObject({ id: idIn, type: z.literal(type) }) });
@@ -23,8 +24,17 @@ export const linksTo = (type: string) =>
 export const textsOf = (...names: readonly string[]) =>
   z.strictObject(Object.fromEntries(names.map((name) => [name, textIn]))).nullish();
 /** Members of the client's choice. */
-export const anyMembers = z.record(z.string(), z.unknown()).nullish();
+export const ownMembers = z
+  .record(z.string(), z.unknown())
+  .refine((members) => isShallow(members, maxDepth), `must not be nested deeper than ${maxDepth} levels`);
+export const anyMembers = ownMembers.nullish();
 
+function isShallow(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  return levels > 0 && Object.values(value).every((member) => isShallow(member, levels - 1));
+}
+
+/** The texts that were given, by name. */
 export function textsIn(given: Readonly<Record<string, string | null | undefined>> | null | undefined): Texts {
   const entries = Object.entries(given ?? {}).filter(
     (entry): entry is [string, string] => typeof entry[1] === 'string',

@@ -3,14 +3,15 @@ import { ruleBroken } from '../refusal.ts';
 import type { LineDraft, OrderDraft } from '../rules/place-order.ts';
 import type { AddressLines } from '../store/model.ts';
 import { noReplyAddress, settings } from '../store/settings.ts';
+import { decimalIn, numberOf } from './older-input.ts';
 import {
   dateIn,
-  decimalIn,
   documentIn,
   includedIn,
   linksTo,
   linkTo,
   orNull,
+  ownMembers,
   provisionalId,
   quantityIn,
   textIn,
@@ -18,6 +19,8 @@ import {
   textsOf,
 } from './v3-input.ts';
 
+/** A link to the order itself, which has no id so far. */
+const anyLink = z.looseObject({});
 const lineIn = z.strictObject({
   type: z.literal('orderItem'),
   id: provisionalId.optional(),
@@ -30,7 +33,7 @@ const lineIn = z.strictObject({
     name: textIn,
     metadata: textsOf('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
   }),
-  relationships: z.strictObject({ product: linkTo('product').optional() }).optional(),
+  relationships: z.strictObject({ product: linkTo('product').optional(), order: anyLink.optional() }).optional(),
 });
 const addressIn = z.strictObject({
   type: z.literal('address'),
@@ -50,7 +53,7 @@ const addressIn = z.strictObject({
 const pickUpPointIn = z.strictObject({
   type: z.literal('pickUpPoint'),
   id: provisionalId.optional(),
-  attributes: z.record(z.string(), z.unknown()),
+  attributes: ownMembers,
 });
 export const attachmentAttributes = z.strictObject({
   externalOrderNumber: z.string().optional(),
@@ -63,6 +66,7 @@ const attachmentIn = z.strictObject({
   type: z.literal('orderAttachment'),
   id: provisionalId.optional(),
   attributes: attachmentAttributes,
+  relationships: z.strictObject({ order: anyLink.optional() }).optional(),
 });
 const linkToAddress = z.strictObject({ data: z.strictObject({ id: provisionalId, type: z.literal('address') }) });
 
@@ -100,7 +104,7 @@ export const orderBody = documentIn(
           data: z.strictObject({ id: provisionalId.optional(), type: z.literal('pickUpPoint') }).nullable(),
         })
         .optional(),
-      preferredShippingMethod: linkTo('shippingMethod').optional(),
+      preferredShippingMethod: z.union([linkTo('shippingMethod'), z.strictObject({ data: z.null() })]).optional(),
     }),
   },
   z.discriminatedUnion('type', [lineIn, addressIn, pickUpPointIn, attachmentIn]),
@@ -136,7 +140,7 @@ export function readOrder(body: OrderBody, today: string): { draft: OrderDraft; 
     orderedOn: orderedOn ?? today,
     currency: 'EUR',
     orderTypeId: relationships.orderType.data.id,
-    shippingMethodId: relationships.preferredShippingMethod?.data.id ?? null,
+    shippingMethodId: relationships.preferredShippingMethod?.data?.id ?? null,
     lines,
     deliveryAddress,
     billingAddress: relationships.billingAddress === undefined ? deliveryAddress : addressOf(body, 'billingAddress'),
@@ -161,8 +165,8 @@ function partsOf<T extends Part['type']>(body: OrderBody, type: T) {
 }
 
 function lineOf({ attributes }: Extract<Part, { type: 'orderItem' }>, pointer: string): LineDraft {
-  const { sku, quantity, fulfillFrom, price = null, vat = null, name, metadata } = attributes;
-  const own = { sku, quantity, price, vat, fulfillFrom: orNull(fulfillFrom), name: orNull(name) };
+  const { sku, quantity, fulfillFrom, price, vat = null, name, metadata } = attributes;
+  const own = { sku, quantity, price: numberOf(price), vat, fulfillFrom: orNull(fulfillFrom), name: orNull(name) };
   return { ...own, metadata: textsIn(metadata), pointer };
 }
 

@@ -61,7 +61,7 @@ export const orderItemOperations = [
       const { order, item } = itemOf(call);
       assertSameId(call.body.data.id, item.id);
       call.wrote('order', order.id, order);
-      const modified = cancelItems(call.life, order, [item]).length > 0;
+      const modified = cancelItems(call.life, order, [item], call.nowMs).length > 0;
       return { ...call.one({ resource: orderItemResource(order, item), included: [] }), meta: { modified } };
     },
   }),
@@ -75,9 +75,10 @@ export const orderItemOperations = [
       const { store, body } = call;
       const { attributes, relationships } = body.data;
       const order = namedOrder(store, attributes.externalOrderNumber, relationships?.order.data.id);
+      await checkPrintable(Buffer.from(attributes.content, 'base64'), '/data/attributes/content');
+      // After the wait, in which the last parcel may have been made.
       if (isFulfilled(order))
         throw ruleBroken('The order is completely fulfilled: nothing remains to print for', '/data');
-      await checkPrintable(Buffer.from(attributes.content, 'base64'), '/data/attributes/content');
       const attachment = { id: call.life.ids.next(), filename: attributes.filename };
       order.attachments = [...order.attachments, attachment];
       const { contentType, printStrategy, filename } = attributes;

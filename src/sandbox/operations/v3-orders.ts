@@ -18,7 +18,7 @@ import type { Order } from '../store/model.ts';
 import { SortedRows } from '../store/sorted-rows.ts';
 import { dayNumberOf } from '../times.ts';
 import { operation } from './operation.ts';
-import { day, include, numbers, paging, texts, type Values } from './parameters.ts';
+import { day, include, numbers, paging, uniqueTexts, type Values } from './parameters.ts';
 import { assertSameId } from './v3-input.ts';
 import { orderBody, readOrder } from './v3-order-body.ts';
 import { updateBody, wantedState } from './v3-order-update.ts';
@@ -30,7 +30,7 @@ const listParameters = {
   'filter[orderedOn][gt]': day,
   'filter[orderedOn][lt]': day,
   'filter[externalOrderNumber][in]': numbers,
-  'filter[reference][in]': texts,
+  'filter[reference][in]': uniqueTexts,
 } as const;
 const links = z.strictObject({ data: z.array(z.strictObject({ id: z.int(), type: z.literal('orderItem') })) });
 const cancelledOrder = z.strictObject({
@@ -64,12 +64,12 @@ export const orderOperations = [
     body: orderBody,
     answer: orderDocument,
     run: async (call) => {
-      const { life, body, nowMs } = call;
-      const { draft, content } = readOrder(body, life.store.zone.day(nowMs));
+      const { life, body } = call;
+      const { draft, content } = readOrder(body, life.store.zone.day(call.nowMs));
       if (content !== null) {
         await checkPrintable(Buffer.from(content.base64, 'base64'), `${content.pointer}/attributes/content`);
       }
-      const order = placeOrder(life, draft, nowMs, pointers);
+      const order = placeOrder(life, draft, call.nowMs, pointers);
       call.wrote('order', order.id, null);
       return call.one(render(order, orderIncludeNames), 'inside');
     },
@@ -91,7 +91,7 @@ export const orderOperations = [
     run: (call) => {
       const order = call.found('order', call.store.orders.get(call.id));
       call.wrote('order', order.id, order);
-      const changed = cancelItems(call.life, order, order.items);
+      const changed = cancelItems(call.life, order, order.items, call.nowMs);
       const modifiedItems = { data: changed.map(({ id }) => ({ id, type: 'orderItem' })) };
       const meta = { modified: changed.length > 0, modifiedItems };
       return { ...call.one(render(order, call.query.include), 'inside'), meta };

@@ -23,7 +23,7 @@ export const orderItemSchema = resourceSchema(
     sku: z.string(),
     quantity: z.int(),
     fulfillFrom: text,
-    price: decimal.nullable(),
+    price: z.number().nullable(),
     vat: decimal.nullable(),
     name: text,
     channelIdentifier: text,

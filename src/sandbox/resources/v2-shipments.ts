@@ -45,7 +45,7 @@ export const listedShipment = z.strictObject({
   shippedColli: z.array(z.strictObject({ colloNr: z.string(), packageNumber: z.string() })),
   shippedProducts: z.array(shippedProduct),
   ...extras,
-  currentTrackTraceStatus: text,
+  currentTrackTraceStatus: z.string(),
   currentTrackTraceExceptionLevel: text,
   /** Spelled like this in lists (interface.md, v2 shipment item). */
   warehouseAbbrevation: z.string(),
@@ -64,7 +64,7 @@ export const foundShipment = z.strictObject({
   shippingMethodId: z.int(),
   returnPackageNumber: text,
   packageNumber: text,
-  currentTrackTraceStatus: text,
+  currentTrackTraceStatus: z.string(),
   currentTrackTraceExceptionLevel: text,
   shipmentItems: z.array(
     z.strictObject({ shipmentItemId: z.int(), quantity: z.int(), sku: z.string(), lotNumber: text }),
@@ -87,9 +87,13 @@ export function tracksOf(store: ClientStore, shipment: Shipment) {
   }));
 }
 
+/** The order a shipment was made of. */
 export function orderOf(store: ClientStore, { orderId }: Shipment): Order {
   return store.orders.get(orderId) as Order;
 }
+
+/** Of a shipment no carrier tells of. */
+const unknownStatus = 0;
 
 /** What list and look-up say of a shipment in the same words. */
 function common(store: ClientStore, shipment: Shipment) {
@@ -103,7 +107,7 @@ function common(store: ClientStore, shipment: Shipment) {
     totalNumberOfProducts: shipment.items.reduce((sum, { quantity }) => sum + quantity, 0),
     shippingMethodId: methodAt(shipment.shippingMethodId, shipment.warehouseCode),
     returnPackageNumber: shipment.returnLabel,
-    currentTrackTraceStatus: first === undefined ? null : String(first.status),
+    currentTrackTraceStatus: String(first?.status ?? unknownStatus),
     currentTrackTraceExceptionLevel: exceptionOf(first),
     mainShippingMethodId: shipment.shippingMethodId,
   };

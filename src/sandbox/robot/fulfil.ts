@@ -1,7 +1,7 @@
 import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus } from '../store/model.ts';
 import { none } from '../store/none.ts';
 import { settings, warehouseCodes } from '../store/settings.ts';
-import { hourMs, minuteMs } from '../times.ts';
+import { dayMs, hourMs, minuteMs } from '../times.ts';
 import { follow } from './carrier.ts';
 import type { Life } from './life.ts';
 import { considerReturn } from './returns.ts';
@@ -42,7 +42,12 @@ export function fulfil(life: Life, atMs: number, orderId: number): void {
 function isHeldBack(life: Life, order: Order, atMs: number): boolean {
   if (order.onHold || order.notValid) return true;
   const { preferredShippingDate } = order;
-  if (preferredShippingDate === null || preferredShippingDate <= life.store.zone.day(atMs)) return false;
+  if (preferredShippingDate === null || preferredShippingDate <= life.store.zone.day(atMs)) {
+    life.waitingForDay.delete(order.id);
+    return false;
+  }
+  if (life.waitingForDay.get(order.id) === preferredShippingDate) return true;
+  life.waitingForDay.set(order.id, preferredShippingDate);
   life.plan(life.store.zone.atHour(preferredShippingDate, 6), { kind: 'fulfil', orderId: order.id });
   return true;
 }
@@ -59,8 +64,8 @@ function serve(lines: readonly { item: OrderItem; product: Product }[]): void {
 }
 
 /**
- * Where the rest of a line is taken from: one warehouse, the one the order names if it names one. What other lines take is
- * not there any more.
+ * Where the rest of a line is taken from: the warehouse that is named, or else one that has all of it, or else as many as
+ * it takes. What other lines take is not there any more.
  */
 function pickLine(
   order: Order,
@@ -76,9 +81,13 @@ function pickLine(
     const spoken = others.filter((pick) => pick.product === product && pick.warehouse === code);
     return (product.stock[code] ?? 0) - spoken.reduce((sum, { quantity }) => sum + quantity, 0);
   };
-  const warehouse = choices.find((code) => stockOf(code) >= wanted) ?? choices.find((code) => stockOf(code) > 0);
-  if (warehouse === undefined) return [];
-  return [{ item, product, quantity: Math.min(wanted, stockOf(warehouse)), warehouse }];
+  const whole = choices.find((code) => stockOf(code) >= wanted);
+  let missing = wanted;
+  return (whole === undefined ? choices : [whole]).flatMap((warehouse) => {
+    const quantity = Math.min(missing, stockOf(warehouse));
+    missing -= quantity;
+    return quantity > 0 ? [{ item, product, quantity, warehouse }] : [];
+  });
 }
 
 function taken(picks: readonly Pick[], item: OrderItem): number {
@@ -93,7 +102,7 @@ function splitOff(life: Life, picks: readonly Pick[]): readonly Pick[] {
 function ship(life: Life, order: Order, picks: readonly Pick[], atMs: number): void {
   const { random, store } = life;
   const lateMs = random.chance(0.03) ? random.between(2, 30) * hourMs : 0;
-  const items = picks.map((pick) => itemOf(life, pick));
+  const items = picks.map((pick) => itemOf(life, pick, atMs));
   for (const { item, product, quantity, warehouse } of picks) {
     item.fulfilled += quantity;
     product.stock[warehouse] = (product.stock[warehouse] ?? 0) - quantity;
@@ -133,7 +142,8 @@ export function newShipment(
   };
 }
 
-export function itemOf(life: Life, { item, product, quantity }: Omit<Pick, 'warehouse'>): ShipmentItem {
+/** A line of a parcel. Lots expire one to three years on. */
+export function itemOf(life: Life, { item, product, quantity }: Omit<Pick, 'warehouse'>, atMs: number): ShipmentItem {
   const { random } = life;
   const [hasLot, hasSerials] = [product.keeping === 'lots', product.keeping === 'serials'];
   return {
@@ -141,7 +151,7 @@ export function itemOf(life: Life, { item, product, quantity }: Omit<Pick, 'ware
     sku: item.sku,
     quantity,
     lotNumber: hasLot ? `LOT${random.between(100, 999)}` : null,
-    expirationDate: hasLot ? `2029-0${random.between(1, 9)}-15` : null,
+    expirationDate: hasLot ? life.store.zone.day(atMs + random.between(365, 1_095) * dayMs) : null,
     serialNumbers: hasSerials ? Array.from({ length: quantity }, () => `SN${random.between(10_000, 99_999)}`) : none,
     orderItemId: item.id,
     productId: item.productId,

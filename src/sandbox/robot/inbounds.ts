@@ -1,7 +1,7 @@
 import { soldSkus } from '../store/catalogue.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
 import { warehouseCodes } from '../store/settings.ts';
-import { hourMs } from '../times.ts';
+import { dayMs, hourMs } from '../times.ts';
 import type { Life, Line } from './life.ts';
 
 /**
@@ -43,6 +43,7 @@ export function unload(life: Life, atMs: number, slipId: number | null, isLast: 
     life.plan(atMs + random.between(30, 96) * hourMs, { kind: 'truck', slipId: slip.id, isLast: true });
 }
 
+/** Somebody begins to count. */
 export function checkInbound(life: Life, atMs: number, inboundId: number): void {
   change(life, inboundId, (inbound, slip) => {
     inbound.status = 'CHECKING';
@@ -52,7 +53,7 @@ export function checkInbound(life: Life, atMs: number, inboundId: number): void 
 }
 
 /** Some lines are counted: the inbound has items for them, and the slip says how much was received. */
-export function countInbound(life: Life, inboundId: number, lines: readonly Line[]): void {
+export function countInbound(life: Life, atMs: number, inboundId: number, lines: readonly Line[]): void {
   const { store, random } = life;
   const inbound = store.inbounds.get(inboundId);
   if (inbound === undefined) return;
@@ -64,7 +65,7 @@ export function countInbound(life: Life, inboundId: number, lines: readonly Line
       sku,
       quantity,
       lotNumber: hasLot ? `LOT${random.between(100, 999)}` : null,
-      expirationDate: hasLot ? `2029-0${random.between(1, 9)}-15` : null,
+      expirationDate: hasLot ? store.zone.day(atMs + random.between(365, 1_095) * dayMs) : null,
       productId: product?.id ?? 0,
       slipItemId,
     };

@@ -39,7 +39,8 @@ export interface Habits {
   repeatedReturnLines: boolean;
 }
 
-export const usualHabits: Habits = { ordersPerDay: 68, unknownProducts: 'create', repeatedReturnLines: false };
+/** What the robot's shop takes unless it is told otherwise. */
+export const usualOrdersPerDay = 68;
 
 /** Where a life stands, beside its rows and its agenda. */
 export interface LifeState {
@@ -47,6 +48,7 @@ export interface LifeState {
   readonly lastId: number;
   readonly place: number;
   readonly waitingForStock: readonly number[];
+  readonly waitingForDay: readonly (readonly [number, string])[];
   readonly onTheWay: readonly string[];
   readonly inDelivery: readonly number[];
 }
@@ -59,6 +61,8 @@ export class Life {
   readonly agenda = new Agenda<Step>();
   /** Orders that wait for goods. */
   readonly waitingForStock = new Set<number>();
+  /** Orders that wait for a day, and have a step planned for it. */
+  readonly waitingForDay = new Map<number, string>();
   /** Skus that the robot's shop has ordered anew. */
   readonly onTheWay = new Set<string>();
   readonly habits: Habits;
@@ -82,6 +86,7 @@ export class Life {
     this.ids.last = left.lastId;
     this.place = left.place;
     for (const orderId of left.waitingForStock) this.waitingForStock.add(orderId);
+    for (const [orderId, day] of left.waitingForDay) this.waitingForDay.set(orderId, day);
     for (const sku of left.onTheWay) this.onTheWay.add(sku);
     for (const id of left.inDelivery) {
       const shipment = this.store.shipments.get(id);
@@ -96,6 +101,7 @@ export class Life {
       lastId: this.ids.last,
       place: this.place,
       waitingForStock: [...this.waitingForStock],
+      waitingForDay: [...this.waitingForDay],
       onTheWay: [...this.onTheWay],
       inDelivery: [...this.store.inDelivery].map(({ id }) => id),
     };

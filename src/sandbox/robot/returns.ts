@@ -22,11 +22,12 @@ export function considerReturn(life: Life, shipment: Shipment, atMs: number): vo
  * old id becomes visible late.
  */
 export function receiveReturn(life: Life, atMs: number, shipmentId: number, authorizationId: number | null): void {
-  const shipment = life.store.shipments.get(shipmentId);
-  if (shipment === undefined) return;
   const authorization = authorizationId === null ? null : life.store.authorizations.get(authorizationId);
   // Announced, and then thought better of.
   if (authorization === undefined) return;
+  // It may have been replaced by one of another shipment.
+  const shipment = life.store.shipments.get(authorization?.shipmentId ?? shipmentId);
+  if (shipment === undefined) return;
   if (shipment.status !== 'SHIPPED') {
     life.plan(atMs + dayMs, { kind: 'send-back', shipmentId, authorizationId });
     return;
@@ -35,7 +36,7 @@ export function receiveReturn(life: Life, atMs: number, shipmentId: number, auth
   const returnId = life.ids.next();
   for (const { item, quantity, reasonId } of parts.filter((part) => part.quantity > 0)) {
     item.returned += quantity;
-    const row = newReturnItem(life, returnId, shipment, { item, quantity, reasonId });
+    const row = newReturnItem(life, [returnId, authorizationId], shipment, { item, quantity, reasonId });
     life.store.returnItems.add(row);
     const waitMs = life.random.chance(0.15) ? life.random.between(5, 25) * dayMs : life.random.between(1, 60) * hourMs;
     life.plan(atMs + waitMs, { kind: 'process-return', returnItemId: row.id });
@@ -49,16 +50,7 @@ export function processReturn(life: Life, atMs: number, returnItemId: number): v
   if (row === undefined) return;
   row.processedOn = store.zone.day(atMs);
   row.comment = random.chance(0.2) ? 'Box damaged' : null;
-  for (const authorization of store.listedAuthorizations.of('shipment', shipmentOf(life, row)?.id ?? 0)) {
-    const line = authorization.items.find(
-      (item) => item.shipmentItemId === row.shipmentItemId && item.returnItemId === null,
-    );
-    if (line === undefined) continue;
-    line.returnItemId = row.id;
-    row.authorizationItemId = line.id;
-    authorization.modifiedOn = row.processedOn;
-    break;
-  }
+  link(life, row, row.processedOn);
   store.listedReturnItems.add(row);
   const chance = random.next();
   if (chance < 0.6) restock(life, atMs, returnItemId);
@@ -96,7 +88,12 @@ function announcedParts(
   });
 }
 
-function newReturnItem(life: Life, returnId: number, shipment: Shipment, part: Part): ReturnItem {
+function newReturnItem(
+  life: Life,
+  [returnId, authorizationId]: readonly [number, number | null],
+  shipment: Shipment,
+  part: Part,
+): ReturnItem {
   const { item, quantity, reasonId } = part;
   return {
     id: life.ids.next(),
@@ -114,11 +111,19 @@ function newReturnItem(life: Life, returnId: number, shipment: Shipment, part: P
     productId: item.productId,
     reasonId,
     shipmentItemId: item.id,
+    authorizationId,
     authorizationItemId: null,
   };
 }
 
-function shipmentOf(life: Life, row: ReturnItem): Shipment | undefined {
-  const order = life.store.orders.get(row.orderId);
-  return order && life.store.shipmentsOf(order).find(({ items }) => items.some(({ id }) => id === row.shipmentItemId));
+/** Ties what came back to the line that announced it. */
+function link({ store }: Life, row: ReturnItem, processedOn: string): void {
+  const authorization = row.authorizationId === null ? undefined : store.authorizations.get(row.authorizationId);
+  const line = authorization?.items.find(
+    ({ shipmentItemId, returnItemId }) => shipmentItemId === row.shipmentItemId && returnItemId === null,
+  );
+  if (authorization === undefined || line === undefined) return;
+  line.returnItemId = row.id;
+  row.authorizationItemId = line.id;
+  authorization.modifiedOn = processedOn;
 }

@@ -39,7 +39,7 @@ const performers: { readonly [Kind in Task['kind']]: (life: Life, atMs: number, 
     if (slipId === null) planSurprise(life, atMs);
   },
   'check-inbound': (life, atMs, { inboundId }) => checkInbound(life, atMs, inboundId),
-  'count-inbound': (life, _atMs, { inboundId, lines }) => countInbound(life, inboundId, lines),
+  'count-inbound': (life, atMs, { inboundId, lines }) => countInbound(life, atMs, inboundId, lines),
   'complete-inbound': (life, atMs, { inboundId, isLast }) => completeInbound(life, atMs, inboundId, isLast),
 };
 

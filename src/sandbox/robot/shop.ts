@@ -1,11 +1,12 @@
 import { addOrder, type OrderDraft, placeOrder } from '../rules/place-order.ts';
 import { announceGoods } from '../rules/slips.ts';
 import { soldSkus } from '../store/catalogue.ts';
+import type { ClientStore } from '../store/client-store.ts';
 import type { AddressLines, ShipmentStatus } from '../store/model.ts';
 import { settings, warehouseCodes } from '../store/settings.ts';
 import { dayMs, hourMs, minuteMs } from '../times.ts';
 import { itemOf, newShipment } from './fulfil.ts';
-import type { Life } from './life.ts';
+import { type Life, usualOrdersPerDay } from './life.ts';
 
 const people = [
   ['Anna', 'de Vries', 'Keizersgracht', 'Amsterdam', '1015CJ', 'NL', 'nl-NL'],
@@ -13,18 +14,17 @@ const people = [
   ['Élise', 'Lambert', 'Rue Haute', 'Bruxelles', '1000', 'BE', 'fr-BE'],
   ['Bram', "van 't Hof", 'Dorpsstraat', 'Utrecht', '3511AB', 'NL', 'nl-NL'],
 ] as const;
-const usualOrdersPerDay = 68;
 /** Below this a product is ordered anew. */
 const lowStock = 250;
 const refillQuantity = 400;
 
 /** The robot's own shop takes an order, and looks whether its shelves get empty. */
 export function takeOrder(life: Life, atMs: number): void {
+  planOrder(life, atMs + life.random.between(2, 40) * minuteMs * (usualOrdersPerDay / life.habits.ordersPerDay));
   const draft = drawOrder(life, atMs, 4);
-  const extra = life.random.chance(0.2) ? [serviceLine('SHIPPING', '4.95')] : [];
+  const extra = life.random.chance(0.2) ? [serviceLine('SHIPPING', 4.95)] : [];
   placeOrder(life, { ...draft, lines: [...draft.lines, ...extra] }, atMs);
   refill(life, atMs);
-  planOrder(life, atMs + life.random.between(2, 40) * minuteMs * (usualOrdersPerDay / life.habits.ordersPerDay));
 }
 
 /** The next order of the shop, unless it takes none. */
@@ -48,7 +48,7 @@ export function bulk(
       item.fulfilled = item.quantity;
       const product = life.store.products.get(item.sku);
       if (product === undefined) throw new Error(`the shop sold ${item.sku}, which nobody knows`);
-      return itemOf(life, { item, product, quantity: item.quantity });
+      return itemOf(life, { item, product, quantity: item.quantity }, atMs);
     });
     const shipment = newShipment(life, order, items, life.random.pick(warehouseCodes), atMs, atMs);
     life.store.addShipment(shipment, order);
@@ -58,7 +58,6 @@ export function bulk(
 }
 
 function drawOrder({ random, store }: Life, atMs: number, maxLines: number): OrderDraft {
-  const number = String(store.orders.size + 1).padStart(6, '0');
   const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(people);
   const lines = Array.from({ length: random.between(1, maxLines) }, (_, index) => {
     const sku = random.pick(soldSkus);
@@ -79,7 +78,7 @@ function drawOrder({ random, store }: Life, atMs: number, maxLines: number): Ord
     countryCode,
   };
   return {
-    externalOrderNumber: ['SO', store.name, number].join('-'),
+    externalOrderNumber: nextNumber(store),
     reference: random.chance(0.3) ? `PO ${random.between(1, 999)}` : null,
     consumerReference: null,
     promotionCode: null,
@@ -119,7 +118,16 @@ function housed(address: Omit<AddressLines, 'houseNumber'>, number: number): Add
   return lines;
 }
 
-function serviceLine(sku: string, price: string) {
+/** The next number of the shop's own that no order has; somebody may have pushed one like it. */
+function nextNumber({ name, orders, orderByNumber }: ClientStore): string {
+  for (let count = orders.size + 1; ; count++) {
+    // Joined, as a text put together otherwise keeps its parts, too.
+    const number = ['SO', name, String(count).padStart(6, '0')].join('-');
+    if (!orderByNumber.has(number)) return number;
+  }
+}
+
+function serviceLine(sku: string, price: number) {
   return { sku, name: null, quantity: 1, price, vat: 0.21, fulfillFrom: null, metadata: noTexts };
 }
 

@@ -35,11 +35,18 @@ export function planFulfilment(life: Life, order: Order, nowMs: number): void {
  * Cancels what is in no shipment yet, of some items of an order. Returns those that changed.
  * (interface.md, States and transitions: open, partly and completely fulfilled.)
  */
-export function cancelItems(life: Life, order: Order, items: readonly OrderItem[]): readonly OrderItem[] {
+export function cancelItems(
+  life: Life,
+  order: Order,
+  items: readonly OrderItem[],
+  nowMs: number,
+): readonly OrderItem[] {
   const changed = items.filter(({ quantity, fulfilled }) => quantity > fulfilled);
   life.store.changeOrder(order, () => {
     for (const item of changed) item.quantity = item.fulfilled;
   });
+  // What it was waiting for may be what was cancelled.
+  if (changed.length > 0) planFulfilment(life, order, nowMs);
   return changed;
 }
 

@@ -11,7 +11,7 @@ export interface LineDraft {
   readonly sku: string;
   readonly quantity: number;
   readonly fulfillFrom: string | null;
-  readonly price: Decimal | null;
+  readonly price: number | null;
   readonly vat: Decimal | null;
   readonly name: string | null;
   readonly metadata: Texts;

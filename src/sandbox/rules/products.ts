@@ -12,7 +12,7 @@ export function productOf(life: Life, sku: string, name: string | null, pointer?
   if (known !== undefined) return known;
   if (life.habits.unknownProducts === 'refuse') throw ruleBroken(`There is no product with the sku ${sku}`, pointer);
   const product = productOnSight(life.ids.next(), sku, name ?? sku);
-  life.store.products.set(sku, product);
+  life.store.addProduct(product);
   return product;
 }
 

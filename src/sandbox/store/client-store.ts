@@ -16,6 +16,7 @@ export class ClientStore {
   readonly name: string;
   readonly zone: Zone;
   readonly products = new Map<string, Product>();
+  readonly productByBarcode = new Map<string, Product>();
   readonly shipments = new SortedRows<Shipment>();
   readonly returnItems = new SortedRows<ReturnItem>();
   readonly slips = new SortedRows<Slip>();
@@ -65,6 +66,11 @@ export class ClientStore {
 
   get inbounds(): SortedRows<Inbound> {
     return this.listedInbounds.all;
+  }
+
+  addProduct(product: Product): void {
+    this.products.set(product.sku, product);
+    if (product.barcode !== null) this.productByBarcode.set(product.barcode, product);
   }
 
   addOrder(order: Order): void {

@@ -109,15 +109,26 @@ export function* rowsAfter<T extends HasId>({ sources, tests }: Selection<T>, af
   }
 }
 
-/** Rows of a selection from a position on. */
+/** Rows of a selection from a position on. Where further tests have to be met, those before it are looked at. */
 export function* rowsFrom<T extends HasId>(selection: Selection<T>, position: number): Generator<T> {
-  const [only, ...others] = selection.sources;
-  if (only !== undefined && others.length === 0 && selection.tests.length === 0) {
-    yield* only.from(position);
+  if (selection.tests.length === 0) {
+    yield* rowsAfter(selection, idBefore(selection.sources, position));
     return;
   }
   let skip = position;
   for (const row of rowsAfter(selection, 0)) if (skip-- <= 0) yield row;
+}
+
+/** The largest id after which no more than `position` rows have gone by, found by halving. */
+function idBefore(sources: readonly SortedRows<HasId>[], position: number): number {
+  let [low, high] = [0, Math.max(0, ...sources.map(({ lastId }) => lastId))];
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    const passed = sources.reduce((sum, source) => sum + source.rank(middle), 0);
+    if (passed <= position) low = middle;
+    else high = middle - 1;
+  }
+  return low;
 }
 
 function sizeOf(sources: readonly SortedRows<HasId>[]): number {

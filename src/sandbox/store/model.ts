@@ -40,7 +40,7 @@ export interface OrderItem {
   /** How much of it is in shipments. */
   fulfilled: number;
   readonly fulfillFrom: string | null;
-  readonly price: Decimal | null;
+  readonly price: number | null;
   readonly vat: Decimal | null;
   readonly name: string | null;
   readonly metadata: Texts;
@@ -180,6 +180,8 @@ export interface ReturnItem {
   readonly productId: number;
   readonly reasonId: number;
   readonly shipmentItemId: number;
+  /** The authorization it was announced by. */
+  readonly authorizationId: number | null;
   authorizationItemId: number | null;
 }
 

@@ -71,6 +71,19 @@ export class SortedRows<T extends HasId> {
     }
   }
 
+  /** How many rows have an id of at most `id`. */
+  rank(id: number): number {
+    const last = this.#bucketOf(id);
+    let rank = 0;
+    for (let index = 0; index < last; index++) rank += this.#buckets[index]?.length ?? 0;
+    const bucket = this.#buckets[last];
+    return bucket === undefined ? rank : rank + placeIn(bucket, id + 1);
+  }
+
+  get lastId(): number {
+    return this.#buckets.at(-1)?.at(-1)?.id ?? 0;
+  }
+
   [Symbol.iterator](): Generator<T, void, undefined> {
     return this.from(0);
   }

@@ -60,6 +60,17 @@ describe('the answer is cut off', () => {
     await waitFor('the effect', async () => (await numbers()).length === 1);
   });
 
+  test('an effect that is to come does not reach the world after the next', async () => {
+    await fault({ reset: true, effectAfterMs: 200 });
+    await expect(create('A-1')).rejects.toThrow();
+    await sandbox.call('POST', '/_sandbox/reset', {});
+    await client.logIn();
+    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { reset: true, effectAfterMs: 400 } });
+    await expect(create('B-1')).rejects.toThrow();
+    await waitFor('the later effect', async () => (await numbers()).includes('B-1'));
+    expect(await numbers()).toEqual(['B-1']);
+  });
+
   test('a request that is refused has no effect after the cut either', async () => {
     await create('A-1');
     await fault({ reset: true, effectAfterMs: 1 });
@@ -131,6 +142,13 @@ describe('rows of a list', () => {
     await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { reverseRows: true } });
     expect(await ids()).toEqual([...usual].reverse());
     expect(await ids()).toEqual(usual);
+    await sandbox.faults({
+      operation: 'v2.shipment.list',
+      count: 1,
+      effect: { reverseRows: true, duplicateRow: true },
+    });
+    const { result } = (await client.ask('v2.shipment.list')).body;
+    expect((result as { id: number }[]).map(({ id }) => id)).toEqual([usual[0], ...[...usual].reverse()]);
   });
 
   test('a row visible late, with a low id: nowhere until then', async () => {
@@ -160,7 +178,7 @@ describe('rows of a list', () => {
 
 describe('the bytes of an answer', () => {
   /** A plain GET that shows what arrives, and when. */
-  function receive(): Promise<{ type: string; text: string; pieces: number; broken: boolean }> {
+  function receive(): Promise<{ status: number; type: string; text: string; pieces: number; broken: boolean }> {
     return new Promise((resolve, reject) => {
       const headers = { authorization: `bearer ${client.token}` };
       const sent = request(new URL('/v3/shipments', sandbox.url), { headers }, (answer) => {
@@ -169,7 +187,9 @@ describe('the bytes of an answer', () => {
           text += part.toString();
           pieces++;
         });
-        const end = (broken: boolean) => resolve({ type: answer.headers['content-type'] ?? '', text, pieces, broken });
+        const status = answer.statusCode ?? 0;
+        const end = (broken: boolean) =>
+          resolve({ status, type: answer.headers['content-type'] ?? '', text, pieces, broken });
         answer.on('end', () => end(false));
         answer.on('error', () => end(true));
       });
@@ -185,11 +205,12 @@ describe('the bytes of an answer', () => {
   test('cut short', async () => {
     const { text, broken } = await bent({ truncate: true });
     expect(broken).toBe(true);
+    const unavailable = { status: 503, retryAfter: '5', truncate: true };
+    expect(await bent(unavailable)).toMatchObject({ status: 503, broken: true });
     expect(() => JSON.parse(text)).toThrow();
   });
 
   test('no JSON, of another type, and in slow drops', async () => {
-    expect(() => JSON.parse('')).toThrow();
     const invalid = await bent({ invalidJson: true });
     expect(() => JSON.parse(invalid.text)).toThrow();
     expect((await bent({ contentType: 'text/html' })).type).toBe('text/html');
@@ -210,6 +231,7 @@ describe('a rule', () => {
       count: 1,
       effect: { status: 500 },
     });
+    await sandbox.faults({ operation: 'v3.*', after: 9, effect: { status: 502 } });
     const seen = [];
     for (let index = 0; index < 5; index++) seen.push(await failing());
     expect(seen).toEqual([false, false, true, false, false]);
@@ -226,6 +248,8 @@ describe('a rule', () => {
     [{ operation: 'v3.shipment.list', effect: { reset: true } }, /v3\.shipment\.list is none of common\.token/],
     [{ operation: '*', effect: { reset: true, sometimes: true } }, /sometimes/],
     [{ operation: '*', effect: { afterEffect: true } }, /status, noAnswer or reset/],
+    [{ operation: '*', effect: { set: [{ path: ['__proto__', 'x'] }] } }, /path/],
+    [{ operation: '*', effect: { reset: true, effectAfterMs: 3e9 } }, /effectAfterMs/],
   ])('%j is refused in words', async (rule, words) => {
     await expect(sandbox.call('POST', '/_sandbox/faults', rule)).rejects.toThrow(words);
   });

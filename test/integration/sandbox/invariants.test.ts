@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { address, line, orderBody, type Resource, useClient } from '../../helpers/client.ts';
+import { address, type Body, line, orderBody, type Resource, useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default'], { ...quiet, ordersPerDay: 12 });
@@ -11,9 +11,10 @@ interface Row {
   readonly items: Resource[];
 }
 interface State {
+  readonly now: string;
   readonly clients: {
     readonly orders: { resource: Resource; included: Resource[]; fulfilled: number[] }[];
-    readonly shipments: Row[];
+    readonly shipments: (Row & { visible: boolean })[];
     readonly returnItems: Row[];
     readonly returnMerchandiseAuthorizations: Row[];
     readonly inbounds: Row[];
@@ -87,7 +88,7 @@ function movesForward(kind: string, { id, attributes }: Resource, memory: Memory
 }
 
 function remember({ clients: [own] }: State, memory: Memory): void {
-  for (const kind of ['orders', 'shipments', 'inbounds', 'inboundPackingSlips'] as const)
+  for (const kind of ['orders', 'shipments', 'returnItems', 'inbounds', 'inboundPackingSlips'] as const)
     memory.highest.set(kind, own?.[kind].at(-1)?.resource.id ?? 0);
 }
 
@@ -183,6 +184,26 @@ async function returns(
   return (await client.ask(`v3.returnMerchandiseAuthorizations.${name}`, asked)).status === 200;
 }
 
+/** What lists show, status by status, is what the state holds: visible, and of the last 90 days. */
+async function compareLists({ now, clients: [own] }: State): Promise<void> {
+  const oldest = new Date(Date.parse(now) - 90 * 86_400_000).toLocaleDateString('sv-SE', {
+    timeZone: 'Europe/Amsterdam',
+  });
+  for (const status of ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'SHIPPED', 'ERROR']) {
+    const wanted = own?.shipments.filter(
+      ({ visible, resource: { attributes } }) =>
+        visible && attributes.status === status && String(attributes.readyToPickOn).slice(0, 10) >= oldest,
+    );
+    const listed: number[] = [];
+    for (let query: string | null = `filter[status][in]=${status}`; query !== null; ) {
+      const { data, links }: Body = (await client.ask('v3.shipments.list', { query })).body;
+      listed.push(...data.map(({ id }) => id));
+      query = links.next === null ? null : new URL(links.next.href).search.slice(1);
+    }
+    expect(listed, status).toEqual(wanted?.map(({ resource }) => resource.id));
+  }
+}
+
 test('whatever a client calls and the robot does, the rules of the interface hold', async () => {
   const accepted = new Map<string, number>();
   await fc.assert(
@@ -197,6 +218,7 @@ test('whatever a client calls and the robot does, the rules of the interface hol
         check(state, memory);
         remember(state, memory);
       }
+      await compareLists(state);
     }),
     { numRuns: 20, seed: 20_261_121 },
   );

@@ -9,7 +9,7 @@ import { operations } from '../../../src/sandbox/operations/all.ts';
 import { createSandbox } from '../../../src/sandbox/server.ts';
 import { loadWorld, saveWorld } from '../../../src/sandbox/state-file.ts';
 import { World } from '../../../src/sandbox/world.ts';
-import { address, line, orderBody, useClient } from '../../helpers/client.ts';
+import { address, line, orderBody, ServiceClient, useClient } from '../../helpers/client.ts';
 import { lively, SandboxControl, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], lively);
@@ -35,6 +35,10 @@ test('paths match in any case; a route that does not exist is 404 and on record 
     status: 404,
     who: 'default',
   });
+  expect((await client.fetch('POST', '/v4/orders', { body: '{"broken' })).status).toBe(404);
+  expect((await client.fetch('GET', '/v3/orders/%zz')).status).toBe(400);
+  const unexpected = (await sandbox.requests()).filter((row) => row.operation === null);
+  expect(unexpected.map((row) => row.status)).toEqual([404, 404, 400]);
 });
 
 test('the Date header is virtual time, and time is advanced by any span', async () => {
@@ -48,6 +52,15 @@ test('the request log holds no secret', async () => {
   const log = JSON.stringify(await sandbox.requests());
   expect(log).toContain('v3.shipments.list');
   expect(log).not.toContain(client.token);
+});
+
+test('a number that the robot would take next is left to whoever has it', async () => {
+  await client.ask('v3.orders.create', { body: orderBody('SO-default-000003') });
+  await sandbox.advance(10 * 86_400);
+  await sandbox.seed(3);
+  const numbers = (await client.ask('v3.orders.list')).body.data.map((row) => row.attributes.externalOrderNumber);
+  expect(numbers).toHaveLength(100);
+  expect(new Set(numbers).size).toBe(100);
 });
 
 test('a control call that is wrong says what it does not understand', async () => {
@@ -136,7 +149,12 @@ describe('a state file', () => {
   const live = async (control: SandboxControl) => {
     await control.advance(20 * 86_400);
     await control.switches({ cursor: 'offset' });
-    await control.faults({ operation: 'v3.*', probability: 0.5, effect: { status: 500 } });
+    const other = new ServiceClient(control, 'default');
+    await other.logIn();
+    await other.ask('v3.orders.create', { body: orderBody('A\u2028B') });
+    await control.faults({ operation: 'v3.shipments.list', count: 1, effect: { hideRow: { index: 0, seconds: 1e9 } } });
+    await other.ask('v3.shipments.list');
+    await control.faults({ operation: 'v3.inbounds.list', probability: 0.5, effect: { status: 500 } });
   };
 
   test('goes on as if nothing had happened', async () => {
@@ -145,8 +163,13 @@ describe('a state file', () => {
     saveWorld(world, file);
     expect(statSync(file).mode & 0o777).toBe(0o600);
     const again = await loadWorld(file, undefined);
+    const listed = (of: World) => [...of.asLeft('default').life.store.listedShipments.all].map(({ id }) => id);
+    expect(listed(again)).toEqual(listed(world));
+    expect(listed(again).length).toBeLessThan(again.asLeft('default').life.store.shipments.size);
     expect(await stateOf(again)).toEqual(before);
     expect(again.switches.cursor).toBe('offset');
+    expect(again.asLeft('default').sight.hidden).toEqual(world.asLeft('default').sight.hidden);
+    expect(again.asLeft('default').sight.hidden).toHaveLength(1);
     const goOn = (control: SandboxControl) => control.advance(40 * 86_400);
     expect(await stateOf(again, goOn)).toEqual(await stateOf(world, goOn));
     expect([...again.asLeft('default').life.store.listedShipments.all].map(({ id }) => id)).toEqual(

@@ -65,7 +65,7 @@ describeOperation('v2.order.add', () => {
       billingAddressHouseNumber: 3,
       billingAddressCountryIso: 'DE',
       currency: 'SEK',
-      preferredShippingDate: '2040-01-02T10:00:00',
+      preferredShippingDate: '2040-01-01T23:30:00Z',
       warehouseId: 2,
     });
     const made = await read(body.result);
@@ -90,14 +90,17 @@ describeOperation('v2.order.add', () => {
     [{ warehouseId: 3 }, 'ROT does not belong'],
     [{ orderItems: [{ sku: 'MUG-RED', quantity: 1, warehouseId: 9 }] }, 'There is no warehouse 9'],
     [{ paymentMethodId: 2 }, 'paymentMethodId: must be 1'],
-    [{ paymentMethodId: undefined }, 'paymentMethodId'],
-    [{ deliveryAddressPostalCode: undefined }, 'deliveryAddressPostalCode'],
+    [{ paymentMethodId: null }, 'paymentMethodId'],
+    [{ deliveryAddressPostalCode: null }, 'deliveryAddressPostalCode'],
     [{ deliveryAddressHouseNumber: '12' }, 'deliveryAddressHouseNumber: must be a whole number'],
     [{ deliveryAddressCityName: 'Amsterdam' }, 'deliveryAddressCityName'],
     [{ shippingMethodId: 11 }, 'shipping method 11'],
     [{ languageId: 99 }, 'language 99'],
-    [{ orderTypeId: undefined }, 'orderTypeId'],
+    [{ orderTypeId: null }, 'orderTypeId'],
     [{ orderItems: [] }, 'orderItems'],
+    [{ languageId: '51' }, 'languageId: must be a whole number'],
+    [{ onHold: 'true' }, 'onHold'],
+    [{ billingAddressCityName: 'Köln', billingAddressCountryIso: 'XX1' }, 'country XX1'],
   ])('%j is NOK and named', async (changes, words) => {
     const { status, body } = await add(changes);
     expect([status, body.messageCode, body.result]).toEqual([200, 'NOK', null]);

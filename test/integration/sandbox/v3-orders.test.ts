@@ -10,6 +10,8 @@ const create = (number: string, parts = {}) => client.ask('v3.orders.create', { 
 const get = (id: number, query = '') => client.ask('v3.orders.get', { path: { id }, query });
 const everything = 'include=orderItems,deliveryAddress,billingAddress,pickUpPoint';
 
+const nested = (levels: number): object => (levels === 0 ? {} : { in: nested(levels - 1) });
+
 describeOperation('v3.orders.create', () => {
   test('answers the complete order, as a read with every include does', async () => {
     const made = await create('A-1', {
@@ -57,7 +59,7 @@ describeOperation('v3.orders.create', () => {
       'address',
       'pickUpPoint',
     ]);
-    expect(order.included?.[1]?.attributes).toMatchObject({ sku: 'SHIPPING', price: '-4.95', vat: '0.09' });
+    expect(order.included?.[1]?.attributes).toMatchObject({ sku: 'SHIPPING', price: -4.95, vat: '0.09' });
     expect(order.included?.[3]?.attributes).toMatchObject({ lastName: 'Becker', houseNumber: '12' });
     expect(order.included?.[4]?.attributes).toEqual({ code: 'PP-1', anything: [1] });
     expect(one(await get(order.id, everything))).toEqual(order);
@@ -98,6 +100,11 @@ describeOperation('v3.orders.create', () => {
       '/data/relationships/deliveryAddress',
       'an address that is not there',
       { included: [line('MUG-RED'), address('b')] },
+    ],
+    [
+      '/data/included/2/attributes',
+      'members nested too deep',
+      { included: [line('MUG-RED'), address('d'), { type: 'pickUpPoint', attributes: nested(30) }, address('b')] },
     ],
     ['/data/included', 'no items', { included: [address('d'), address('b')] }],
     [
@@ -206,6 +213,7 @@ describeOperation('v3.orders.list', () => {
     ['filter[externalOrderNumber][in]', `=${'x'.repeat(51)}`, '50 characters'],
     ['filter[externalOrderNumber][in]', '=', 'empty'],
     ['filter[externalOrderNumber][in]', '=A,A', 'once'],
+    ['filter[reference][in]', '=A,A', 'once'],
     ['filter[orderedOn][gt]', '=2026-02-30', 'date'],
     ['page[size]', '=101', 'from 1 to 100'],
     ['page[cursor]', '=-1', 'whole number'],
@@ -253,6 +261,10 @@ describe('house numbers', () => {
 });
 
 describe('what holds an order back', () => {
+  const stockOf = async (sku: string, quantity: number) => {
+    for (const warehouse of ['AMS', 'EIN'])
+      await sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku, warehouse, quantity });
+  };
   const shipments = async (number: string) =>
     (await client.ask('v3.shipments.list', { query: `filter[externalOrderNumber]=${number}&include=shipmentItems` }))
       .body.data;
@@ -289,16 +301,30 @@ describe('what holds an order back', () => {
     expect(await shipments('A-1')).toHaveLength(1);
   });
 
+  test('not where the goods lie: what no warehouse has alone comes from several', async () => {
+    await create('A-1', { included: [line('MUG-BLUE', 600), address('d'), address('b')] });
+    await sandbox.advance(86_400);
+    const sent = (await shipments('A-1')).flatMap(({ included }) => included ?? []);
+    expect(sent.map(({ attributes }) => attributes.quantity).sort()).toEqual([200, 400]);
+  });
+
+  test('nothing any more once what it waited for was cancelled: shipping costs are done then', async () => {
+    await stockOf('LAMP-OAK', 0);
+    const included = [line('LAMP-OAK', 1), line('SHIPPING'), address('d'), address('b')];
+    const { id, included: items } = one(await create('A-1', { included }));
+    await sandbox.advance(86_400);
+    const lamp = items?.[0]?.id ?? 0;
+    const body = { data: { id: lamp, type: 'orderItem', attributes: { quantity: 0 } } };
+    await client.ask('v3.orderItems.cancel', { path: { id: lamp }, body });
+    await sandbox.advance(86_400);
+    expect((await client.ask('v3.orders.cancel', { path: { id } })).body.meta.modified).toBe(false);
+  });
+
   test('goods that are missing, until a slip brings them; in parts where that is allowed', async () => {
-    const stock = (quantity: number) =>
-      Promise.all(
-        ['AMS', 'EIN'].map((warehouse) =>
-          sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku: 'MUG-BLUE', warehouse, quantity }),
-        ),
-      );
-    await stock(1);
-    await create('A-1');
-    await create('A-2', { attributes: { allowPartialDelivery: true } });
+    await stockOf('MUG-BLUE', 1);
+    const included = [line('MUG-BLUE', 5), address('d'), address('b')];
+    await create('A-1', { included });
+    await create('A-2', { included, attributes: { allowPartialDelivery: true, fulfillFrom: 'AMS' } });
     await sandbox.advance(86_400);
     expect([(await shipments('A-1')).length, (await shipments('A-2')).length]).toEqual([0, 1]);
     await client.ask('v3.inboundPackingSlips.create', {

@@ -157,6 +157,16 @@ describeOperation('v3.returnMerchandiseAuthorizations.replace', () => {
     expect((await replace(9, document([item()]))).status).toBe(404);
   });
 
+  test('by one of another shipment: that is what comes back', async () => {
+    const made = one(await announce());
+    const { data } = (await client.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body;
+    shipment = data.find(({ id }) => id !== shipment.id) as Resource;
+    expect((await replace(made.id, document([item()]))).status).toBe(200);
+    const row = await untilProcessed();
+    expect(row.relationships.shipmentItem?.data.id).toBe(shipment.included?.[0]?.id);
+    expect(one(await read(made.id)).included?.[0]?.relationships.returnItem?.data.id).toBe(row.id);
+  });
+
   test('not once a return was processed', async () => {
     const made = one(await announce());
     await untilProcessed();
