@@ -244,6 +244,17 @@ describe('a rule', () => {
     expect(await sandbox.call('GET', '/_sandbox/faults')).toMatchObject([{ operation: 'v3.*', hits: struck }]);
   });
 
+  test('counts requests that another rule struck', async () => {
+    const rule = { operation: 'v3.shipments.list' };
+    await sandbox.faults(
+      { ...rule, count: 1, effect: { status: 500 } },
+      { ...rule, after: 1, effect: { status: 502 } },
+    );
+    const statuses = [];
+    for (let index = 0; index < 3; index++) statuses.push((await client.ask('v3.shipments.list')).status);
+    expect(statuses).toEqual([500, 502, 502]);
+  });
+
   test.each<[object, RegExp]>([
     [{ operation: 'v3.shipment.list', effect: { reset: true } }, /v3\.shipment\.list is none of common\.token/],
     [{ operation: '*', effect: { reset: true, sometimes: true } }, /sometimes/],

@@ -177,6 +177,15 @@ describe('a state file', () => {
     );
   });
 
+  test('of a world that was reset keeps what it was first started with', async () => {
+    const world = new World(options);
+    await stateOf(world, (control) => control.call('POST', '/_sandbox/reset', { seed: 9, ordersPerDay: 3 }));
+    saveWorld(world, file);
+    const { started, options: current } = await loadWorld(file, undefined);
+    expect([started.seed, started.ordersPerDay]).toEqual([4, 68]);
+    expect([current.seed, current.ordersPerDay]).toEqual([9, 3]);
+  });
+
   test('one that is not whole, or is something else, is refused with its line', async () => {
     const world = new World(options);
     await stateOf(world, live);
