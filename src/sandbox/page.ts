@@ -22,17 +22,21 @@ function document(world: World, store: ClientStore): string {
     name === store.name ? `<b>${asText(name)}</b>` : `<a href="/?client=${asText(name)}">${asText(name)}</a>`,
   );
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>Sandbox: ${asText(store.name)}</title><style>
+<link rel="icon" href="data:,"><title>Sandbox: ${asText(store.name)}</title><style>
 :root { color-scheme: light dark }
 body { font: 14px/1.4 system-ui, sans-serif; margin: 1rem auto; max-width: 80rem; padding: 0 1rem }
 section { overflow-x: auto } table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; white-space: nowrap; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent) }
 </style></head><body>
 <h1>Sandbox of the warehouse fulfilment service</h1>
-<p>Virtual time ${new Date(world.clock.nowMs()).toISOString()}, ${world.options.speed} seconds a second. Clients: ${links.join(', ')}.
+<p>Virtual time ${new Date(world.clock.nowMs()).toISOString()}, ${paceOf(world)}. Clients: ${links.join(', ')}.
 <a href="/openapi.json">OpenAPI document</a></p>
 ${tables(world, store).map(section).join('\n')}
 </body></html>`;
+}
+
+function paceOf({ options: { speed } }: World): string {
+  return speed === 0 ? 'standing still' : `${speed} seconds a second`;
 }
 
 interface Table {
