@@ -6,12 +6,12 @@ import { CronExpressionParser } from 'cron-parser';
  */
 export const defaultSchedules = {
   'pull-shipments': '2m',
+  'pull-return-items': '5m',
   'pull-orders': '10m',
 } as const;
 
 /** Jobs that this version does not have yet. Their schedules are read and checked, so that one set-up serves both. */
 export const plannedJobs = [
-  'pull-return-items',
   'pull-inbounds',
   'pull-inbound-packing-slips',
   'push-outbox',

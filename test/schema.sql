@@ -45,6 +45,32 @@ create table fulfilment.orders (
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Orders at the warehouse, one row each (v3 order)
+create table fulfilment.return_items (
+  client text not null, -- Client key
+  id bigint not null, -- Return item id at the service
+  sku text, -- Article
+  quantity integer, -- Pieces
+  condition text, -- condition; of its values only RETURN is shown
+  processed_on date, -- Day the warehouse processed it
+  processed_in text, -- Warehouse that processed it
+  restock_in text, -- Warehouse it went back on the shelf in; null while it did not
+  restock_on timestamp with time zone, -- restockOn, read in the client's zone where it names none
+  comment text, -- Remark of the warehouse
+  redeliver boolean, -- Whether it is to be delivered once more
+  external_order_number text, -- Your order number, as the return item itself carries it
+  order_id bigint, -- Order it comes back from
+  order_item_id bigint, -- Order line it comes back from
+  product_id bigint, -- Product id at the service
+  return_id bigint, -- Return it arrived with
+  return_merchandise_authorization_item_id bigint, -- Line that announced it; null where nobody did
+  return_reason_id bigint, -- Return reason (settings list returnReasons)
+  shipment_item_id bigint, -- Shipment line that delivered it
+  raw jsonb not null, -- The resource as received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
+  read_no bigint not null, -- Number of the reading this content is from
+) with (fillfactor=90); -- Return lines that a warehouse has processed (v3 returnItem)
 create table fulfilment.shipment_items (
   client text not null, -- Client key
   id bigint not null, -- Shipment item id at the service
@@ -175,6 +201,7 @@ alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT N
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
 alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
 alter table fulfilment.orders add constraint orders_pkey PRIMARY KEY (client, id);
+alter table fulfilment.return_items add constraint return_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_client_shipment_id_fkey FOREIGN KEY (client, shipment_id) REFERENCES fulfilment.shipments(client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.shipments add constraint shipments_pkey PRIMARY KEY (client, id);
@@ -194,6 +221,8 @@ alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARR
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
 
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (client, external_order_number);
+CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on);
+CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
 CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);
 CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
@@ -228,5 +257,6 @@ CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEM
 
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.orders to fulfilment_reader;
+grant select on fulfilment.return_items to fulfilment_reader;
 grant select on fulfilment.shipment_items to fulfilment_reader;
 grant select on fulfilment.shipments to fulfilment_reader;

@@ -173,6 +173,105 @@ export interface FulfilmentOrders {
   vat_number: string | null;
 }
 
+export interface FulfilmentReturnItems {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Remark of the warehouse
+   */
+  comment: string | null;
+  /**
+   * condition; of its values only RETURN is shown
+   */
+  condition: string | null;
+  /**
+   * Your order number, as the return item itself carries it
+   */
+  external_order_number: string | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * Return item id at the service
+   */
+  id: number;
+  /**
+   * Order it comes back from
+   */
+  order_id: number | null;
+  /**
+   * Order line it comes back from
+   */
+  order_item_id: number | null;
+  /**
+   * Warehouse that processed it
+   */
+  processed_in: string | null;
+  /**
+   * Day the warehouse processed it
+   */
+  processed_on: string | null;
+  /**
+   * Product id at the service
+   */
+  product_id: number | null;
+  /**
+   * Pieces
+   */
+  quantity: number | null;
+  /**
+   * The resource as received
+   */
+  raw: Json;
+  /**
+   * Number of the reading this content is from
+   */
+  read_no: number;
+  /**
+   * Whether it is to be delivered once more
+   */
+  redeliver: boolean | null;
+  /**
+   * Warehouse it went back on the shelf in; null while it did not
+   */
+  restock_in: string | null;
+  /**
+   * restockOn, read in the client's zone where it names none
+   */
+  restock_on: Timestamp | null;
+  /**
+   * Return it arrived with
+   */
+  return_id: number | null;
+  /**
+   * Line that announced it; null where nobody did
+   */
+  return_merchandise_authorization_item_id: number | null;
+  /**
+   * Return reason (settings list returnReasons)
+   */
+  return_reason_id: number | null;
+  /**
+   * Shipment line that delivered it
+   */
+  shipment_item_id: number | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Since when the service no longer knows it; null while it does
+   */
+  unlisted_since: Timestamp | null;
+}
+
 export interface FulfilmentShipmentItems {
   /**
    * When its content last changed here
@@ -631,6 +730,7 @@ export interface SyncRuns {
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.orders": FulfilmentOrders;
+  "fulfilment.return_items": FulfilmentReturnItems;
   "fulfilment.shipment_items": FulfilmentShipmentItems;
   "fulfilment.shipments": FulfilmentShipments;
   "sync.cursors": SyncCursors;

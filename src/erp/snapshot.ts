@@ -49,6 +49,30 @@ export interface OrderSnapshot {
   readonly raw: unknown;
 }
 
+/** A return item as stored. */
+export interface ReturnItemSnapshot {
+  readonly id: number;
+  readonly sku: string | null;
+  readonly quantity: number | null;
+  readonly condition: string | null;
+  readonly processedOn: string | null;
+  readonly processedIn: string | null;
+  readonly restockIn: string | null;
+  /** Instant in UTC to the microsecond. */
+  readonly restockOn: string | null;
+  readonly comment: string | null;
+  readonly redeliver: boolean | null;
+  readonly externalOrderNumber: string | null;
+  readonly orderId: number | null;
+  readonly orderItemId: number | null;
+  readonly productId: number | null;
+  readonly returnId: number | null;
+  readonly returnMerchandiseAuthorizationItemId: number | null;
+  readonly returnReasonId: number | null;
+  readonly shipmentItemId: number | null;
+  readonly raw: unknown;
+}
+
 const utcText = (column: string) =>
   sql`to_char(${sql.ref(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
 
@@ -85,12 +109,26 @@ export async function readOrders(db: Database, client: string): Promise<OrderSna
   return rows;
 }
 
+/** All return items of one client in order of id. For small databases: the demo and the tests. */
+export async function readReturnItems(db: Database, client: string): Promise<ReturnItemSnapshot[]> {
+  const { rows } = await sql<ReturnItemSnapshot>`
+    select id, sku, quantity, condition, processed_on as "processedOn", processed_in as "processedIn",
+      restock_in as "restockIn", ${utcText('restock_on')} as "restockOn", comment, redeliver,
+      external_order_number as "externalOrderNumber", order_id as "orderId", order_item_id as "orderItemId",
+      product_id as "productId", return_id as "returnId",
+      return_merchandise_authorization_item_id as "returnMerchandiseAuthorizationItemId",
+      return_reason_id as "returnReasonId", shipment_item_id as "shipmentItemId", raw
+    from fulfilment.return_items where client = ${client} order by id`.execute(db);
+  return rows;
+}
+
 /** How many rows each table of the ERP's side holds. */
 export async function countRows(db: Database): Promise<Record<string, number>> {
   const { rows } = await sql<Record<string, number>>`
     select (select count(*) from fulfilment.orders) as orders,
       (select count(*) from fulfilment.shipments) as shipments,
       (select count(*) from fulfilment.shipment_items) as shipment_items,
+      (select count(*) from fulfilment.return_items) as return_items,
       (select count(*) from fulfilment.changes) as changes,
       (select count(*) from sync.quarantine) as quarantine`.execute(db);
   return rows[0] ?? {};

@@ -70,6 +70,7 @@ interface Batch {
 }
 
 async function readBatch(context: PullContext, stream: Stream, ids: readonly number[], query: string): Promise<Batch> {
+  if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
   const batch: Batch = { data: [], included: [], escaped: false, found: [], absent: [], failed: [], outage: null };
   let failedInARow = 0;
   for (const id of ids) {

@@ -16,7 +16,8 @@ import { checkQuarantineShare, type DecodedPage, type DecodeResource, decodePage
 export interface Stream {
   readonly name: string;
   readonly list: OperationName;
-  readonly get: OperationName;
+  /** Null where the service has no read by id. */
+  readonly get: OperationName | null;
   readonly tables: MirrorTables;
   /** @param zone IANA zone of the client's zone-less times */
   readonly decoder: (zone: string) => DecodeResource;

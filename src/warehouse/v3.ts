@@ -78,6 +78,39 @@ export function shipmentSchema(zone: string) {
 }
 export type Shipment = z.infer<ReturnType<typeof shipmentSchema>>;
 
+/** returnItem (interface.md, v3 returnItem); `restockOn` is read in `zone` where it names none. */
+export function returnItemSchema(zone: string) {
+  const dateTime = readable((value) => readDateTime(value, zone));
+  return z.looseObject({
+    id: idSchema,
+    type: z.literal('returnItem'),
+    attributes: z.looseObject({
+      sku: text,
+      quantity: count,
+      condition: text,
+      processedOn: date,
+      processedIn: text,
+      restockIn: text,
+      restockOn: dateTime,
+      comment: text,
+      redeliver: flag,
+      externalOrderNumber: text,
+    }),
+    relationships: z
+      .looseObject({
+        order: toOne,
+        orderItem: toOne,
+        product: toOne,
+        return: toOne,
+        returnMerchandiseAuthorizationItem: toOne,
+        returnReason: toOne,
+        shipmentItem: toOne,
+      })
+      .prefault({}),
+  });
+}
+export type ReturnItem = z.infer<ReturnType<typeof returnItemSchema>>;
+
 /** order (interface.md, v3 order). */
 export const orderSchema = z.looseObject({
   id: idSchema,

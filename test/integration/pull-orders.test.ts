@@ -8,7 +8,7 @@ const database = useDatabase();
 const sandbox = useSandbox();
 const pull = usePuller(database, sandbox);
 
-const differences = () => compareWithSandbox(database.db, sandbox.url);
+const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
 const numbers = () =>
   database.query<{ missing: number; filled: number }>(`
     select count(*) filter (where external_order_number is null)::int as missing, count(external_order_number)::int as filled

@@ -10,7 +10,7 @@ const database = useDatabase();
 const sandbox = useSandbox();
 const pull = usePuller(database, sandbox);
 
-const differences = () => compareWithSandbox(database.db, sandbox.url);
+const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
 const idsOf = async (status: string) =>
   (
     await database.query<{ id: number }>('select id from fulfilment.shipments where status = $1 order by id', [status])

@@ -1,7 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { Database } from '../../erp/connect.ts';
-import { type OrderSnapshot, readOrders, readShipments, type ShipmentSnapshot } from '../../erp/snapshot.ts';
+import {
+  type OrderSnapshot,
+  type ReturnItemSnapshot,
+  readOrders,
+  readReturnItems,
+  readShipments,
+  type ShipmentSnapshot,
+} from '../../erp/snapshot.ts';
 
 const toOne = z
   .looseObject({ data: z.looseObject({ id: z.number() }).nullable() })
@@ -54,11 +61,39 @@ const orderSchema = withRaw(
     }),
   }),
 );
+const returnItemSchema = withRaw(
+  z.looseObject({
+    id: z.number(),
+    attributes: z.object({
+      sku: text,
+      quantity: z.number(),
+      condition: text,
+      processedOn: text,
+      processedIn: text,
+      restockIn: text,
+      comment: text,
+      redeliver: z.boolean(),
+      externalOrderNumber: text,
+    }),
+    relationships: z.looseObject({
+      order: toOne,
+      orderItem: toOne,
+      product: toOne,
+      return: toOne,
+      returnMerchandiseAuthorizationItem: toOne,
+      returnReason: toOne,
+      shipmentItem: toOne,
+    }),
+  }),
+);
 const stateSchema = z.object({
   clients: z.array(
     z.object({
       client: z.string(),
       orders: z.array(z.object({ resource: orderSchema })),
+      returnItems: z.array(
+        z.object({ visible: z.boolean(), resource: returnItemSchema, instants: z.object({ restockOn: text }) }),
+      ),
       shipments: z.array(
         z.object({
           visible: z.boolean(),
@@ -99,6 +134,27 @@ function expectedShipments({ orders, shipments }: ClientState): ShipmentSnapshot
     });
 }
 
+function expectedReturnItems({ returnItems }: ClientState): ReturnItemSnapshot[] {
+  return returnItems
+    .filter(({ visible }) => visible)
+    .map(({ resource: { raw, value }, instants }) => {
+      const { order, orderItem, product, return: parcel, returnReason, shipmentItem } = value.relationships;
+      return {
+        id: value.id,
+        ...value.attributes,
+        ...instants,
+        orderId: order,
+        orderItemId: orderItem,
+        productId: product,
+        returnId: parcel,
+        returnMerchandiseAuthorizationItemId: value.relationships.returnMerchandiseAuthorizationItem,
+        returnReasonId: returnReason,
+        shipmentItemId: shipmentItem,
+        raw,
+      };
+    });
+}
+
 function expectedItem({ raw, value }: z.infer<typeof itemSchema>): ShipmentSnapshot['items'][number] {
   const { sku, quantity, lotNumber, expirationDate, serialNumbers } = value.attributes;
   const { orderItem: orderItemId, product: productId } = value.relationships;
@@ -125,16 +181,30 @@ function compareRows<T extends { readonly id: number }>(
   return [...differences, ...[...stored.keys()].map((id) => `${what} ${id} is not in the sandbox`)];
 }
 
+/** Compares what one stream has brought with what the sandbox holds, in words. */
+type Comparison = (db: Database, state: ClientState) => Promise<string[]>;
+
+const comparisons = {
+  orders: async (db, state) =>
+    compareRows(`${state.client}: order`, expectedOrders(state), await readOrders(db, state.client)),
+  shipments: async (db, state) =>
+    compareRows(`${state.client}: shipment`, expectedShipments(state), await readShipments(db, state.client)),
+  'return-items': async (db, state) =>
+    compareRows(`${state.client}: return item`, expectedReturnItems(state), await readReturnItems(db, state.client)),
+} satisfies Record<string, Comparison>;
+export type ComparedStream = keyof typeof comparisons;
+
 /**
- * Compares the tables with what the sandbox holds by its own account, row by row, all columns that come from it. Returns
- * what differs, in words; empty where nothing does.
+ * Compares the tables of some streams, or of all, with what the sandbox holds by its own account, row by row, all columns
+ * that come from it. Returns what differs, in words; empty where nothing does.
  */
-export async function compareWithSandbox(db: Database, sandbox: URL): Promise<string[]> {
+export async function compareWithSandbox(
+  db: Database,
+  sandbox: URL,
+  streams = Object.keys(comparisons) as ComparedStream[],
+): Promise<string[]> {
   const answer = await fetch(new URL('/_sandbox/state', sandbox));
   const { clients } = stateSchema.parse(await answer.json());
-  const differences = clients.map(async (state) => [
-    ...compareRows(`${state.client}: order`, expectedOrders(state), await readOrders(db, state.client)),
-    ...compareRows(`${state.client}: shipment`, expectedShipments(state), await readShipments(db, state.client)),
-  ]);
+  const differences = clients.flatMap((state) => streams.map((stream) => comparisons[stream](db, state)));
   return (await Promise.all(differences)).flat();
 }
