@@ -7,12 +7,12 @@ import { CronExpressionParser } from 'cron-parser';
 export const defaultSchedules = {
   'pull-shipments': '2m',
   'pull-return-items': '5m',
+  'pull-inbounds': '5m',
   'pull-orders': '10m',
 } as const;
 
 /** Jobs that this version does not have yet. Their schedules are read and checked, so that one set-up serves both. */
 export const plannedJobs = [
-  'pull-inbounds',
   'pull-inbound-packing-slips',
   'push-outbox',
   'refresh-settings',

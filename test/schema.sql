@@ -14,6 +14,37 @@ create table fulfilment.changes (
   operation text not null, -- created, updated, unlisted or removed
   changed_at timestamp with time zone not null default now(), -- Transaction time of the change
 ); -- Feed of every change of the tables in this schema, in the order of commit
+create table fulfilment.inbound_items (
+  client text not null, -- Client key
+  id bigint not null, -- Inbound item id at the service
+  inbound_id bigint, -- Inbound it is a line of
+  sku text, -- Article
+  quantity integer, -- Pieces
+  lot_number text, -- Lot
+  expiration_date date, -- Use before
+  product_id bigint, -- Product id at the service
+  inbound_packing_slip_item_id bigint, -- Line of the slip that announced it
+  raw jsonb not null, -- The resource as received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
+) with (fillfactor=90); -- Lines of inbounds (v3 inboundItem)
+create table fulfilment.inbounds (
+  client text not null, -- Client key
+  id bigint not null, -- Inbound id at the service
+  reference text, -- Reference, as announced
+  status text, -- PROCESSING, CHECKING, CHECKED or COMPLETED; another value is kept as received
+  received_in text, -- Warehouse that received it
+  created_on timestamp with time zone, -- createdOn
+  checking_on timestamp with time zone, -- checkingOn
+  completed_on timestamp with time zone, -- completedOn
+  inbound_packing_slip_id bigint, -- Inbound packing slip that announced it; null where none did
+  raw jsonb not null, -- The resource as received, without its included
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
+  read_no bigint not null, -- Number of the reading this content is from
+) with (fillfactor=90); -- Goods that came in, one row a delivery (v3 inbound)
 create table fulfilment.orders (
   client text not null, -- Client key
   id bigint not null, -- Order id at the service
@@ -200,6 +231,9 @@ create table sync.runs (
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
 alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
+alter table fulfilment.inbound_items add constraint inbound_items_client_inbound_id_fkey FOREIGN KEY (client, inbound_id) REFERENCES fulfilment.inbounds(client, id);
+alter table fulfilment.inbound_items add constraint inbound_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.inbounds add constraint inbounds_pkey PRIMARY KEY (client, id);
 alter table fulfilment.orders add constraint orders_pkey PRIMARY KEY (client, id);
 alter table fulfilment.return_items add constraint return_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_client_shipment_id_fkey FOREIGN KEY (client, shipment_id) REFERENCES fulfilment.shipments(client, id);
@@ -220,6 +254,9 @@ alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
 
+CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
+CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (client, inbound_packing_slip_id);
+CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (client, external_order_number);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on);
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
@@ -256,6 +293,8 @@ CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR E
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
 
 grant select on fulfilment.changes to fulfilment_reader;
+grant select on fulfilment.inbound_items to fulfilment_reader;
+grant select on fulfilment.inbounds to fulfilment_reader;
 grant select on fulfilment.orders to fulfilment_reader;
 grant select on fulfilment.return_items to fulfilment_reader;
 grant select on fulfilment.shipment_items to fulfilment_reader;

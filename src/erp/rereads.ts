@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from './rows.ts';
 
 /** Reads by id of one run, once everything was loaded a first time (design: a poll stays cheap whatever is missing). */
@@ -22,6 +22,29 @@ export async function postponeRereads(
           next_try_at = now() + least(interval '1 day', interval '1 minute' * power(2, least(r.tries, 11)))`.execute(
     trx,
   );
+}
+
+/** Asks that these be read by id at the next occasion. */
+export async function requestRereads(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  ids: readonly number[],
+  reason: string,
+): Promise<void> {
+  if (ids.length === 0) return;
+  await sql`
+    insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
+    select ${client}, ${stream}, i.id, 0, now(), ${reason} from unnest(${ids}::bigint[]) as i (id) order by i.id
+    on conflict (client, stream, id) do nothing`.execute(trx);
+}
+
+/** Ids whose turn to be read has come, the longest waiting first. */
+export async function findRereadsDue(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select id from sync.rereads where client = ${client} and stream = ${stream} and next_try_at <= now()
+    order by next_try_at, id`.execute(db);
+  return rows.map(({ id }) => id);
 }
 
 /** Forgets ids that are settled. */

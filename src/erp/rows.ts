@@ -54,6 +54,120 @@ export interface FulfilmentChanges {
   seq: Generated<number>;
 }
 
+export interface FulfilmentInboundItems {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Use before
+   */
+  expiration_date: string | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * Inbound item id at the service
+   */
+  id: number;
+  /**
+   * Inbound it is a line of
+   */
+  inbound_id: number | null;
+  /**
+   * Line of the slip that announced it
+   */
+  inbound_packing_slip_item_id: number | null;
+  /**
+   * Lot
+   */
+  lot_number: string | null;
+  /**
+   * Product id at the service
+   */
+  product_id: number | null;
+  /**
+   * Pieces
+   */
+  quantity: number | null;
+  /**
+   * The resource as received
+   */
+  raw: Json;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Since when the service no longer knows it; null while it does
+   */
+  unlisted_since: Timestamp | null;
+}
+
+export interface FulfilmentInbounds {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * checkingOn
+   */
+  checking_on: Timestamp | null;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * completedOn
+   */
+  completed_on: Timestamp | null;
+  /**
+   * createdOn
+   */
+  created_on: Timestamp | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * Inbound id at the service
+   */
+  id: number;
+  /**
+   * Inbound packing slip that announced it; null where none did
+   */
+  inbound_packing_slip_id: number | null;
+  /**
+   * The resource as received, without its included
+   */
+  raw: Json;
+  /**
+   * Number of the reading this content is from
+   */
+  read_no: number;
+  /**
+   * Warehouse that received it
+   */
+  received_in: string | null;
+  /**
+   * Reference, as announced
+   */
+  reference: string | null;
+  /**
+   * PROCESSING, CHECKING, CHECKED or COMPLETED; another value is kept as received
+   */
+  status: string | null;
+  /**
+   * Since when the service no longer knows it; null while it does
+   */
+  unlisted_since: Timestamp | null;
+}
+
 export interface FulfilmentOrders {
   /**
    * allowPartialDelivery
@@ -729,6 +843,8 @@ export interface SyncRuns {
 
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
+  "fulfilment.inbound_items": FulfilmentInboundItems;
+  "fulfilment.inbounds": FulfilmentInbounds;
   "fulfilment.orders": FulfilmentOrders;
   "fulfilment.return_items": FulfilmentReturnItems;
   "fulfilment.shipment_items": FulfilmentShipmentItems;

@@ -2,55 +2,6 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Change } from './feed.ts';
 import type { DB } from './rows.ts';
 
-export interface OpenShipment {
-  readonly id: number;
-  readonly orderId: number | null;
-  /** Whether its turn to be read by id has come; lists are asked for it regardless. */
-  readonly readDue: boolean;
-}
-
-/**
- * Shipments that are open here but were not in `listed`, a complete list of the open ones: they moved on, or lists do
- * not show them. Longest waiting for a read by id first.
- */
-export async function findUnlistedOpen(
-  db: Kysely<DB>,
-  client: string,
-  listed: readonly number[],
-): Promise<OpenShipment[]> {
-  const { rows } = await sql<OpenShipment>`
-    select s.id, s.order_id as "orderId", coalesce(r.next_try_at <= now(), true) as "readDue"
-    from fulfilment.shipments s
-    left join sync.rereads r on r.client = s.client and r.stream = 'shipments' and r.id = s.id
-    where s.client = ${client} and s.status is distinct from 'SHIPPED'
-      and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
-    order by r.next_try_at nulls first, s.id`.execute(db);
-  return rows;
-}
-
-/** Of these ids, those that are still open here. */
-export async function stillOpen(db: Kysely<DB>, client: string, ids: readonly number[]): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select id from fulfilment.shipments
-    where client = ${client} and id = any(${ids}::bigint[]) and status is distinct from 'SHIPPED'`.execute(db);
-  return rows.map(({ id }) => id);
-}
-
-/** Marks shipments that the service says it does not know, unless a newer reading found them. */
-export async function markUnlisted(
-  trx: Transaction<DB>,
-  client: string,
-  ids: readonly number[],
-  readNo: number,
-): Promise<Change[]> {
-  if (ids.length === 0) return [];
-  const { rows } = await sql<{ id: number }>`
-    update fulfilment.shipments set unlisted_since = now(), read_no = ${readNo}
-    where client = ${client} and id = any(${ids}::bigint[]) and unlisted_since is null and read_no < ${readNo}
-    returning id`.execute(trx);
-  return rows.map(({ id }) => ({ entity: 'shipments', id, operation: 'unlisted' }));
-}
-
 const asChanges = (rows: readonly { id: number }[]): Change[] =>
   rows.map(({ id }) => ({ entity: 'shipments', id, operation: 'updated' }));
 

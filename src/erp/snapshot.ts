@@ -73,6 +73,30 @@ export interface ReturnItemSnapshot {
   readonly raw: unknown;
 }
 
+/** An inbound with its lines as stored. */
+export interface InboundSnapshot {
+  readonly id: number;
+  readonly reference: string | null;
+  readonly status: string | null;
+  readonly receivedIn: string | null;
+  /** Instants in UTC to the microsecond. */
+  readonly createdOn: string | null;
+  readonly checkingOn: string | null;
+  readonly completedOn: string | null;
+  readonly inboundPackingSlipId: number | null;
+  readonly raw: unknown;
+  readonly items: readonly {
+    readonly id: number;
+    readonly sku: string | null;
+    readonly quantity: number | null;
+    readonly lotNumber: string | null;
+    readonly expirationDate: string | null;
+    readonly productId: number | null;
+    readonly inboundPackingSlipItemId: number | null;
+    readonly raw: unknown;
+  }[];
+}
+
 const utcText = (column: string) =>
   sql`to_char(${sql.ref(column)} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
 
@@ -122,6 +146,25 @@ export async function readReturnItems(db: Database, client: string): Promise<Ret
   return rows;
 }
 
+/** All inbounds of one client in order of id. For small databases: the demo and the tests. */
+export async function readInbounds(db: Database, client: string): Promise<InboundSnapshot[]> {
+  const { rows } = await sql<InboundSnapshot>`
+    select b.id, b.reference, b.status, b.received_in as "receivedIn", ${utcText('b.created_on')} as "createdOn",
+      ${utcText('b.checking_on')} as "checkingOn", ${utcText('b.completed_on')} as "completedOn",
+      b.inbound_packing_slip_id as "inboundPackingSlipId", b.raw,
+      coalesce(i.items, '[]'::json) as items
+    from fulfilment.inbounds b
+    left join lateral (
+      select json_agg(json_build_object('id', i.id, 'sku', i.sku, 'quantity', i.quantity, 'lotNumber', i.lot_number,
+        'expirationDate', i.expiration_date, 'productId', i.product_id,
+        'inboundPackingSlipItemId', i.inbound_packing_slip_item_id, 'raw', i.raw)
+        order by i.id) as items
+      from fulfilment.inbound_items i where i.client = b.client and i.inbound_id = b.id
+    ) i on true
+    where b.client = ${client} order by b.id`.execute(db);
+  return rows;
+}
+
 /** How many rows each table of the ERP's side holds. */
 export async function countRows(db: Database): Promise<Record<string, number>> {
   const { rows } = await sql<Record<string, number>>`
@@ -129,6 +172,8 @@ export async function countRows(db: Database): Promise<Record<string, number>> {
       (select count(*) from fulfilment.shipments) as shipments,
       (select count(*) from fulfilment.shipment_items) as shipment_items,
       (select count(*) from fulfilment.return_items) as return_items,
+      (select count(*) from fulfilment.inbounds) as inbounds,
+      (select count(*) from fulfilment.inbound_items) as inbound_items,
       (select count(*) from fulfilment.changes) as changes,
       (select count(*) from sync.quarantine) as quarantine`.execute(db);
   return rows[0] ?? {};

@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely';
 import { WarehouseError } from '../core/errors.ts';
-import type { Json } from '../core/json.ts';
+import { isObject, type Json } from '../core/json.ts';
 import type { Change } from '../erp/feed.ts';
 import { postponeRereads, settleRereads } from '../erp/rereads.ts';
 import type { DB } from '../erp/rows.ts';
@@ -36,8 +36,8 @@ export async function readByIds(
     // One number for the batch, drawn before its first request: it makes these readings older than they are, never newer.
     const readNo = await drawReadNo(db);
     const batch = await readBatch(context, stream, ids.slice(start, start + batchSize), options.query);
-    const { data, included, escaped } = batch;
-    const reading = { data, included, escaped, readNo, listed: false };
+    const { data, escaped } = batch;
+    const reading = { data, included: [], escaped, readNo, listed: false };
     await commitReading(context, stream, reading, async (trx, { families }) => {
       const decoded = new Set(families.map(({ parent }) => parent.id));
       const undecoded = batch.found.filter((id) => !decoded.has(id));
@@ -60,7 +60,6 @@ export async function readByIds(
 
 interface Batch {
   readonly data: Json[];
-  readonly included: Json[];
   escaped: boolean;
   readonly found: number[];
   readonly absent: number[];
@@ -71,7 +70,7 @@ interface Batch {
 
 async function readBatch(context: PullContext, stream: Stream, ids: readonly number[], query: string): Promise<Batch> {
   if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
-  const batch: Batch = { data: [], included: [], escaped: false, found: [], absent: [], failed: [], outage: null };
+  const batch: Batch = { data: [], escaped: false, found: [], absent: [], failed: [], outage: null };
   let failedInARow = 0;
   for (const id of ids) {
     try {
@@ -82,8 +81,7 @@ async function readBatch(context: PullContext, stream: Stream, ids: readonly num
         continue;
       }
       batch.found.push(id);
-      batch.data.push(...document.data);
-      batch.included.push(...document.included);
+      batch.data.push(...document.data.map((resource) => withIncluded(resource, document.included)));
       batch.escaped ||= document.escaped;
       failedInARow = 0;
     } catch (error) {
@@ -98,6 +96,13 @@ async function readBatch(context: PullContext, stream: Stream, ids: readonly num
     }
   }
   return batch;
+}
+
+/** What came on top of a document with one resource belongs to it: it is put where the batch cannot mix it up. */
+function withIncluded(resource: Json, onTop: readonly Json[]): Json {
+  if (onTop.length === 0 || !isObject(resource)) return resource;
+  const inside = Array.isArray(resource.included) ? resource.included : [];
+  return { ...resource, included: [...inside, ...onTop] };
 }
 
 /** An answer, or the lack of one, that may be owed to this resource; not a closed door or a lost address. */

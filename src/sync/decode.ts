@@ -5,9 +5,9 @@ import type { Family } from '../erp/upsert.ts';
 import { type IncludedIndex, indexIncluded } from '../warehouse/included.ts';
 import type { Document, Resource, Undecodable } from '../warehouse/jsonapi.ts';
 
-/** A resource as rows, or why it cannot be. */
+/** A resource as rows, or why it cannot be. `readById`: what belongs to it can only be told when it is read alone. */
 export type Decoded =
-  | { readonly family: Family; readonly warning?: string }
+  | { readonly family: Family; readonly warning?: string; readonly readById?: boolean }
   | { readonly problem: Undecodable; readonly included?: readonly Json[] };
 
 /** How a stream turns one resource, with what was included, into rows. */
@@ -17,6 +17,8 @@ export interface DecodedPage {
   readonly families: readonly Family[];
   readonly quarantined: readonly QuarantineEntry[];
   readonly warnings: readonly string[];
+  /** Ids that have to be read alone for all that belongs to them. */
+  readonly readById: readonly number[];
 }
 
 /** Decodes each resource of a document by itself: one that fails is set aside whole and takes no other with it. */
@@ -28,6 +30,7 @@ export function decodePage(
   const families: Family[] = [];
   const quarantined: QuarantineEntry[] = [];
   const warnings = new Set<string>();
+  const readById: number[] = [];
   for (const resource of document.data) {
     const decoded: Decoded = isObject(resource)
       ? decode(resource, onTop)
@@ -38,10 +41,11 @@ export function decodePage(
       quarantined.push(quarantineEntry(resource, included, problem));
     } else if ('family' in decoded) {
       families.push(decoded.family);
+      if (decoded.readById) readById.push(decoded.family.parent.id);
       if (decoded.warning !== undefined) warnings.add(decoded.warning);
     }
   }
-  return { families, quarantined, warnings: [...warnings] };
+  return { families, quarantined, warnings: [...warnings], readById };
 }
 
 function unstorable({ parent, children }: Family): Undecodable | null {

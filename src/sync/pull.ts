@@ -3,7 +3,7 @@ import type { OperationName } from '../../config/operations.ts';
 import type { Database } from '../erp/connect.ts';
 import { appendChanges, type Change } from '../erp/feed.ts';
 import { quarantine, releaseQuarantined } from '../erp/quarantine.ts';
-import { settleRereads } from '../erp/rereads.ts';
+import { requestRereads, settleRereads } from '../erp/rereads.ts';
 import type { DB } from '../erp/rows.ts';
 import { type Run, recordProgress, type Totals } from '../erp/runs.ts';
 import { underLease } from '../erp/transaction.ts';
@@ -110,6 +110,7 @@ export async function commitReading(
     const parents = changes.filter(({ entity }) => entity === stream.tables.parent.name);
     const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
     await settleRereads(trx, client, stream.name, reading.listed ? ids : parents.map(({ id }) => id));
+    await requestRereads(trx, client, stream.name, page.readById, 'its lines came without a link to it');
     await releaseQuarantined(trx, client, stream.name, ids);
     const newlyQuarantined = await quarantine(trx, client, stream.name, run.worker, page.quarantined);
     const others = (await alongside(trx, page)) ?? [];

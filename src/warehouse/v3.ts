@@ -111,6 +111,34 @@ export function returnItemSchema(zone: string) {
 }
 export type ReturnItem = z.infer<ReturnType<typeof returnItemSchema>>;
 
+/** inboundItem (interface.md, v3 inbound). */
+export const inboundItemSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('inboundItem'),
+  attributes: z.looseObject({ quantity: count, sku: text, lotNumber: text, expirationDate: date }),
+  relationships: z.looseObject({ product: toOne, inboundPackingSlipItem: toOne }).prefault({}),
+});
+export type InboundItem = z.infer<typeof inboundItemSchema>;
+
+/** inbound (interface.md, v3 inbound); its times end in Z, and are read in `zone` where they do not. */
+export function inboundSchema(zone: string) {
+  const dateTime = readable((value) => readDateTime(value, zone));
+  return z.looseObject({
+    id: idSchema,
+    type: z.literal('inbound'),
+    attributes: z.looseObject({
+      reference: text,
+      status: text,
+      receivedIn: text,
+      createdOn: dateTime,
+      checkingOn: dateTime,
+      completedOn: dateTime,
+    }),
+    relationships: z.looseObject({ inboundPackingSlip: toOne }).prefault({}),
+  });
+}
+export type Inbound = z.infer<ReturnType<typeof inboundSchema>>;
+
 /** order (interface.md, v3 order). */
 export const orderSchema = z.looseObject({
   id: idSchema,

@@ -67,6 +67,7 @@ function startWorker(databaseUrl: string, sandbox: URL, started: DemoProcess[]):
     SCHEDULE_PULL_SHIPMENTS: '1s',
     SCHEDULE_PULL_ORDERS: '2s',
     SCHEDULE_PULL_RETURN_ITEMS: '2s',
+    SCHEDULE_PULL_INBOUNDS: '2s',
     ADMIN_PORT: '0',
     LOG_LEVEL: 'error',
     LOG_PRETTY: 'false',

@@ -2,8 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import type { Database } from '../../erp/connect.ts';
 import {
+  type InboundSnapshot,
   type OrderSnapshot,
   type ReturnItemSnapshot,
+  readInbounds,
   readOrders,
   readReturnItems,
   readShipments,
@@ -86,11 +88,33 @@ const returnItemSchema = withRaw(
     }),
   }),
 );
+const inboundSchema = withRaw(
+  z.looseObject({
+    id: z.number(),
+    attributes: z.object({
+      reference: text,
+      status: text,
+      receivedIn: text,
+      createdOn: text,
+      checkingOn: text,
+      completedOn: text,
+    }),
+    relationships: z.looseObject({ inboundPackingSlip: toOne }),
+  }),
+);
+const inboundItemSchema = withRaw(
+  z.looseObject({
+    id: z.number(),
+    attributes: z.object({ sku: text, quantity: z.number(), lotNumber: text, expirationDate: text }),
+    relationships: z.looseObject({ product: toOne, inboundPackingSlipItem: toOne }),
+  }),
+);
 const stateSchema = z.object({
   clients: z.array(
     z.object({
       client: z.string(),
       orders: z.array(z.object({ resource: orderSchema })),
+      inbounds: z.array(z.object({ resource: inboundSchema, items: z.array(inboundItemSchema) })),
       returnItems: z.array(
         z.object({ visible: z.boolean(), resource: returnItemSchema, instants: z.object({ restockOn: text }) }),
       ),
@@ -155,6 +179,30 @@ function expectedReturnItems({ returnItems }: ClientState): ReturnItemSnapshot[]
     });
 }
 
+/** Inbound times end in Z, with milliseconds: the tables have microseconds. */
+const toMicroseconds = (instant: string | null) => instant?.replace(/Z$/, '000Z') ?? null;
+
+function expectedInbounds({ inbounds }: ClientState): InboundSnapshot[] {
+  return inbounds.map(({ resource: { raw, value }, items }) => ({
+    id: value.id,
+    ...value.attributes,
+    createdOn: toMicroseconds(value.attributes.createdOn),
+    checkingOn: toMicroseconds(value.attributes.checkingOn),
+    completedOn: toMicroseconds(value.attributes.completedOn),
+    inboundPackingSlipId: value.relationships.inboundPackingSlip,
+    raw,
+    items: items
+      .map((item) => ({
+        id: item.value.id,
+        ...item.value.attributes,
+        productId: item.value.relationships.product,
+        inboundPackingSlipItemId: item.value.relationships.inboundPackingSlipItem,
+        raw: item.raw,
+      }))
+      .sort((left, right) => left.id - right.id),
+  }));
+}
+
 function expectedItem({ raw, value }: z.infer<typeof itemSchema>): ShipmentSnapshot['items'][number] {
   const { sku, quantity, lotNumber, expirationDate, serialNumbers } = value.attributes;
   const { orderItem: orderItemId, product: productId } = value.relationships;
@@ -189,6 +237,8 @@ const comparisons = {
     compareRows(`${state.client}: order`, expectedOrders(state), await readOrders(db, state.client)),
   shipments: async (db, state) =>
     compareRows(`${state.client}: shipment`, expectedShipments(state), await readShipments(db, state.client)),
+  inbounds: async (db, state) =>
+    compareRows(`${state.client}: inbound`, expectedInbounds(state), await readInbounds(db, state.client)),
   'return-items': async (db, state) =>
     compareRows(`${state.client}: return item`, expectedReturnItems(state), await readReturnItems(db, state.client)),
 } satisfies Record<string, Comparison>;

@@ -1,6 +1,6 @@
+import { findUnlistedOpen, markUnlisted, type OpenKind, type OpenRow, stillOpen } from '../../erp/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/quarantine.ts';
 import { rereadsPerRun } from '../../erp/rereads.ts';
-import { findUnlistedOpen, markUnlisted, type OpenShipment, stillOpen } from '../../erp/shipments.ts';
 import type { Family, MirrorRow } from '../../erp/upsert.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
@@ -15,6 +15,7 @@ import type { PullContext, Stream } from '../pull.ts';
 const include = 'shipmentItems';
 /** The states in which a shipment still moves (interface.md, States and transitions). */
 const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];
+const kind: OpenKind = { table: 'shipments', stream: 'shipments', closed: 'SHIPPED' };
 const maxOrderIds = 100;
 const maxOrderIdCharacters = 4_000;
 
@@ -118,7 +119,7 @@ export async function pullShipments(context: PullContext): Promise<void> {
 }
 
 async function settle(context: PullContext, listed: readonly number[], firstLoadDone: boolean): Promise<void> {
-  const candidates = await findUnlistedOpen(context.db, context.client, listed);
+  const candidates = await findUnlistedOpen(context.db, context.client, kind, listed);
   const found = new Set<number>();
   for (const orderIds of batchOrderIds(candidates)) {
     const parameters = { include, 'filter[orderId][in]': orderIds };
@@ -129,13 +130,13 @@ async function settle(context: PullContext, listed: readonly number[], firstLoad
   const ids = [...new Set([...unseen, ...quarantined])];
   await readByIds(context, shipments, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
     query: encodeQuery({ include }),
-    onAbsent: (trx, ids, readNo) => markUnlisted(trx, context.client, ids, readNo),
-    unsettled: (trx, ids) => stillOpen(trx, context.client, ids),
+    onAbsent: (trx, ids, readNo) => markUnlisted(trx, context.client, kind, ids, readNo),
+    unsettled: (trx, ids) => stillOpen(trx, context.client, kind, ids),
   });
 }
 
 /** Order ids in lists that fit a URL. */
-function batchOrderIds(candidates: readonly OpenShipment[]): number[][] {
+function batchOrderIds(candidates: readonly OpenRow[]): number[][] {
   const batches: number[][] = [];
   let characters = Number.POSITIVE_INFINITY;
   for (const id of new Set(candidates.map(({ orderId }) => orderId).filter((orderId) => orderId !== null))) {

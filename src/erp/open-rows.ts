@@ -1,0 +1,73 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Change } from './feed.ts';
+import type { DB } from './rows.ts';
+
+/** Rows that move until they reach one status. An unknown status, or none, is still open. */
+export interface OpenKind {
+  readonly table: 'shipments' | 'inbounds';
+  /** Name of their stream, under which reads by id wait their turn. */
+  readonly stream: string;
+  readonly closed: string;
+}
+
+export interface OpenRow {
+  readonly id: number;
+  /** Order of a shipment; null for other kinds. */
+  readonly orderId: number | null;
+  /** Whether its turn to be read by id has come; lists are asked for it regardless. */
+  readonly readDue: boolean;
+}
+
+const tableOf = ({ table }: OpenKind) => sql.table(`fulfilment.${table}`);
+
+/**
+ * Rows that are open here but were not in `listed`, a complete list of the open ones: they moved on, or lists do not show
+ * them. Longest waiting for a read by id first.
+ */
+export async function findUnlistedOpen(
+  db: Kysely<DB>,
+  client: string,
+  kind: OpenKind,
+  listed: readonly number[],
+): Promise<OpenRow[]> {
+  const orderId = kind.table === 'shipments' ? sql.ref('s.order_id') : sql`null::bigint`;
+  const { rows } = await sql<OpenRow>`
+    select s.id, ${orderId} as "orderId", coalesce(r.next_try_at <= now(), true) as "readDue"
+    from ${tableOf(kind)} s
+    left join sync.rereads r on r.client = s.client and r.stream = ${kind.stream} and r.id = s.id
+    where s.client = ${client} and s.status is distinct from ${sql.lit(kind.closed)}
+      and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
+    order by r.next_try_at nulls first, s.id`.execute(db);
+  return rows;
+}
+
+/** Of these ids, those that are still open here. */
+export async function stillOpen(
+  db: Kysely<DB>,
+  client: string,
+  kind: OpenKind,
+  ids: readonly number[],
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select id from ${tableOf(kind)}
+    where client = ${client} and id = any(${ids}::bigint[]) and status is distinct from ${sql.lit(kind.closed)}`.execute(
+    db,
+  );
+  return rows.map(({ id }) => id);
+}
+
+/** Marks rows that the service says it does not know, unless a newer reading found them. */
+export async function markUnlisted(
+  trx: Transaction<DB>,
+  client: string,
+  kind: OpenKind,
+  ids: readonly number[],
+  readNo: number,
+): Promise<Change[]> {
+  if (ids.length === 0) return [];
+  const { rows } = await sql<{ id: number }>`
+    update ${tableOf(kind)} set unlisted_since = now(), read_no = ${readNo}
+    where client = ${client} and id = any(${ids}::bigint[]) and unlisted_since is null and read_no < ${readNo}
+    returning id`.execute(trx);
+  return rows.map(({ id }) => ({ entity: kind.table, id, operation: 'unlisted' }));
+}

@@ -1,0 +1,128 @@
+import { findUnlistedOpen, markUnlisted, type OpenKind, stillOpen } from '../../erp/open-rows.ts';
+import { findQuarantinedDue } from '../../erp/quarantine.ts';
+import { findRereadsDue, rereadsPerRun } from '../../erp/rereads.ts';
+import type { Family, MirrorRow } from '../../erp/upsert.ts';
+import { findChildren } from '../../warehouse/included.ts';
+import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
+import { encodeQuery } from '../../warehouse/query.ts';
+import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/v3.ts';
+import { readByIds } from '../by-id.ts';
+import { type Decoded, withoutIncluded } from '../decode.ts';
+import { walkOn, walkWhole } from '../passes.ts';
+import type { PullContext, Stream } from '../pull.ts';
+
+const include = 'inboundItems';
+/** The states in which an inbound still moves (interface.md, States and transitions). */
+const openStatuses = ['PROCESSING', 'CHECKING', 'CHECKED'];
+const kind: OpenKind = { table: 'inbounds', stream: 'inbounds', closed: 'COMPLETED' };
+
+/**
+ * Inbounds with their items. The items have no link to their inbound (interface.md, v3 inbound): where they came on top
+ * of a list, each inbound is read by id.
+ */
+export const inbounds: Stream = {
+  name: 'inbounds',
+  list: 'v3.inbounds.list',
+  get: 'v3.inbounds.get',
+  tables: {
+    parent: {
+      name: 'inbounds',
+      columns: {
+        reference: 'text',
+        status: 'text',
+        received_in: 'text',
+        created_on: 'timestamptz',
+        checking_on: 'timestamptz',
+        completed_on: 'timestamptz',
+        inbound_packing_slip_id: 'bigint',
+      },
+    },
+    child: {
+      name: 'inbound_items',
+      parentColumn: 'inbound_id',
+      columns: {
+        inbound_id: 'bigint',
+        sku: 'text',
+        quantity: 'integer',
+        lot_number: 'text',
+        expiration_date: 'date',
+        product_id: 'bigint',
+        inbound_packing_slip_item_id: 'bigint',
+      },
+    },
+  },
+  decoder: (zone) => {
+    const schema = inboundSchema(zone);
+    return (resource, onTop): Decoded => {
+      const inbound = decodeWith(schema, resource);
+      if ('problem' in inbound) return inbound;
+      const { resources } = findChildren(resource, 'inboundItem', null, onTop);
+      const children: MirrorRow[] = [];
+      for (const item of resources) {
+        const decoded = decodeWith(inboundItemSchema, item);
+        if ('problem' in decoded) {
+          const path = `included.inboundItem.${String(item.id)}.${decoded.problem.path}`;
+          return { problem: { ...decoded.problem, path }, included: resources };
+        }
+        children.push(itemRow(inbound.value.id, decoded.value, item));
+      }
+      // Nothing lists an inbound's items, so none is ever taken for gone.
+      const family: Family = { parent: inboundRow(inbound.value, resource), children, childrenComplete: false };
+      return { family, readById: onTop.size > 0 && resources.length === 0 };
+    };
+  },
+};
+
+function inboundRow({ id, attributes, relationships }: Inbound, resource: Resource): MirrorRow {
+  return {
+    id,
+    raw: withoutIncluded(resource),
+    reference: attributes.reference,
+    status: attributes.status,
+    received_in: attributes.receivedIn,
+    created_on: attributes.createdOn,
+    checking_on: attributes.checkingOn,
+    completed_on: attributes.completedOn,
+    inbound_packing_slip_id: relationships.inboundPackingSlip,
+  };
+}
+
+function itemRow(inboundId: number, { id, attributes, relationships }: InboundItem, resource: Resource): MirrorRow {
+  return {
+    id,
+    raw: resource,
+    inbound_id: inboundId,
+    sku: attributes.sku,
+    quantity: attributes.quantity,
+    lot_number: attributes.lotNumber,
+    expiration_date: attributes.expirationDate,
+    product_id: relationships.product,
+    inbound_packing_slip_item_id: relationships.inboundPackingSlipItem,
+  };
+}
+
+/**
+ * One poll. `new` finds what was added at the end of the list, `open` everything that still moves, `settle` by id what has
+ * moved on since: it is open here but no longer among the open ones.
+ */
+export async function pullInbounds(context: PullContext): Promise<void> {
+  const { db, client } = context;
+  const firstLoadDone = await walkOn(context, inbounds, 'new', { include });
+  const listed = await walkWhole(context, inbounds, 'open', { include, 'filter[status][in]': openStatuses });
+  const moved = await findUnlistedOpen(db, client, kind, [...listed]);
+  const waiting = await findRereadsDue(db, client, inbounds.name);
+  const quarantined = await findQuarantinedDue(db, client, inbounds.name);
+  const due = moved.filter(({ readDue }) => readDue).map(({ id }) => id);
+  const ids = [...new Set([...due, ...waiting, ...quarantined])];
+  await readByIds(context, inbounds, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
+    query: encodeQuery({ include }),
+    onAbsent: (trx, absent, readNo) => markUnlisted(trx, client, kind, absent, readNo),
+    unsettled: (trx, found) =>
+      stillOpen(
+        trx,
+        client,
+        kind,
+        found.filter((id) => !listed.has(id)),
+      ),
+  });
+}
