@@ -18,7 +18,7 @@ export interface DemoOptions {
 
 /** Ten virtual minutes a second: an order is shipped within the minute. */
 const liveSpeed = 600;
-const cycleDays = 5;
+const cycleDays = 14;
 const waitForRunMs = 60_000;
 
 /** Shows everything at work on this machine alone, and leaves nothing behind. */
