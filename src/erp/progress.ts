@@ -15,6 +15,8 @@ export interface Cursor {
   /** Largest date seen in a completed walk, YYYY-MM-DD. */
   readonly watermark: string | null;
   readonly completed: boolean;
+  /** Whether it was last moved more than a day ago. */
+  readonly stale: boolean;
 }
 
 const noCursor: Cursor = {
@@ -24,6 +26,7 @@ const noCursor: Cursor = {
   largestSeen: null,
   watermark: null,
   completed: false,
+  stale: false,
 };
 
 /** Reads where a walk stands; the beginning where it never ran. */
@@ -31,6 +34,7 @@ export async function readCursor(db: Kysely<DB>, client: string, stream: string,
   const row = await db
     .selectFrom('sync.cursors')
     .selectAll()
+    .select(sql<boolean>`updated_at < now() - interval '1 day'`.as('stale'))
     .where('client', '=', client)
     .where('stream', '=', stream)
     .where('pass', '=', pass)
@@ -43,6 +47,7 @@ export async function readCursor(db: Kysely<DB>, client: string, stream: string,
     largestSeen: row.largest_seen,
     watermark: row.watermark,
     completed: row.completed_at !== null,
+    stale: row.stale,
   };
 }
 

@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import type { OpenKind } from './open-rows.ts';
 import type { DB } from './rows.ts';
 
 /** Reads by id of one run, once everything was loaded a first time (design: a poll stays cheap whatever is missing). */
@@ -39,11 +40,15 @@ export async function requestRereads(
     on conflict (client, stream, id) do nothing`.execute(trx);
 }
 
-/** Ids whose turn to be read has come, the longest waiting first. */
-export async function findRereadsDue(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
+/** Ids whose turn to be read has come, the longest waiting first; not those that the service is known not to know. */
+export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenKind): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select id from sync.rereads where client = ${client} and stream = ${stream} and next_try_at <= now()
-    order by next_try_at, id`.execute(db);
+    select r.id from sync.rereads r
+    where r.client = ${client} and r.stream = ${kind.stream} and r.next_try_at <= now()
+      and not exists (
+        select from ${sql.table(`fulfilment.${kind.table}`)} s
+        where s.client = r.client and s.id = r.id and s.unlisted_since is not null)
+    order by r.next_try_at, r.id`.execute(db);
   return rows.map(({ id }) => id);
 }
 

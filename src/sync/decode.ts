@@ -5,9 +5,12 @@ import type { Family } from '../erp/upsert.ts';
 import { type IncludedIndex, indexIncluded } from '../warehouse/included.ts';
 import type { Document, Resource, Undecodable } from '../warehouse/jsonapi.ts';
 
-/** A resource as rows, or why it cannot be. `readById`: what belongs to it can only be told when it is read alone. */
+/** What belongs to a resource can only be told when it is read alone: each time it is met, or when it was changed. */
+export type ReadById = 'always' | 'changed';
+
+/** A resource as rows, or why it cannot be. */
 export type Decoded =
-  | { readonly family: Family; readonly warning?: string; readonly readById?: boolean }
+  | { readonly family: Family; readonly warning?: string; readonly readById?: ReadById }
   | { readonly problem: Undecodable; readonly included?: readonly Json[] };
 
 /** How a stream turns one resource, with what was included, into rows. */
@@ -18,7 +21,7 @@ export interface DecodedPage {
   readonly quarantined: readonly QuarantineEntry[];
   readonly warnings: readonly string[];
   /** Ids that have to be read alone for all that belongs to them. */
-  readonly readById: readonly number[];
+  readonly readById: ReadonlyMap<number, ReadById>;
 }
 
 /** Decodes each resource of a document by itself: one that fails is set aside whole and takes no other with it. */
@@ -30,7 +33,7 @@ export function decodePage(
   const families: Family[] = [];
   const quarantined: QuarantineEntry[] = [];
   const warnings = new Set<string>();
-  const readById: number[] = [];
+  const readById = new Map<number, ReadById>();
   for (const resource of document.data) {
     const decoded: Decoded = isObject(resource)
       ? decode(resource, onTop)
@@ -41,7 +44,7 @@ export function decodePage(
       quarantined.push(quarantineEntry(resource, included, problem));
     } else if ('family' in decoded) {
       families.push(decoded.family);
-      if (decoded.readById) readById.push(decoded.family.parent.id);
+      if (decoded.readById) readById.set(decoded.family.parent.id, decoded.readById);
       if (decoded.warning !== undefined) warnings.add(decoded.warning);
     }
   }

@@ -72,7 +72,8 @@ export interface DateWindow {
 
 /**
  * Walks what is dated after the watermark less the lookback, to its end; only then the watermark moves, to the largest
- * date seen, and never past the service's own clock plus a day. A walk that was cut short goes on where it stood.
+ * date seen, and never past the service's own clock plus a day. A walk that was cut short goes on where it stood, unless
+ * that was more than a day ago.
  */
 export async function walkWindow(
   context: PullContext,
@@ -81,7 +82,9 @@ export async function walkWindow(
   window: DateWindow,
   parameters: QueryParameters,
 ): Promise<boolean> {
-  const before = await readCursor(context.db, context.client, stream.name, pass);
+  const stored = await readCursor(context.db, context.client, stream.name, pass);
+  // What it has passed may have changed since: a watermark from both halves would be past days nobody asked for.
+  const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
   let largest = before.largestSeen;
   const pages = walk({
     firstQuery: listQuery({ ...parameters, [window.filter]: windowStart(before, window, context) }),

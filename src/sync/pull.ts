@@ -109,9 +109,13 @@ export async function commitReading(
     const { changes, ...written } = await upsertFamilies(trx, client, stream.tables, reading.readNo, page.families);
     const parents = changes.filter(({ entity }) => entity === stream.tables.parent.name);
     const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
-    await settleRereads(trx, client, stream.name, reading.listed ? ids : parents.map(({ id }) => id));
-    await requestRereads(trx, client, stream.name, page.readById, 'its lines came without a link to it');
-    await releaseQuarantined(trx, client, stream.name, ids);
+    const changed = new Set(parents.map(({ id }) => id));
+    // What has to be read alone keeps its turn, its pauses and its quarantine until it was.
+    const seen = ids.filter((id) => !page.readById.has(id));
+    const wanted = [...page.readById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
+    await settleRereads(trx, client, stream.name, reading.listed ? seen : [...changed]);
+    await requestRereads(trx, client, stream.name, wanted, 'its lines came without a link to it');
+    await releaseQuarantined(trx, client, stream.name, seen);
     const newlyQuarantined = await quarantine(trx, client, stream.name, run.worker, page.quarantined);
     const others = (await alongside(trx, page)) ?? [];
     const sum: Totals = {

@@ -109,9 +109,18 @@ async function slowSandbox(): Promise<SandboxControl> {
   return sandbox;
 }
 
-const seldom = { SCHEDULE_PULL_SHIPMENTS: '1h', SCHEDULE_PULL_ORDERS: 'off' };
+const seldom = {
+  SCHEDULE_PULL_SHIPMENTS: '1h',
+  SCHEDULE_PULL_ORDERS: 'off',
+  SCHEDULE_PULL_RETURN_ITEMS: 'off',
+  SCHEDULE_PULL_INBOUNDS: 'off',
+};
 const storedQuery = async () =>
-  (await database.query<{ query: string }>(`select query from sync.cursors where pass = 'new'`))[0]?.query;
+  (
+    await database.query<{ query: string }>(
+      `select query from sync.cursors where stream = 'shipments' and pass = 'new'`,
+    )
+  )[0]?.query;
 const newPass = async (sandbox: SandboxControl, after: number) =>
   (await sandbox.requestsTo('/v3/shipments', after)).filter(({ query }) => !query.includes('filter'));
 const doubledEntries = () =>

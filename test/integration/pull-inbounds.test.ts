@@ -62,14 +62,46 @@ test('one that lists no longer show is settled by id', async () => {
 });
 
 test('where items come on top of the list, without a link, each inbound is read by id', async () => {
-  await sandbox.advance(25 * day);
+  await sandbox.advance(60 * day);
   await sandbox.switches({ included: 'top' });
   done(await pull('pull-inbounds'));
-  expect((await read(0)).length).toBeGreaterThan(10);
+  expect((await read(0)).length).toBeGreaterThan(60);
   expect(await differences()).toEqual([]);
-  await sandbox.advance(2 * day);
+  const open = `select id from fulfilment.inbounds where status <> 'COMPLETED' order by id`;
+  let reads = 0;
+  for (let hours = 0; hours < 24 * 5; hours += 12) {
+    await sandbox.advance(12 * 3_600);
+    done(await pull('pull-inbounds'));
+    expect(await differences()).toEqual([]);
+    const place = await sandbox.lastPlace();
+    done(await pull('pull-inbounds'));
+    const again = (await read(place)).map(({ path }) => Number(path.split('/').at(-1)));
+    const stillOpen = (await database.query<{ id: number }>(open)).map(({ id }) => id);
+    expect(again.filter((id) => !stillOpen.includes(id))).toEqual([]);
+    reads += again.length;
+  }
+  expect(reads).toBeGreaterThan(0);
+});
+
+test('a read by id that fails waits its turn, though lists show the inbound with every poll', async () => {
+  await sandbox.advance(20 * day);
+  await sandbox.switches({ included: 'top' });
   done(await pull('pull-inbounds'));
-  expect(await differences()).toEqual([]);
+  let place = 0;
+  for (let hours = 0; hours < 24 * 9; hours += 2) {
+    await sandbox.advance(2 * 3_600);
+    place = await sandbox.lastPlace();
+    done(await pull('pull-inbounds'));
+    if ((await read(place)).length > 0) break;
+  }
+  await sandbox.faults({ operation: 'v3.inbounds.get', effect: { status: 422 } });
+  place = await sandbox.lastPlace();
+  done(await pull('pull-inbounds'));
+  const failed = (await read(place)).length;
+  expect(failed).toBeGreaterThan(0);
+  place = await sandbox.lastPlace();
+  done(await pull('pull-inbounds'));
+  expect(await read(place)).toEqual([]);
 });
 
 test('one that the service no longer knows is marked, and the mark goes when it is seen again', async () => {

@@ -65,6 +65,19 @@ test('one that cannot be decoded waits in quarantine, and is released by the lis
   expect(await database.query('select 1 from sync.quarantine')).toEqual([]);
 });
 
+test('a walk that was cut short and goes on much later begins anew: ids before it may have been processed since', async () => {
+  // So many returns that those processed late stand several pages before the last one.
+  await sandbox.call('POST', '/_sandbox/reset', { ordersPerDay: 250 });
+  await sandbox.advance(40 * day);
+  await sandbox.faults({ operation: list, after: 4, effect: { status: 500 } });
+  expect((await pull('pull-return-items')).status).toBe('failed');
+  await sandbox.clearFaults();
+  await sandbox.advance(20 * day);
+  await database.query(`update sync.cursors set updated_at = updated_at - interval '20 days'`);
+  done(await pull('pull-return-items'));
+  expect(await differences()).toEqual([]);
+});
+
 test.each(['id', 'offset', 'opaque'] as const)(
   'under a cursor that is an %s, and cut short in the middle',
   async (cursor) => {

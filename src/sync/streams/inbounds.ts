@@ -68,7 +68,8 @@ export const inbounds: Stream = {
       }
       // Nothing lists an inbound's items, so none is ever taken for gone.
       const family: Family = { parent: inboundRow(inbound.value, resource), children, childrenComplete: false };
-      return { family, readById: onTop.size > 0 && resources.length === 0 };
+      if (onTop.size === 0 || resources.length > 0) return { family };
+      return { family, readById: inbound.value.attributes.status === kind.closed ? 'changed' : 'always' };
     };
   },
 };
@@ -110,7 +111,7 @@ export async function pullInbounds(context: PullContext): Promise<void> {
   const firstLoadDone = await walkOn(context, inbounds, 'new', { include });
   const listed = await walkWhole(context, inbounds, 'open', { include, 'filter[status][in]': openStatuses });
   const moved = await findUnlistedOpen(db, client, kind, [...listed]);
-  const waiting = await findRereadsDue(db, client, inbounds.name);
+  const waiting = await findRereadsDue(db, client, kind);
   const quarantined = await findQuarantinedDue(db, client, inbounds.name);
   const due = moved.filter(({ readDue }) => readDue).map(({ id }) => id);
   const ids = [...new Set([...due, ...waiting, ...quarantined])];
