@@ -90,7 +90,7 @@ export function writeZulu(ms: number | null): string | null {
 }
 
 /** The calendar day of a number, YYYY-MM-DD. */
-export function dayText(dayNumber: number): string {
+function dayText(dayNumber: number): string {
   return new Date(dayNumber * dayMs).toISOString().slice(0, 10);
 }
 

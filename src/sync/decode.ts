@@ -1,9 +1,10 @@
+import type { z } from 'zod';
 import { CodedError } from '../core/errors.ts';
 import { isObject, type Json, unstorableReason } from '../core/json.ts';
 import type { QuarantineEntry } from '../erp/quarantine.ts';
-import type { Family } from '../erp/upsert.ts';
+import type { Family, MirrorRow } from '../erp/upsert.ts';
 import { type IncludedIndex, indexIncluded } from '../warehouse/included.ts';
-import type { Document, Resource, Undecodable } from '../warehouse/jsonapi.ts';
+import { type Document, decodeWith, type Resource, type Undecodable } from '../warehouse/jsonapi.ts';
 
 /** What belongs to a resource can only be told when it is read alone: each time it is met, or when it was changed. */
 export type ReadById = 'always' | 'changed';
@@ -15,6 +16,28 @@ export type Decoded =
 
 /** How a stream turns one resource, with what was included, into rows. */
 export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => Decoded;
+
+/**
+ * Decodes what belongs to a resource, each to a row of the child table. One that cannot be decoded takes its parent along,
+ * so that never half a resource is stored; the path names it.
+ */
+export function decodeChildren<T>(
+  type: string,
+  resources: readonly Resource[],
+  schema: z.ZodType<T>,
+  toRow: (child: T, resource: Resource) => MirrorRow,
+): { readonly children: readonly MirrorRow[] } | Extract<Decoded, { readonly problem: Undecodable }> {
+  const children: MirrorRow[] = [];
+  for (const resource of resources) {
+    const decoded = decodeWith(schema, resource);
+    if ('problem' in decoded) {
+      const path = `included.${type}.${String(resource.id)}.${decoded.problem.path}`;
+      return { problem: { ...decoded.problem, path }, included: resources };
+    }
+    children.push(toRow(decoded.value, resource));
+  }
+  return { children };
+}
 
 export interface DecodedPage {
   readonly families: readonly Family[];

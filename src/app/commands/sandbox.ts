@@ -109,11 +109,12 @@ function keepSaved(world: World, file: string): () => void {
   const timer = setInterval(() => {
     const startMs = performance.now();
     if (world.changes === saved || startMs < notBeforeMs) return;
-    saved = world.changes;
+    const { changes } = world;
     try {
       saveWorld(world, file);
+      saved = changes;
     } catch (error) {
-      // The world goes on in memory; the next change tries again, and so does the end.
+      // The world goes on in memory; it is tried again in a moment, and at the end.
       process.stderr.write(`${file} could not be written: ${describeError(error)}\n`);
     }
     notBeforeMs = performance.now() + (performance.now() - startMs) / savingShare;

@@ -7,7 +7,7 @@ import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { encodeQuery } from '../../warehouse/query.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/v3.ts';
 import { readByIds } from '../by-id.ts';
-import { type Decoded, withoutIncluded } from '../decode.ts';
+import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
 import { walkOn, walkWhole } from '../passes.ts';
 import type { PullContext, Stream } from '../pull.ts';
 
@@ -57,15 +57,11 @@ export const inbounds: Stream = {
       const inbound = decodeWith(schema, resource);
       if ('problem' in inbound) return inbound;
       const { resources } = findChildren(resource, 'inboundItem', null, onTop);
-      const children: MirrorRow[] = [];
-      for (const item of resources) {
-        const decoded = decodeWith(inboundItemSchema, item);
-        if ('problem' in decoded) {
-          const path = `included.inboundItem.${String(item.id)}.${decoded.problem.path}`;
-          return { problem: { ...decoded.problem, path }, included: resources };
-        }
-        children.push(itemRow(inbound.value.id, decoded.value, item));
-      }
+      const items = decodeChildren('inboundItem', resources, inboundItemSchema, (item, own) =>
+        itemRow(inbound.value.id, item, own),
+      );
+      if ('problem' in items) return items;
+      const { children } = items;
       // Nothing lists an inbound's items, so none is ever taken for gone.
       const family: Family = { parent: inboundRow(inbound.value, resource), children, childrenComplete: false };
       if (onTop.size === 0 || resources.length > 0) return { family };

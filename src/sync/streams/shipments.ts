@@ -7,7 +7,7 @@ import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { encodeQuery } from '../../warehouse/query.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/v3.ts';
 import { readByIds } from '../by-id.ts';
-import { type Decoded, withoutIncluded } from '../decode.ts';
+import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
 import { walkOn, walkWhole } from '../passes.ts';
 import type { PullContext, Stream } from '../pull.ts';
@@ -61,15 +61,11 @@ export const shipments: Stream = {
       if ('problem' in shipment) return shipment;
       const listed = shipment.value.relationships.shipmentItems;
       const { resources, complete } = findChildren(resource, 'shipmentItem', listed, onTop);
-      const children: MirrorRow[] = [];
-      for (const item of resources) {
-        const decoded = decodeWith(shipmentItemSchema, item);
-        if ('problem' in decoded) {
-          const path = `included.shipmentItem.${String(item.id)}.${decoded.problem.path}`;
-          return { problem: { ...decoded.problem, path }, included: resources };
-        }
-        children.push(itemRow(shipment.value.id, decoded.value, item));
-      }
+      const items = decodeChildren('shipmentItem', resources, shipmentItemSchema, (item, own) =>
+        itemRow(shipment.value.id, item, own),
+      );
+      if ('problem' in items) return items;
+      const { children } = items;
       const family: Family = { parent: shipmentRow(shipment.value, resource), children, childrenComplete: complete };
       return complete ? { family } : { family, warning: 'a shipment came without all of its items' };
     };
