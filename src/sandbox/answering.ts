@@ -32,7 +32,8 @@ export async function takeRequest(
   if (effect !== null) {
     request.logged.faulty = true;
     world.changes++;
-    if (effect.delayMs !== undefined) await wait(effect.delayMs);
+    // A timer may fire up to a millisecond early; the delay is one that was promised.
+    if (effect.delayMs !== undefined) await wait(effect.delayMs + 1);
     if (effect.expireTokens) world.expireTokens();
     if (isCut(effect) && !effect.afterEffect && effect.effectAfterMs === undefined) return cut(request, reply, effect);
   }
