@@ -19,6 +19,7 @@ import {
   parseSpanMs,
   plannedJobs,
   type Schedule,
+  scheduleVariable,
 } from './schedules.ts';
 
 /** The configuration is wrong or incomplete; `problems` holds every fault, one line each. The process exits with 2. */
@@ -145,18 +146,17 @@ function withSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<
 }
 
 function readSchedules(env: Record<string, string | undefined>, problems: string[]): Record<JobName, Schedule> {
-  const variableOf = (job: string) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;
-  const known = new Map<string, string>([...jobNames, ...plannedJobs].map((job) => [variableOf(job), job]));
+  const known = new Map<string, string>([...jobNames, ...plannedJobs].map((job) => [scheduleVariable(job), job]));
   for (const name of Object.keys(env)) {
     if (!name.startsWith('SCHEDULE_') || known.has(name)) continue;
     problems.push(`${name}: there is no such job; known are ${[...known.keys()].join(', ')}`);
   }
   const read = (job: string, fallback: string): Schedule => {
     try {
-      return parseSchedule(env[variableOf(job)] ?? fallback);
+      return parseSchedule(env[scheduleVariable(job)] ?? fallback);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      problems.push(`${variableOf(job)}: ${error.message}`);
+      problems.push(`${scheduleVariable(job)}: ${error.message}`);
       return { kind: 'off' };
     }
   };

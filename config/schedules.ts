@@ -2,13 +2,15 @@ import { CronExpressionParser } from 'cron-parser';
 
 /**
  * Every job and when it runs unless `SCHEDULE_<JOB>` says otherwise: `30s`, `2m`, `6h`, `1d`,
- * a 5-field cron expression in UTC, or `off`.
+ * a 5-field cron expression in UTC, `on-request` (only when a command asks for it), or `off`.
  */
 export const defaultSchedules = {
   'pull-shipments': '2m',
   'pull-return-items': '5m',
   'pull-inbounds': '5m',
   'pull-orders': '10m',
+  reconcile: '1d',
+  backfill: 'on-request',
 } as const;
 
 /** Jobs that this version does not have yet. Their schedules are read and checked, so that one set-up serves both. */
@@ -18,7 +20,6 @@ export const plannedJobs = [
   'refresh-settings',
   'track-trace',
   'pull-stock',
-  'reconcile',
   'prune',
 ] as const;
 
@@ -26,9 +27,13 @@ export type JobName = keyof typeof defaultSchedules;
 
 export const jobNames = Object.keys(defaultSchedules) as JobName[];
 
+/** The environment variable that sets a job's schedule. */
+export const scheduleVariable = (job: string) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;
+
 export type Schedule =
   | { readonly kind: 'every'; readonly everyMs: number }
   | { readonly kind: 'cron'; readonly pattern: string }
+  | { readonly kind: 'on-request' }
   | { readonly kind: 'off' };
 
 const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
@@ -47,7 +52,7 @@ export function parseSpanMs(text: string): number | null {
  * @throws RangeError that names the allowed forms
  */
 export function parseSchedule(text: string): Schedule {
-  if (text === 'off') return { kind: 'off' };
+  if (text === 'off' || text === 'on-request') return { kind: text };
   const everyMs = parseSpanMs(text);
   if (everyMs !== null) return { kind: 'every', everyMs };
   if (text.trim().split(/\s+/).length !== 5) throw new RangeError(`is no schedule; use ${scheduleForms}`);

@@ -1,5 +1,4 @@
-import { defineJob } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull.ts';
-import { pullInbounds } from '../src/sync/streams/inbounds.ts';
+import { inbounds, pullInbounds } from '../src/sync/streams/inbounds.ts';
+import { pullJob } from './pull-job.ts';
 
-export const pullInboundsJob = defineJob<PullContext>({ name: 'pull-inbounds', queue: 'poll', run: pullInbounds });
+export const pullInboundsJob = pullJob(inbounds, pullInbounds);

@@ -1,5 +1,4 @@
-import { defineJob } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull.ts';
-import { pullOrders } from '../src/sync/streams/orders.ts';
+import { orders, pullOrders } from '../src/sync/streams/orders.ts';
+import { pullJob } from './pull-job.ts';
 
-export const pullOrdersJob = defineJob<PullContext>({ name: 'pull-orders', queue: 'poll', run: pullOrders });
+export const pullOrdersJob = pullJob(orders, pullOrders);

@@ -1,9 +1,4 @@
-import { defineJob } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull.ts';
-import { pullReturnItems } from '../src/sync/streams/return-items.ts';
+import { pullReturnItems, returnItems } from '../src/sync/streams/return-items.ts';
+import { pullJob } from './pull-job.ts';
 
-export const pullReturnItemsJob = defineJob<PullContext>({
-  name: 'pull-return-items',
-  queue: 'poll',
-  run: pullReturnItems,
-});
+export const pullReturnItemsJob = pullJob(returnItems, pullReturnItems);

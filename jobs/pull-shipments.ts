@@ -1,5 +1,4 @@
-import { defineJob } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull.ts';
-import { pullShipments } from '../src/sync/streams/shipments.ts';
+import { pullShipments, shipments } from '../src/sync/streams/shipments.ts';
+import { pullJob } from './pull-job.ts';
 
-export const pullShipmentsJob = defineJob<PullContext>({ name: 'pull-shipments', queue: 'poll', run: pullShipments });
+export const pullShipmentsJob = pullJob(shipments, pullShipments);

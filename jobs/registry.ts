@@ -1,15 +1,26 @@
 import type { JobName } from '../config/schedules.ts';
 import type { JobDefinition } from '../src/queue/define-job.ts';
 import type { PullContext } from '../src/sync/pull.ts';
+import { backfillJob } from './backfill.ts';
 import { pullInboundsJob } from './pull-inbounds.ts';
 import { pullOrdersJob } from './pull-orders.ts';
 import { pullReturnItemsJob } from './pull-return-items.ts';
 import { pullShipmentsJob } from './pull-shipments.ts';
+import { reconcileJob } from './reconcile.ts';
 
-/** Every job, once. */
-export const jobs: Readonly<Record<JobName, JobDefinition<PullContext>>> = {
+const pulls = {
   'pull-shipments': pullShipmentsJob,
   'pull-return-items': pullReturnItemsJob,
   'pull-inbounds': pullInboundsJob,
   'pull-orders': pullOrdersJob,
+};
+
+/** Every stream, once. */
+export const streams = Object.values(pulls).map(({ stream }) => stream);
+
+/** Every job, once. */
+export const jobs: Readonly<Record<JobName, JobDefinition<PullContext>>> = {
+  ...pulls,
+  reconcile: reconcileJob(streams),
+  backfill: backfillJob(streams),
 };

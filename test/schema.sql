@@ -45,6 +45,42 @@ create table fulfilment.inbounds (
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Goods that came in, one row a delivery (v3 inbound)
+create table fulfilment.order_addresses (
+  client text not null, -- Client key
+  order_id bigint not null, -- Order it belongs to
+  role text not null, -- delivery or billing
+  id bigint, -- Address id at the service; both roles may share one
+  first_name text, -- firstName
+  last_name text, -- lastName
+  prefix text, -- prefix
+  street1 text, -- street1
+  postcode text, -- postcode
+  house_number text, -- houseNumber
+  house_number_extension text, -- houseNumberExtension
+  city text, -- city
+  country_code text, -- Two letters (ISO 3166)
+  raw jsonb not null, -- The resource as received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+) with (fillfactor=90); -- Delivery and billing addresses of orders (v3 address); personal data
+create table fulfilment.order_items (
+  client text not null, -- Client key
+  id bigint not null, -- Order item id at the service
+  order_id bigint, -- Order it is a line of
+  sku text, -- Article
+  quantity integer, -- Pieces; 0 when cancelled whole
+  fulfill_from text, -- Warehouse it is to be fulfilled from
+  price numeric, -- price, with the digits received
+  vat numeric, -- Rate, with the digits received
+  name text, -- name
+  channel_identifier text, -- channelIdentifier
+  metadata jsonb, -- serviceLevel, purchases, reference, extra6 and extra7
+  product_id bigint, -- Product id at the service
+  raw jsonb not null, -- The resource as received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
+) with (fillfactor=90); -- Lines of orders (v3 orderItem)
 create table fulfilment.orders (
   client text not null, -- Client key
   id bigint not null, -- Order id at the service
@@ -137,6 +173,20 @@ create table fulfilment.shipments (
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Shipments of the warehouse, one row each (v3 shipment)
+create table sync.absences (
+  client text not null, -- Client key
+  stream text not null, -- Stream name
+  pass text not null, -- poll or reconcile: each misses by its own lists
+  id bigint not null, -- Id of the row
+  walks integer not null default 1, -- Complete walks that lacked it, one after the other
+  since timestamp with time zone not null default now(), -- When it was first missed
+); -- Rows that complete lists did not show, of streams without a read by id
+create table sync.confirmations (
+  client text not null, -- Client key
+  stream text not null, -- Stream name
+  read_no bigint not null, -- Number of the reading
+  ids bigint[] not null, -- Ids of the rows
+); -- Rows that a reading found unchanged while another reader of the stream was at work; an older reading must not undo them
 create table sync.cursors (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -149,6 +199,28 @@ create table sync.cursors (
   completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
   updated_at timestamp with time zone not null default now(), -- Last change of this row
 ) with (fillfactor=50); -- Where each walk over a list stands; written with the rows of the page it stands on
+create table sync.findings (
+  client text not null, -- Client key
+  stream text not null, -- Stream name
+  finding text not null, -- missing, stale or extra
+  id bigint not null, -- Id of the row
+  found_at timestamp with time zone not null default now(), -- When it was found
+  late_seconds double precision, -- How far back the row's newest date lay then, by the service's clock: what a lookback would have had to reach; null for extras
+); -- What reconciliations found and healed, row by row
+create table sync.freshness (
+  client text not null, -- Client key
+  stream text not null, -- Stream name
+  complete_at timestamp with time zone, -- Service's clock when the last poll that read everything began
+  newest_source_at timestamp with time zone, -- Newest date or time on any resource received
+  usual_fetched double precision, -- Resources a poll usually reads (moving average)
+) with (fillfactor=50); -- How far each stream has come
+create table sync.gaps (
+  client text not null, -- Client key
+  stream text not null, -- Stream name
+  from_at timestamp with time zone not null, -- End of the last complete poll before the span, by the service's clock
+  to_at timestamp with time zone not null, -- What lies after this was still listed
+  noticed_at timestamp with time zone not null default now(), -- When it was noticed
+); -- Spans that no poll had read when they fell out of the days the service lists
 create table sync.jobs (
   client text not null, -- Client key
   job text not null, -- Job name
@@ -196,6 +268,7 @@ create table sync.quarantine (
   times integer not null default 1, -- How often it was met
   first_seen_at timestamp with time zone not null default now(), -- When it was first met
   last_seen_at timestamp with time zone not null default now(), -- When it was last met
+  read_no bigint not null default 0, -- Number of the reading it is from, so that a replay cannot undo a newer one
 ); -- Resources that could not be decoded, kept whole; a later good version releases them
 create table sync.rereads (
   client text not null, -- Client key
@@ -205,6 +278,37 @@ create table sync.rereads (
   next_try_at timestamp with time zone not null, -- Not read again before
   last_reason text, -- What the last read found
 ) with (fillfactor=70); -- Resources that lists do not settle, read one by one with growing pauses
+create table sync.rescan_pages (
+  rescan_id bigint not null, -- Rescan
+  ids bigint[] not null, -- Ids of one page
+); -- Ids that a reconciliation under way has seen
+create table sync.rescans (
+  id bigint not null generated always as identity, -- Number of the rescan
+  client text not null, -- Client key
+  stream text not null, -- Stream name
+  kind text not null, -- reconcile (proves the tables, healing them) or backfill (reads a span again)
+  from_day date, -- First day of a backfill, in the client's zone; null for no bound
+  to_day date, -- Last day of a backfill; null for no bound
+  background boolean not null default false, -- Whether workers take it up; else only the command that asked for it does
+  requested_at timestamp with time zone not null default now(), -- When it was asked for
+  started_at timestamp with time zone, -- When it began
+  finished_at timestamp with time zone, -- When it ended; null while it is open
+  outcome text, -- done or failed; null while it is open
+  error text, -- What it failed with
+  windows jsonb, -- Spans of days it walks one after the other, {after, before}, both exclusive
+  read_no bigint, -- Number drawn before its first request
+  step integer not null default 0, -- Windows that were walked to their end
+  query text, -- The query with which the last page that held rows was asked
+  meaning text not null default 'unknown'::text, -- What page[cursor] was seen to mean
+  last_id bigint, -- Id of the last row of that page
+  full_list boolean not null default true, -- False where the service did not show a list to its end: nothing may be concluded from an absence
+  pages integer not null default 0, -- Pages read
+  fetched integer not null default 0, -- Resources read
+  expected integer, -- Rows stored in its windows when it began: what progress is measured by
+  missing integer not null default 0, -- Resources that were not stored here
+  stale integer not null default 0, -- Resources that were stored otherwise than the service has them
+  extra integer not null default 0, -- Rows here that the service does not have
+) with (fillfactor=70); -- Readings of a whole stream, or of a span of it, beside the polls; one that was cut short goes on where it stood
 create table sync.runs (
   id bigint not null generated always as identity, -- Run number
   client text not null, -- Client key
@@ -234,13 +338,22 @@ alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
 alter table fulfilment.inbound_items add constraint inbound_items_client_inbound_id_fkey FOREIGN KEY (client, inbound_id) REFERENCES fulfilment.inbounds(client, id);
 alter table fulfilment.inbound_items add constraint inbound_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.inbounds add constraint inbounds_pkey PRIMARY KEY (client, id);
+alter table fulfilment.order_addresses add constraint order_addresses_client_order_id_fkey FOREIGN KEY (client, order_id) REFERENCES fulfilment.orders(client, id);
+alter table fulfilment.order_addresses add constraint order_addresses_pkey PRIMARY KEY (client, order_id, role);
+alter table fulfilment.order_addresses add constraint order_addresses_role_check CHECK ((role = ANY (ARRAY['delivery'::text, 'billing'::text])));
+alter table fulfilment.order_items add constraint order_items_client_order_id_fkey FOREIGN KEY (client, order_id) REFERENCES fulfilment.orders(client, id);
+alter table fulfilment.order_items add constraint order_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.orders add constraint orders_pkey PRIMARY KEY (client, id);
 alter table fulfilment.return_items add constraint return_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_client_shipment_id_fkey FOREIGN KEY (client, shipment_id) REFERENCES fulfilment.shipments(client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.shipments add constraint shipments_pkey PRIMARY KEY (client, id);
+alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stream, pass, id);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
+alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
+alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
+alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
@@ -248,16 +361,28 @@ alter table sync.migrations add constraint migrations_pkey PRIMARY KEY (name);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
+alter table sync.rescan_pages add constraint rescan_pages_rescan_id_fkey FOREIGN KEY (rescan_id) REFERENCES sync.rescans(id) ON DELETE CASCADE;
+alter table sync.rescans add constraint rescans_check CHECK (((finished_at IS NULL) = (outcome IS NULL)));
+alter table sync.rescans add constraint rescans_check1 CHECK (((NOT (outcome IS DISTINCT FROM 'failed'::text)) = (error IS NOT NULL)));
+alter table sync.rescans add constraint rescans_kind_check CHECK ((kind = ANY (ARRAY['reconcile'::text, 'backfill'::text])));
+alter table sync.rescans add constraint rescans_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
+alter table sync.rescans add constraint rescans_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'failed'::text])));
+alter table sync.rescans add constraint rescans_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_check CHECK (((status = 'running'::text) = (finished_at IS NULL)));
 alter table sync.runs add constraint runs_check1 CHECK (((status = 'failed'::text) = (error IS NOT NULL)));
 alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
 
+CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
+CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
 CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (client, inbound_packing_slip_id);
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
+CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (client, external_order_number);
+CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
+CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on);
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
@@ -266,6 +391,7 @@ CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree
 CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (client, order_id);
 CREATE INDEX shipments_open ON fulfilment.shipments USING btree (client, id) WHERE (status IS DISTINCT FROM 'SHIPPED'::text);
 CREATE INDEX shipments_without_number ON fulfilment.shipments USING btree (client, order_id) WHERE ((external_order_number IS NULL) AND (order_id IS NOT NULL));
+CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_token);
 
 CREATE OR REPLACE FUNCTION sync.notify_changes()
@@ -295,6 +421,8 @@ CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEM
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.inbound_items to fulfilment_reader;
 grant select on fulfilment.inbounds to fulfilment_reader;
+grant select on fulfilment.order_addresses to fulfilment_reader;
+grant select on fulfilment.order_items to fulfilment_reader;
 grant select on fulfilment.orders to fulfilment_reader;
 grant select on fulfilment.return_items to fulfilment_reader;
 grant select on fulfilment.shipment_items to fulfilment_reader;

@@ -3,11 +3,18 @@ import { ConfigError } from '../../config/env.ts';
 import { jobNames } from '../../config/schedules.ts';
 import { describeError } from '../core/errors.ts';
 import type { DemoOptions } from './commands/demo.ts';
+import type { QuarantineOptions } from './commands/quarantine.ts';
+import type { BackfillOptions, RescanOptions } from './commands/rescan.ts';
 import type { RunOptions } from './commands/run.ts';
 import type { SandboxOptions } from './commands/sandbox.ts';
 import type { StatusOptions } from './commands/status.ts';
 import { UsageError } from './usage.ts';
 import { version } from './version.ts';
+
+const streamNames = jobNames
+  .filter((job) => job.startsWith('pull-'))
+  .map((job) => job.slice('pull-'.length))
+  .join(', ');
 
 /** Each command loads its own code when it is called, so that none waits for what the others need. */
 export function createCli(): Command {
@@ -43,6 +50,8 @@ export function createCli(): Command {
     .action(async (job: string, options: RunOptions) =>
       finish((await import('./commands/run.ts')).runCommand(job, options)),
     );
+  addRescanCommands(cli);
+  addQuarantineCommands(cli);
   cli
     .command('sandbox')
     .description('serve a stand-in for the fulfilment service on this machine')
@@ -69,6 +78,77 @@ export function createCli(): Command {
     .addHelpText('after', '\nExample:\n  npm run demo -- --once')
     .action(async (options: DemoOptions) => finish((await import('./commands/demo.ts')).demoCommand(options)));
   return cli;
+}
+
+function addRescanCommands(cli: Command): void {
+  cli
+    .command('reconcile')
+    .description('hold everything the service lists against the tables, and heal what differs')
+    .argument('<stream>', streamNames)
+    .option('--client <key>', 'only this client')
+    .option('--json', 'for programs')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync reconcile shipments')
+    .action(async (stream: string, options: RescanOptions) =>
+      finish((await import('./commands/rescan.ts')).reconcileCommand(stream, options)),
+    );
+  cli
+    .command('backfill')
+    .description('read a span of days again, or everything, beside the polls')
+    .argument('<stream>', streamNames)
+    .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
+    .option('--to <day>', 'last day')
+    .option('--background', 'leave it to the workers')
+    .option('--client <key>', 'only this client')
+    .option('--json', 'for programs')
+    .addHelpText(
+      'after',
+      '\nThe days are those of processedOn (return-items), orderedOn (orders), readyToPickOn (shipments), createdOn' +
+        ' (inbounds) and expectedOn (inbound-packing-slips).\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
+    )
+    .action(async (stream: string, options: BackfillOptions) =>
+      finish((await import('./commands/rescan.ts')).backfillCommand(stream, options)),
+    );
+  cli
+    .command('refetch')
+    .description('read one resource again by its id')
+    .argument('<stream>', streamNames)
+    .argument('<id>', 'id at the service')
+    .option('--client <key>', 'only this client')
+    .option('--json', 'for programs')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync refetch shipments 1042')
+    .action(async (stream: string, id: string, options: RescanOptions) =>
+      finish((await import('./commands/rescan.ts')).refetchCommand(stream, id, options)),
+    );
+}
+
+function addQuarantineCommands(cli: Command): void {
+  const quarantine = cli.command('quarantine').description('resources that could not be decoded, kept whole');
+  quarantine
+    .command('list')
+    .description('show them, with the member that stands in the way')
+    .option('--client <key>', 'only this client')
+    .option('--stream <stream>', `only this one: ${streamNames}`)
+    .option('--json', 'for programs')
+    .action(async (options: QuarantineOptions) =>
+      finish((await import('./commands/quarantine.ts')).quarantineListCommand(options)),
+    );
+  quarantine
+    .command('show')
+    .description('show one whole; it may hold personal data')
+    .argument('<number>', 'as list shows it')
+    .option('--json', 'for programs')
+    .action(async (number: string, options: QuarantineOptions) =>
+      finish((await import('./commands/quarantine.ts')).quarantineShowCommand(number, options)),
+    );
+  quarantine
+    .command('replay')
+    .description('decode them again, after an upgrade')
+    .argument('[stream]', streamNames)
+    .option('--client <key>', 'only this client')
+    .option('--json', 'for programs')
+    .action(async (stream: string | undefined, options: QuarantineOptions) =>
+      finish((await import('./commands/quarantine.ts')).quarantineReplayCommand(stream, options)),
+    );
 }
 
 async function finish(command: Promise<number>): Promise<void> {

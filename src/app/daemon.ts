@@ -160,7 +160,8 @@ async function prepareSchedules({ config, db }: RunnerDeps): Promise<void> {
   );
   for (const job of jobNames) {
     const schedule = config.schedules[job];
-    if (schedule.kind !== 'off') await bringForward(db, job, (now) => nextDue(schedule, now) ?? now);
+    const { kind } = schedule;
+    if (kind === 'every' || kind === 'cron') await bringForward(db, job, (now) => nextDue(schedule, now) ?? now);
   }
 }
 

@@ -4,8 +4,9 @@ import type { JobName } from '../../config/schedules.ts';
 import { jobs } from '../../jobs/registry.ts';
 import type { Database } from '../erp/connect.ts';
 import type { LeaseKeeper } from '../erp/leases.ts';
-import { rowsWritten, type Trigger } from '../erp/runs.ts';
+import { type RunRequest, rowsWritten, type Trigger } from '../erp/runs.ts';
 import { nextDue } from '../queue/next-due.ts';
+import { newServiceClock, type PullContext } from '../sync/pull.ts';
 import { type RunReport, runUnderLease } from '../sync/run.ts';
 import type { Warehouse } from '../warehouse/client.ts';
 import { errorFields, type Logger } from './log.ts';
@@ -22,6 +23,15 @@ export interface RunnerDeps {
   readonly said: Map<string, string>;
 }
 
+/** What to run for one client, under which lease. */
+export interface Work {
+  /** Name of the lease and of the run in the ledger: a job, or a command's own. */
+  readonly name: string;
+  readonly run: (context: PullContext) => Promise<void>;
+  /** When the run after this one is due; absent: what was planned stays. */
+  readonly nextDue?: (now: Date) => Date | null;
+}
+
 /** Runs one job for one client, and writes one line about it. */
 export async function runJob(
   deps: RunnerDeps,
@@ -30,22 +40,34 @@ export async function runJob(
   trigger: Trigger,
   stop: AbortSignal,
 ): Promise<RunReport> {
-  const { config, db, keeper, worker, log } = deps;
+  const work = { name: job, run: jobs[job].run, nextDue: (now: Date) => nextDue(deps.config.schedules[job], now) };
+  return runWork(deps, work, client, trigger, stop);
+}
+
+/** Runs any work for one client under its lease, and writes one line about it. */
+export async function runWork(
+  deps: RunnerDeps,
+  work: Work,
+  client: WarehouseClient,
+  trigger: Trigger,
+  stop: AbortSignal,
+): Promise<RunReport> {
+  const { db, keeper, worker, log } = deps;
   const warehouse = deps.warehouses.get(client.key);
   if (warehouse === undefined) throw new TypeError(`client ${client.key} has no service`);
   const startedAtMs = performance.now();
-  const request = {
+  const request: RunRequest = {
     client: client.key,
-    job,
+    job: work.name,
     worker,
     trigger,
     version,
-    nextDue: (now: Date) => nextDue(config.schedules[job], now),
+    ...(work.nextDue === undefined ? {} : { nextDue: work.nextDue }),
   };
-  const runLog = log.child({ client: client.key, job });
+  const runLog = log.child({ client: client.key, job: work.name });
   const report = await runUnderLease(db, keeper, request, stop, ({ run, totals, afterAbandoned, signal }) => {
     if (afterAbandoned) runLog.warn({ event: 'run_abandoned' });
-    return jobs[job].run({
+    return work.run({
       client: client.key,
       zone: client.timeZone,
       db,
@@ -53,8 +75,11 @@ export async function runJob(
       run,
       totals,
       signal,
-      lookbackDays: config.LOOKBACK_DAYS,
-      quarantineMaxShare: config.QUARANTINE_MAX_SHARE,
+      lookbackDays: deps.config.LOOKBACK_DAYS,
+      quarantineMaxShare: deps.config.QUARANTINE_MAX_SHARE,
+      retentionDays: deps.config.RETENTION_DAYS,
+      service: newServiceClock(),
+      compare: 'raw',
     });
   });
   logReport(runLog, report, Math.round(performance.now() - startedAtMs), isNews(deps.said, request, report));

@@ -4,7 +4,9 @@ import type { DB } from './rows.ts';
 /** One change for the ERP's feed: which table, which row, what happened. */
 export interface Change {
   readonly entity: string;
-  readonly id: number;
+  readonly id: number | null;
+  /** Set where the row's table has no bigint id of its own. */
+  readonly key?: string | null;
   readonly operation: 'created' | 'updated' | 'unlisted' | 'removed';
 }
 
@@ -15,9 +17,10 @@ export interface Change {
 export async function appendChanges(trx: Transaction<DB>, client: string, changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return;
   await sql`
-    insert into fulfilment.changes (client, entity, id, operation)
-    select ${client}, c.entity, c.id, c.operation
+    insert into fulfilment.changes (client, entity, id, key, operation)
+    select ${client}, c.entity, c.id, c.key, c.operation
     from unnest(${changes.map(({ entity }) => entity)}::text[], ${changes.map(({ id }) => id)}::bigint[],
-                ${changes.map(({ operation }) => operation)}::text[]) with ordinality as c (entity, id, operation, place)
+                ${changes.map(({ key }) => key ?? null)}::text[], ${changes.map(({ operation }) => operation)}::text[])
+      with ordinality as c (entity, id, key, operation, place)
     order by c.place`.execute(trx);
 }

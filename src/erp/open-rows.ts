@@ -1,10 +1,9 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
-import type { Change } from './feed.ts';
+import { type Kysely, sql } from 'kysely';
 import type { DB } from './rows.ts';
 
 /** Rows that move until they reach one status. An unknown status, or none, is still open. */
 export interface OpenKind {
-  readonly table: 'shipments' | 'inbounds';
+  readonly table: 'shipments' | 'inbounds' | 'inbound_packing_slips';
   /** Name of their stream, under which reads by id wait their turn. */
   readonly stream: string;
   readonly closed: string;
@@ -54,20 +53,4 @@ export async function stillOpen(
     db,
   );
   return rows.map(({ id }) => id);
-}
-
-/** Marks rows that the service says it does not know, unless a newer reading found them. */
-export async function markUnlisted(
-  trx: Transaction<DB>,
-  client: string,
-  kind: OpenKind,
-  ids: readonly number[],
-  readNo: number,
-): Promise<Change[]> {
-  if (ids.length === 0) return [];
-  const { rows } = await sql<{ id: number }>`
-    update ${tableOf(kind)} set unlisted_since = now(), read_no = ${readNo}
-    where client = ${client} and id = any(${ids}::bigint[]) and unlisted_since is null and read_no < ${readNo}
-    returning id`.execute(trx);
-  return rows.map(({ id }) => ({ entity: kind.table, id, operation: 'unlisted' }));
 }

@@ -21,6 +21,7 @@ export async function quarantine(
   client: string,
   stream: string,
   worker: string,
+  readNo: number,
   entries: readonly QuarantineEntry[],
 ): Promise<number> {
   if (entries.length === 0) return 0;
@@ -34,36 +35,48 @@ export async function quarantine(
     reason: storableText(entry.reason),
     document: entry.document,
     run_worker: worker,
+    read_no: readNo,
   }));
   const written = await trx
     .insertInto('sync.quarantine')
     .values(rows)
     .onConflict((conflict) =>
-      conflict.columns(['client', 'stream', 'resource_key']).doUpdateSet((eb) => ({
-        member_path: eb.ref('excluded.member_path'),
-        reason: eb.ref('excluded.reason'),
-        document: eb.ref('excluded.document'),
-        run_worker: eb.ref('excluded.run_worker'),
-        times: eb('sync.quarantine.times', '+', 1),
-        last_seen_at: sql<Date>`now()`,
-      })),
+      conflict
+        .columns(['client', 'stream', 'resource_key'])
+        .doUpdateSet((eb) => ({
+          member_path: eb.ref('excluded.member_path'),
+          reason: eb.ref('excluded.reason'),
+          document: eb.ref('excluded.document'),
+          run_worker: eb.ref('excluded.run_worker'),
+          read_no: eb.ref('excluded.read_no'),
+          times: eb('sync.quarantine.times', '+', 1),
+          last_seen_at: sql<Date>`now()`,
+        }))
+        .whereRef('sync.quarantine.read_no', '<=', 'excluded.read_no'),
     )
     .returning(sql<boolean>`xmax = 0`.as('isNew'))
     .execute();
   return written.filter(({ isNew }) => isNew).length;
 }
 
-/** Lets go of resources that were read well: their good version is in the tables now. */
+/** Lets go of resources that were read well since: their good version is in the tables now. */
 export async function releaseQuarantined(
   trx: Transaction<DB>,
   client: string,
   stream: string,
   ids: readonly number[],
+  readNo: number,
 ): Promise<void> {
   if (ids.length === 0) return;
   await sql`
     delete from sync.quarantine
-    where client = ${client} and stream = ${stream} and resource_key = any(${ids.map(String)}::text[])`.execute(trx);
+    where client = ${client} and stream = ${stream} and resource_key = any(${ids.map(String)}::text[])
+      and read_no <= ${readNo}`.execute(trx);
+}
+
+/** Lets go of one row. */
+export async function forgetQuarantined(trx: Transaction<DB>, id: number): Promise<void> {
+  await sql`delete from sync.quarantine where id = ${id}`.execute(trx);
 }
 
 /**
@@ -78,6 +91,61 @@ export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream:
       and coalesce(r.next_try_at, q.first_seen_at + interval '1 minute') <= now()
     order by r.next_try_at nulls first, q.resource_id`.execute(db);
   return rows.map(({ id }) => id);
+}
+
+/** A row of the quarantine. */
+export interface Quarantined {
+  readonly id: number;
+  readonly client: string;
+  readonly stream: string;
+  readonly resourceId: number | null;
+  readonly memberPath: string;
+  readonly reason: string;
+  readonly times: number;
+  readonly firstSeenAt: Date;
+  readonly lastSeenAt: Date;
+  readonly worker: string;
+}
+
+/** A row of the quarantine with the resource itself, JSON text as received. */
+export interface QuarantinedDocument extends Quarantined {
+  readonly document: string;
+  readonly readNo: number;
+}
+
+const columns = sql`id, client, stream, resource_id as "resourceId", member_path as "memberPath", reason, times,
+  first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt", run_worker as worker`;
+
+/** What is in quarantine, longest first. */
+export async function listQuarantined(
+  db: Kysely<DB>,
+  { client = null, stream = null }: { client?: string | null; stream?: string | null },
+): Promise<Quarantined[]> {
+  const { rows } = await sql<Quarantined>`
+    select ${columns} from sync.quarantine
+    where (${client}::text is null or client = ${client}) and (${stream}::text is null or stream = ${stream})
+    order by id`.execute(db);
+  return rows;
+}
+
+export async function readQuarantined(db: Kysely<DB>, id: number): Promise<QuarantinedDocument | null> {
+  const { rows } = await sql<QuarantinedDocument>`
+    select ${columns}, document, read_no as "readNo" from sync.quarantine where id = ${id}`.execute(db);
+  return rows[0] ?? null;
+}
+
+/** The next rows of one stream after `afterId`, with their resources; at most `limit`. */
+export async function nextQuarantined(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+  afterId: number,
+  limit: number,
+): Promise<QuarantinedDocument[]> {
+  const { rows } = await sql<QuarantinedDocument>`
+    select ${columns}, document, read_no as "readNo" from sync.quarantine
+    where client = ${client} and stream = ${stream} and id > ${afterId} order by id limit ${limit}`.execute(db);
+  return rows;
 }
 
 function keyOf({ resourceId, document }: QuarantineEntry): string {

@@ -5,6 +5,14 @@
 
 import type { ColumnType } from "kysely";
 
+export type ArrayType<T> = ArrayTypeImpl<T> extends (infer U)[]
+  ? U[]
+  : ArrayTypeImpl<T>;
+
+export type ArrayTypeImpl<T> = T extends ColumnType<infer S, infer I, infer U>
+  ? ColumnType<S[], I[], U[]>
+  : T[];
+
 export type Generated<T> = T extends ColumnType<infer S, infer I, infer U>
   ? ColumnType<S, I | undefined, U>
   : ColumnType<T, T | undefined, T>;
@@ -20,6 +28,8 @@ export type JsonObject = {
 export type JsonPrimitive = boolean | number | string | null;
 
 export type JsonValue = JsonArray | JsonObject | JsonPrimitive;
+
+export type Numeric = ColumnType<string, number | string, number | string>;
 
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
 
@@ -166,6 +176,140 @@ export interface FulfilmentInbounds {
    * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
+}
+
+export interface FulfilmentOrderAddresses {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * city
+   */
+  city: string | null;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Two letters (ISO 3166)
+   */
+  country_code: string | null;
+  /**
+   * firstName
+   */
+  first_name: string | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * houseNumber
+   */
+  house_number: string | null;
+  /**
+   * houseNumberExtension
+   */
+  house_number_extension: string | null;
+  /**
+   * Address id at the service; both roles may share one
+   */
+  id: number | null;
+  /**
+   * lastName
+   */
+  last_name: string | null;
+  /**
+   * Order it belongs to
+   */
+  order_id: number;
+  /**
+   * postcode
+   */
+  postcode: string | null;
+  /**
+   * prefix
+   */
+  prefix: string | null;
+  /**
+   * The resource as received
+   */
+  raw: Json;
+  /**
+   * delivery or billing
+   */
+  role: string;
+  /**
+   * street1
+   */
+  street1: string | null;
+}
+
+export interface FulfilmentOrderItems {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * channelIdentifier
+   */
+  channel_identifier: string | null;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * Warehouse it is to be fulfilled from
+   */
+  fulfill_from: string | null;
+  /**
+   * Order item id at the service
+   */
+  id: number;
+  /**
+   * serviceLevel, purchases, reference, extra6 and extra7
+   */
+  metadata: Json | null;
+  /**
+   * name
+   */
+  name: string | null;
+  /**
+   * Order it is a line of
+   */
+  order_id: number | null;
+  /**
+   * price, with the digits received
+   */
+  price: Numeric | null;
+  /**
+   * Product id at the service
+   */
+  product_id: number | null;
+  /**
+   * Pieces; 0 when cancelled whole
+   */
+  quantity: number | null;
+  /**
+   * The resource as received
+   */
+  raw: Json;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Since when the service no longer knows it; null while it does
+   */
+  unlisted_since: Timestamp | null;
+  /**
+   * Rate, with the digits received
+   */
+  vat: Numeric | null;
 }
 
 export interface FulfilmentOrders {
@@ -516,6 +660,52 @@ export interface FulfilmentShipments {
   warehouse_code: string | null;
 }
 
+export interface SyncAbsences {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Id of the row
+   */
+  id: number;
+  /**
+   * poll or reconcile: each misses by its own lists
+   */
+  pass: string;
+  /**
+   * When it was first missed
+   */
+  since: Generated<Timestamp>;
+  /**
+   * Stream name
+   */
+  stream: string;
+  /**
+   * Complete walks that lacked it, one after the other
+   */
+  walks: Generated<number>;
+}
+
+export interface SyncConfirmations {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Ids of the rows
+   */
+  ids: ArrayType<number>;
+  /**
+   * Number of the reading
+   */
+  read_no: number;
+  /**
+   * Stream name
+   */
+  stream: string;
+}
+
 export interface SyncCursors {
   /**
    * Client key
@@ -557,6 +747,79 @@ export interface SyncCursors {
    * Largest date seen in a completed walk
    */
   watermark: string | null;
+}
+
+export interface SyncFindings {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * missing, stale or extra
+   */
+  finding: string;
+  /**
+   * When it was found
+   */
+  found_at: Generated<Timestamp>;
+  /**
+   * Id of the row
+   */
+  id: number;
+  /**
+   * How far back the row's newest date lay then, by the service's clock: what a lookback would have had to reach; null for extras
+   */
+  late_seconds: number | null;
+  /**
+   * Stream name
+   */
+  stream: string;
+}
+
+export interface SyncFreshness {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Service's clock when the last poll that read everything began
+   */
+  complete_at: Timestamp | null;
+  /**
+   * Newest date or time on any resource received
+   */
+  newest_source_at: Timestamp | null;
+  /**
+   * Stream name
+   */
+  stream: string;
+  /**
+   * Resources a poll usually reads (moving average)
+   */
+  usual_fetched: number | null;
+}
+
+export interface SyncGaps {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * End of the last complete poll before the span, by the service's clock
+   */
+  from_at: Timestamp;
+  /**
+   * When it was noticed
+   */
+  noticed_at: Generated<Timestamp>;
+  /**
+   * Stream name
+   */
+  stream: string;
+  /**
+   * What lies after this was still listed
+   */
+  to_at: Timestamp;
 }
 
 export interface SyncJobs {
@@ -706,6 +969,10 @@ export interface SyncQuarantine {
    */
   member_path: string;
   /**
+   * Number of the reading it is from, so that a replay cannot undo a newer one
+   */
+  read_no: Generated<number>;
+  /**
    * Why it could not be decoded
    */
   reason: string;
@@ -756,6 +1023,120 @@ export interface SyncRereads {
    * Reads that settled nothing
    */
   tries: Generated<number>;
+}
+
+export interface SyncRescanPages {
+  /**
+   * Ids of one page
+   */
+  ids: ArrayType<number>;
+  /**
+   * Rescan
+   */
+  rescan_id: number;
+}
+
+export interface SyncRescans {
+  /**
+   * Whether workers take it up; else only the command that asked for it does
+   */
+  background: Generated<boolean>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * What it failed with
+   */
+  error: string | null;
+  /**
+   * Rows stored in its windows when it began: what progress is measured by
+   */
+  expected: number | null;
+  /**
+   * Rows here that the service does not have
+   */
+  extra: Generated<number>;
+  /**
+   * Resources read
+   */
+  fetched: Generated<number>;
+  /**
+   * When it ended; null while it is open
+   */
+  finished_at: Timestamp | null;
+  /**
+   * First day of a backfill, in the client's zone; null for no bound
+   */
+  from_day: string | null;
+  /**
+   * False where the service did not show a list to its end: nothing may be concluded from an absence
+   */
+  full_list: Generated<boolean>;
+  /**
+   * Number of the rescan
+   */
+  id: Generated<number>;
+  /**
+   * reconcile (proves the tables, healing them) or backfill (reads a span again)
+   */
+  kind: string;
+  /**
+   * Id of the last row of that page
+   */
+  last_id: number | null;
+  /**
+   * What page[cursor] was seen to mean
+   */
+  meaning: Generated<string>;
+  /**
+   * Resources that were not stored here
+   */
+  missing: Generated<number>;
+  /**
+   * done or failed; null while it is open
+   */
+  outcome: string | null;
+  /**
+   * Pages read
+   */
+  pages: Generated<number>;
+  /**
+   * The query with which the last page that held rows was asked
+   */
+  query: string | null;
+  /**
+   * Number drawn before its first request
+   */
+  read_no: number | null;
+  /**
+   * When it was asked for
+   */
+  requested_at: Generated<Timestamp>;
+  /**
+   * Resources that were stored otherwise than the service has them
+   */
+  stale: Generated<number>;
+  /**
+   * When it began
+   */
+  started_at: Timestamp | null;
+  /**
+   * Windows that were walked to their end
+   */
+  step: Generated<number>;
+  /**
+   * Stream name
+   */
+  stream: string;
+  /**
+   * Last day of a backfill; null for no bound
+   */
+  to_day: string | null;
+  /**
+   * Spans of days it walks one after the other, {after, before}, both exclusive
+   */
+  windows: Json | null;
 }
 
 export interface SyncRuns {
@@ -845,15 +1226,24 @@ export interface DB {
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.inbound_items": FulfilmentInboundItems;
   "fulfilment.inbounds": FulfilmentInbounds;
+  "fulfilment.order_addresses": FulfilmentOrderAddresses;
+  "fulfilment.order_items": FulfilmentOrderItems;
   "fulfilment.orders": FulfilmentOrders;
   "fulfilment.return_items": FulfilmentReturnItems;
   "fulfilment.shipment_items": FulfilmentShipmentItems;
   "fulfilment.shipments": FulfilmentShipments;
+  "sync.absences": SyncAbsences;
+  "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
+  "sync.findings": SyncFindings;
+  "sync.freshness": SyncFreshness;
+  "sync.gaps": SyncGaps;
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
   "sync.migrations": SyncMigrations;
   "sync.quarantine": SyncQuarantine;
   "sync.rereads": SyncRereads;
+  "sync.rescan_pages": SyncRescanPages;
+  "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
 }

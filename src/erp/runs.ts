@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { forgetConfirmations } from './confirmations.ts';
 import type { Database } from './connect.ts';
 import { acquireLease, type Lease, releaseLease } from './leases.ts';
 import { assertCodeFits } from './migrate.ts';
@@ -15,8 +16,8 @@ export interface RunRequest {
   readonly trigger: Trigger;
   /** Version of this code. */
   readonly version: string;
-  /** When the run after this one is due, from the database's clock; null for never by itself. */
-  readonly nextDue: (now: Date) => Date | null;
+  /** When the run after this one is due, from the database's clock; null for never by itself, absent for no change. */
+  readonly nextDue?: (now: Date) => Date | null;
 }
 
 export type StartResult =
@@ -86,8 +87,9 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
       await releaseLease(trx, lease);
       return { kind: 'skipped', reason: 'not_due', dueAt: asDate(dueAt) };
     }
+    const due = request.nextDue === undefined ? sql`due_at` : (request.nextDue(now) ?? sql`'infinity'`);
     await sql`
-      update sync.jobs set last_started_at = now(), due_at = ${request.nextDue(now) ?? sql`'infinity'`}
+      update sync.jobs set last_started_at = now(), due_at = ${due}
       where client = ${client} and job = ${job}`.execute(trx);
     return { kind: 'started', run: { lease, worker, trigger, startedAt: now }, afterAbandoned };
   });
@@ -137,9 +139,10 @@ export async function finishRun(db: Database, run: Run, totals: Totals, end: Run
         consecutive_failures = case when ${failed} then consecutive_failures + 1
                                     when ${end.status === 'done'} then 0 else consecutive_failures end,
         uneventful_runs = uneventful_runs + ${eventful ? 0 : 1}, warnings = ${totals.warnings},
-        due_at = case when ${end.status === 'stopped'} then now()
+        due_at = case when ${end.status === 'stopped' && run.trigger === 'schedule'} then now()
                       else greatest(due_at, now() + make_interval(secs => ${failed ? end.retryAfterMs / 1_000 : 0})) end
       where client = ${client} and job = ${job}`.execute(trx);
+    await forgetConfirmations(trx, run.lease);
     await releaseLease(trx, run.lease);
   });
 }

@@ -39,6 +39,22 @@ export async function renameOrderNumbers(
   return asChanges(rows);
 }
 
+/** Puts the order numbers of these shipments right where they are others than their orders have. */
+export async function healOrderNumbers(
+  trx: Transaction<DB>,
+  client: string,
+  shipmentIds: readonly number[],
+): Promise<Change[]> {
+  if (shipmentIds.length === 0) return [];
+  const { rows } = await sql<{ id: number }>`
+    update fulfilment.shipments s set external_order_number = o.external_order_number, changed_at = now()
+    from fulfilment.orders o
+    where s.client = ${client} and s.id = any(${shipmentIds}::bigint[]) and o.client = s.client and o.id = s.order_id
+      and s.external_order_number is not null and s.external_order_number is distinct from o.external_order_number
+    returning s.id`.execute(trx);
+  return asChanges(rows);
+}
+
 /** Orders that shipments name but that are not stored here, as far as their next read is due; at most `limit`. */
 export async function findMissingOrders(db: Kysely<DB>, client: string, limit: number | null): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`

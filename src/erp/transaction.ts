@@ -29,6 +29,11 @@ export async function underLease<T>(
   }
 }
 
+/** Whether the database took offence at the data itself: a value out of range, text it cannot hold, nesting too deep. */
+export function refusesData(error: unknown): boolean {
+  return /^(22|54)/.test(sqlState(error));
+}
+
 /** The SQLSTATE of a Postgres error; empty for any other. */
 export function sqlState(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';

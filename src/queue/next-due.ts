@@ -9,7 +9,7 @@ const maxSlackMs = 2_000;
  * @param now by the database's clock
  */
 export function nextDue(schedule: Schedule, now: Date): Date | null {
-  if (schedule.kind === 'off') return null;
+  if (schedule.kind === 'off' || schedule.kind === 'on-request') return null;
   if (schedule.kind === 'cron') {
     return CronExpressionParser.parse(schedule.pattern, { currentDate: now, tz: 'UTC' }).next().toDate();
   }

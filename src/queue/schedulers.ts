@@ -25,7 +25,7 @@ export async function alignSchedulers(
 ): Promise<SchedulerChanges> {
   const present = new Map((await queue.getJobSchedulers(0, -1)).map((entry) => [entry.key, entry]));
   const wanted = new Map(
-    plan.filter(({ schedule }) => schedule.kind !== 'off').map((entry) => [entry.job as string, entry]),
+    plan.filter(({ schedule }) => repeatOf(schedule) !== null).map((entry) => [entry.job as string, entry]),
   );
   const set: string[] = [];
   for (const [job, { schedule }] of wanted) {

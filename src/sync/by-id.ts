@@ -5,7 +5,9 @@ import type { Change } from '../erp/feed.ts';
 import { postponeRereads, settleRereads } from '../erp/rereads.ts';
 import type { DB } from '../erp/rows.ts';
 import { drawReadNo } from '../erp/upsert.ts';
-import { commitReading, type PullContext, type Stream, warn } from './pull.ts';
+import { encodeQuery } from '../warehouse/query.ts';
+import { type Committed, commitReading, type PullContext, warn } from './pull.ts';
+import type { Stream } from './stream.ts';
 
 /** So many reads are committed together. */
 const batchSize = 50;
@@ -13,7 +15,8 @@ const batchSize = 50;
 const outageAfter = 3;
 
 export interface ByIdOptions {
-  readonly query: string;
+  /** Runs with what was found, in the transaction that writes it. */
+  readonly onRead?: (trx: Transaction<DB>, committed: Committed) => Promise<readonly Change[]>;
   /** Runs for ids the service does not know, in the transaction that notes it. */
   readonly onAbsent: (trx: Transaction<DB>, ids: readonly number[], readNo: number) => Promise<readonly Change[]>;
   /** Of ids that were found and decoded, those that are to be read again later. */
@@ -35,11 +38,11 @@ export async function readByIds(
   for (let start = 0; start < ids.length; start += batchSize) {
     // One number for the batch, drawn before its first request: it makes these readings older than they are, never newer.
     const readNo = await drawReadNo(db);
-    const batch = await readBatch(context, stream, ids.slice(start, start + batchSize), options.query);
+    const batch = await readBatch(context, stream, ids.slice(start, start + batchSize));
     const { data, escaped } = batch;
     const reading = { data, included: [], escaped, readNo, listed: false };
-    await commitReading(context, stream, reading, async (trx, { families }) => {
-      const decoded = new Set(families.map(({ parent }) => parent.id));
+    await commitReading(context, stream, reading, async (trx, committed) => {
+      const decoded = new Set(committed.families.map(({ parent }) => parent.id));
       const undecoded = batch.found.filter((id) => !decoded.has(id));
       const unsettled = new Set(await options.unsettled(trx, [...decoded]));
       const again = [...undecoded, ...unsettled];
@@ -52,7 +55,8 @@ export async function readByIds(
       await postponeRereads(trx, client, stream.name, again, 'not settled by the last read');
       await postponeRereads(trx, client, stream.name, batch.absent, 'unknown to the service');
       await postponeRereads(trx, client, stream.name, batch.failed, 'could not be read');
-      return options.onAbsent(trx, batch.absent, readNo);
+      const read = (await options.onRead?.(trx, committed)) ?? [];
+      return [...read, ...(await options.onAbsent(trx, batch.absent, readNo))];
     });
     if (batch.outage) throw batch.outage;
   }
@@ -68,9 +72,10 @@ interface Batch {
   outage: WarehouseError | null;
 }
 
-async function readBatch(context: PullContext, stream: Stream, ids: readonly number[], query: string): Promise<Batch> {
+async function readBatch(context: PullContext, stream: Stream, ids: readonly number[]): Promise<Batch> {
   if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
   const batch: Batch = { data: [], escaped: false, found: [], absent: [], failed: [], outage: null };
+  const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';
   let failedInARow = 0;
   for (const id of ids) {
     try {

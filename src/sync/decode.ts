@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import { CodedError } from '../core/errors.ts';
 import { isObject, type Json, unstorableReason } from '../core/json.ts';
+import type { Family, MirrorRow } from '../erp/mirror.ts';
 import type { QuarantineEntry } from '../erp/quarantine.ts';
-import type { Family, MirrorRow } from '../erp/upsert.ts';
 import { type IncludedIndex, indexIncluded } from '../warehouse/included.ts';
 import { type Document, decodeWith, type Resource, type Undecodable } from '../warehouse/jsonapi.ts';
 
@@ -63,7 +63,10 @@ export function decodePage(
       : { problem: { path: '', reason: 'is no resource object' } };
     const problem = 'problem' in decoded ? decoded.problem : document.escaped ? unstorable(decoded.family) : null;
     if (problem) {
-      const included = 'problem' in decoded ? (decoded.included ?? []) : decoded.family.children.map(({ raw }) => raw);
+      const included =
+        'problem' in decoded
+          ? (decoded.included ?? [])
+          : decoded.family.children.flatMap(({ rows }) => rows.map(({ raw }) => raw));
       quarantined.push(quarantineEntry(resource, included, problem));
     } else if ('family' in decoded) {
       families.push(decoded.family);
@@ -75,7 +78,7 @@ export function decodePage(
 }
 
 function unstorable({ parent, children }: Family): Undecodable | null {
-  const rows = [parent, ...children];
+  const rows = [parent, ...children.flatMap((set) => set.rows)];
   const reasons = rows.map(({ raw }) => unstorableReason(JSON.stringify(raw)));
   const index = reasons.findIndex((reason) => reason !== null);
   return index < 0 ? null : { path: index === 0 ? '' : `included.${index - 1}`, reason: reasons[index] ?? '' };
@@ -89,6 +92,20 @@ function quarantineEntry(resource: Json, included: readonly Json[], { path, reas
     memberPath: path,
     reason,
     document: JSON.stringify(whole),
+  };
+}
+
+/** Puts resources that decode well but cannot be stored aside, with their reasons by id of the parent. */
+export function setAside(page: DecodedPage, refused: ReadonlyMap<number, string>): DecodedPage {
+  const put = page.families.flatMap(({ parent, children }) => {
+    const reason = refused.get(parent.id);
+    const included = children.flatMap(({ rows }) => rows.map(({ raw }) => raw));
+    return reason === undefined ? [] : [quarantineEntry(parent.raw, included, { path: '', reason })];
+  });
+  return {
+    ...page,
+    families: page.families.filter(({ parent }) => !refused.has(parent.id)),
+    quarantined: [...page.quarantined, ...put],
   };
 }
 

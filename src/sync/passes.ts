@@ -1,7 +1,8 @@
 import { addDays, utcDay } from '../core/time.ts';
 import { type Cursor, readCursor, saveCursor } from '../erp/progress.ts';
 import { encodeQuery, type QueryParameters } from '../warehouse/query.ts';
-import { commitReading, fetchPage, type PullContext, pageSize, type Stream, warn } from './pull.ts';
+import { commitReading, fetchPage, type PullContext, pageSize, warn } from './pull.ts';
+import type { Stream } from './stream.ts';
 import { idsOf, isSuspiciouslyFull, walk } from './walk.ts';
 
 /**
@@ -17,7 +18,7 @@ export async function walkOn(
   const start = await readCursor(context.db, context.client, stream.name, pass);
   let cursor = start;
   const pages = walk({
-    firstQuery: listQuery(parameters),
+    firstQuery: listQuery(stream, parameters),
     start,
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
@@ -31,7 +32,7 @@ export async function walkOn(
     const moved = cursor;
     await commitReading(context, stream, page, async (trx) => {
       await saveCursor(trx, context.client, stream.name, pass, moved, atEnd);
-      return undefined;
+      return [];
     });
   }
   return start.completed;
@@ -47,7 +48,7 @@ export async function walkWhole(
 ): Promise<Set<number>> {
   const ids = new Set<number>();
   const pages = walk({
-    firstQuery: listQuery(parameters),
+    firstQuery: listQuery(stream, parameters),
     start: { query: null, meaning: 'unknown', lastId: null },
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
@@ -87,7 +88,7 @@ export async function walkWindow(
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
   let largest = before.largestSeen;
   const pages = walk({
-    firstQuery: listQuery({ ...parameters, [window.filter]: windowStart(before, window, context) }),
+    firstQuery: listQuery(stream, { ...parameters, [window.filter]: windowStart(before, window, context) }),
     start: before,
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
@@ -112,7 +113,7 @@ export async function walkWindow(
           }
         : { ...before, query, meaning, lastId, largestSeen: largest };
       await saveCursor(trx, context.client, stream.name, pass, next, atEnd);
-      return undefined;
+      return [];
     });
   }
   return before.completed;
@@ -129,8 +130,9 @@ function laterOf(dates: readonly (string | null)[]): string | null {
   return dates.reduce((later, date) => (date !== null && (later === null || date > later) ? date : later), null);
 }
 
-function listQuery(parameters: QueryParameters): string {
-  return encodeQuery({ 'page[size]': pageSize, ...parameters });
+/** The query of a list's first page. */
+export function listQuery({ include }: Stream, parameters: QueryParameters): string {
+  return encodeQuery({ 'page[size]': pageSize, ...(include.length > 0 ? { include } : {}), ...parameters });
 }
 
 function warnSteppedBack(context: PullContext, pass: string): void {

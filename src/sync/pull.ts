@@ -1,33 +1,32 @@
 import type { Transaction } from 'kysely';
-import type { OperationName } from '../../config/operations.ts';
+import { CodedError, WarehouseError } from '../core/errors.ts';
+import { confirm, enterStream } from '../erp/confirmations.ts';
 import type { Database } from '../erp/connect.ts';
 import { appendChanges, type Change } from '../erp/feed.ts';
+import type { Comparison, Family } from '../erp/mirror.ts';
 import { quarantine, releaseQuarantined } from '../erp/quarantine.ts';
 import { requestRereads, settleRereads } from '../erp/rereads.ts';
+import type { Rescan } from '../erp/rescans.ts';
 import type { DB } from '../erp/rows.ts';
 import { type Run, recordProgress, type Totals } from '../erp/runs.ts';
-import { underLease } from '../erp/transaction.ts';
-import { drawReadNo, type MirrorTables, upsertFamilies } from '../erp/upsert.ts';
+import { refusesData, sqlState, underLease } from '../erp/transaction.ts';
+import { drawReadNo, type UpsertResult, upsertFamilies } from '../erp/upsert.ts';
 import type { ListPage, Warehouse } from '../warehouse/client.ts';
 import type { Document } from '../warehouse/jsonapi.ts';
-import { checkQuarantineShare, type DecodedPage, type DecodeResource, decodePage } from './decode.ts';
+import { checkQuarantineShare, type DecodedPage, decodePage, setAside } from './decode.ts';
+import type { Stream } from './stream.ts';
 
-/** One stream: what it is called, where it is read, and how a resource becomes rows. */
-export interface Stream {
-  readonly name: string;
-  readonly list: OperationName;
-  /** Null where the service has no read by id. */
-  readonly get: OperationName | null;
-  readonly tables: MirrorTables;
-  /** @param zone IANA zone of the client's zone-less times */
-  readonly decoder: (zone: string) => DecodeResource;
-  /** Follow-up writes for rows a page changed, in its transaction. */
-  readonly afterChanges?: (
-    trx: Transaction<DB>,
-    client: string,
-    changes: readonly Change[],
-  ) => Promise<readonly Change[]>;
+/** What a run learns of the service's time on its way. */
+export interface ServiceClock {
+  /** `Date` of the first answer; null before, or where the service sends none. */
+  firstMs: number | null;
+  /** `Date` of the last answer. */
+  lastMs: number | null;
+  /** Newest date on any resource received. */
+  newestSourceMs: number | null;
 }
+
+export const newServiceClock = (): ServiceClock => ({ firstMs: null, lastMs: null, newestSourceMs: null });
 
 /** What every pass of a run works with. */
 export interface PullContext {
@@ -40,6 +39,12 @@ export interface PullContext {
   readonly signal: AbortSignal;
   readonly lookbackDays: number;
   readonly quarantineMaxShare: number;
+  readonly retentionDays: number;
+  readonly service: ServiceClock;
+  /** Polls hold `raw` against the tables, rescans every column. */
+  readonly compare: Comparison;
+  /** How far a rescan has come; not called by polls. */
+  readonly onProgress?: (rescan: Rescan) => void;
 }
 
 /** Resources read at one moment. */
@@ -84,56 +89,148 @@ export async function fetchPage(
     readNo = await drawReadNo(context.db);
   };
   const page = await context.warehouse.list(stream.list, query, { signal, beforeSend });
+  context.service.firstMs ??= page.dateMs;
+  context.service.lastMs = page.dateMs ?? context.service.lastMs;
   return { ...page, readNo, listed: true };
 }
+
+/** What a reading did, for what is written alongside. */
+export interface Committed extends DecodedPage {
+  readonly written: UpsertResult;
+}
+
+type Alongside = (trx: Transaction<DB>, page: Committed) => Promise<readonly Change[]>;
 
 /**
  * Writes one reading: rows, quarantine, cursor (`alongside`), ledger and feed in one transaction under the lease.
  * Counters move only when it has committed.
+ * @param keep which of the resources are to be written
  * @throws QuarantineShareError, LeaseLostError
  */
 export async function commitReading(
   context: PullContext,
   stream: Stream,
   reading: Reading,
-  alongside: (trx: Transaction<DB>, page: DecodedPage) => Promise<readonly Change[] | undefined> = async () =>
-    undefined,
+  alongside: Alongside = async () => [],
+  keep: (family: Family) => boolean = () => true,
+): Promise<DecodedPage> {
+  const decoded = decodePage(reading, stream.decoder(context.zone));
+  const page = { ...decoded, families: decoded.families.filter(keep) };
+  noteNewest(context.service, stream, page);
+  try {
+    return await commitPage(context, stream, reading, page, alongside);
+  } catch (error) {
+    // Too deep to be written out again: no part of such a document can be kept.
+    if (error instanceof RangeError)
+      throw new WarehouseError('undecodable', 'The answer is nested too deeply', { outcome: 'unknown', cause: error });
+    if (!refusesData(error)) throw error;
+    const refused = await findRefused(context, stream, reading, page);
+    if (refused.size === 0) throw error;
+    return commitPage(context, stream, reading, setAside(page, refused), alongside);
+  }
+}
+
+async function commitPage(
+  context: PullContext,
+  stream: Stream,
+  reading: Reading,
+  page: DecodedPage,
+  alongside: Alongside,
 ): Promise<DecodedPage> {
   const { client, db, run, totals, quarantineMaxShare } = context;
-  const page = decodePage(reading, stream.decoder(context.zone));
   const fetched = totals.fetched + reading.data.length;
   const undecodable = totals.undecodable + page.quarantined.length;
   checkQuarantineShare(undecodable, fetched, quarantineMaxShare);
-  const ids = page.families.map(({ parent }) => parent.id);
   const committed = await underLease(db, run.lease, async (trx): Promise<Totals> => {
-    const { changes, ...written } = await upsertFamilies(trx, client, stream.tables, reading.readNo, page.families);
-    const parents = changes.filter(({ entity }) => entity === stream.tables.parent.name);
+    const othersAtWork = await enterStream(trx, run.lease, stream.name);
+    const written = await upsertFamilies(trx, scopeOf(context, stream, reading), stream.tables, page.families);
+    if (othersAtWork) await confirm(trx, client, stream.name, reading.readNo, written.unchanged);
+    const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
     const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
-    const changed = new Set(parents.map(({ id }) => id));
-    // What has to be read alone keeps its turn, its pauses and its quarantine until it was.
-    const seen = ids.filter((id) => !page.readById.has(id));
-    const wanted = [...page.readById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
-    await settleRereads(trx, client, stream.name, reading.listed ? seen : [...changed]);
-    await requestRereads(trx, client, stream.name, wanted, 'its lines came without a link to it');
-    await releaseQuarantined(trx, client, stream.name, seen);
-    const newlyQuarantined = await quarantine(trx, client, stream.name, run.worker, page.quarantined);
-    const others = (await alongside(trx, page)) ?? [];
+    await settleRead(trx, context, stream, reading, page, new Set(parents.map(({ id }) => id)));
+    const newlyQuarantined = await quarantine(trx, client, stream.name, run.worker, reading.readNo, page.quarantined);
+    const others = await alongside(trx, { ...page, written });
     const sum: Totals = {
-      pages: totals.pages + 1,
+      pages: totals.pages + (reading.listed || reading.data.length > 0 ? 1 : 0),
       fetched,
       created: totals.created + written.created,
       updated: totals.updated + written.updated + followUps.length + others.length,
       removed: totals.removed + written.removed,
-      unchanged: totals.unchanged + written.unchanged,
+      unchanged: totals.unchanged + written.unchanged.length,
       stale: totals.stale + written.stale,
       undecodable,
       quarantined: totals.quarantined + newlyQuarantined,
       warnings: [...new Set([...totals.warnings, ...page.warnings])],
     };
     await recordProgress(trx, run, sum);
-    await appendChanges(trx, client, [...changes, ...followUps, ...others]);
+    await appendChanges(trx, client, [...written.changes, ...followUps, ...others]);
     return sum;
   });
   Object.assign(totals, committed);
   return page;
+}
+
+const scopeOf = ({ client, compare }: PullContext, stream: Stream, { readNo }: Reading) => ({
+  client,
+  stream: stream.name,
+  readNo,
+  compare,
+});
+
+/** Takes from the waiting lists what this reading settles, and puts on them what has to be read alone. */
+async function settleRead(
+  trx: Transaction<DB>,
+  { client }: PullContext,
+  stream: Stream,
+  reading: Reading,
+  { families, readById }: DecodedPage,
+  changed: ReadonlySet<number | null>,
+): Promise<void> {
+  // What has to be read alone keeps its turn, its pauses and its quarantine until it was.
+  const seen = families.map(({ parent }) => parent.id).filter((id) => !readById.has(id));
+  const wanted = [...readById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
+  const settled = reading.listed ? seen : families.map(({ parent }) => parent.id).filter((id) => changed.has(id));
+  await settleRereads(trx, client, stream.name, settled);
+  await requestRereads(trx, client, stream.name, wanted, 'its lines came without a link to it');
+  await releaseQuarantined(trx, client, stream.name, seen, reading.readNo);
+}
+
+class Undone extends CodedError {
+  constructor() {
+    super('undone', 'Tried only');
+  }
+}
+
+/** Which resources the database does not take, tried one by one; their parents by id with the reason. */
+async function findRefused(
+  context: PullContext,
+  stream: Stream,
+  reading: Reading,
+  { families }: DecodedPage,
+): Promise<Map<number, string>> {
+  const refused = new Map<number, string>();
+  for (const family of families) {
+    try {
+      await underLease(context.db, context.run.lease, async (trx) => {
+        await upsertFamilies(trx, scopeOf(context, stream, reading), stream.tables, [family]);
+        throw new Undone();
+      });
+    } catch (error) {
+      if (error instanceof Undone) continue;
+      if (!refusesData(error)) throw error;
+      // Not in its own words: they may quote the value.
+      refused.set(family.parent.id, `cannot be stored in Postgres (SQLSTATE ${sqlState(error)})`);
+    }
+  }
+  return refused;
+}
+
+/** Keeps the newest date met, as long as it is not beyond the service's own clock: freshness must not be a typing error. */
+function noteNewest(service: ServiceClock, stream: Stream, { families }: DecodedPage): void {
+  const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + 86_400_000;
+  for (const { parent } of families)
+    for (const column of stream.rescan.dates) {
+      const ms = Date.parse(String(parent[column]));
+      if (ms <= limitMs && ms > (service.newestSourceMs ?? Number.NEGATIVE_INFINITY)) service.newestSourceMs = ms;
+    }
 }

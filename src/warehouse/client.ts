@@ -47,6 +47,11 @@ export class Warehouse {
     decodeEnvelope('common.status.get', answer.body);
   }
 
+  /** The service's clock, milliseconds since 1970; null where it sends no Date. Needs no token. */
+  async clock(signal: AbortSignal): Promise<number | null> {
+    return (await this.#http.read({ operation: 'common.status.get', signal })).dateMs;
+  }
+
   /** Asks one page of a v3 list. `query` is encoded, without the question mark. */
   async list(operation: OperationName, query: string, options: ReadOptions): Promise<ListPage> {
     const answer = await this.#authorized({ operation, query, signal: options.signal }, options);

@@ -139,6 +139,57 @@ export function inboundSchema(zone: string) {
 }
 export type Inbound = z.infer<ReturnType<typeof inboundSchema>>;
 
+/**
+ * A decimal as the digits it was written with, number or text (interface.md, v3 orderItem: one response shows the rate as
+ * a string). Exponents that no price has are refused, as Postgres cannot hold them all.
+ */
+const decimal = z
+  .preprocess(
+    (value) => (JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value),
+    z
+      .string()
+      .max(100)
+      .regex(/^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/, 'is no decimal number')
+      .nullish(),
+  )
+  .transform((value) => value ?? null);
+
+/** orderItem (interface.md, v3 orderItem). */
+export const orderItemSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('orderItem'),
+  attributes: z.looseObject({
+    sku: text,
+    quantity: count,
+    fulfillFrom: text,
+    price: decimal,
+    vat: decimal,
+    name: text,
+    channelIdentifier: text,
+    metadata,
+  }),
+  relationships: z.looseObject({ product: toOne }).prefault({}),
+});
+export type OrderItem = z.infer<typeof orderItemSchema>;
+
+/** address (interface.md, v3 address). */
+export const addressSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('address'),
+  attributes: z.looseObject({
+    firstName: text,
+    lastName: text,
+    prefix: text,
+    street1: text,
+    postcode: text,
+    houseNumber: text,
+    houseNumberExtension: text,
+    city: text,
+    countryCode: text,
+  }),
+});
+export type Address = z.infer<typeof addressSchema>;
+
 /** order (interface.md, v3 order). */
 export const orderSchema = z.looseObject({
   id: idSchema,
@@ -164,6 +215,7 @@ export const orderSchema = z.looseObject({
   relationships: z
     .looseObject({
       orderType: toOne,
+      orderItems: toMany,
       deliveryAddress: toOne,
       billingAddress: toOne,
       pickUpPoint: toOne,

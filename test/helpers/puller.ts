@@ -1,8 +1,9 @@
 import { type Config, readConfig } from '../../config/env.ts';
+import type { WarehouseClient } from '../../config/files.ts';
 import type { JobName } from '../../config/schedules.ts';
 import { connectDatabase, openLeaseKeeper, openWarehouses } from '../../src/app/deps.ts';
 import { createLogger } from '../../src/app/log.ts';
-import { runJob } from '../../src/app/runner.ts';
+import { type RunnerDeps, runJob, runWork, type Work } from '../../src/app/runner.ts';
 import type { RunReport } from '../../src/sync/run.ts';
 import type { TestDatabase } from './database.ts';
 import type { SandboxControl } from './sandbox.ts';
@@ -26,22 +27,39 @@ export function configFor(database: TestDatabase, sandbox: SandboxControl, env: 
 
 export type Pull = (job: JobName, options?: { env?: Record<string, string>; stop?: AbortSignal }) => Promise<RunReport>;
 
+/** Opens what a run needs, runs it for the client `default` and closes all again. */
+async function inProcess(
+  config: Config,
+  url: string,
+  run: (deps: RunnerDeps, client: WarehouseClient) => Promise<RunReport>,
+): Promise<RunReport> {
+  const main = connectDatabase(url, log);
+  const leases = openLeaseKeeper(url, log);
+  const { warehouses, close } = openWarehouses(config);
+  const deps = { config, db: main.db, keeper: leases.keeper, warehouses, worker: 'test', log, said: new Map() };
+  const client = config.clients[0];
+  if (client === undefined) throw new Error('no client configured');
+  try {
+    return await run(deps, client);
+  } finally {
+    await Promise.all([close(), leases.close(), main.close()]);
+  }
+}
+
 /** Runs jobs in this process, as `fulfilment-sync run` does. */
 export function usePuller(database: TestDatabase, sandbox: SandboxControl): Pull {
-  return async (job, { env, stop = new AbortController().signal } = {}) => {
-    const config = configFor(database, sandbox, env);
-    const main = connectDatabase(database.url, log);
-    const leases = openLeaseKeeper(database.url, log);
-    const { warehouses, close } = openWarehouses(config);
-    const deps = { config, db: main.db, keeper: leases.keeper, warehouses, worker: 'test', log, said: new Map() };
-    const client = config.clients[0];
-    if (client === undefined) throw new Error('no client configured');
-    try {
-      return await runJob(deps, job, client, 'manual', stop);
-    } finally {
-      await Promise.all([close(), leases.close(), main.close()]);
-    }
-  };
+  return async (job, { env, stop = new AbortController().signal } = {}) =>
+    inProcess(configFor(database, sandbox, env), database.url, (deps, client) =>
+      runJob(deps, job, client, 'manual', stop),
+    );
+}
+
+/** Runs any work under a lease of that name, as commands do. */
+export function useWork(database: TestDatabase, sandbox: SandboxControl) {
+  return (name: string, run: Work['run'], env: Record<string, string> = {}): Promise<RunReport> =>
+    inProcess(configFor(database, sandbox, env), database.url, (deps, client) =>
+      runWork(deps, { name, run }, client, 'manual', new AbortController().signal),
+    );
 }
 
 /** The totals of a run that must have ended well. */

@@ -19,7 +19,7 @@ test('whichever of the two jobs comes second gives shipments their order numbers
   await sandbox.seed(120);
   done(await pull('pull-shipments'));
   expect(await numbers()).toEqual([{ missing: 120, filled: 0 }]);
-  expect(done(await pull('pull-orders'))).toMatchObject({ created: 121, updated: 120 });
+  expect(done(await pull('pull-orders'))).toMatchObject({ fetched: 121, updated: 120 });
   expect(await numbers()).toEqual([{ missing: 0, filled: 120 }]);
 
   await sandbox.seed(30, ['SHIPPED'], 'default', 0);

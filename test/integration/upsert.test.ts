@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { parseExact } from '../../src/core/json.ts';
 import { appendChanges } from '../../src/erp/feed.ts';
-import { type Family, upsertFamilies } from '../../src/erp/upsert.ts';
+import type { Family } from '../../src/erp/mirror.ts';
+import { upsertFamilies } from '../../src/erp/upsert.ts';
 import { shipments } from '../../src/sync/streams/shipments.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -15,19 +16,26 @@ const shipment = (
   complete = true,
 ): Family => ({
   parent: { id, raw: { id, status }, status },
-  children: items.map(([itemId, quantity]) => ({
-    id: itemId,
-    raw: { itemId, quantity },
-    shipment_id: id,
-    quantity,
-    serial_numbers: ['a'],
-  })),
-  childrenComplete: complete,
+  children: [
+    {
+      table: 'shipment_items',
+      complete,
+      rows: items.map(([itemId, quantity]) => ({
+        id: itemId,
+        raw: { itemId, quantity },
+        shipment_id: id,
+        quantity,
+        serial_numbers: ['a'],
+      })),
+    },
+  ],
 });
+
+const scope = (readNo: number) => ({ client: 'default', stream: 'shipments', readNo, compare: 'raw' }) as const;
 
 const upsert = (readNo: number, ...families: Family[]) =>
   database.db.transaction().execute(async (trx) => {
-    const result = await upsertFamilies(trx, 'default', shipments.tables, readNo, families);
+    const result = await upsertFamilies(trx, scope(readNo), shipments.tables, families);
     await appendChanges(trx, 'default', result.changes);
     return result;
   });

@@ -1,130 +1,47 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { z } from 'zod';
+import { streams as allStreams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connect.ts';
-import {
-  type InboundSnapshot,
-  type OrderSnapshot,
-  type ReturnItemSnapshot,
-  readInbounds,
-  readOrders,
-  readReturnItems,
-  readShipments,
-  type ShipmentSnapshot,
-} from '../../erp/snapshot.ts';
-import { type ClientState, type itemSchema, stateSchema } from './sandbox-state.ts';
+import { keyOf } from '../../erp/mirror.ts';
+import { readTable, type StoredRow } from '../../erp/snapshot.ts';
+import type { Stream } from '../../sync/stream.ts';
+import { type ExpectedRow, expectedRows } from './expected-rows.ts';
+import { type ClientState, stateSchema } from './sandbox-state.ts';
 
-function expectedOrders({ orders }: ClientState): OrderSnapshot[] {
-  return orders.map(({ resource: { raw, value } }) => ({
-    id: value.id,
-    ...value.attributes,
-    orderTypeId: value.relationships.orderType,
-    deliveryAddressId: value.relationships.deliveryAddress,
-    billingAddressId: value.relationships.billingAddress,
-    pickUpPointId: value.relationships.pickUpPoint,
-    preferredShippingMethodId: value.relationships.preferredShippingMethod,
-    raw,
-  }));
-}
-
-function expectedShipments({ orders, shipments }: ClientState): ShipmentSnapshot[] {
-  const numbers = new Map(orders.map(({ resource: { value } }) => [value.id, value.attributes.externalOrderNumber]));
-  return shipments
-    .filter(({ visible }) => visible)
-    .map(({ resource: { raw, value }, items, instants }) => {
-      const { status, warehouseCode, returnLabel } = value.attributes;
-      const { order: orderId, orderType: orderTypeId, shippingMethod: shippingMethodId } = value.relationships;
-      const externalOrderNumber = (orderId === null ? null : numbers.get(orderId)) ?? null;
-      const own = { id: value.id, status, warehouseCode, returnLabel, ...instants, raw, externalOrderNumber };
-      const lines = items.map(expectedItem).sort((left, right) => left.id - right.id);
-      return { ...own, orderId, orderTypeId, shippingMethodId, items: lines };
-    });
-}
-
-function expectedReturnItems({ returnItems }: ClientState): ReturnItemSnapshot[] {
-  return returnItems
-    .filter(({ visible }) => visible)
-    .map(({ resource: { raw, value }, instants }) => {
-      const { order, orderItem, product, return: parcel, returnReason, shipmentItem } = value.relationships;
-      return {
-        id: value.id,
-        ...value.attributes,
-        ...instants,
-        orderId: order,
-        orderItemId: orderItem,
-        productId: product,
-        returnId: parcel,
-        returnMerchandiseAuthorizationItemId: value.relationships.returnMerchandiseAuthorizationItem,
-        returnReasonId: returnReason,
-        shipmentItemId: shipmentItem,
-        raw,
-      };
-    });
-}
-
-/** Inbound times end in Z, with milliseconds: the tables have microseconds. */
-const toMicroseconds = (instant: string | null) => instant?.replace(/Z$/, '000Z') ?? null;
-
-function expectedInbounds({ inbounds }: ClientState): InboundSnapshot[] {
-  return inbounds.map(({ resource: { raw, value }, items }) => ({
-    id: value.id,
-    ...value.attributes,
-    createdOn: toMicroseconds(value.attributes.createdOn),
-    checkingOn: toMicroseconds(value.attributes.checkingOn),
-    completedOn: toMicroseconds(value.attributes.completedOn),
-    inboundPackingSlipId: value.relationships.inboundPackingSlip,
-    raw,
-    items: items
-      .map((item) => ({
-        id: item.value.id,
-        ...item.value.attributes,
-        productId: item.value.relationships.product,
-        inboundPackingSlipItemId: item.value.relationships.inboundPackingSlipItem,
-        raw: item.raw,
-      }))
-      .sort((left, right) => left.id - right.id),
-  }));
-}
-
-function expectedItem({ raw, value }: z.infer<typeof itemSchema>): ShipmentSnapshot['items'][number] {
-  const { sku, quantity, lotNumber, expirationDate, serialNumbers } = value.attributes;
-  const { orderItem: orderItemId, product: productId } = value.relationships;
-  return { id: value.id, sku, quantity, lotNumber, expirationDate, serialNumbers, orderItemId, productId, raw };
-}
-
-/** Differences of two sets of rows by id, in words that name the members. */
-function compareRows<T extends { readonly id: number }>(
+/** Differences of the rows of one table, in words that name the columns. */
+function compareRows(
   what: string,
-  expected: readonly T[],
-  actual: readonly T[],
+  key: readonly string[],
+  expected: readonly ExpectedRow[],
+  actual: readonly StoredRow[],
 ): string[] {
-  const stored = new Map(actual.map((row) => [row.id, row]));
+  const nameOf = (row: Readonly<Record<string, unknown>>) => key.map((column) => row[column]).join(' ');
+  const stored = new Map(actual.map((row) => [nameOf(row.columns), row]));
   const differences: string[] = [];
   for (const row of expected) {
-    const found = stored.get(row.id);
-    stored.delete(row.id);
-    if (found === undefined) differences.push(`${what} ${row.id} is missing`);
-    else if (!isDeepStrictEqual(found, row)) {
-      const members = (Object.keys(row) as (keyof T)[]).filter((key) => !isDeepStrictEqual(found[key], row[key]));
-      differences.push(`${what} ${row.id} differs in ${members.join(', ')}`);
+    const name = nameOf(row);
+    const found = stored.get(name);
+    stored.delete(name);
+    if (found === undefined) differences.push(`${what} ${name} is missing`);
+    else if (found.unlisted) differences.push(`${what} ${name} is marked as unlisted`);
+    else {
+      const columns = Object.keys(found.columns);
+      const wrong = columns.filter((column) => !isDeepStrictEqual(found.columns[column], row[column] ?? null));
+      if (wrong.length > 0) differences.push(`${what} ${name} differs in ${wrong.join(', ')}`);
     }
   }
-  return [...differences, ...[...stored.keys()].map((id) => `${what} ${id} is not in the sandbox`)];
+  const extra = [...stored].filter(([, { unlisted }]) => !unlisted);
+  return [...differences, ...extra.map(([name]) => `${what} ${name} is not in the sandbox`)];
 }
 
-/** Compares what one stream has brought with what the sandbox holds, in words. */
-type Comparison = (db: Database, state: ClientState) => Promise<string[]>;
-
-const comparisons = {
-  orders: async (db, state) =>
-    compareRows(`${state.client}: order`, expectedOrders(state), await readOrders(db, state.client)),
-  shipments: async (db, state) =>
-    compareRows(`${state.client}: shipment`, expectedShipments(state), await readShipments(db, state.client)),
-  inbounds: async (db, state) =>
-    compareRows(`${state.client}: inbound`, expectedInbounds(state), await readInbounds(db, state.client)),
-  'return-items': async (db, state) =>
-    compareRows(`${state.client}: return item`, expectedReturnItems(state), await readReturnItems(db, state.client)),
-} satisfies Record<string, Comparison>;
-export type ComparedStream = keyof typeof comparisons;
+async function compareStream(db: Database, state: ClientState, { tables }: Stream): Promise<string[]> {
+  const differences: string[] = [];
+  for (const table of [tables.parent, ...tables.children]) {
+    const expected = expectedRows[table.name]?.(state) ?? [];
+    const stored = await readTable(db, state.client, table.name);
+    differences.push(...compareRows(`${state.client}: ${table.name}`, keyOf(table), expected, stored));
+  }
+  return differences;
+}
 
 /**
  * Compares the tables of some streams, or of all, with what the sandbox holds by its own account, row by row, all columns
@@ -133,10 +50,11 @@ export type ComparedStream = keyof typeof comparisons;
 export async function compareWithSandbox(
   db: Database,
   sandbox: URL,
-  streams = Object.keys(comparisons) as ComparedStream[],
+  streams = allStreams.map(({ name }) => name),
 ): Promise<string[]> {
   const answer = await fetch(new URL('/_sandbox/state', sandbox));
   const { clients } = stateSchema.parse(await answer.json());
-  const differences = clients.flatMap((state) => streams.map((stream) => comparisons[stream](db, state)));
+  const compared = allStreams.filter(({ name }) => streams.includes(name));
+  const differences = clients.flatMap((state) => compared.map((stream) => compareStream(db, state, stream)));
   return (await Promise.all(differences)).flat();
 }

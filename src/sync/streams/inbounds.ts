@@ -1,17 +1,17 @@
-import { findUnlistedOpen, markUnlisted, type OpenKind, stillOpen } from '../../erp/open-rows.ts';
+import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
+import { findUnlistedOpen, type OpenKind, stillOpen } from '../../erp/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/quarantine.ts';
 import { findRereadsDue, rereadsPerRun } from '../../erp/rereads.ts';
-import type { Family, MirrorRow } from '../../erp/upsert.ts';
+import { markUnlisted } from '../../erp/rescans.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
-import { encodeQuery } from '../../warehouse/query.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/v3.ts';
 import { readByIds } from '../by-id.ts';
 import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
 import { walkOn, walkWhole } from '../passes.ts';
-import type { PullContext, Stream } from '../pull.ts';
+import type { PullContext } from '../pull.ts';
+import type { Stream } from '../stream.ts';
 
-const include = 'inboundItems';
 /** The states in which an inbound still moves (interface.md, States and transitions). */
 const openStatuses = ['PROCESSING', 'CHECKING', 'CHECKED'];
 const kind: OpenKind = { table: 'inbounds', stream: 'inbounds', closed: 'COMPLETED' };
@@ -24,6 +24,15 @@ export const inbounds: Stream = {
   name: 'inbounds',
   list: 'v3.inbounds.list',
   get: 'v3.inbounds.get',
+  include: ['inboundItems'],
+  rescan: {
+    filter: null,
+    dayColumn: 'created_on',
+    dates: ['created_on', 'checking_on', 'completed_on'],
+    horizonDays: null,
+    recentDays: null,
+    sorted: true,
+  },
   tables: {
     parent: {
       name: 'inbounds',
@@ -37,19 +46,21 @@ export const inbounds: Stream = {
         inbound_packing_slip_id: 'bigint',
       },
     },
-    child: {
-      name: 'inbound_items',
-      parentColumn: 'inbound_id',
-      columns: {
-        inbound_id: 'bigint',
-        sku: 'text',
-        quantity: 'integer',
-        lot_number: 'text',
-        expiration_date: 'date',
-        product_id: 'bigint',
-        inbound_packing_slip_item_id: 'bigint',
+    children: [
+      {
+        name: 'inbound_items',
+        parentColumn: 'inbound_id',
+        columns: {
+          inbound_id: 'bigint',
+          sku: 'text',
+          quantity: 'integer',
+          lot_number: 'text',
+          expiration_date: 'date',
+          product_id: 'bigint',
+          inbound_packing_slip_item_id: 'bigint',
+        },
       },
-    },
+    ],
   },
   decoder: (zone) => {
     const schema = inboundSchema(zone);
@@ -61,16 +72,16 @@ export const inbounds: Stream = {
         itemRow(inbound.value.id, item, own),
       );
       if ('problem' in items) return items;
-      const { children } = items;
       // Nothing lists an inbound's items, so none is ever taken for gone.
-      const family: Family = { parent: inboundRow(inbound.value, resource), children, childrenComplete: false };
+      const lines = { table: 'inbound_items', rows: items.children, complete: false };
+      const family = { parent: inboundRow(inbound.value, resource), children: [lines] };
       if (onTop.size === 0 || resources.length > 0) return { family };
       return { family, readById: inbound.value.attributes.status === kind.closed ? 'changed' : 'always' };
     };
   },
 };
 
-function inboundRow({ id, attributes, relationships }: Inbound, resource: Resource): MirrorRow {
+function inboundRow({ id, attributes, relationships }: Inbound, resource: Resource): ParentRow {
   return {
     id,
     raw: withoutIncluded(resource),
@@ -104,15 +115,14 @@ function itemRow(inboundId: number, { id, attributes, relationships }: InboundIt
  */
 export async function pullInbounds(context: PullContext): Promise<void> {
   const { db, client } = context;
-  const firstLoadDone = await walkOn(context, inbounds, 'new', { include });
-  const listed = await walkWhole(context, inbounds, 'open', { include, 'filter[status][in]': openStatuses });
+  const firstLoadDone = await walkOn(context, inbounds, 'new', {});
+  const listed = await walkWhole(context, inbounds, 'open', { 'filter[status][in]': openStatuses });
   const moved = await findUnlistedOpen(db, client, kind, [...listed]);
   const waiting = await findRereadsDue(db, client, kind);
   const quarantined = await findQuarantinedDue(db, client, inbounds.name);
   const due = moved.filter(({ readDue }) => readDue).map(({ id }) => id);
   const ids = [...new Set([...due, ...waiting, ...quarantined])];
   await readByIds(context, inbounds, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
-    query: encodeQuery({ include }),
     onAbsent: (trx, absent, readNo) => markUnlisted(trx, client, kind, absent, readNo),
     unsettled: (trx, found) =>
       stillOpen(

@@ -1,21 +1,29 @@
 import { findQuarantinedDue } from '../../erp/quarantine.ts';
 import { rereadsPerRun } from '../../erp/rereads.ts';
 import { findMissingOrders, renameOrderNumbers } from '../../erp/shipments.ts';
-import type { MirrorRow } from '../../erp/upsert.ts';
-import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
-import { type Order, orderSchema } from '../../warehouse/v3.ts';
 import { readByIds } from '../by-id.ts';
-import { type Decoded, withoutIncluded } from '../decode.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
+import { addressTable, decodeOrder, itemTable } from '../order-rows.ts';
 import { walkWindow } from '../passes.ts';
-import type { PullContext, Stream } from '../pull.ts';
+import type { PullContext } from '../pull.ts';
+import type { Stream } from '../stream.ts';
 
 const firstRunDays = 400;
 
+/** Orders with their items, addresses and pick-up point. */
 export const orders: Stream = {
   name: 'orders',
   list: 'v3.orders.list',
   get: 'v3.orders.get',
+  include: ['orderItems', 'deliveryAddress', 'billingAddress', 'pickUpPoint'],
+  rescan: {
+    filter: 'orderedOn',
+    dayColumn: 'ordered_on',
+    dates: ['ordered_on'],
+    horizonDays: null,
+    recentDays: 120,
+    sorted: false,
+  },
   tables: {
     parent: {
       name: 'orders',
@@ -42,52 +50,21 @@ export const orders: Stream = {
         pick_up_point_id: 'bigint',
         preferred_shipping_method_id: 'bigint',
       },
+      derived: { pick_up_point: { type: 'jsonb', hangsOn: 'pick_up_point_id' } },
     },
+    children: [itemTable, addressTable],
   },
-  decoder:
-    () =>
-    (resource): Decoded => {
-      const order = decodeWith(orderSchema, resource);
-      if ('problem' in order) return order;
-      return { family: { parent: orderRow(order.value, resource), children: [], childrenComplete: false } };
-    },
+  decoder: () => decodeOrder,
+  afterWalk: repairOrderNumbers,
   afterChanges: (trx, client, changes) => {
     const renamed = changes.filter(({ operation }) => operation === 'updated');
     return renameOrderNumbers(
       trx,
       client,
-      renamed.map(({ id }) => id),
+      renamed.map(({ id }) => id as number),
     );
   },
 };
-
-function orderRow({ id, attributes, relationships }: Order, resource: Resource): MirrorRow {
-  return {
-    id,
-    raw: withoutIncluded(resource),
-    external_order_number: attributes.externalOrderNumber,
-    reference: attributes.reference,
-    ordered_on: attributes.orderedOn,
-    consumer_reference: attributes.consumerReference,
-    promotion_code: attributes.promotionCode,
-    currency: attributes.currency,
-    locale: attributes.locale,
-    email: attributes.email,
-    phone_number: attributes.phoneNumber,
-    vat_number: attributes.vatNumber,
-    fulfill_from: attributes.fulfillFrom,
-    preferred_shipping_date: attributes.preferredShippingDate,
-    allow_partial_delivery: attributes.allowPartialDelivery,
-    on_hold: attributes.onHold,
-    metadata: attributes.metadata,
-    channel_identifier: attributes.channelIdentifier,
-    order_type_id: relationships.orderType,
-    delivery_address_id: relationships.deliveryAddress,
-    billing_address_id: relationships.billingAddress,
-    pick_up_point_id: relationships.pickUpPoint,
-    preferred_shipping_method_id: relationships.preferredShippingMethod,
-  };
-}
 
 /**
  * One poll: orders placed since the watermark less the lookback, then by id those that shipments name and the window did
@@ -100,7 +77,6 @@ export async function pullOrders(context: PullContext): Promise<void> {
   const quarantined = await findQuarantinedDue(context.db, context.client, orders.name);
   const ids = [...new Set([...missing, ...quarantined])];
   await readByIds(context, orders, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
-    query: '',
     onAbsent: async () => [],
     unsettled: async () => [],
   });

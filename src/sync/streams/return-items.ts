@@ -1,9 +1,10 @@
-import type { MirrorRow } from '../../erp/upsert.ts';
+import type { ParentRow } from '../../erp/mirror.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type ReturnItem, returnItemSchema } from '../../warehouse/v3.ts';
 import { type Decoded, withoutIncluded } from '../decode.ts';
 import { walkWindow } from '../passes.ts';
-import type { PullContext, Stream } from '../pull.ts';
+import type { PullContext } from '../pull.ts';
+import type { Stream } from '../stream.ts';
 
 const firstRunDays = 400;
 
@@ -12,6 +13,15 @@ export const returnItems: Stream = {
   name: 'return-items',
   list: 'v3.returnItems.list',
   get: null,
+  include: [],
+  rescan: {
+    filter: 'processedOn',
+    dayColumn: 'processed_on',
+    dates: ['processed_on'],
+    horizonDays: null,
+    recentDays: 120,
+    sorted: true,
+  },
   tables: {
     parent: {
       name: 'return_items',
@@ -35,18 +45,19 @@ export const returnItems: Stream = {
         shipment_item_id: 'bigint',
       },
     },
+    children: [],
   },
   decoder: (zone) => {
     const schema = returnItemSchema(zone);
     return (resource): Decoded => {
       const item = decodeWith(schema, resource);
       if ('problem' in item) return item;
-      return { family: { parent: returnItemRow(item.value, resource), children: [], childrenComplete: false } };
+      return { family: { parent: returnItemRow(item.value, resource), children: [] } };
     };
   },
 };
 
-function returnItemRow({ id, attributes, relationships }: ReturnItem, resource: Resource): MirrorRow {
+function returnItemRow({ id, attributes, relationships }: ReturnItem, resource: Resource): ParentRow {
   return {
     id,
     raw: withoutIncluded(resource),

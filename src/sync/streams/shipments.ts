@@ -1,21 +1,24 @@
-import { findUnlistedOpen, markUnlisted, type OpenKind, type OpenRow, stillOpen } from '../../erp/open-rows.ts';
+import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
+import { findUnlistedOpen, type OpenKind, type OpenRow, stillOpen } from '../../erp/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/quarantine.ts';
 import { rereadsPerRun } from '../../erp/rereads.ts';
-import type { Family, MirrorRow } from '../../erp/upsert.ts';
+import { markUnlisted } from '../../erp/rescans.ts';
+import { healOrderNumbers } from '../../erp/shipments.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
-import { encodeQuery } from '../../warehouse/query.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/v3.ts';
 import { readByIds } from '../by-id.ts';
 import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
 import { walkOn, walkWhole } from '../passes.ts';
-import type { PullContext, Stream } from '../pull.ts';
+import type { PullContext } from '../pull.ts';
+import type { Stream } from '../stream.ts';
 
-const include = 'shipmentItems';
 /** The states in which a shipment still moves (interface.md, States and transitions). */
 const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];
 const kind: OpenKind = { table: 'shipments', stream: 'shipments', closed: 'SHIPPED' };
+/** How far back the list goes (interface.md, Limits). */
+const listDays = 90;
 const maxOrderIds = 100;
 const maxOrderIdCharacters = 4_000;
 
@@ -23,6 +26,15 @@ export const shipments: Stream = {
   name: 'shipments',
   list: 'v3.shipments.list',
   get: 'v3.shipments.get',
+  include: ['shipmentItems'],
+  rescan: {
+    filter: null,
+    dayColumn: 'ready_to_pick_on',
+    dates: ['ready_to_pick_on', 'ready_to_ship_on', 'shipped_on'],
+    horizonDays: listDays,
+    recentDays: null,
+    sorted: true,
+  },
   tables: {
     parent: {
       name: 'shipments',
@@ -37,23 +49,27 @@ export const shipments: Stream = {
         order_type_id: 'bigint',
         shipping_method_id: 'bigint',
       },
-      derived: { external_order_number: 'order_id' },
+      derived: { external_order_number: { type: 'text', hangsOn: 'order_id' } },
     },
-    child: {
-      name: 'shipment_items',
-      parentColumn: 'shipment_id',
-      columns: {
-        shipment_id: 'bigint',
-        sku: 'text',
-        quantity: 'integer',
-        lot_number: 'text',
-        expiration_date: 'date',
-        serial_numbers: 'text[]',
-        order_item_id: 'bigint',
-        product_id: 'bigint',
+    children: [
+      {
+        name: 'shipment_items',
+        parentColumn: 'shipment_id',
+        columns: {
+          shipment_id: 'bigint',
+          sku: 'text',
+          quantity: 'integer',
+          lot_number: 'text',
+          expiration_date: 'date',
+          serial_numbers: 'text[]',
+          order_item_id: 'bigint',
+          product_id: 'bigint',
+        },
       },
-    },
+    ],
   },
+  healDerived: healOrderNumbers,
+  afterWalk: repairOrderNumbers,
   decoder: (zone) => {
     const schema = shipmentSchema(zone);
     return (resource, onTop): Decoded => {
@@ -65,14 +81,14 @@ export const shipments: Stream = {
         itemRow(shipment.value.id, item, own),
       );
       if ('problem' in items) return items;
-      const { children } = items;
-      const family: Family = { parent: shipmentRow(shipment.value, resource), children, childrenComplete: complete };
+      const lines = { table: 'shipment_items', rows: items.children, complete };
+      const family = { parent: shipmentRow(shipment.value, resource), children: [lines] };
       return complete ? { family } : { family, warning: 'a shipment came without all of its items' };
     };
   },
 };
 
-function shipmentRow({ id, attributes, relationships }: Shipment, resource: Resource): MirrorRow {
+function shipmentRow({ id, attributes, relationships }: Shipment, resource: Resource): ParentRow {
   return {
     id,
     raw: withoutIncluded(resource),
@@ -108,8 +124,8 @@ function itemRow(shipmentId: number, { id, attributes, relationships }: Shipment
  * visible late, with a low id), `settle` what has moved on since: it is open here but no longer among the open ones.
  */
 export async function pullShipments(context: PullContext): Promise<void> {
-  const firstLoadDone = await walkOn(context, shipments, 'new', { include });
-  const listed = await walkWhole(context, shipments, 'open', { include, 'filter[status][in]': openStatuses });
+  const firstLoadDone = await walkOn(context, shipments, 'new', {});
+  const listed = await walkWhole(context, shipments, 'open', { 'filter[status][in]': openStatuses });
   await settle(context, [...listed], firstLoadDone);
   await repairOrderNumbers(context);
 }
@@ -118,14 +134,13 @@ async function settle(context: PullContext, listed: readonly number[], firstLoad
   const candidates = await findUnlistedOpen(context.db, context.client, kind, listed);
   const found = new Set<number>();
   for (const orderIds of batchOrderIds(candidates)) {
-    const parameters = { include, 'filter[orderId][in]': orderIds };
+    const parameters = { 'filter[orderId][in]': orderIds };
     for (const id of await walkWhole(context, shipments, 'settle', parameters, false)) found.add(id);
   }
   const unseen = candidates.filter(({ id, readDue }) => readDue && !found.has(id)).map(({ id }) => id);
   const quarantined = await findQuarantinedDue(context.db, context.client, shipments.name);
   const ids = [...new Set([...unseen, ...quarantined])];
   await readByIds(context, shipments, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
-    query: encodeQuery({ include }),
     onAbsent: (trx, ids, readNo) => markUnlisted(trx, context.client, kind, ids, readNo),
     unsettled: (trx, ids) => stillOpen(trx, context.client, kind, ids),
   });

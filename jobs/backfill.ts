@@ -1,0 +1,8 @@
+import { defineJob } from '../src/queue/define-job.ts';
+import type { PullContext } from '../src/sync/pull.ts';
+import { backfillRequested } from '../src/sync/rescan-jobs.ts';
+import type { Stream } from '../src/sync/stream.ts';
+
+/** Takes up the backfills that were asked for with --background. */
+export const backfillJob = (streams: readonly Stream[]) =>
+  defineJob<PullContext>({ name: 'backfill', queue: 'bulk', run: (context) => backfillRequested(context, streams) });

@@ -1,0 +1,19 @@
+import type { JobName } from '../config/schedules.ts';
+import { defineJob, type JobDefinition } from '../src/queue/define-job.ts';
+import { pollStream } from '../src/sync/poll.ts';
+import type { PullContext } from '../src/sync/pull.ts';
+import type { Stream } from '../src/sync/stream.ts';
+
+/** A job that polls one stream. */
+export interface PullJob extends JobDefinition<PullContext> {
+  readonly stream: Stream;
+}
+
+/** Declares the job that polls a stream: `pull-` and its name. */
+export function pullJob(stream: Stream, poll: (context: PullContext) => Promise<void>): PullJob {
+  const name = `pull-${stream.name}` as JobName;
+  return {
+    ...defineJob<PullContext>({ name, queue: 'poll', run: (context) => pollStream(context, stream, poll) }),
+    stream,
+  };
+}

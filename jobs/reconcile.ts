@@ -1,0 +1,8 @@
+import { defineJob } from '../src/queue/define-job.ts';
+import type { PullContext } from '../src/sync/pull.ts';
+import { reconcileAll } from '../src/sync/rescan-jobs.ts';
+import type { Stream } from '../src/sync/stream.ts';
+
+/** Proves every stream, one after the other. */
+export const reconcileJob = (streams: readonly Stream[]) =>
+  defineJob<PullContext>({ name: 'reconcile', queue: 'bulk', run: (context) => reconcileAll(context, streams) });

@@ -1,0 +1,159 @@
+import type { WarehouseClient } from '../../../config/files.ts';
+import { readDate } from '../../core/time.ts';
+import { openRescan, type Rescan, wakeJob } from '../../erp/rescans.ts';
+import type { PullContext } from '../../sync/pull.ts';
+import { backfillStream, type Refetched, reconcileStream, refetch } from '../../sync/rescan.ts';
+import { inColumns } from '../../sync/rescan-jobs.ts';
+import type { RunReport } from '../../sync/run.ts';
+import { describeEnd, exitCodeFor, type Foreground, inForeground, streamNamed } from '../foreground.ts';
+import { ProgressView } from '../progress-view.ts';
+import { runWork } from '../runner.ts';
+import { UsageError } from '../usage.ts';
+
+export interface RescanOptions {
+  readonly client?: string;
+  readonly json?: boolean;
+}
+
+export interface BackfillOptions extends RescanOptions {
+  readonly from?: string;
+  readonly to?: string;
+  readonly background?: boolean;
+}
+
+interface Result {
+  readonly client: string;
+  readonly stream: string;
+  readonly report: RunReport;
+  readonly rescan: Rescan | null;
+}
+
+/** Proves one stream and heals what differs. */
+export async function reconcileCommand(name: string, options: RescanOptions): Promise<number> {
+  const stream = streamNamed(name);
+  return rescanCommand('reconcile', name, options, (context) => reconcileStream(context, stream));
+}
+
+/** Reads a span of one stream again, here or by the workers. */
+export async function backfillCommand(name: string, options: BackfillOptions): Promise<number> {
+  const stream = streamNamed(name);
+  const [from, to] = [dayOption('--from', options.from), dayOption('--to', options.to)];
+  if (from !== null && to !== null && to < from) throw new UsageError('--to lies before --from');
+  const background = options.background === true;
+  const request = (client: string) => ({ client, stream: name, kind: 'backfill', from, to, background }) as const;
+  if (!background) {
+    return rescanCommand('backfill', name, options, async (context) =>
+      backfillStream(context, stream, await openRescan(context.db, request(context.client))),
+    );
+  }
+  return inForeground(options.client, true, async ({ deps, clients }) => {
+    for (const { key } of clients) {
+      const { id } = await openRescan(deps.db, request(key));
+      await wakeJob(deps.db, key, 'backfill');
+      const words = `${key} backfill ${name}: asked for as number ${id}; a worker takes it up, see status`;
+      process.stdout.write(
+        options.json ? `${JSON.stringify({ client: key, stream: name, rescan: id })}\n` : `${words}\n`,
+      );
+    }
+    return 0;
+  });
+}
+
+/** Reads one resource again. */
+export async function refetchCommand(name: string, id: string, options: RescanOptions): Promise<number> {
+  const stream = streamNamed(name);
+  if (stream.get === null) {
+    throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);
+  }
+  if (!/^[1-9]\d{0,14}$/.test(id)) throw new UsageError(`${id} is no id`);
+  return inForeground(options.client, options.json === true, async ({ deps, clients, stop }) => {
+    const reports: RunReport[] = [];
+    for (const client of clients) {
+      let found: Refetched | null = null;
+      const run = async (context: PullContext) => {
+        found = await refetch(inColumns(context), stream, Number(id));
+      };
+      const report = await runWork(deps, { name: 'refetch', run, nextDue: () => null }, client, 'manual', stop);
+      const words =
+        found === null ? (describeEnd(report) ?? 'could not be read; it is tried again later') : refetched[found];
+      const result = { client: client.key, stream: name, id: Number(id), found, status: report.status };
+      process.stdout.write(options.json ? `${JSON.stringify(result)}\n` : `${client.key} ${name} ${id}: ${words}\n`);
+      reports.push(report);
+    }
+    return exitCodeFor(reports);
+  });
+}
+
+const refetched: Readonly<Record<Refetched, string>> = {
+  missing: 'was missing here; stored now',
+  stale: 'differed here; healed now',
+  unchanged: 'is here as the service has it',
+  absent: 'is not known to the service; marked as unlisted where it was stored',
+};
+
+function dayOption(option: string, text: string | undefined): string | null {
+  if (text === undefined) return null;
+  try {
+    return readDate(text);
+  } catch (cause) {
+    throw new UsageError(`${option} ${cause instanceof Error ? cause.message : 'is no date'}`);
+  }
+}
+
+async function rescanCommand(
+  kind: 'reconcile' | 'backfill',
+  stream: string,
+  options: RescanOptions,
+  rescan: (context: PullContext) => Promise<Rescan>,
+): Promise<number> {
+  return inForeground(options.client, options.json === true, async (foreground) => {
+    const results: Result[] = [];
+    for (const client of foreground.clients) {
+      const result = await rescanOne(foreground, client, kind, stream, rescan);
+      if (!options.json) process.stdout.write(`${describeResult(kind, result)}\n`);
+      results.push(result);
+    }
+    if (options.json) process.stdout.write(`${JSON.stringify(results.map(asJson), null, 2)}\n`);
+    return exitCodeFor(results.map(({ report }) => report));
+  });
+}
+
+async function rescanOne(
+  { deps, stop }: Foreground,
+  client: WarehouseClient,
+  kind: 'reconcile' | 'backfill',
+  stream: string,
+  rescan: (context: PullContext) => Promise<Rescan>,
+): Promise<Result> {
+  const view = new ProgressView(`${client.key} ${kind} ${stream}`);
+  let latest: Rescan | null = null;
+  const onProgress = (now: Rescan) => {
+    latest = now;
+    view.update(now);
+  };
+  const run = async (context: PullContext) => {
+    latest = await rescan({ ...inColumns(context), onProgress });
+  };
+  const report = await runWork(deps, { name: kind, run }, client, 'manual', stop);
+  view.end();
+  return { client: client.key, stream, report, rescan: latest };
+}
+
+function describeResult(kind: string, { client, stream, report, rescan }: Result): string {
+  const end = describeEnd(report);
+  const counts =
+    rescan === null
+      ? ''
+      : `${rescan.fetched} read in ${rescan.pages} pages; missing ${rescan.missing}, stale ${rescan.stale}` +
+        (kind === 'reconcile' ? `, extra ${rescan.extra}` : '');
+  const on = report.status === 'stopped' ? '; the same command goes on from here' : '';
+  const what = [end ?? report.status, counts].filter((text) => text !== '').join(': ');
+  const warnings = report.status === 'skipped' ? [] : report.totals.warnings;
+  return [`${client} ${kind} ${stream}: ${what}${on}`, ...warnings.map((warning) => `  ${warning}`)].join('\n');
+}
+
+function asJson({ client, stream, report, rescan }: Result) {
+  const { pages = 0, fetched = 0, missing = 0, stale = 0, extra = 0 } = rescan ?? {};
+  const error = describeEnd(report);
+  return { client, stream, status: report.status, pages, fetched, missing, stale, extra, ...(error ? { error } : {}) };
+}

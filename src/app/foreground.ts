@@ -1,0 +1,79 @@
+import { readConfig } from '../../config/env.ts';
+import type { WarehouseClient } from '../../config/files.ts';
+import { streams } from '../../jobs/registry.ts';
+import { describeError, StoppedError } from '../core/errors.ts';
+import { assertSchemaFits } from '../erp/migrate.ts';
+import type { RunReport } from '../sync/run.ts';
+import type { Stream } from '../sync/stream.ts';
+import { connectDatabase, openLeaseKeeper, openWarehouses, workerName } from './deps.ts';
+import { createLogger } from './log.ts';
+import type { RunnerDeps } from './runner.ts';
+import { UsageError } from './usage.ts';
+import { version } from './version.ts';
+
+/** What a command that runs something itself works with. */
+export interface Foreground {
+  readonly deps: RunnerDeps;
+  readonly clients: readonly WarehouseClient[];
+  /** Aborted by SIGINT or SIGTERM. */
+  readonly stop: AbortSignal;
+}
+
+/**
+ * Opens everything a run in this process needs, and closes it afterwards.
+ * @param only restricts it to one client
+ * @param quietLog leaves standard output to what the command prints
+ * @throws UsageError where the client is not known
+ */
+export async function inForeground<T>(
+  only: string | undefined,
+  quietLog: boolean,
+  work: (foreground: Foreground) => Promise<T>,
+): Promise<T> {
+  const config = readConfig({ database: true, clients: true });
+  const clients = config.clients.filter(({ key }) => only === undefined || key === only);
+  if (clients.length === 0) {
+    const known = config.clients.map(({ key }) => key).join(', ');
+    throw new UsageError(`There is no client ${only ?? ''}; known are ${known}`);
+  }
+  const databaseUrl = config.DATABASE_URL ?? '';
+  const level = quietLog ? 'silent' : config.LOG_LEVEL;
+  const log = createLogger({ level, pretty: config.LOG_PRETTY ?? process.stdout.isTTY });
+  const { db, close } = connectDatabase(databaseUrl, log);
+  const leases = openLeaseKeeper(databaseUrl, log);
+  const { warehouses, close: closeWarehouses } = openWarehouses(config);
+  const stop = new AbortController();
+  const onSignal = () => stop.abort(new StoppedError());
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  try {
+    await assertSchemaFits(db, version);
+    const deps = { config, db, keeper: leases.keeper, warehouses, worker: workerName(), log, said: new Map() };
+    return await work({ deps, clients, stop: stop.signal });
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+    await Promise.all([closeWarehouses(), leases.close(), close()]);
+  }
+}
+
+/** @throws UsageError that names the streams there are */
+export function streamNamed(name: string): Stream {
+  const stream = streams.find((known) => known.name === name);
+  if (stream === undefined) {
+    throw new UsageError(`There is no stream ${name}; known are ${streams.map((known) => known.name).join(', ')}`);
+  }
+  return stream;
+}
+
+/** How a run ended that did not get done, in words; null where it did. */
+export function describeEnd(report: RunReport): string | null {
+  if (report.status === 'skipped') {
+    const next = report.dueAt === null ? 'not scheduled' : `next due ${report.dueAt.toISOString()}`;
+    return `skipped (a run is under way; ${next})`;
+  }
+  return report.error === undefined ? null : `${report.status}: ${describeError(report.error)}`;
+}
+
+/** Exit code of a command: 1 where a run failed, 0 also where one was refused or stopped. */
+export function exitCodeFor(reports: readonly RunReport[]): number {
+  return reports.some(({ status }) => status === 'failed' || status === 'lost') ? 1 : 0;
+}

@@ -1,0 +1,28 @@
+import { sql, type Transaction } from 'kysely';
+import type { DB } from './rows.ts';
+
+/** Lists may be wrong once; only what this many complete walks lack, one after the other, is taken for gone. */
+const walksUntilGone = 2;
+
+/**
+ * Notes what a complete walk lacked, of a stream without a read by id, and forgets what earlier ones lacked and it showed.
+ * @returns those missed often enough by now
+ */
+export async function noteAbsences(
+  trx: Transaction<DB>,
+  { client, stream, pass }: { readonly client: string; readonly stream: string; readonly pass: 'poll' | 'reconcile' },
+  absent: readonly number[],
+): Promise<number[]> {
+  await sql`
+    delete from sync.absences
+    where client = ${client} and stream = ${stream} and pass = ${pass} and not (id = any(${absent}::bigint[]))`.execute(
+    trx,
+  );
+  if (absent.length === 0) return [];
+  const { rows } = await sql<{ id: number; walks: number }>`
+    insert into sync.absences as a (client, stream, pass, id)
+    select ${client}, ${stream}, ${pass}, i.id from unnest(${absent}::bigint[]) as i (id) order by i.id
+    on conflict (client, stream, pass, id) do update set walks = a.walks + 1
+    returning id, walks`.execute(trx);
+  return rows.filter(({ walks }) => walks >= walksUntilGone).map(({ id }) => id);
+}

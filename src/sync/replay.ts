@@ -1,0 +1,45 @@
+import { parseExact } from '../core/json.ts';
+import { forgetQuarantined, nextQuarantined } from '../erp/quarantine.ts';
+import { decodePage } from './decode.ts';
+import { commitReading, type PullContext } from './pull.ts';
+import type { Stream } from './stream.ts';
+
+const batchSize = 100;
+
+export interface Replayed {
+  /** Resources that decode by now and are in the tables. */
+  readonly released: number;
+  /** Resources that still do not. */
+  readonly kept: number;
+}
+
+/**
+ * Decodes what is in quarantine again, for after an upgrade. A resource counts as old as its reading: where a newer one
+ * is stored, that stays.
+ */
+export async function replayQuarantine(context: PullContext, stream: Stream): Promise<Replayed> {
+  const { db, client, zone, signal } = context;
+  let released = 0;
+  let kept = 0;
+  for (let afterId = 0; ; ) {
+    const rows = await nextQuarantined(db, client, stream.name, afterId, batchSize);
+    for (const { id, document, readNo } of rows) {
+      signal.throwIfAborted();
+      const reading = { data: [parseExact(document)], included: [], escaped: true, readNo, listed: false };
+      if (decodePage(reading, stream.decoder(zone)).families.length === 0) {
+        kept++;
+        continue;
+      }
+      const { families } = await commitReading(context, stream, reading, async (trx, page) => {
+        // Not by the resource's id, which could not be read when it came here.
+        if (page.families.length > 0) await forgetQuarantined(trx, id);
+        return [];
+      });
+      if (families.length > 0) released++;
+      else kept++;
+    }
+    const last = rows.at(-1);
+    if (last === undefined) return { released, kept };
+    afterId = last.id;
+  }
+}

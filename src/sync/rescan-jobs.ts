@@ -1,0 +1,42 @@
+import { describeError, LeaseLostError, StoppedError } from '../core/errors.ts';
+import { findBackgroundRescans } from '../erp/rescans.ts';
+import { type PullContext, warn } from './pull.ts';
+import { backfillStream, reconcileStream } from './rescan.ts';
+import type { Stream } from './stream.ts';
+
+/** Reconciles every stream; one that fails keeps none of the others from it, and is what the run fails with. */
+export async function reconcileAll(context: PullContext, streams: readonly Stream[]): Promise<void> {
+  await eachOnItsOwn(context, streams, (stream) => reconcileStream(inColumns(context), stream));
+}
+
+/** Does the backfills that were asked for in the background, oldest first. */
+export async function backfillRequested(context: PullContext, streams: readonly Stream[]): Promise<void> {
+  const rescans = await findBackgroundRescans(context.db, context.client);
+  await eachOnItsOwn(context, rescans, async (rescan) => {
+    const stream = streams.find(({ name }) => name === rescan.stream);
+    // Asked for by a newer version: a worker of it takes it up.
+    if (stream !== undefined) await backfillStream(inColumns(context), stream, rescan);
+  });
+}
+
+/** Rescans look at every column, to find damage done here too. */
+export const inColumns = (context: PullContext): PullContext => ({ ...context, compare: 'columns' });
+
+async function eachOnItsOwn<T>(
+  context: PullContext,
+  entries: readonly T[],
+  work: (entry: T) => Promise<unknown>,
+): Promise<void> {
+  const failures: unknown[] = [];
+  for (const entry of entries) {
+    try {
+      await work(entry);
+    } catch (error) {
+      if (error instanceof StoppedError || error instanceof LeaseLostError) throw error;
+      failures.push(error);
+    }
+  }
+  const [first, ...others] = failures;
+  for (const other of others) warn(context, describeError(other));
+  if (first !== undefined) throw first;
+}

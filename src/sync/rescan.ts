@@ -1,0 +1,116 @@
+import { localDay, utcDay } from '../core/time.ts';
+import type { Family } from '../erp/mirror.ts';
+import {
+  countInWindows,
+  type DayWindow,
+  findLastWindows,
+  findOldestDay,
+  finishRescan,
+  forgetFindings,
+  markUnlisted,
+  openRescan,
+  type Rescan,
+  startRescan,
+} from '../erp/rescans.ts';
+import { underLease } from '../erp/transaction.ts';
+import { drawReadNo } from '../erp/upsert.ts';
+import { readByIds } from './by-id.ts';
+import type { PullContext } from './pull.ts';
+import { dealWithUnseen, TooManyExtrasError } from './rescan-unseen.ts';
+import { serviceNow, walkWindows } from './rescan-walk.ts';
+import { backfillWindow, reconcileWindows, sliceEndOf } from './rescan-windows.ts';
+import { ageColumns, type Stream } from './stream.ts';
+
+/**
+ * Holds everything the service lists against the tables, column by column, heals what differs and records it; then asks
+ * after what is stored here and was not listed. A run that was cut short goes on where it stood.
+ * @throws TooManyExtrasError where the list cannot be right
+ */
+export async function reconcileStream(context: PullContext, stream: Stream): Promise<Rescan> {
+  const { client, db } = context;
+  const request = { client, stream: stream.name, kind: 'reconcile', from: null, to: null, background: false } as const;
+  const opened = await openRescan(db, request);
+  const begun = await begin(context, stream, opened, (today) => windowsToProve(context, stream, today));
+  const walked = await walkWindows(context, stream, begun);
+  try {
+    const proved = await dealWithUnseen(context, stream, walked);
+    await end(context, proved, null);
+    await stream.afterWalk?.(context);
+    await forgetFindings(db, client, stream.name, context.retentionDays);
+    return proved;
+  } catch (error) {
+    if (error instanceof TooManyExtrasError) await end(context, walked, error.message);
+    throw error;
+  }
+}
+
+/** Reads a span of days again, or all there is, and heals what differs. */
+export async function backfillStream(context: PullContext, stream: Stream, rescan: Rescan): Promise<Rescan> {
+  const { from, to } = rescan;
+  const begun = await begin(context, stream, rescan, async () => [backfillWindow(from, to)]);
+  const isInside = ({ parent }: Family) => {
+    const day = dayOf(parent[stream.rescan.dayColumn], context.zone);
+    if (day === null) return from === null && to === null;
+    return (from === null || day >= from) && (to === null || day <= to);
+  };
+  const walked = await walkWindows(context, stream, begun, isInside);
+  await end(context, walked, null);
+  await stream.afterWalk?.(context);
+  return walked;
+}
+
+/** What a refetch found: a row that was missing, stale or as it should be, or an id the service does not know. */
+export type Refetched = 'missing' | 'stale' | 'unchanged' | 'absent';
+
+/** Reads one resource by id and heals what differs. */
+export async function refetch(context: PullContext, stream: Stream, id: number): Promise<Refetched> {
+  let found: Refetched = 'absent';
+  await readByIds(context, stream, [id], {
+    onRead: async (trx, { families, written }) => {
+      const healed = (await stream.healDerived?.(trx, context.client, [id])) ?? [];
+      if (written.inserted.length > 0) found = 'missing';
+      else if (written.changed.length + healed.length > 0) found = 'stale';
+      else if (families.length > 0) found = 'unchanged';
+      return healed;
+    },
+    onAbsent: (trx, ids, readNo) =>
+      markUnlisted(trx, context.client, { stream: stream.name, table: stream.tables.parent.name }, ids, readNo),
+    unsettled: async () => [],
+  });
+  await stream.afterWalk?.(context);
+  return found;
+}
+
+function dayOf(value: unknown, zone: string): string | null {
+  if (typeof value !== 'string') return null;
+  return value.includes('T') ? localDay(value, zone) : value;
+}
+
+async function windowsToProve({ db, client }: PullContext, stream: Stream, today: string): Promise<DayWindow[]> {
+  const age = ageColumns(stream);
+  const oldest = await findOldestDay(db, client, age);
+  const lastSliceEnd = sliceEndOf(await findLastWindows(db, client, stream.name));
+  return reconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
+}
+
+/** Fixes the windows of a rescan that has not begun yet; they stay the same however often it is cut short. */
+async function begin(
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+  windowsFor: (today: string) => Promise<DayWindow[]>,
+): Promise<Rescan> {
+  const { warehouse, service, signal, db, client, run } = context;
+  service.firstMs ??= await warehouse.clock(signal);
+  service.lastMs ??= service.firstMs;
+  if (rescan.windows !== null) return rescan;
+  const now = serviceNow(context);
+  const windows = await windowsFor(utcDay(now.getTime()));
+  const expected = await countInWindows(db, client, ageColumns(stream), windows, now);
+  const readNo = await drawReadNo(db);
+  return underLease(db, run.lease, (trx) => startRescan(trx, rescan.id, { windows, expected, readNo }));
+}
+
+async function end({ db, run }: PullContext, { id }: Rescan, error: string | null): Promise<void> {
+  await underLease(db, run.lease, (trx) => finishRescan(trx, id, error));
+}

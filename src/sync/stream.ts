@@ -1,0 +1,54 @@
+import type { Transaction } from 'kysely';
+import type { OperationName } from '../../config/operations.ts';
+import type { Change } from '../erp/feed.ts';
+import type { MirrorTables } from '../erp/mirror.ts';
+import type { AgeColumns } from '../erp/rescans.ts';
+import type { DB } from '../erp/rows.ts';
+import type { DecodeResource } from './decode.ts';
+import type { PullContext } from './pull.ts';
+
+/** One stream: what it is called, where it is read, and how a resource becomes rows. */
+export interface Stream {
+  readonly name: string;
+  readonly list: OperationName;
+  /** Null where the service has no read by id. */
+  readonly get: OperationName | null;
+  readonly tables: MirrorTables;
+  /** What its list and its reads by id are asked to include. */
+  readonly include: readonly string[];
+  readonly rescan: RescanPlan;
+  /** @param zone IANA zone of the client's zone-less times */
+  readonly decoder: (zone: string) => DecodeResource;
+  /** Follow-up writes for rows a page changed, in its transaction. */
+  readonly afterChanges?: (
+    trx: Transaction<DB>,
+    client: string,
+    changes: readonly Change[],
+  ) => Promise<readonly Change[]>;
+  /** For rescans: puts columns right that are filled from elsewhere, for these rows. */
+  readonly healDerived?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly Change[]>;
+  /** Runs after a rescan. */
+  readonly afterWalk?: (context: PullContext) => Promise<void>;
+}
+
+/** How a stream is read whole, or a span of it (reconcile and backfill). */
+export interface RescanPlan {
+  /** Attribute whose `[gt]` and `[lt]` the list is filtered by; null where it has no such filter over all its rows. */
+  readonly filter: string | null;
+  /** Column of the parent whose day bounds a backfill. */
+  readonly dayColumn: string;
+  /** Dates of the parent by which age and lateness are told. */
+  readonly dates: readonly string[];
+  /** Days that the list reaches back (interface.md, Limits); null where it shows everything. */
+  readonly horizonDays: number | null;
+  /** Days that every reconciliation reads; older ones in slices. Null: the whole list each time. */
+  readonly recentDays: number | null;
+  /** Whether the list is said to be in ascending order of id. */
+  readonly sorted: boolean;
+}
+
+/** The stream's table and dates, as SQL wants them. */
+export function ageColumns({ tables, rescan }: Stream): AgeColumns {
+  const windowColumn = rescan.filter === null ? null : rescan.dayColumn;
+  return { table: tables.parent.name, windowColumn, dates: rescan.dates, horizonDays: rescan.horizonDays };
+}
