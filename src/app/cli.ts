@@ -52,6 +52,11 @@ export function createCli(): Command {
     );
   addRescanCommands(cli);
   addQuarantineCommands(cli);
+  addSandboxCommands(cli);
+  return cli;
+}
+
+function addSandboxCommands(cli: Command): void {
   cli
     .command('sandbox')
     .description('serve a stand-in for the fulfilment service on this machine')
@@ -65,6 +70,7 @@ export function createCli(): Command {
       "orders that the robot's own shop takes for each client; 0: none (68)",
       wholeNumber,
     )
+    .option('--late-changes', 'the robot also does what polls cannot see, such as changes after SHIPPED')
     .option('--state <file>', 'keep everything in this file, and go on from it at the next start')
     .addHelpText(
       'after',
@@ -77,7 +83,6 @@ export function createCli(): Command {
     .option('--once', 'one full cycle, a summary, and the check that the tables are what the sandbox holds')
     .addHelpText('after', '\nExample:\n  npm run demo -- --once')
     .action(async (options: DemoOptions) => finish((await import('./commands/demo.ts')).demoCommand(options)));
-  return cli;
 }
 
 function addRescanCommands(cli: Command): void {

@@ -7,7 +7,7 @@ import { CodedError, StoppedError } from '../core/errors.ts';
 import { tryExclusively } from '../erp/exclusive.ts';
 import { assertSchemaFits, SchemaError } from '../erp/migrate.ts';
 import { ensureJobs } from '../erp/runs.ts';
-import { bringForward, dueJobs, reviveAbandoned } from '../erp/schedule.ts';
+import { bringForward, databaseNow, dueJobs, reviveAbandoned } from '../erp/schedule.ts';
 import type { TaskQueue } from '../queue/backend.ts';
 import { jobDataSchema, type QueueName } from '../queue/define-job.ts';
 import { dispatch } from '../queue/dispatch.ts';
@@ -154,12 +154,16 @@ const keysOf = (clients: readonly WarehouseClient[]) => clients.map(({ key }) =>
 
 /** Every (client, job) gets its due row; a schedule that was shortened takes effect at once. */
 async function prepareSchedules({ config, db }: RunnerDeps): Promise<void> {
-  await ensureJobs(
-    db,
-    jobNames.flatMap((job) => keysOf(config.clients).map((client) => ({ client, job }))),
-  );
+  const now = await databaseNow(db);
   for (const job of jobNames) {
     const schedule = config.schedules[job];
+    // Long work waits for its time: there is nothing to prove before the first load is done.
+    const firstDue = jobs[job].queue === 'bulk' ? nextDue(schedule, now) : null;
+    await ensureJobs(
+      db,
+      keysOf(config.clients).map((client) => ({ client, job })),
+      firstDue,
+    );
     const { kind } = schedule;
     if (kind === 'every' || kind === 'cron') await bringForward(db, job, (now) => nextDue(schedule, now) ?? now);
   }

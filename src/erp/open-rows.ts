@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import { type AgeColumns, youngEnough } from './rescans.ts';
 import type { DB } from './rows.ts';
 
 /** Rows that move until they reach one status. An unknown status, or none, is still open. */
@@ -53,4 +54,33 @@ export async function stillOpen(
     db,
   );
   return rows.map(({ id }) => id);
+}
+
+/** Open rows that lists should show and did not, with those that are known to be gone already, and those too old to be shown. */
+export interface UnlistedOpen {
+  readonly unseen: readonly number[];
+  readonly gone: readonly number[];
+  readonly tooOld: readonly number[];
+}
+
+/** Sorts the rows that are open here but were not in `listed`, of a kind without a read by id. */
+export async function sortUnlistedOpen(
+  db: Kysely<DB>,
+  client: string,
+  kind: OpenKind,
+  age: AgeColumns,
+  { listed, serviceNow }: { readonly listed: readonly number[]; readonly serviceNow: Date },
+): Promise<UnlistedOpen> {
+  const { rows } = await sql<{ id: number; gone: boolean; young: boolean }>`
+    select t.id, t.unlisted_since is not null as gone, ${youngEnough(age, serviceNow)} as young
+    from ${tableOf(kind)} t
+    where t.client = ${client} and t.status is distinct from ${sql.lit(kind.closed)}
+      and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = t.id)
+    order by t.id`.execute(db);
+  const ids = (wanted: (row: (typeof rows)[number]) => boolean) => rows.filter(wanted).map(({ id }) => id);
+  return {
+    gone: ids(({ gone }) => gone),
+    unseen: ids(({ gone, young }) => !gone && young),
+    tooOld: ids(({ gone, young }) => !gone && !young),
+  };
 }

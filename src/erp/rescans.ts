@@ -156,6 +156,12 @@ export interface AgeColumns {
 const dateList = ({ dates }: AgeColumns) =>
   sql.join(dates.map((column) => sql`${sql.ref(`t.${column}`)}::timestamptz`));
 
+/** SQL: whether lists surely show the row t, were it there: the service tells age by a date that is not stated. */
+export function youngEnough(age: AgeColumns, serviceNow: Date) {
+  if (age.horizonDays === null) return sql`true`;
+  return sql`least(${dateList(age)}, t.first_seen_at) > ${serviceNow}::timestamptz - make_interval(days => ${age.horizonDays - 1})`;
+}
+
 /** Rows that a complete walk of these windows must have shown, each shrunk by a day at both ends. */
 function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNow: Date) {
   const inAny = windows.map(({ after, before }) => {
@@ -163,11 +169,7 @@ function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNo
     const column = sql`${sql.ref(`t.${age.windowColumn}`)}::date`;
     return sql`(${column} > coalesce(${after}::date + 1, '-infinity') and ${column} < coalesce(${before}::date - 1, 'infinity'))`;
   });
-  const young =
-    age.horizonDays === null
-      ? sql`true`
-      : sql`coalesce(least(${dateList(age)}), t.first_seen_at) > ${serviceNow}::timestamptz - make_interval(days => ${age.horizonDays - 1})`;
-  return sql`(${sql.join(inAny, sql` or `)}) and ${young}`;
+  return sql`(${sql.join(inAny, sql` or `)}) and ${youngEnough(age, serviceNow)}`;
 }
 
 /** Rows stored in these windows. */
@@ -212,7 +214,9 @@ export async function recordFindings(
 ): Promise<void> {
   if (ids.length === 0) return;
   const late =
-    finding === 'extra' ? sql`null` : sql`extract(epoch from ${serviceNow}::timestamptz - greatest(${dateList(age)}))`;
+    finding === 'extra'
+      ? sql`null`
+      : sql`greatest(0, extract(epoch from ${serviceNow}::timestamptz - greatest(${dateList(age)})))`;
   await sql`
     insert into sync.findings (client, stream, finding, id, late_seconds)
     select ${client}, ${stream}, ${finding}, t.id, ${late}

@@ -95,14 +95,15 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
   });
 }
 
-/** Makes sure that every (client, job) has its row; a new one is due at once. */
+/** Makes sure that every (client, job) has its row; a new one is due at once, unless `due` says otherwise. */
 export async function ensureJobs(
   db: Kysely<DB>,
   pairs: readonly { readonly client: string; readonly job: string }[],
+  due: Date | null = null,
 ): Promise<void> {
   await sql`
-    insert into sync.jobs (client, job)
-    select p.client, p.job from unnest(${pairs.map(({ client }) => client)}::text[], ${pairs.map(({ job }) => job)}::text[]) as p (client, job)
+    insert into sync.jobs (client, job, due_at)
+    select p.client, p.job, coalesce(${due}, now()) from unnest(${pairs.map(({ client }) => client)}::text[], ${pairs.map(({ job }) => job)}::text[]) as p (client, job)
     where not exists (select from sync.jobs j where j.client = p.client and j.job = p.job)
     on conflict do nothing`.execute(db);
 }

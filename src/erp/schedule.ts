@@ -50,9 +50,14 @@ export async function reviveAbandoned(db: Kysely<DB>, only?: DueJob): Promise<Du
   return rows;
 }
 
+/** The database's clock, by which all is due. */
+export async function databaseNow(db: Database): Promise<Date> {
+  const { rows } = await sql<{ now: Date }>`select now() as now`.execute(db);
+  return rows[0]?.now as Date;
+}
+
 /** Brings a due time forward where the schedule became shorter than what is left to wait. */
 export async function bringForward(db: Database, job: string, latest: (now: Date) => Date): Promise<void> {
-  const { rows } = await sql<{ now: Date }>`select now() as now`.execute(db);
-  const now = rows[0]?.now as Date;
+  const now = await databaseNow(db);
   await sql`update sync.jobs set due_at = ${latest(now)} where job = ${job} and due_at > ${latest(now)}`.execute(db);
 }

@@ -18,6 +18,7 @@ const optionsSchema = z.object({
   startMs: z.number(),
   zone: z.string(),
   ordersPerDay: z.number(),
+  lateChanges: z.boolean().optional(),
 });
 const headerSchema = z.object({
   format: z.literal(format),

@@ -23,6 +23,8 @@ export interface WorldOptions {
   readonly zone: string;
   /** How many orders a day the robot's own shop takes for each client. */
   readonly ordersPerDay: number;
+  /** Whether the robot also does what polls cannot see: changes after SHIPPED, shipments visible only when SHIPPED. */
+  readonly lateChanges?: boolean | undefined;
 }
 
 /** What a world was when it was saved. */
@@ -169,8 +171,9 @@ export class World {
   }
 }
 
-function habitsOf({ ordersPerDay }: WorldOptions, { unknownProducts, repeatedReturnLines }: Switches): Habits {
-  return { ordersPerDay, unknownProducts, repeatedReturnLines };
+function habitsOf(options: WorldOptions, { unknownProducts, repeatedReturnLines }: Switches): Habits {
+  const { ordersPerDay, lateChanges = false } = options;
+  return { ordersPerDay, lateChanges, unknownProducts, repeatedReturnLines };
 }
 
 function settle(

@@ -68,7 +68,8 @@ export interface DateWindow {
   readonly filter: string;
   /** Column of the parent's row that the filter speaks of. */
   readonly column: string;
-  readonly firstRunDays: number;
+  /** How far the first run looks back; null: to the beginning. */
+  readonly firstRunDays: number | null;
 }
 
 /**
@@ -88,7 +89,7 @@ export async function walkWindow(
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
   let largest = before.largestSeen;
   const pages = walk({
-    firstQuery: listQuery(stream, { ...parameters, [window.filter]: windowStart(before, window, context) }),
+    firstQuery: listQuery(stream, { ...parameters, ...windowStart(before, window, context) }),
     start: before,
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
@@ -100,7 +101,9 @@ export async function walkWindow(
     if (page.dateMs === null) warn(context, `${pass}: the service sends no Date, so the watermark cannot move`);
     const cap = page.dateMs === null ? '' : addDays(utcDay(page.dateMs), 1);
     await commitReading(context, stream, page, async (trx, { families }) => {
-      const dates = families.map(({ parent }) => parent[window.column]).filter((date) => typeof date === 'string');
+      const values = families.map(({ parent }) => parent[window.column]).filter((value) => typeof value === 'string');
+      // A time counts by its day: a day more or less is what the lookback is for.
+      const dates = values.map((value) => value.slice(0, 10));
       largest = laterOf([largest, ...dates.filter((date) => date <= cap)]);
       const next: Cursor = atEnd
         ? {
@@ -120,10 +123,10 @@ export async function walkWindow(
 }
 
 /** The date to ask after: filters are exclusive, so one day more than the lookback. */
-function windowStart({ watermark }: Cursor, window: DateWindow, context: PullContext): string {
-  return watermark === null
-    ? addDays(utcDay(context.run.startedAt.getTime()), -window.firstRunDays)
-    : addDays(watermark, -context.lookbackDays - 1);
+function windowStart({ watermark }: Cursor, window: DateWindow, context: PullContext): QueryParameters {
+  if (watermark !== null) return { [window.filter]: addDays(watermark, -context.lookbackDays - 1) };
+  if (window.firstRunDays === null) return {};
+  return { [window.filter]: addDays(utcDay(context.run.startedAt.getTime()), -window.firstRunDays) };
 }
 
 function laterOf(dates: readonly (string | null)[]): string | null {

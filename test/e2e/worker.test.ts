@@ -127,7 +127,7 @@ const doubledEntries = () =>
   database.query(`select entity, id from fulfilment.changes group by entity, id having count(*) > 1`);
 const missing = async (sandbox: SandboxControl) =>
   (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).filter(
-    (line) => !line.endsWith('differs in externalOrderNumber') && !line.includes('order '),
+    (line) => !line.endsWith('differs in external_order_number') && !line.includes(': order'),
   );
 const finished = async () =>
   (await database.query(`select 1 from sync.jobs where job = 'pull-shipments' and last_outcome = 'done'`)).length === 1;

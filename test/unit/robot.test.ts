@@ -10,7 +10,12 @@ import { Ids } from '../../src/sandbox/store/ids.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
 const hourMs = 3_600_000;
-const habits: Habits = { ordersPerDay: usualOrdersPerDay, unknownProducts: 'create', repeatedReturnLines: false };
+const habits: Habits = {
+  ordersPerDay: usualOrdersPerDay,
+  lateChanges: true,
+  unknownProducts: 'create',
+  repeatedReturnLines: false,
+};
 
 function live(seed: number, spansHours: readonly number[], watch?: (store: ClientStore) => void) {
   const random = new Random(seed);

@@ -17,6 +17,7 @@ export interface SandboxOptions {
   readonly clients?: string;
   readonly speed?: number;
   readonly ordersPerDay?: number;
+  readonly lateChanges?: boolean;
   readonly state?: string;
 }
 
@@ -56,7 +57,7 @@ function saveFirst(world: World, file: string): void {
 /** A new world, or the one that a state file holds. */
 async function openWorld(options: SandboxOptions): Promise<World> {
   const names = namesOf(options.clients);
-  const { state, speed, seed, ordersPerDay } = options;
+  const { state, speed, seed, ordersPerDay, lateChanges = false } = options;
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed);
     assertSame(world, options, names);
@@ -67,6 +68,7 @@ async function openWorld(options: SandboxOptions): Promise<World> {
     seed: seed ?? 1,
     speed: speed ?? usualSpeed,
     ordersPerDay: ordersPerDay ?? usualOrdersPerDay,
+    lateChanges,
     startMs: Date.now(),
     zone: defaultTimeZone,
   });
@@ -77,10 +79,11 @@ function assertSame({ started: kept }: World, given: SandboxOptions, names: stri
   const isSame =
     (names ?? kept.clients).join() === kept.clients.join() &&
     (given.seed ?? kept.seed) === kept.seed &&
-    (given.ordersPerDay ?? kept.ordersPerDay) === kept.ordersPerDay;
+    (given.ordersPerDay ?? kept.ordersPerDay) === kept.ordersPerDay &&
+    (given.lateChanges ?? kept.lateChanges ?? false) === (kept.lateChanges ?? false);
   if (isSame) return;
   throw new UsageError(
-    `${given.state} holds clients ${kept.clients.join(',')}, seed ${kept.seed} and ${kept.ordersPerDay} orders per day: leave out --clients, --seed and --orders-per-day, or name another file`,
+    `${given.state} holds clients ${kept.clients.join(',')}, seed ${kept.seed} and ${kept.ordersPerDay} orders per day: leave out --clients, --seed, --orders-per-day and --late-changes, or name another file`,
   );
 }
 

@@ -50,11 +50,15 @@ export class DemoProcess {
 /** Starts a sandbox on a free port and resolves with its address. */
 export async function startSandbox(speed: number, started: DemoProcess[]): Promise<URL> {
   return new Promise((resolve, reject) => {
-    const sandbox = new DemoProcess(['sandbox', '--port', '0', '--speed', String(speed)], {}, (line) => {
-      const address = /^Sandbox at (\S+)/.exec(line)?.[1];
-      if (address !== undefined) resolve(new URL(address));
-      else process.stderr.write(`sandbox: ${line}\n`);
-    });
+    const sandbox = new DemoProcess(
+      ['sandbox', '--port', '0', '--late-changes', '--speed', String(speed)],
+      {},
+      (line) => {
+        const address = /^Sandbox at (\S+)/.exec(line)?.[1];
+        if (address !== undefined) resolve(new URL(address));
+        else process.stderr.write(`sandbox: ${line}\n`);
+      },
+    );
     started.push(sandbox);
     sandbox.died().catch(reject);
   });

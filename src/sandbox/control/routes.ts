@@ -15,6 +15,7 @@ const resetSchema = z.strictObject({
   startMs: z.number().int().optional(),
   speed: z.number().min(0).optional(),
   ordersPerDay: z.number().min(0).max(1_000_000).optional(),
+  lateChanges: z.boolean().optional(),
 });
 const advanceSchema = z.strictObject({
   seconds: z

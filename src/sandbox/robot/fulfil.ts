@@ -113,7 +113,9 @@ function ship(life: Life, order: Order, picks: readonly Pick[], atMs: number): v
   else life.plan(atMs + lateMs, { kind: 'show', shipmentId: shipment.id });
   const path: ShipmentStatus[] = random.chance(0.5) ? ['READY_TO_SORT', 'READY_TO_SHIP'] : ['READY_TO_SHIP'];
   if (random.chance(0.04)) path.unshift('ERROR');
-  planMove(life, shipment, [...path, 'SHIPPED'], atMs + lateMs);
+  // Most wait until they can be seen; some go their way unseen.
+  const unseen = life.habits.lateChanges && lateMs > 0 && random.chance(0.4);
+  planMove(life, shipment, [...path, 'SHIPPED'], unseen ? atMs : atMs + lateMs);
 }
 
 /** A shipment that waits for the warehouse. Its items are drawn before it. */
@@ -169,6 +171,17 @@ export function move(life: Life, atMs: number, shipmentId: number, [status, ...r
   if (status !== 'SHIPPED') return;
   follow(life, shipment, atMs);
   considerReturn(life, shipment, atMs);
+  if (life.habits.lateChanges && life.random.chance(0.03))
+    life.plan(atMs + life.random.between(1, 20) * dayMs, { kind: 'amend', shipmentId });
+}
+
+/** Details of a shipment change after it was taken by the carrier (interface.md, v3 shipments, a note that is not shown whole). */
+export function amend(life: Life, shipmentId: number): void {
+  const shipment = life.store.shipments.get(shipmentId);
+  if (shipment === undefined) return;
+  shipment.returnLabel = `RL${life.random.between(100_000, 999_999)}`;
+  const [first] = shipment.items;
+  if (first?.lotNumber) first.lotNumber = `LOT${life.random.between(100, 999)}`;
 }
 
 function planMove(life: Life, shipment: Shipment, path: readonly ShipmentStatus[], fromMs: number): void {

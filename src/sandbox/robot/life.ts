@@ -11,6 +11,7 @@ export type Task =
   | { readonly kind: 'fulfil'; readonly orderId: number }
   | { readonly kind: 'show'; readonly shipmentId: number }
   | { readonly kind: 'move'; readonly shipmentId: number; readonly path: readonly ShipmentStatus[] }
+  | { readonly kind: 'amend'; readonly shipmentId: number }
   | { readonly kind: 'track'; readonly shipmentId: number; readonly index: number; readonly path: readonly number[] }
   | { readonly kind: 'send-back'; readonly shipmentId: number; readonly authorizationId: number | null }
   | { readonly kind: 'process-return'; readonly returnItemId: number }
@@ -33,6 +34,8 @@ export type Step = Timed & { readonly task: Task };
 export interface Habits {
   /** How many orders a day the robot's own shop takes; 0: none. */
   ordersPerDay: number;
+  /** Whether shipments change after SHIPPED, and some become visible only then. */
+  lateChanges: boolean;
   /** Whether an order may name a product the service does not know. */
   unknownProducts: 'create' | 'refuse';
   /** Whether several lines of a return authorization may refer to the same shipment item. */

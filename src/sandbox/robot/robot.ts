@@ -1,5 +1,5 @@
 import { track } from './carrier.ts';
-import { fulfil, move } from './fulfil.ts';
+import { amend, fulfil, move } from './fulfil.ts';
 import { checkInbound, completeInbound, countInbound, planSurprise, unload } from './inbounds.ts';
 import type { Life, Task } from './life.ts';
 import { processReturn, receiveReturn, restock } from './returns.ts';
@@ -30,6 +30,7 @@ const performers: { readonly [Kind in Task['kind']]: (life: Life, atMs: number, 
   fulfil: (life, atMs, { orderId }) => fulfil(life, atMs, orderId),
   show: (life, atMs, { shipmentId }) => show(life, atMs, shipmentId),
   move: (life, atMs, { shipmentId, path }) => move(life, atMs, shipmentId, path),
+  amend: (life, _atMs, { shipmentId }) => amend(life, shipmentId),
   track: (life, atMs, { shipmentId, index, path }) => track(life, atMs, shipmentId, index, path),
   'send-back': (life, atMs, { shipmentId, authorizationId }) => receiveReturn(life, atMs, shipmentId, authorizationId),
   'process-return': (life, atMs, { returnItemId }) => processReturn(life, atMs, returnItemId),

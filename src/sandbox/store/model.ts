@@ -105,7 +105,7 @@ export interface ShipmentItem {
   readonly id: number;
   readonly sku: string;
   quantity: number;
-  readonly lotNumber: string | null;
+  lotNumber: string | null;
   readonly expirationDate: string | null;
   readonly serialNumbers: readonly string[];
   readonly orderItemId: number;
