@@ -8,20 +8,14 @@ export const defaultSchedules = {
   'pull-shipments': '2m',
   'pull-return-items': '5m',
   'pull-inbounds': '5m',
+  'pull-inbound-packing-slips': '5m',
   'pull-orders': '10m',
   reconcile: '1d',
   backfill: 'on-request',
 } as const;
 
 /** Jobs that this version does not have yet. Their schedules are read and checked, so that one set-up serves both. */
-export const plannedJobs = [
-  'pull-inbound-packing-slips',
-  'push-outbox',
-  'refresh-settings',
-  'track-trace',
-  'pull-stock',
-  'prune',
-] as const;
+export const plannedJobs = ['push-outbox', 'refresh-settings', 'track-trace', 'pull-stock', 'prune'] as const;
 
 export type JobName = keyof typeof defaultSchedules;
 

@@ -2,6 +2,7 @@ import type { JobName } from '../config/schedules.ts';
 import type { JobDefinition } from '../src/queue/define-job.ts';
 import type { PullContext } from '../src/sync/pull.ts';
 import { backfillJob } from './backfill.ts';
+import { pullInboundPackingSlipsJob } from './pull-inbound-packing-slips.ts';
 import { pullInboundsJob } from './pull-inbounds.ts';
 import { pullOrdersJob } from './pull-orders.ts';
 import { pullReturnItemsJob } from './pull-return-items.ts';
@@ -12,6 +13,7 @@ const pulls = {
   'pull-shipments': pullShipmentsJob,
   'pull-return-items': pullReturnItemsJob,
   'pull-inbounds': pullInboundsJob,
+  'pull-inbound-packing-slips': pullInboundPackingSlipsJob,
   'pull-orders': pullOrdersJob,
 };
 

@@ -29,6 +29,36 @@ create table fulfilment.inbound_items (
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
 ) with (fillfactor=90); -- Lines of inbounds (v3 inboundItem)
+create table fulfilment.inbound_packing_slip_items (
+  client text not null, -- Client key
+  id bigint not null, -- Inbound packing slip item id at the service
+  inbound_packing_slip_id bigint, -- Slip it is a line of
+  sku text, -- Article
+  quantity integer, -- Pieces expected
+  received integer, -- Pieces received so far
+  raw jsonb not null, -- The resource as received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
+) with (fillfactor=90); -- Lines of announced deliveries (v3 inboundPackingSlipItem)
+create table fulfilment.inbound_packing_slips (
+  client text not null, -- Client key
+  id bigint not null, -- Inbound packing slip id at the service
+  expected_in text, -- Warehouse it is announced for
+  expected_on date, -- Day it is announced for
+  received_on timestamp with time zone, -- When the inbound started; its own zone, else the client's
+  completed_on timestamp with time zone, -- When it finished with no further items expected; its own zone, else the client's
+  reference text, -- reference
+  status text, -- EXPECTED, IN_PROGRESS, CHECKING or COMPLETED; another value is kept as received
+  comments text, -- comments
+  metadata jsonb, -- serviceLevel, purchases and reference
+  inbound_id bigint, -- Inbound that received it
+  raw jsonb not null, -- The resource as received, without its included
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when two complete walks lacked it; null while it is listed
+  read_no bigint not null, -- Number of the reading this content is from
+) with (fillfactor=90); -- Announced deliveries, one row each (v3 inboundPackingSlip)
 create table fulfilment.inbounds (
   client text not null, -- Client key
   id bigint not null, -- Inbound id at the service
@@ -337,6 +367,9 @@ alter table fulfilment.changes add constraint changes_operation_check CHECK ((op
 alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
 alter table fulfilment.inbound_items add constraint inbound_items_client_inbound_id_fkey FOREIGN KEY (client, inbound_id) REFERENCES fulfilment.inbounds(client, id);
 alter table fulfilment.inbound_items add constraint inbound_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.inbound_packing_slip_items add constraint inbound_packing_slip_items_client_inbound_packing_slip_id_fkey FOREIGN KEY (client, inbound_packing_slip_id) REFERENCES fulfilment.inbound_packing_slips(client, id);
+alter table fulfilment.inbound_packing_slip_items add constraint inbound_packing_slip_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.inbound_packing_slips add constraint inbound_packing_slips_pkey PRIMARY KEY (client, id);
 alter table fulfilment.inbounds add constraint inbounds_pkey PRIMARY KEY (client, id);
 alter table fulfilment.order_addresses add constraint order_addresses_client_order_id_fkey FOREIGN KEY (client, order_id) REFERENCES fulfilment.orders(client, id);
 alter table fulfilment.order_addresses add constraint order_addresses_pkey PRIMARY KEY (client, order_id, role);
@@ -377,6 +410,8 @@ alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (A
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
+CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
+CREATE INDEX inbound_packing_slips_open ON fulfilment.inbound_packing_slips USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (client, inbound_packing_slip_id);
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
@@ -420,6 +455,8 @@ CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEM
 
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.inbound_items to fulfilment_reader;
+grant select on fulfilment.inbound_packing_slip_items to fulfilment_reader;
+grant select on fulfilment.inbound_packing_slips to fulfilment_reader;
 grant select on fulfilment.inbounds to fulfilment_reader;
 grant select on fulfilment.order_addresses to fulfilment_reader;
 grant select on fulfilment.order_items to fulfilment_reader;

@@ -119,6 +119,116 @@ export interface FulfilmentInboundItems {
   unlisted_since: Timestamp | null;
 }
 
+export interface FulfilmentInboundPackingSlipItems {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * Inbound packing slip item id at the service
+   */
+  id: number;
+  /**
+   * Slip it is a line of
+   */
+  inbound_packing_slip_id: number | null;
+  /**
+   * Pieces expected
+   */
+  quantity: number | null;
+  /**
+   * The resource as received
+   */
+  raw: Json;
+  /**
+   * Pieces received so far
+   */
+  received: number | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Since when the service no longer knows it; null while it does
+   */
+  unlisted_since: Timestamp | null;
+}
+
+export interface FulfilmentInboundPackingSlips {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * comments
+   */
+  comments: string | null;
+  /**
+   * When it finished with no further items expected; its own zone, else the client's
+   */
+  completed_on: Timestamp | null;
+  /**
+   * Warehouse it is announced for
+   */
+  expected_in: string | null;
+  /**
+   * Day it is announced for
+   */
+  expected_on: string | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * Inbound packing slip id at the service
+   */
+  id: number;
+  /**
+   * Inbound that received it
+   */
+  inbound_id: number | null;
+  /**
+   * serviceLevel, purchases and reference
+   */
+  metadata: Json | null;
+  /**
+   * The resource as received, without its included
+   */
+  raw: Json;
+  /**
+   * Number of the reading this content is from
+   */
+  read_no: number;
+  /**
+   * When the inbound started; its own zone, else the client's
+   */
+  received_on: Timestamp | null;
+  /**
+   * reference
+   */
+  reference: string | null;
+  /**
+   * EXPECTED, IN_PROGRESS, CHECKING or COMPLETED; another value is kept as received
+   */
+  status: string | null;
+  /**
+   * Since when two complete walks lacked it; null while it is listed
+   */
+  unlisted_since: Timestamp | null;
+}
+
 export interface FulfilmentInbounds {
   /**
    * When its content last changed here
@@ -1225,6 +1335,8 @@ export interface SyncRuns {
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.inbound_items": FulfilmentInboundItems;
+  "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;
+  "fulfilment.inbound_packing_slips": FulfilmentInboundPackingSlips;
   "fulfilment.inbounds": FulfilmentInbounds;
   "fulfilment.order_addresses": FulfilmentOrderAddresses;
   "fulfilment.order_items": FulfilmentOrderItems;

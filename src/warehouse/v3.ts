@@ -139,6 +139,35 @@ export function inboundSchema(zone: string) {
 }
 export type Inbound = z.infer<ReturnType<typeof inboundSchema>>;
 
+/** inboundPackingSlipItem (interface.md, v3 inboundPackingSlip). */
+export const inboundPackingSlipItemSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('inboundPackingSlipItem'),
+  attributes: z.looseObject({ sku: text, quantity: count, received: count }),
+});
+export type InboundPackingSlipItem = z.infer<typeof inboundPackingSlipItemSchema>;
+
+/** inboundPackingSlip (interface.md, v3 inboundPackingSlip); its times are read in `zone` where they name none. */
+export function inboundPackingSlipSchema(zone: string) {
+  const dateTime = readable((value) => readDateTime(value, zone));
+  return z.looseObject({
+    id: idSchema,
+    type: z.literal('inboundPackingSlip'),
+    attributes: z.looseObject({
+      expectedIn: text,
+      expectedOn: date,
+      receivedOn: dateTime,
+      completedOn: dateTime,
+      reference: text,
+      status: text,
+      comments: text,
+      metadata,
+    }),
+    relationships: z.looseObject({ inboundPackingSlipItems: toMany, inbound: toOne }).prefault({}),
+  });
+}
+export type InboundPackingSlip = z.infer<ReturnType<typeof inboundPackingSlipSchema>>;
+
 /**
  * A decimal as the digits it was written with, number or text (interface.md, v3 orderItem: one response shows the rate as
  * a string). Exponents that no price has are refused, as Postgres cannot hold them all.

@@ -1,0 +1,141 @@
+import { noteAbsences } from '../../erp/absences.ts';
+import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
+import { type OpenKind, sortUnlistedOpen } from '../../erp/open-rows.ts';
+import { markUnlisted } from '../../erp/rescans.ts';
+import { drawReadNo } from '../../erp/upsert.ts';
+import { findChildren } from '../../warehouse/included.ts';
+import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
+import {
+  type InboundPackingSlip,
+  type InboundPackingSlipItem,
+  inboundPackingSlipItemSchema,
+  inboundPackingSlipSchema,
+} from '../../warehouse/v3.ts';
+import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
+import { walkWhole, walkWindow } from '../passes.ts';
+import { commitReading, type PullContext, warn } from '../pull.ts';
+import { ageColumns, type Stream } from '../stream.ts';
+
+/** The states in which a slip still moves (interface.md, States and transitions). */
+const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
+const kind: OpenKind = { table: 'inbound_packing_slips', stream: 'inbound-packing-slips', closed: 'COMPLETED' };
+const maxNamed = 5;
+
+/** Announced deliveries with their items. There is no read by id (interface.md, v3 inbound packing slips). */
+export const inboundPackingSlips: Stream = {
+  name: 'inbound-packing-slips',
+  list: 'v3.inboundPackingSlips.list',
+  get: null,
+  include: ['inboundPackingSlipItems'],
+  rescan: {
+    filter: null,
+    dayColumn: 'expected_on',
+    dates: ['expected_on', 'received_on', 'completed_on'],
+    horizonDays: 90,
+    recentDays: null,
+    sorted: false,
+  },
+  tables: {
+    parent: {
+      name: 'inbound_packing_slips',
+      columns: {
+        expected_in: 'text',
+        expected_on: 'date',
+        received_on: 'timestamptz',
+        completed_on: 'timestamptz',
+        reference: 'text',
+        status: 'text',
+        comments: 'text',
+        metadata: 'jsonb',
+        inbound_id: 'bigint',
+      },
+    },
+    children: [
+      {
+        name: 'inbound_packing_slip_items',
+        parentColumn: 'inbound_packing_slip_id',
+        columns: { inbound_packing_slip_id: 'bigint', sku: 'text', quantity: 'integer', received: 'integer' },
+      },
+    ],
+  },
+  decoder: (zone) => {
+    const schema = inboundPackingSlipSchema(zone);
+    return (resource, onTop): Decoded => {
+      const slip = decodeWith(schema, resource);
+      if ('problem' in slip) return slip;
+      const listed = slip.value.relationships.inboundPackingSlipItems;
+      const { resources, complete } = findChildren(resource, 'inboundPackingSlipItem', listed, onTop);
+      const items = decodeChildren('inboundPackingSlipItem', resources, inboundPackingSlipItemSchema, (item, own) =>
+        itemRow(slip.value.id, item, own),
+      );
+      if ('problem' in items) return items;
+      const lines = { table: 'inbound_packing_slip_items', rows: items.children, complete };
+      const family = { parent: slipRow(slip.value, resource), children: [lines] };
+      return complete ? { family } : { family, warning: 'an inbound packing slip came without all of its items' };
+    };
+  },
+};
+
+function slipRow({ id, attributes, relationships }: InboundPackingSlip, resource: Resource): ParentRow {
+  return {
+    id,
+    raw: withoutIncluded(resource),
+    expected_in: attributes.expectedIn,
+    expected_on: attributes.expectedOn,
+    received_on: attributes.receivedOn,
+    completed_on: attributes.completedOn,
+    reference: attributes.reference,
+    status: attributes.status,
+    comments: attributes.comments,
+    metadata: attributes.metadata,
+    inbound_id: relationships.inbound,
+  };
+}
+
+function itemRow(slipId: number, { id, attributes }: InboundPackingSlipItem, resource: Resource): MirrorRow {
+  return {
+    id,
+    raw: resource,
+    inbound_packing_slip_id: slipId,
+    sku: attributes.sku,
+    quantity: attributes.quantity,
+    received: attributes.received,
+  };
+}
+
+/**
+ * One poll. `open` finds everything that still moves, `completed` what was completed since the watermark less the lookback
+ * (at first: everything). The order of the list is not stated, so there is no walk that goes on from the last id.
+ */
+export async function pullInboundPackingSlips(context: PullContext): Promise<void> {
+  // As old as the first request: what is found absent later must not undo what somebody else reads meanwhile.
+  const readNo = await drawReadNo(context.db);
+  const listed = await walkWhole(context, inboundPackingSlips, 'open', { 'filter[status][in]': openStatuses });
+  const window = { filter: 'filter[completedOn][gt]', column: 'completed_on', firstRunDays: null };
+  await walkWindow(context, inboundPackingSlips, 'completed', window, {});
+  await dealWithUnlisted(context, [...listed], readNo);
+}
+
+/** A slip that is open here and on neither list: marked after two polls, and named. */
+async function dealWithUnlisted(context: PullContext, listed: readonly number[], readNo: number): Promise<void> {
+  const { client, db, service, run } = context;
+  const serviceNow = new Date(service.lastMs ?? run.startedAt.getTime());
+  const age = ageColumns(inboundPackingSlips);
+  const { unseen, gone, tooOld } = await sortUnlistedOpen(db, client, kind, age, { listed, serviceNow });
+  const marked: number[] = [];
+  const nothingRead = { data: [], included: [], escaped: false, readNo, listed: false };
+  await commitReading(context, inboundPackingSlips, nothingRead, async (trx) => {
+    const absent = await noteAbsences(trx, { client, stream: inboundPackingSlips.name, pass: 'poll' }, unseen);
+    const changes = await markUnlisted(trx, client, kind, absent, readNo);
+    marked.splice(0, marked.length, ...changes.map(({ id }) => id as number));
+    return changes;
+  });
+  const lost = [...gone, ...marked];
+  if (lost.length > 0) warn(context, `${nameSome(lost)} left the lists while open here (unlisted_since)`);
+  if (tooOld.length > 0) warn(context, `${nameSome(tooOld)} are open here and older than the 90 days that are listed`);
+}
+
+function nameSome(ids: readonly number[]): string {
+  const more = ids.length > maxNamed ? ` and ${ids.length - maxNamed} more` : '';
+  return `inbound packing slips ${ids.slice(0, maxNamed).join(', ')}${more}`;
+}
