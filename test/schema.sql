@@ -203,6 +203,20 @@ create table fulfilment.shipments (
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Shipments of the warehouse, one row each (v3 shipment)
+create table fulfilment.track_traces (
+  client text not null, -- Client key
+  shipment_id bigint not null, -- Shipment the package belongs to
+  package_number text not null default ''::text, -- packageNumber; empty where there is none
+  external_order_number text, -- externalOrderNumber as received
+  shipment_method text, -- shipmentMethod as received
+  current_track_trace_status integer, -- Status; its values are not shown in the interface
+  current_track_trace_status_date_time timestamp with time zone, -- Time of the status, read in the client's zone
+  current_track_trace_exception_level integer, -- Exception level; its values are not shown in the interface
+  raw jsonb not null, -- The item as received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when it left the list: its final status is never seen
+) with (fillfactor=80); -- Where parcels are, by package (v2 track-trace item); filled by the job track-trace
 create table sync.absences (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -229,6 +243,10 @@ create table sync.cursors (
   completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
   updated_at timestamp with time zone not null default now(), -- Last change of this row
 ) with (fillfactor=50); -- Where each walk over a list stands; written with the rows of the page it stands on
+create table sync.feed_mark (
+  only_row boolean not null default true, -- There is one row
+  pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
+); -- How far the feed was pruned
 create table sync.findings (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -381,9 +399,12 @@ alter table fulfilment.return_items add constraint return_items_pkey PRIMARY KEY
 alter table fulfilment.shipment_items add constraint shipment_items_client_shipment_id_fkey FOREIGN KEY (client, shipment_id) REFERENCES fulfilment.shipments(client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.shipments add constraint shipments_pkey PRIMARY KEY (client, id);
+alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY (client, shipment_id, package_number);
 alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stream, pass, id);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
+alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
+alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
 alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
@@ -429,6 +450,95 @@ CREATE INDEX shipments_without_number ON fulfilment.shipments USING btree (clien
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_token);
 
+create view fulfilment.open_inbound_expectations as -- Goods that were announced and are not all in
+ SELECT s.client,
+    s.id AS inbound_packing_slip_id,
+    s.reference,
+    s.expected_in,
+    s.expected_on,
+    s.status,
+    s.received_on,
+    i.id AS inbound_packing_slip_item_id,
+    i.sku,
+    i.quantity,
+    i.received,
+    GREATEST((COALESCE(i.quantity, 0) - COALESCE(i.received, 0)), 0) AS outstanding,
+    s.inbound_id
+   FROM (fulfilment.inbound_packing_slips s
+     JOIN fulfilment.inbound_packing_slip_items i ON (((i.client = s.client) AND (i.inbound_packing_slip_id = s.id))))
+  WHERE ((s.status IS DISTINCT FROM 'COMPLETED'::text) AND (s.unlisted_since IS NULL));
+create view fulfilment.returns_to_restock as -- Returns that were processed and are not back in stock
+ SELECT client,
+    id AS return_item_id,
+    external_order_number,
+    order_id,
+    order_item_id,
+    sku,
+    quantity,
+    condition,
+    processed_on,
+    processed_in,
+    return_reason_id,
+    redeliver,
+    comment
+   FROM fulfilment.return_items r
+  WHERE ((restock_on IS NULL) AND (unlisted_since IS NULL));
+create view fulfilment.shipment_lines as -- What was or will be sent, line by line, with the order it is for and where its packages are
+ SELECT s.client,
+    s.external_order_number,
+    s.order_id,
+    s.id AS shipment_id,
+    s.status,
+    s.shipped_on,
+    s.warehouse_code,
+    i.id AS shipment_item_id,
+    i.order_item_id,
+    i.sku,
+    i.quantity,
+    i.lot_number,
+    i.expiration_date,
+    i.serial_numbers,
+    t.package_numbers,
+    t.track_trace_statuses,
+    t.track_trace_at,
+    s.unlisted_since
+   FROM ((fulfilment.shipments s
+     JOIN fulfilment.shipment_items i ON (((i.client = s.client) AND (i.shipment_id = s.id))))
+     LEFT JOIN LATERAL ( SELECT array_agg(NULLIF(p.package_number, ''::text) ORDER BY p.package_number) AS package_numbers,
+            array_agg(p.current_track_trace_status ORDER BY p.package_number) AS track_trace_statuses,
+            max(p.current_track_trace_status_date_time) AS track_trace_at
+           FROM fulfilment.track_traces p
+          WHERE ((p.client = s.client) AND (p.shipment_id = s.id))) t ON (true));
+
+CREATE OR REPLACE FUNCTION fulfilment.changes_since(after bigint, max integer DEFAULT 1000)
+ RETURNS SETOF fulfilment.changes
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  pruned bigint := (select pruned_until from sync.feed_mark);
+  newest bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
+begin
+  if after is null or after < 0 then
+    raise exception 'after must be the last seq that was read, or 0 to begin' using errcode = '22023';
+  end if;
+  if max is null or max < 1 or max > 100000 then
+    raise exception 'max must lie between 1 and 100000' using errcode = '22023';
+  end if;
+  if after < pruned then
+    raise exception 'changes after % are no longer all kept (pruned until %): read the tables anew, then go on from %',
+      after, pruned, newest using errcode = '22023';
+  end if;
+  if after > newest then
+    raise exception 'seq % was never given out here (newest is %): was the database restored? Read the tables anew',
+      after, newest using errcode = '22023';
+  end if;
+  -- seq rises in the order of commit, so nothing that commits later can come in before what is read here.
+  return query select c.* from fulfilment.changes c where c.seq > after order by c.seq limit max;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.notify_changes()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -458,9 +568,13 @@ grant select on fulfilment.inbound_items to fulfilment_reader;
 grant select on fulfilment.inbound_packing_slip_items to fulfilment_reader;
 grant select on fulfilment.inbound_packing_slips to fulfilment_reader;
 grant select on fulfilment.inbounds to fulfilment_reader;
+grant select on fulfilment.open_inbound_expectations to fulfilment_reader;
 grant select on fulfilment.order_addresses to fulfilment_reader;
 grant select on fulfilment.order_items to fulfilment_reader;
 grant select on fulfilment.orders to fulfilment_reader;
 grant select on fulfilment.return_items to fulfilment_reader;
+grant select on fulfilment.returns_to_restock to fulfilment_reader;
 grant select on fulfilment.shipment_items to fulfilment_reader;
+grant select on fulfilment.shipment_lines to fulfilment_reader;
 grant select on fulfilment.shipments to fulfilment_reader;
+grant select on fulfilment.track_traces to fulfilment_reader;

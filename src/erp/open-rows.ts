@@ -4,7 +4,7 @@ import type { DB } from './rows.ts';
 
 /** Rows that move until they reach one status. An unknown status, or none, is still open. */
 export interface OpenKind {
-  readonly table: 'shipments' | 'inbounds' | 'inbound_packing_slips';
+  readonly table: string;
   /** Name of their stream, under which reads by id wait their turn. */
   readonly stream: string;
   readonly closed: string;

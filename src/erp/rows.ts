@@ -288,6 +288,61 @@ export interface FulfilmentInbounds {
   unlisted_since: Timestamp | null;
 }
 
+export interface FulfilmentOpenInboundExpectations {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * Warehouse it is announced for
+   */
+  expected_in: string | null;
+  /**
+   * Day it is announced for
+   */
+  expected_on: string | null;
+  /**
+   * Inbound that receives it
+   */
+  inbound_id: number | null;
+  /**
+   * Inbound packing slip
+   */
+  inbound_packing_slip_id: number | null;
+  /**
+   * Line of the slip
+   */
+  inbound_packing_slip_item_id: number | null;
+  /**
+   * Pieces still to come
+   */
+  outstanding: number | null;
+  /**
+   * Pieces expected
+   */
+  quantity: number | null;
+  /**
+   * Pieces received so far
+   */
+  received: number | null;
+  /**
+   * When the first goods came
+   */
+  received_on: Timestamp | null;
+  /**
+   * Its reference
+   */
+  reference: string | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Status of the slip
+   */
+  status: string | null;
+}
+
 export interface FulfilmentOrderAddresses {
   /**
    * When its content last changed here
@@ -640,6 +695,61 @@ export interface FulfilmentReturnItems {
   unlisted_since: Timestamp | null;
 }
 
+export interface FulfilmentReturnsToRestock {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * Comment of the warehouse
+   */
+  comment: string | null;
+  /**
+   * Condition they came in
+   */
+  condition: string | null;
+  /**
+   * Your order number
+   */
+  external_order_number: string | null;
+  /**
+   * Order
+   */
+  order_id: number | null;
+  /**
+   * Line of the order
+   */
+  order_item_id: number | null;
+  /**
+   * Warehouse that processed them
+   */
+  processed_in: string | null;
+  /**
+   * Day they were processed
+   */
+  processed_on: string | null;
+  /**
+   * Pieces
+   */
+  quantity: number | null;
+  /**
+   * Whether something is to be sent instead
+   */
+  redeliver: boolean | null;
+  /**
+   * Return item
+   */
+  return_item_id: number | null;
+  /**
+   * Reason (settings list returnReasons)
+   */
+  return_reason_id: number | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+}
+
 export interface FulfilmentShipmentItems {
   /**
    * When its content last changed here
@@ -697,6 +807,81 @@ export interface FulfilmentShipmentItems {
    * Since when the service no longer knows it; null while it does
    */
   unlisted_since: Timestamp | null;
+}
+
+export interface FulfilmentShipmentLines {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * Use before
+   */
+  expiration_date: string | null;
+  /**
+   * Your order number; null until the order is stored
+   */
+  external_order_number: string | null;
+  /**
+   * Lot
+   */
+  lot_number: string | null;
+  /**
+   * Order
+   */
+  order_id: number | null;
+  /**
+   * Line of the order
+   */
+  order_item_id: number | null;
+  /**
+   * Packages of the whole shipment; which line is in which is not known
+   */
+  package_numbers: string[] | null;
+  /**
+   * Pieces
+   */
+  quantity: number | null;
+  /**
+   * Serial numbers of the pieces
+   */
+  serial_numbers: string[] | null;
+  /**
+   * Shipment
+   */
+  shipment_id: number | null;
+  /**
+   * Line of the shipment
+   */
+  shipment_item_id: number | null;
+  /**
+   * When the carrier took it
+   */
+  shipped_on: Timestamp | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Status of the shipment
+   */
+  status: string | null;
+  /**
+   * Latest time of those statuses
+   */
+  track_trace_at: Timestamp | null;
+  /**
+   * Their track-trace statuses, in the same order
+   */
+  track_trace_statuses: number[] | null;
+  /**
+   * Since when the service no longer knows the shipment
+   */
+  unlisted_since: Timestamp | null;
+  /**
+   * Warehouse it comes from
+   */
+  warehouse_code: string | null;
 }
 
 export interface FulfilmentShipments {
@@ -768,6 +953,57 @@ export interface FulfilmentShipments {
    * Warehouse that fulfils it
    */
   warehouse_code: string | null;
+}
+
+export interface FulfilmentTrackTraces {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Exception level; its values are not shown in the interface
+   */
+  current_track_trace_exception_level: number | null;
+  /**
+   * Status; its values are not shown in the interface
+   */
+  current_track_trace_status: number | null;
+  /**
+   * Time of the status, read in the client's zone
+   */
+  current_track_trace_status_date_time: Timestamp | null;
+  /**
+   * externalOrderNumber as received
+   */
+  external_order_number: string | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * packageNumber; empty where there is none
+   */
+  package_number: Generated<string>;
+  /**
+   * The item as received
+   */
+  raw: Json;
+  /**
+   * Shipment the package belongs to
+   */
+  shipment_id: number;
+  /**
+   * shipmentMethod as received
+   */
+  shipment_method: string | null;
+  /**
+   * Since when it left the list: its final status is never seen
+   */
+  unlisted_since: Timestamp | null;
 }
 
 export interface SyncAbsences {
@@ -857,6 +1093,17 @@ export interface SyncCursors {
    * Largest date seen in a completed walk
    */
   watermark: string | null;
+}
+
+export interface SyncFeedMark {
+  /**
+   * There is one row
+   */
+  only_row: Generated<boolean>;
+  /**
+   * Changes up to this seq are no longer kept
+   */
+  pruned_until: Generated<number>;
 }
 
 export interface SyncFindings {
@@ -1338,15 +1585,20 @@ export interface DB {
   "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;
   "fulfilment.inbound_packing_slips": FulfilmentInboundPackingSlips;
   "fulfilment.inbounds": FulfilmentInbounds;
+  "fulfilment.open_inbound_expectations": FulfilmentOpenInboundExpectations;
   "fulfilment.order_addresses": FulfilmentOrderAddresses;
   "fulfilment.order_items": FulfilmentOrderItems;
   "fulfilment.orders": FulfilmentOrders;
   "fulfilment.return_items": FulfilmentReturnItems;
+  "fulfilment.returns_to_restock": FulfilmentReturnsToRestock;
   "fulfilment.shipment_items": FulfilmentShipmentItems;
+  "fulfilment.shipment_lines": FulfilmentShipmentLines;
   "fulfilment.shipments": FulfilmentShipments;
+  "fulfilment.track_traces": FulfilmentTrackTraces;
   "sync.absences": SyncAbsences;
   "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
+  "sync.feed_mark": SyncFeedMark;
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;

@@ -29,6 +29,9 @@ const sections = [
   `select pg_get_indexdef(i.indexrelid) || ';' as line
    from pg_index i join pg_class c on c.oid = i.indrelid join pg_namespace n on n.oid = c.relnamespace
    where ${ours} and not exists (select from pg_constraint k where k.conindid = i.indexrelid) order by 1`,
+  `select format('create view %I.%I as -- %s', n.nspname, c.relname, obj_description(c.oid)) || E'\\n' || pg_get_viewdef(c.oid) as line
+   from pg_class c join pg_namespace n on n.oid = c.relnamespace
+   where c.relkind = 'v' and ${ours} order by n.nspname, c.relname`,
   `select pg_get_functiondef(p.oid) || ';' as line
    from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in ${schemas} order by n.nspname, p.proname`,
   `select pg_get_triggerdef(t.oid) || ';' as line
