@@ -40,7 +40,7 @@ comment on column sync.rescans.stream is 'Stream name';
 comment on column sync.rescans.kind is 'reconcile (proves the tables, healing them) or backfill (reads a span again)';
 comment on column sync.rescans.from_day is 'First day of a backfill, in the client''s zone; null for no bound';
 comment on column sync.rescans.to_day is 'Last day of a backfill; null for no bound';
-comment on column sync.rescans.background is 'Whether workers take it up; else only the command that asked for it does';
+comment on column sync.rescans.background is 'Whether workers go on with it; else the command that began it does';
 comment on column sync.rescans.requested_at is 'When it was asked for';
 comment on column sync.rescans.started_at is 'When it began';
 comment on column sync.rescans.finished_at is 'When it ended; null while it is open';

@@ -337,7 +337,7 @@ create table sync.rescans (
   kind text not null, -- reconcile (proves the tables, healing them) or backfill (reads a span again)
   from_day date, -- First day of a backfill, in the client's zone; null for no bound
   to_day date, -- Last day of a backfill; null for no bound
-  background boolean not null default false, -- Whether workers take it up; else only the command that asked for it does
+  background boolean not null default false, -- Whether workers go on with it; else the command that began it does
   requested_at timestamp with time zone not null default now(), -- When it was asked for
   started_at timestamp with time zone, -- When it began
   finished_at timestamp with time zone, -- When it ended; null while it is open

@@ -62,11 +62,11 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
   return rows[0] as Rescan;
 }
 
-/** Rescans that workers are to take up, oldest first. */
-export async function findBackgroundRescans(db: Kysely<DB>, client: string): Promise<Rescan[]> {
+/** Backfills that workers are to take up, oldest first. */
+export async function findBackgroundBackfills(db: Kysely<DB>, client: string): Promise<Rescan[]> {
   const { rows } = await sql<Rescan>`
     select ${columns} from sync.rescans
-    where client = ${client} and background and finished_at is null order by id`.execute(db);
+    where client = ${client} and kind = 'backfill' and background and finished_at is null order by id`.execute(db);
   return rows;
 }
 

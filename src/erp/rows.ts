@@ -1395,7 +1395,7 @@ export interface SyncRescanPages {
 
 export interface SyncRescans {
   /**
-   * Whether workers take it up; else only the command that asked for it does
+   * Whether workers go on with it; else the command that began it does
    */
   background: Generated<boolean>;
   /**

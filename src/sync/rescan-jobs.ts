@@ -1,17 +1,17 @@
 import { describeError, LeaseLostError, StoppedError } from '../core/errors.ts';
-import { findBackgroundRescans } from '../erp/rescans.ts';
+import { findBackgroundBackfills } from '../erp/rescans.ts';
 import { type PullContext, warn } from './pull.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 import type { Stream } from './stream.ts';
 
 /** Reconciles every stream; one that fails keeps none of the others from it, and is what the run fails with. */
 export async function reconcileAll(context: PullContext, streams: readonly Stream[]): Promise<void> {
-  await eachOnItsOwn(context, streams, (stream) => reconcileStream(inColumns(context), stream));
+  await eachOnItsOwn(context, streams, (stream) => reconcileStream(inColumns(context), stream, 'worker'));
 }
 
 /** Does the backfills that were asked for in the background, oldest first. */
 export async function backfillRequested(context: PullContext, streams: readonly Stream[]): Promise<void> {
-  const rescans = await findBackgroundRescans(context.db, context.client);
+  const rescans = await findBackgroundBackfills(context.db, context.client);
   await eachOnItsOwn(context, rescans, async (rescan) => {
     const stream = streams.find(({ name }) => name === rescan.stream);
     // Asked for by a newer version: a worker of it takes it up.

@@ -4,9 +4,8 @@ import { noteAbsences } from '../erp/absences.ts';
 import type { Change } from '../erp/feed.ts';
 import { findUnseen, markUnlisted, type Rescan, recordFindings, saveRescan } from '../erp/rescans.ts';
 import type { DB } from '../erp/rows.ts';
-import { readByIds } from './by-id.ts';
 import { commitReading, type PullContext, warn } from './pull.ts';
-import { countHealed, serviceNow } from './rescan-walk.ts';
+import { readAlone, serviceNow } from './rescan-walk.ts';
 import { ageColumns, type Stream } from './stream.ts';
 
 /** So many rows may be gone from the service at once, or this share of them, before it is the list that is doubted. */
@@ -50,21 +49,13 @@ async function readUnseen(
   rescan: Rescan,
   unseen: readonly number[],
 ): Promise<Rescan> {
-  let after = rescan;
-  await readByIds(context, stream, unseen, {
-    onRead: async (trx, committed) => {
-      const { healed, missing, stale } = await countHealed(trx, context, stream, rescan, committed);
-      after = await saveRescan(trx, rescan, { ...rescan, pages: 0, fetched: 0, missing, stale, extra: 0 }, []);
-      return healed;
-    },
-    onAbsent: async (trx, ids, readNo) => {
-      const gone = await mark(trx, context, stream, rescan, ids, readNo);
-      after = gone.rescan;
-      return gone.changes;
-    },
-    unsettled: async () => [],
+  let marked: Rescan | null = null;
+  const read = await readAlone(context, stream, rescan, unseen, async (trx, ids, readNo) => {
+    const gone = await mark(trx, context, stream, rescan, ids, readNo);
+    marked = gone.rescan;
+    return gone.changes;
   });
-  return after;
+  return marked ?? read;
 }
 
 async function markAfterTwoWalks(

@@ -3,6 +3,7 @@ import type { Change } from '../erp/feed.ts';
 import type { Family } from '../erp/mirror.ts';
 import { type DayWindow, type Rescan, type RescanStep, recordFindings, saveRescan } from '../erp/rescans.ts';
 import type { DB } from '../erp/rows.ts';
+import { readByIds } from './by-id.ts';
 import { listQuery } from './passes.ts';
 import { type Committed, commitReading, fetchPage, type PullContext, pageSize } from './pull.ts';
 import { ageColumns, type Stream } from './stream.ts';
@@ -42,11 +43,39 @@ export async function walkWindows(
         rescan = await saveRescan(trx, before, next, before.kind === 'reconcile' ? idsOf(page.data) : []);
         return healed;
       };
-      await commitReading(context, stream, page, write, keep);
+      const { families, readById } = await commitReading(context, stream, page, write, keep);
+      const alone = families.map(({ parent }) => parent.id).filter((id) => readById.has(id));
+      // Their lines came without a link to them: what is stored of those can only be proved so.
+      if (alone.length > 0) rescan = await readAlone(context, stream, rescan, alone);
       context.onProgress?.(rescan);
     }
   }
   return rescan;
+}
+
+/** Reads resources of a rescan by id; those that are unknown to the service are dealt with by `onAbsent`. */
+export async function readAlone(
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+  ids: readonly number[],
+  onAbsent: (
+    trx: Transaction<DB>,
+    ids: readonly number[],
+    readNo: number,
+  ) => Promise<readonly Change[]> = async () => [],
+): Promise<Rescan> {
+  let after = rescan;
+  await readByIds(context, stream, ids, {
+    onRead: async (trx, committed) => {
+      const { healed, missing, stale } = await countHealed(trx, context, stream, rescan, committed);
+      after = await saveRescan(trx, rescan, { ...rescan, pages: 0, fetched: 0, missing, stale, extra: 0 }, []);
+      return healed;
+    },
+    onAbsent,
+    unsettled: async () => [],
+  });
+  return after;
 }
 
 function windowFilter({ rescan: { filter } }: Stream, { after, before }: DayWindow): Record<string, string> {

@@ -22,14 +22,20 @@ import { backfillWindow, reconcileWindows, sliceEndOf } from './rescan-windows.t
 import { ageColumns, type Stream } from './stream.ts';
 
 /**
+ * Who goes on with a reconciliation that was cut short: whoever began it. A command is a proof of its own moment, so it
+ * does not go on where a worker stood some time before.
+ */
+export type ReconciledBy = 'worker' | 'command';
+
+/**
  * Holds everything the service lists against the tables, column by column, heals what differs and records it; then asks
  * after what is stored here and was not listed. A run that was cut short goes on where it stood.
  * @throws TooManyExtrasError where the list cannot be right
  */
-export async function reconcileStream(context: PullContext, stream: Stream): Promise<Rescan> {
+export async function reconcileStream(context: PullContext, stream: Stream, by: ReconciledBy): Promise<Rescan> {
   const { client, db } = context;
-  const request = { client, stream: stream.name, kind: 'reconcile', from: null, to: null, background: false } as const;
-  const opened = await openRescan(db, request);
+  const request = { client, stream: stream.name, kind: 'reconcile', from: null, to: null } as const;
+  const opened = await openRescan(db, { ...request, background: by === 'worker' });
   const begun = await begin(context, stream, opened, (today) => windowsToProve(context, stream, today));
   const walked = await walkWindows(context, stream, begun);
   try {

@@ -62,9 +62,11 @@ describe('against a database', () => {
     );
     expect((await run(['run', 'pull-shipments', '--client', 'other'], env)).code).toBe(2);
     expect((await run(['status'], env)).output).toMatch(/client +job +state.*\ndefault +pull-shipments +done/);
-    expect(JSON.parse((await run(['status', '--json'], env)).output)).toMatchObject([
-      { job: 'pull-shipments', lastFetched: 30, lastOutcome: 'done' },
-    ]);
+    expect(JSON.parse((await run(['status', '--json'], env)).output)).toMatchObject({
+      lookbackDays: 7,
+      jobs: [{ job: 'pull-shipments', lastFetched: 30, lastOutcome: 'done' }],
+      streams: [{ stream: 'shipments', firstLoad: false, lastFetched: 30, gaps: [], openRescans: [] }],
+    });
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 400 } });
     const failed = await run(['run', 'pull-shipments'], env);
     expect(failed).toMatchObject({ code: 1, output: expect.stringContaining('answered 400: A fault of the sandbox') });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { streams } from '../../jobs/registry.ts';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
-import { findBackgroundRescans, openRescan, type Rescan } from '../../src/erp/rescans.ts';
+import { findBackgroundBackfills, openRescan, type Rescan } from '../../src/erp/rescans.ts';
 import { reconcileStream } from '../../src/sync/rescan.ts';
 import { inColumns } from '../../src/sync/rescan-jobs.ts';
 import type { RunReport } from '../../src/sync/run.ts';
@@ -29,7 +29,7 @@ async function reconcile(name: string): Promise<Pick<Rescan, 'missing' | 'stale'
   if (stream === undefined) throw new Error(`no stream ${name}`);
   done(
     await work('reconcile', async (context) => {
-      found.push(await reconcileStream(inColumns(context), stream));
+      found.push(await reconcileStream(inColumns(context), stream, 'command'));
     }),
   );
   const { missing = -1, stale = -1, extra = -1 } = found[0] ?? {};
@@ -215,9 +215,9 @@ test('a backfill asked for in the background is what the workers take up', async
   const request = { client: 'default', stream: 'return-items', kind: 'backfill', from: null, to: null } as const;
   const { id } = await openRescan(database.db, { ...request, background: true });
   expect((await openRescan(database.db, { ...request, background: true })).id).toBe(id);
-  expect(await findBackgroundRescans(database.db, 'default')).toMatchObject([{ id }]);
+  expect(await findBackgroundBackfills(database.db, 'default')).toMatchObject([{ id }]);
   done(await pull('backfill'));
-  expect(await findBackgroundRescans(database.db, 'default')).toEqual([]);
+  expect(await findBackgroundBackfills(database.db, 'default')).toEqual([]);
   expect(await compareWithSandbox(database.db, sandbox.url, ['return-items'])).toEqual([]);
   expect(await database.query('select due_at::text from sync.jobs where job = $1', ['backfill'])).toEqual([
     { due_at: 'infinity' },

@@ -31,7 +31,7 @@ interface Result {
 /** Proves one stream and heals what differs. */
 export async function reconcileCommand(name: string, options: RescanOptions): Promise<number> {
   const stream = streamNamed(name);
-  return rescanCommand('reconcile', name, options, (context) => reconcileStream(context, stream));
+  return rescanCommand('reconcile', name, options, (context) => reconcileStream(context, stream, 'command'));
 }
 
 /** Reads a span of one stream again, here or by the workers. */

@@ -1,6 +1,7 @@
 import { readConfig } from '../../../config/env.ts';
 import { assertSchemaFits } from '../../erp/migrate.ts';
 import { type JobStatus, readJobStatus } from '../../erp/status.ts';
+import { readStreamStatus, type StreamStatus } from '../../erp/stream-status.ts';
 import { connectDatabase } from '../deps.ts';
 import { createLogger } from '../log.ts';
 import { formatSpan, formatTable } from '../table.ts';
@@ -10,24 +11,42 @@ export interface StatusOptions {
   readonly json?: boolean;
 }
 
+/** A stream that usually changes so many rows a day and changed none is worth a word. */
+const worthAWord = 5;
+
 export async function statusCommand({ json }: StatusOptions): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = createLogger({ level: 'silent', pretty: false });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'status', 1);
   try {
     await assertSchemaFits(db, version);
-    const rows = await readJobStatus(db);
-    process.stdout.write(json ? `${JSON.stringify(rows, null, 2)}\n` : `${formatStatus(rows)}\n`);
+    const [jobs, streams] = [await readJobStatus(db), await readStreamStatus(db)];
+    const { LOOKBACK_DAYS: lookbackDays } = config;
+    const text = json
+      ? JSON.stringify({ lookbackDays, jobs, streams }, null, 2)
+      : formatStatus(jobs, streams, lookbackDays, new Date());
+    process.stdout.write(`${text}\n`);
     return 0;
   } finally {
     await close();
   }
 }
 
-/** The table a person reads: how each job stands, and below it what is wrong. */
-export function formatStatus(rows: readonly JobStatus[]): string {
-  if (rows.length === 0) return 'No job was ever registered here; start a worker with: fulfilment-sync worker';
-  const table = formatTable(
+/** The tables a person reads: how each job stands, how fresh each stream is, and below them what is wrong. */
+export function formatStatus(
+  jobs: readonly JobStatus[],
+  streams: readonly StreamStatus[],
+  lookbackDays: number,
+  now: Date,
+): string {
+  if (jobs.length === 0) return 'No job was ever registered here; start a worker with: fulfilment-sync worker';
+  const notes = [...jobs.flatMap(notesOfJob), ...streams.flatMap((stream) => notesOfStream(stream, lookbackDays))];
+  const parts = [formatJobs(jobs), formatStreams(streams, now), notes.join('\n')];
+  return parts.filter((part) => part !== '').join('\n\n');
+}
+
+function formatJobs(rows: readonly JobStatus[]): string {
+  return formatTable(
     ['client', 'job', 'state', 'last run', 'fetched', 'changed', 'lag', 'quarantined'],
     rows.map((row) => [
       row.client,
@@ -40,11 +59,67 @@ export function formatStatus(rows: readonly JobStatus[]): string {
       row.quarantined,
     ]),
   );
-  const notes = rows.flatMap((row) => [
-    ...(row.lastError === null
-      ? []
-      : [`${row.client} ${row.job}: failed ${row.consecutiveFailures} times: ${row.lastError}`]),
-    ...row.warnings.map((warning) => `${row.client} ${row.job}: ${warning}`),
-  ]);
-  return notes.length === 0 ? table : `${table}\n\n${notes.join('\n')}`;
+}
+
+function formatStreams(rows: readonly StreamStatus[], now: Date): string {
+  if (rows.length === 0) return '';
+  const since = (date: Date | null) => formatSpan(date === null ? null : (now.getTime() - date.getTime()) / 1_000);
+  const count = (value: number | null) => (value === null ? '-' : Math.round(value));
+  return formatTable(
+    [
+      'client',
+      'stream',
+      'tried',
+      'success',
+      'change',
+      'newest date',
+      'rows 24h',
+      'usual',
+      'reconciled',
+      'missing/stale/extra',
+      'late p99',
+    ],
+    rows.map((row) => [
+      row.client,
+      row.stream,
+      since(row.lastAttemptAt),
+      since(row.lastSuccessAt),
+      since(row.lastChangeAt),
+      row.newestSourceAt === null ? '-' : row.newestSourceAt.toISOString().slice(0, 16),
+      row.changedLastDay,
+      count(row.usualPerDay),
+      since(row.reconciledAt),
+      row.reconciledAt === null ? '-' : `${row.missing}/${row.stale}/${row.extra}`,
+      formatSpan(row.lateSecondsP99),
+    ]),
+  );
+}
+
+function notesOfJob({ client, job, lastError, consecutiveFailures, warnings }: JobStatus): string[] {
+  const failure = lastError === null ? [] : [`${client} ${job}: failed ${consecutiveFailures} times: ${lastError}`];
+  return [...failure, ...warnings.map((warning) => `${client} ${job}: ${warning}`)];
+}
+
+function notesOfStream(row: StreamStatus, lookbackDays: number): string[] {
+  const name = `${row.client} ${row.stream}`;
+  const notes: string[] = [];
+  if (row.firstLoad) {
+    const soFar = row.fetchedSoFar === null ? 'no run is under way' : `${row.fetchedSoFar} read by the run under way`;
+    notes.push(`${name}: the first load is not done; ${soFar}`);
+  }
+  if (row.changedLastDay === 0 && (row.usualPerDay ?? 0) >= worthAWord && row.lastSuccessAt !== null)
+    notes.push(`${name}: ran, and changed no row in 24 hours; usual are ${Math.round(row.usualPerDay ?? 0)} a day`);
+  for (const { from, to } of row.gaps)
+    notes.push(`${name}: nobody read from ${from} to ${to}; those days can no longer be listed`);
+  for (const { id, kind, background, fetched, expected } of row.openRescans) {
+    const share = expected === null ? '' : ` of about ${expected}`;
+    const who = background ? 'workers go on with it' : 'the same command goes on with it';
+    notes.push(`${name}: ${kind} ${id} is not done: ${fetched}${share} read; ${who}`);
+  }
+  const lateDays = (row.lateSecondsP99 ?? 0) / 86_400;
+  if (lateDays > lookbackDays)
+    notes.push(
+      `${name}: changes were healed up to ${formatSpan(row.lateSecondsP99)} late, beyond LOOKBACK_DAYS ${lookbackDays}`,
+    );
+  return notes;
 }
