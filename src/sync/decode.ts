@@ -4,7 +4,7 @@ import { isObject, type Json, unstorableReason } from '../core/json.ts';
 import type { Family, MirrorRow } from '../erp/mirror.ts';
 import type { QuarantineEntry } from '../erp/quarantine.ts';
 import { type IncludedIndex, indexIncluded } from '../warehouse/included.ts';
-import { type Document, decodeWith, type Resource, type Undecodable } from '../warehouse/jsonapi.ts';
+import { type Document, decodeWith, type Resource, readId, type Undecodable } from '../warehouse/jsonapi.ts';
 
 /** What belongs to a resource can only be told when it is read alone: each time it is met, or when it was changed. */
 export type ReadById = 'always' | 'changed';
@@ -31,7 +31,7 @@ export function decodeChildren<T>(
   for (const resource of resources) {
     const decoded = decodeWith(schema, resource);
     if ('problem' in decoded) {
-      const path = `included.${type}.${String(resource.id)}.${decoded.problem.path}`;
+      const path = `included.${type}.${readId(resource) ?? 'without id'}.${decoded.problem.path}`;
       return { problem: { ...decoded.problem, path }, included: resources };
     }
     children.push(toRow(decoded.value, resource));
@@ -85,10 +85,9 @@ function unstorable({ parent, children }: Family): Undecodable | null {
 }
 
 function quarantineEntry(resource: Json, included: readonly Json[], { path, reason }: Undecodable): QuarantineEntry {
-  const id = isObject(resource) ? Number(resource.id) : Number.NaN;
   const whole = isObject(resource) && included.length > 0 ? { ...resource, included: [...included] } : resource;
   return {
-    resourceId: Number.isSafeInteger(id) && id > 0 ? id : null,
+    resourceId: readId(resource),
     memberPath: path,
     reason,
     document: JSON.stringify(whole),

@@ -1,6 +1,7 @@
 import { WarehouseError } from '../core/errors.ts';
-import { isObject, type Json } from '../core/json.ts';
+import type { Json } from '../core/json.ts';
 import type { CursorMeaning } from '../erp/progress.ts';
+import { readId } from '../warehouse/jsonapi.ts';
 import { cursorOf, withCursor } from '../warehouse/query.ts';
 
 /** One page as the walk sees it. */
@@ -155,9 +156,7 @@ class ProgressGuard {
 
 /** Ids of the rows, as far as they can be read; undecodable rows are the decoder's business. */
 export function idsOf(data: readonly Json[]): number[] {
-  return data
-    .map((resource) => (isObject(resource) ? Number(resource.id) : Number.NaN))
-    .filter((id) => Number.isSafeInteger(id) && id > 0);
+  return data.map(readId).filter((id) => id !== null);
 }
 
 function lastIdOf(data: readonly Json[]): number | null {

@@ -1,13 +1,17 @@
 import { isObject, type Json } from '../core/json.ts';
-import type { Resource } from './jsonapi.ts';
+import { type Resource, readId } from './jsonapi.ts';
 
 /** Included resources by type and id. */
 export type IncludedIndex = ReadonlyMap<string, Resource>;
 
-/** Indexes the `included` of a document or of one resource; what is no resource is left out. */
+/** Indexes the `included` of a document or of one resource; what is no resource with type and id is left out. */
 export function indexIncluded(included: readonly Json[]): IncludedIndex {
   const index = new Map<string, Resource>();
-  for (const resource of included) if (isObject(resource)) index.set(keyOf(resource.type, resource.id), resource);
+  for (const resource of included) {
+    const id = readId(resource);
+    if (isObject(resource) && typeof resource.type === 'string' && id !== null)
+      index.set(keyOf(resource.type, id), resource);
+  }
   return index;
 }
 
@@ -41,6 +45,6 @@ export function findChildren(
   return { resources, complete: resources.length === found.length };
 }
 
-function keyOf(type: Json | undefined, id: Json | undefined): string {
-  return `${String(type)} ${String(id)}`;
+function keyOf(type: string, id: number): string {
+  return `${type} ${id}`;
 }

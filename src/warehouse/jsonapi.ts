@@ -24,6 +24,11 @@ export const idSchema = z.union([
     .pipe(z.int()),
 ]);
 
+/** The id of what may be a resource; null where it cannot be read. */
+export function readId(resource: Json): number | null {
+  return isObject(resource) ? (idSchema.safeParse(resource.id).data ?? null) : null;
+}
+
 const linkage = z.looseObject({ id: idSchema, type: z.string() });
 
 /** A relationship to one resource: its id, or null where there is none. */

@@ -52,6 +52,53 @@ describe('readDate', () => {
   );
 });
 
+describe('around the changes of the clock', () => {
+  // Europe/Amsterdam: 2026-03-29 02:00 -> 03:00 (gap), 2026-10-25 03:00 -> 02:00 (overlap).
+  const zone = 'Europe/Amsterdam';
+  const minuteNs = 60_000_000_000n;
+  const around = (change: string) =>
+    fc
+      .bigInt(-6n * 60n * minuteNs, 6n * 60n * minuteNs)
+      .map((offsetNs) => Temporal.Instant.from(change).epochNanoseconds + offsetNs)
+      // Seven digits, as shipment times have.
+      .map((nanoseconds) => (nanoseconds / 100n) * 100n);
+  const write = (epochNs: bigint) => {
+    const local = new Temporal.Instant(epochNs).toZonedDateTimeISO(zone);
+    return local.toPlainDateTime().toString({ fractionalSecondDigits: 7 });
+  };
+  const cut = (epochNs: bigint) => (epochNs / 1_000n) * 1_000n;
+
+  test.each(['2026-03-29T01:00:00Z', '2026-10-25T01:00:00Z'])(
+    'every time written around %s is read as its instant, cut to the microsecond; in the overlap as the earlier one',
+    (change) => {
+      fc.assert(
+        fc.property(around(change), (epochNs) => {
+          const text = write(epochNs);
+          const read = Temporal.Instant.from(readDateTime(text, zone)).epochNanoseconds;
+          const inOverlap = text >= '2026-10-25T02:00' && text < '2026-10-25T03:00';
+          const first = epochNs < Temporal.Instant.from('2026-10-25T01:00:00Z').epochNanoseconds;
+          expect(read).toBe(cut(inOverlap && !first ? epochNs - 60n * minuteNs : epochNs));
+        }),
+        { numRuns: 5_000 },
+      );
+    },
+  );
+
+  test('a time that the clock skips is shifted forward, its fraction kept', () => {
+    fc.assert(
+      fc.property(fc.nat(59), fc.nat(59), fc.nat(9_999_999), (minute, second, fraction) => {
+        const [mm, ss, digits] = [minute, second, fraction].map((part, index) =>
+          String(part).padStart(index === 2 ? 7 : 2, '0'),
+        );
+        const read = readDateTime(`2026-03-29T02:${mm}:${ss}.${digits}`, zone);
+        expect(Temporal.Instant.from(read).toString({ fractionalSecondDigits: 6 })).toBe(
+          `2026-03-29T01:${mm}:${ss}.${digits?.slice(0, 6)}Z`,
+        );
+      }),
+    );
+  });
+});
+
 test('addDays counts calendar days', () => {
   expect(addDays('2026-03-01', -1)).toBe('2026-02-28');
 });
