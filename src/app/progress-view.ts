@@ -14,7 +14,8 @@ export interface ProgressTarget {
 export class ProgressView {
   readonly #label: string;
   readonly #target: ProgressTarget;
-  #shownAtMs = Number.NEGATIVE_INFINITY;
+  // What is done within moments needs no progress.
+  #shownAtMs = performance.now();
   #drawn = false;
 
   constructor(label: string, target: ProgressTarget = process.stderr) {
