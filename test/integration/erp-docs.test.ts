@@ -1,0 +1,44 @@
+import { readFileSync } from 'node:fs';
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { streams } from '../../jobs/registry.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { done, usePuller } from '../helpers/puller.ts';
+import { lively, useSandbox } from '../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+
+const docs = readFileSync(new URL('../../docs/erp.md', import.meta.url), 'utf8');
+const statements = [...docs.matchAll(/```sql\n(.*?)```/gs)].map(([, text = '']) => text);
+
+test('the SQL of docs/erp.md does what it says, for a role that may only read', async () => {
+  await sandbox.advance(12 * 86_400);
+  for (const { name } of streams) done(await pull(`pull-${name}` as 'pull-shipments'));
+  await database.query(`
+    insert into fulfilment.track_traces (client, shipment_id, package_number, current_track_trace_status, raw)
+    select s.client, s.id, '3S1', 50, '{}' from fulfilment.shipments s where s.external_order_number = 'SO-default-000001'`);
+  // One of those it expects may be long past by the clock of this machine.
+  await database.query('update fulfilment.inbound_packing_slips set expected_on = current_date');
+  const asReader = (statement: string) =>
+    database.db.transaction().execute(async (trx) => {
+      await sql`set local role fulfilment_reader`.execute(trx);
+      return (await sql.raw<Record<string, unknown>>(statement).execute(trx)).rows;
+    });
+  const results = await Promise.all(statements.map(asReader));
+  const [order = [], inbound = [], returns = [], parcels = [], feed = [], joined = [], begin = []] = results;
+  expect(statements).toHaveLength(7);
+  expect(order[0]).toMatchObject({
+    status: expect.any(String),
+    quantity: expect.any(Number),
+    package_numbers: ['3S1'],
+  });
+  expect(inbound[0]).toMatchObject({ outstanding: expect.any(Number), sku: expect.any(String) });
+  expect(returns[0]).toMatchObject({ condition: 'RETURN', external_order_number: expect.any(String) });
+  expect(parcels[0]).toMatchObject({ ordered: expect.any(Number) });
+  expect(feed).toHaveLength(500);
+  expect(joined.length).toBeGreaterThan(0);
+  const [{ last = 0 } = {}] = await database.query<{ last: string }>('select max(seq) as last from fulfilment.changes');
+  expect(begin).toEqual([{ begin_from: last }]);
+});
