@@ -84,7 +84,7 @@ comment on column sync.findings.stream is 'Stream name';
 comment on column sync.findings.finding is 'missing, stale or extra';
 comment on column sync.findings.id is 'Id of the row';
 comment on column sync.findings.found_at is 'When it was found';
-comment on column sync.findings.late_seconds is 'How far back the row''s newest date lay then, by the service''s clock: what a lookback would have had to reach; null for extras';
+comment on column sync.findings.late_seconds is 'How far back the row''s newest date lay then, by the service''s clock: what a lookback would have had to reach; null for extras, and for what has moved since the last complete poll';
 
 create table sync.absences (
   client text not null,
@@ -133,5 +133,7 @@ comment on column sync.gaps.from_at is 'End of the last complete poll before the
 comment on column sync.gaps.to_at is 'What lies after this was still listed';
 comment on column sync.gaps.noticed_at is 'When it was noticed';
 
-alter table sync.quarantine add column read_no bigint not null default 0;
+alter table sync.quarantine add column read_no bigint not null default 0, add column run_job text, add column run_lease_token bigint;
+comment on column sync.quarantine.run_job is 'Job of the run that last met it';
+comment on column sync.quarantine.run_lease_token is 'Lease token of that run, as in sync.runs';
 comment on column sync.quarantine.read_no is 'Number of the reading it is from, so that a replay cannot undo a newer one';

@@ -44,7 +44,9 @@ create function fulfilment.changes_since(after bigint, max integer default 1000)
 returns setof fulfilment.changes language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
   pruned bigint := (select pruned_until from sync.feed_mark);
-  newest bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
+  given_out bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
+  -- Only what is committed: a reader that goes on from a seq that is still being written would miss it.
+  newest bigint := coalesce((select c.seq from fulfilment.changes c order by c.seq desc limit 1), pruned);
 begin
   if after is null or after < 0 then
     raise exception 'after must be the last seq that was read, or 0 to begin' using errcode = '22023';
@@ -56,8 +58,8 @@ begin
     raise exception 'changes after % are no longer all kept (pruned until %): read the tables anew, then go on from %',
       after, pruned, newest using errcode = '22023';
   end if;
-  if after > newest then
-    raise exception 'seq % was never given out here (newest is %): was the database restored? Read the tables anew',
+  if after > given_out then
+    raise exception 'seq % was never given out here: was the database restored? Read the tables anew, then go on from %',
       after, newest using errcode = '22023';
   end if;
   -- seq rises in the order of commit, so nothing that commits later can come in before what is read here.
@@ -139,3 +141,7 @@ comment on column fulfilment.returns_to_restock.processed_in is 'Warehouse that 
 comment on column fulfilment.returns_to_restock.return_reason_id is 'Reason (settings list returnReasons)';
 comment on column fulfilment.returns_to_restock.redeliver is 'Whether something is to be sent instead';
 comment on column fulfilment.returns_to_restock.comment is 'Comment of the warehouse';
+
+-- What these views are asked by.
+create index shipments_by_number on fulfilment.shipments (client, external_order_number);
+create index return_items_to_restock on fulfilment.return_items (client, processed_on) where restock_on is null;

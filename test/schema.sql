@@ -253,7 +253,7 @@ create table sync.findings (
   finding text not null, -- missing, stale or extra
   id bigint not null, -- Id of the row
   found_at timestamp with time zone not null default now(), -- When it was found
-  late_seconds double precision, -- How far back the row's newest date lay then, by the service's clock: what a lookback would have had to reach; null for extras
+  late_seconds double precision, -- How far back the row's newest date lay then, by the service's clock: what a lookback would have had to reach; null for extras, and for what has moved since the last complete poll
 ); -- What reconciliations found and healed, row by row
 create table sync.freshness (
   client text not null, -- Client key
@@ -317,6 +317,8 @@ create table sync.quarantine (
   first_seen_at timestamp with time zone not null default now(), -- When it was first met
   last_seen_at timestamp with time zone not null default now(), -- When it was last met
   read_no bigint not null default 0, -- Number of the reading it is from, so that a replay cannot undo a newer one
+  run_job text, -- Job of the run that last met it
+  run_lease_token bigint, -- Lease token of that run, as in sync.runs
 ); -- Resources that could not be decoded, kept whole; a later good version releases them
 create table sync.rereads (
   client text not null, -- Client key
@@ -441,9 +443,11 @@ CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id)
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on);
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
+CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (restock_on IS NULL);
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
 CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);
 CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
+CREATE INDEX shipments_by_number ON fulfilment.shipments USING btree (client, external_order_number);
 CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (client, order_id);
 CREATE INDEX shipments_open ON fulfilment.shipments USING btree (client, id) WHERE (status IS DISTINCT FROM 'SHIPPED'::text);
 CREATE INDEX shipments_without_number ON fulfilment.shipments USING btree (client, order_id) WHERE ((external_order_number IS NULL) AND (order_id IS NOT NULL));
@@ -518,7 +522,9 @@ CREATE OR REPLACE FUNCTION fulfilment.changes_since(after bigint, max integer DE
 AS $function$
 declare
   pruned bigint := (select pruned_until from sync.feed_mark);
-  newest bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
+  given_out bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
+  -- Only what is committed: a reader that goes on from a seq that is still being written would miss it.
+  newest bigint := coalesce((select c.seq from fulfilment.changes c order by c.seq desc limit 1), pruned);
 begin
   if after is null or after < 0 then
     raise exception 'after must be the last seq that was read, or 0 to begin' using errcode = '22023';
@@ -530,8 +536,8 @@ begin
     raise exception 'changes after % are no longer all kept (pruned until %): read the tables anew, then go on from %',
       after, pruned, newest using errcode = '22023';
   end if;
-  if after > newest then
-    raise exception 'seq % was never given out here (newest is %): was the database restored? Read the tables anew',
+  if after > given_out then
+    raise exception 'seq % was never given out here: was the database restored? Read the tables anew, then go on from %',
       after, newest using errcode = '22023';
   end if;
   -- seq rises in the order of commit, so nothing that commits later can come in before what is read here.

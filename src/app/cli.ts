@@ -88,11 +88,15 @@ function addSandboxCommands(cli: Command): void {
 function addRescanCommands(cli: Command): void {
   cli
     .command('reconcile')
-    .description('hold everything the service lists against the tables, and heal what differs')
+    .description('hold what the service lists against the tables, column by column, and heal what differs')
     .argument('<stream>', streamNames)
     .option('--client <key>', 'only this client')
     .option('--json', 'for programs')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync reconcile shipments')
+    .addHelpText(
+      'after',
+      '\nOrders and return-items: 120 days and one slice of those before; it says which. The rest: the whole list.' +
+        '\n\nExample:\n  fulfilment-sync reconcile shipments',
+    )
     .action(async (stream: string, options: RescanOptions) =>
       finish((await import('./commands/rescan.ts')).reconcileCommand(stream, options)),
     );
@@ -116,7 +120,7 @@ function addRescanCommands(cli: Command): void {
   cli
     .command('refetch')
     .description('read one resource again by its id')
-    .argument('<stream>', streamNames)
+    .argument('<stream>', 'shipments, inbounds or orders: the service reads no other by id')
     .argument('<id>', 'id at the service')
     .option('--client <key>', 'only this client')
     .option('--json', 'for programs')

@@ -73,7 +73,7 @@ export function describeEnd(report: RunReport): string | null {
   return report.error === undefined ? null : `${report.status}: ${describeError(report.error)}`;
 }
 
-/** Exit code of a command: 1 where a run failed, 0 also where one was refused or stopped. */
+/** Exit code of a command: 0 where all got done or were refused as a run is under way, else 1. */
 export function exitCodeFor(reports: readonly RunReport[]): number {
-  return reports.some(({ status }) => status === 'failed' || status === 'lost') ? 1 : 0;
+  return reports.some(({ status }) => status !== 'done' && status !== 'skipped') ? 1 : 0;
 }

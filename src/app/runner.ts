@@ -6,7 +6,7 @@ import type { Database } from '../erp/connect.ts';
 import type { LeaseKeeper } from '../erp/leases.ts';
 import { type RunRequest, rowsWritten, type Trigger } from '../erp/runs.ts';
 import { nextDue } from '../queue/next-due.ts';
-import { newServiceClock, type PullContext } from '../sync/pull.ts';
+import { newServiceClock, newShare, type PullContext } from '../sync/pull.ts';
 import { type RunReport, runUnderLease } from '../sync/run.ts';
 import type { Warehouse } from '../warehouse/client.ts';
 import { errorFields, type Logger } from './log.ts';
@@ -30,6 +30,8 @@ export interface Work {
   readonly run: (context: PullContext) => Promise<void>;
   /** When the run after this one is due; absent: what was planned stays. */
   readonly nextDue?: (now: Date) => Date | null;
+  /** Whether a failed run is made again before it is due. */
+  readonly retries?: boolean;
 }
 
 /** Runs one job for one client, and writes one line about it. */
@@ -40,7 +42,14 @@ export async function runJob(
   trigger: Trigger,
   stop: AbortSignal,
 ): Promise<RunReport> {
-  const work = { name: job, run: jobs[job].run, nextDue: (now: Date) => nextDue(deps.config.schedules[job], now) };
+  const { run, queue } = jobs[job];
+  const work = {
+    name: job,
+    run,
+    nextDue: (now: Date) => nextDue(deps.config.schedules[job], now),
+    // What comes seldom cannot wait for its next turn.
+    retries: queue === 'bulk' && trigger === 'schedule',
+  };
   return runWork(deps, work, client, trigger, stop);
 }
 
@@ -63,6 +72,7 @@ export async function runWork(
     trigger,
     version,
     ...(work.nextDue === undefined ? {} : { nextDue: work.nextDue }),
+    retries: work.retries ?? false,
   };
   const runLog = log.child({ client: client.key, job: work.name });
   const report = await runUnderLease(db, keeper, request, stop, ({ run, totals, afterAbandoned, signal }) => {
@@ -80,6 +90,7 @@ export async function runWork(
       retentionDays: deps.config.RETENTION_DAYS,
       service: newServiceClock(),
       compare: 'raw',
+      share: newShare(),
     });
   });
   logReport(runLog, report, Math.round(performance.now() - startedAtMs), isNews(deps.said, request, report));

@@ -4,18 +4,31 @@ import type { DB } from './rows.ts';
 /** Lists may be wrong once; only what this many complete walks lack, one after the other, is taken for gone. */
 const walksUntilGone = 2;
 
+/** Whose lists lacked something. */
+export interface AbsenceScope {
+  readonly client: string;
+  readonly stream: string;
+  readonly pass: 'poll' | 'reconcile';
+  /** The reconciliation, for its pass. */
+  readonly rescanId?: number | null;
+}
+
 /**
  * Notes what a complete walk lacked, of a stream without a read by id, and forgets what earlier ones lacked and it showed.
  * @returns those missed often enough by now
  */
 export async function noteAbsences(
   trx: Transaction<DB>,
-  { client, stream, pass }: { readonly client: string; readonly stream: string; readonly pass: 'poll' | 'reconcile' },
+  { client, stream, pass, rescanId = null }: AbsenceScope,
   absent: readonly number[],
 ): Promise<number[]> {
+  // A reconciliation has not looked at everything: it forgets what it saw. A poll looks at all there is to miss.
+  const seen =
+    rescanId === null
+      ? sql`not (id = any(${absent}::bigint[]))`
+      : sql`id in (select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
   await sql`
-    delete from sync.absences
-    where client = ${client} and stream = ${stream} and pass = ${pass} and not (id = any(${absent}::bigint[]))`.execute(
+    delete from sync.absences where client = ${client} and stream = ${stream} and pass = ${pass} and ${seen}`.execute(
     trx,
   );
   if (absent.length === 0) return [];

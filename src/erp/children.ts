@@ -9,6 +9,7 @@ import {
   feedNames,
   keyOf,
   type MirrorRow,
+  type MirrorTable,
   only,
   rowSet,
   sameKey,
@@ -79,6 +80,27 @@ export async function writeChildren(
       where ${differs(table, 'columns', 'excluded')}
     returning ${feedNames(table)}, xmax = 0 as created, true as changed`.execute(trx);
   return written.rows;
+}
+
+/**
+ * Lines that go from one parent to another make the reading of the old parent as new as this one: an older reading of
+ * that must not bring them back.
+ */
+export async function touchFormerParents(
+  trx: Transaction<DB>,
+  { client, readNo }: { readonly client: string; readonly readNo: number },
+  parent: MirrorTable,
+  table: ChildTable,
+  families: readonly Family[],
+): Promise<void> {
+  const rows = rowsFor(table, families).map((row) => only(comparedTypes(table, 'raw'), row));
+  const [stored, claimed] = [sql.ref(`t.${table.parentColumn}`), sql.ref(`i.${table.parentColumn}`)];
+  await sql`
+    update ${tableRef(parent.name)} p set read_no = ${readNo}
+    where p.client = ${client} and p.read_no < ${readNo} and p.id in (
+      select ${stored} from ${rowSet(comparedTypes(table, 'raw'), rows)}
+      join ${tableRef(table.name)} t on ${sameKey(table, client)}
+      where ${stored} is distinct from ${claimed})`.execute(trx);
 }
 
 /** Deletes stored children that a complete reading of their parent no longer lists. */

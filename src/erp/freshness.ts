@@ -41,7 +41,8 @@ export async function recordPoll(
     on conflict (client, stream) do update set
       complete_at = greatest(f.complete_at, excluded.complete_at),
       newest_source_at = greatest(f.newest_source_at, excluded.newest_source_at),
-      usual_fetched = coalesce(f.usual_fetched * (1 - ${weight}::float8) + ${fetched} * ${weight}::float8, ${fetched})`.execute(
+      -- An empty poll is no part of what is usual, or the warning about it would end by itself.
+      usual_fetched = case when ${fetched} = 0 then f.usual_fetched else coalesce(f.usual_fetched * (1 - ${weight}::float8) + ${fetched} * ${weight}::float8, ${fetched}) end`.execute(
     trx,
   );
 }

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import { type AgeColumns, youngEnough } from './rescans.ts';
+import { type AgeColumns, youngEnough } from './age.ts';
 import type { DB } from './rows.ts';
 
 /** Rows that move until they reach one status. An unknown status, or none, is still open. */

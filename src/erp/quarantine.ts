@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from './rows.ts';
+import type { Run } from './runs.ts';
 
 /** A resource that could not be decoded, with everything that was included for it. */
 export interface QuarantineEntry {
@@ -18,16 +19,15 @@ export interface QuarantineEntry {
  */
 export async function quarantine(
   trx: Transaction<DB>,
-  client: string,
   stream: string,
-  worker: string,
+  { lease, worker }: Pick<Run, 'lease' | 'worker'>,
   readNo: number,
   entries: readonly QuarantineEntry[],
 ): Promise<number> {
   if (entries.length === 0) return 0;
   const byKey = new Map(entries.map((entry) => [keyOf(entry), entry]));
   const rows = [...byKey].map(([resourceKey, entry]) => ({
-    client,
+    client: lease.client,
     stream,
     resource_key: resourceKey,
     resource_id: entry.resourceId,
@@ -35,6 +35,8 @@ export async function quarantine(
     reason: storableText(entry.reason),
     document: entry.document,
     run_worker: worker,
+    run_job: lease.name,
+    run_lease_token: lease.token,
     read_no: readNo,
   }));
   const written = await trx
@@ -48,6 +50,8 @@ export async function quarantine(
           reason: eb.ref('excluded.reason'),
           document: eb.ref('excluded.document'),
           run_worker: eb.ref('excluded.run_worker'),
+          run_job: eb.ref('excluded.run_job'),
+          run_lease_token: eb.ref('excluded.run_lease_token'),
           read_no: eb.ref('excluded.read_no'),
           times: eb('sync.quarantine.times', '+', 1),
           last_seen_at: sql<Date>`now()`,
@@ -105,6 +109,8 @@ export interface Quarantined {
   readonly firstSeenAt: Date;
   readonly lastSeenAt: Date;
   readonly worker: string;
+  /** Number of the run that last met it (sync.runs); null for rows of older versions. */
+  readonly run: number | null;
 }
 
 /** A row of the quarantine with the resource itself, JSON text as received. */
@@ -114,7 +120,8 @@ export interface QuarantinedDocument extends Quarantined {
 }
 
 const columns = sql`id, client, stream, resource_id as "resourceId", member_path as "memberPath", reason, times,
-  first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt", run_worker as worker`;
+  first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt", run_worker as worker,
+  (select r.id from sync.runs r where r.client = q.client and r.job = q.run_job and r.lease_token = q.run_lease_token) as run`;
 
 /** What is in quarantine, longest first. */
 export async function listQuarantined(
@@ -122,7 +129,7 @@ export async function listQuarantined(
   { client = null, stream = null }: { client?: string | null; stream?: string | null },
 ): Promise<Quarantined[]> {
   const { rows } = await sql<Quarantined>`
-    select ${columns} from sync.quarantine
+    select ${columns} from sync.quarantine q
     where (${client}::text is null or client = ${client}) and (${stream}::text is null or stream = ${stream})
     order by id`.execute(db);
   return rows;
@@ -130,7 +137,7 @@ export async function listQuarantined(
 
 export async function readQuarantined(db: Kysely<DB>, id: number): Promise<QuarantinedDocument | null> {
   const { rows } = await sql<QuarantinedDocument>`
-    select ${columns}, document, read_no as "readNo" from sync.quarantine where id = ${id}`.execute(db);
+    select ${columns}, document, read_no as "readNo" from sync.quarantine q where id = ${id}`.execute(db);
   return rows[0] ?? null;
 }
 
@@ -143,7 +150,7 @@ export async function nextQuarantined(
   limit: number,
 ): Promise<QuarantinedDocument[]> {
   const { rows } = await sql<QuarantinedDocument>`
-    select ${columns}, document, read_no as "readNo" from sync.quarantine
+    select ${columns}, document, read_no as "readNo" from sync.quarantine q
     where client = ${client} and stream = ${stream} and id > ${afterId} order by id limit ${limit}`.execute(db);
   return rows;
 }

@@ -52,6 +52,20 @@ export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenK
   return rows.map(({ id }) => id);
 }
 
+/** Of these ids, those that wait to be read, due or not. */
+export async function findRereads(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+  ids: readonly number[],
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select id from sync.rereads where client = ${client} and stream = ${stream} and id = any(${ids}::bigint[])`.execute(
+    db,
+  );
+  return rows.map(({ id }) => id);
+}
+
 /** Forgets ids that are settled. */
 export async function settleRereads(
   trx: Transaction<DB>,

@@ -1124,7 +1124,7 @@ export interface SyncFindings {
    */
   id: number;
   /**
-   * How far back the row's newest date lay then, by the service's clock: what a lookback would have had to reach; null for extras
+   * How far back the row's newest date lay then, by the service's clock: what a lookback would have had to reach; null for extras, and for what has moved since the last complete poll
    */
   late_seconds: number | null;
   /**
@@ -1341,6 +1341,14 @@ export interface SyncQuarantine {
    * The id where it is readable, else a hash of the document
    */
   resource_key: string;
+  /**
+   * Job of the run that last met it
+   */
+  run_job: string | null;
+  /**
+   * Lease token of that run, as in sync.runs
+   */
+  run_lease_token: number | null;
   /**
    * Worker that last met it
    */

@@ -18,6 +18,8 @@ export interface RunRequest {
   readonly version: string;
   /** When the run after this one is due, from the database's clock; null for never by itself, absent for no change. */
   readonly nextDue?: (now: Date) => Date | null;
+  /** A failed run is made again with growing pauses, not when the next one is due. */
+  readonly retries?: boolean;
 }
 
 export type StartResult =
@@ -30,6 +32,7 @@ export interface Run {
   readonly worker: string;
   readonly trigger: Trigger;
   readonly startedAt: Date;
+  readonly retries: boolean;
 }
 
 /** What a run has done so far. */
@@ -42,9 +45,7 @@ export interface Totals {
   /** Resources that were as they are. */
   unchanged: number;
   stale: number;
-  /** Resources that could not be decoded. */
-  undecodable: number;
-  /** Those of them that were not in quarantine yet. */
+  /** Resources that could not be decoded and were not in quarantine yet. */
   quarantined: number;
   warnings: string[];
 }
@@ -70,7 +71,9 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
   const { client, job, worker, trigger } = request;
   return db.transaction().execute(async (trx): Promise<StartResult> => {
     await assertCodeFits(trx, request.version);
-    await ensureJobs(trx, [{ client, job }]);
+    // Run by hand before any worker was there: what it plans comes a day later, not at once beside the first load.
+    const tomorrow = request.nextDue === undefined ? await inOneDay(trx) : null;
+    await ensureJobs(trx, [{ client, job }], tomorrow);
     const afterAbandoned = (await reviveAbandoned(trx, { client, job })).length > 0;
     const lease = await acquireLease(trx, client, job, worker);
     const { now, due_at: dueAt } = await trx
@@ -91,7 +94,11 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
     await sql`
       update sync.jobs set last_started_at = now(), due_at = ${due}
       where client = ${client} and job = ${job}`.execute(trx);
-    return { kind: 'started', run: { lease, worker, trigger, startedAt: now }, afterAbandoned };
+    return {
+      kind: 'started',
+      run: { lease, worker, trigger, startedAt: now, retries: request.retries ?? false },
+      afterAbandoned,
+    };
   });
 }
 
@@ -106,6 +113,11 @@ export async function ensureJobs(
     select p.client, p.job, coalesce(${due}, now()) from unnest(${pairs.map(({ client }) => client)}::text[], ${pairs.map(({ job }) => job)}::text[]) as p (client, job)
     where not exists (select from sync.jobs j where j.client = p.client and j.job = p.job)
     on conflict do nothing`.execute(db);
+}
+
+async function inOneDay(db: Kysely<DB>): Promise<Date> {
+  const { rows } = await sql<{ at: Date }>`select now() + interval '1 day' as at`.execute(db);
+  return rows[0]?.at as Date;
 }
 
 /** pg gives 'infinity' as a number. */
@@ -124,6 +136,9 @@ export async function recordProgress(trx: Transaction<DB>, run: Run, totals: Tot
   if (isEventful(totals)) await upsertRun(trx, run, totals, { status: 'running' });
 }
 
+/** SQL, on the row of a job whose run failed: 10 minutes later, then twice as long each time, at most some 5 hours. */
+const retryAt = sql`now() + interval '10 minutes' * power(2, least(consecutive_failures, 5))`;
+
 /** Ends a run: ledger, state of the job and lease in one transaction. */
 export async function finishRun(db: Database, run: Run, totals: Totals, end: RunEnd): Promise<void> {
   const { client, name: job } = run.lease;
@@ -141,7 +156,8 @@ export async function finishRun(db: Database, run: Run, totals: Totals, end: Run
                                     when ${end.status === 'done'} then 0 else consecutive_failures end,
         uneventful_runs = uneventful_runs + ${eventful ? 0 : 1}, warnings = ${totals.warnings},
         due_at = case when ${end.status === 'stopped' && run.trigger === 'schedule'} then now()
-                      else greatest(due_at, now() + make_interval(secs => ${failed ? end.retryAfterMs / 1_000 : 0})) end
+                      else greatest(${failed && run.retries ? sql`least(due_at, ${retryAt})` : sql`due_at`},
+                                    now() + make_interval(secs => ${failed ? end.retryAfterMs / 1_000 : 0})) end
       where client = ${client} and job = ${job}`.execute(trx);
     await forgetConfirmations(trx, run.lease);
     await releaseLease(trx, run.lease);

@@ -55,6 +55,14 @@ export async function healOrderNumbers(
   return asChanges(rows);
 }
 
+/** Of these shipments those with an order: only such are returned by id (interface.md, GET /v3/shipments/:id). */
+export async function withOrder(trx: Transaction<DB>, client: string, ids: readonly number[]): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select id from fulfilment.shipments
+    where client = ${client} and id = any(${ids}::bigint[]) and order_id is not null`.execute(trx);
+  return rows.map(({ id }) => id);
+}
+
 /** Orders that shipments name but that are not stored here, as far as their next read is due; at most `limit`. */
 export async function findMissingOrders(db: Kysely<DB>, client: string, limit: number | null): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`

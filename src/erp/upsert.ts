@@ -1,5 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { removeChildren, touchedByChildren, writeChildren } from './children.ts';
+import { removeChildren, touchedByChildren, touchFormerParents, writeChildren } from './children.ts';
 import { confirmedSince } from './confirmations.ts';
 import type { Change } from './feed.ts';
 import {
@@ -68,6 +68,7 @@ export async function upsertFamilies(
   const applied = touched.filter(({ parent }) => accepted.has(parent.id));
   const changes = parents.filter(({ changed }) => changed).map(changeOf(tables.parent.name));
   for (const child of tables.children) {
+    await touchFormerParents(trx, scope, tables.parent, child, applied);
     changes.push(...(await writeChildren(trx, scope.client, child, applied)).map(changeOf(child.name)));
     const gone = await removeChildren(trx, scope.client, child, applied);
     changes.push(...gone.map(({ id, key }) => ({ entity: child.name, id, key, operation: 'removed' as const })));

@@ -3,7 +3,7 @@ import { CodedError } from '../core/errors.ts';
 import { isObject, type Json, unstorableReason } from '../core/json.ts';
 import type { Family, MirrorRow } from '../erp/mirror.ts';
 import type { QuarantineEntry } from '../erp/quarantine.ts';
-import { type IncludedIndex, indexIncluded } from '../warehouse/included.ts';
+import { type IncludedIndex, indexIncluded, withAllIncluded } from '../warehouse/included.ts';
 import { type Document, decodeWith, type Resource, readId, type Undecodable } from '../warehouse/jsonapi.ts';
 
 /** What belongs to a resource can only be told when it is read alone: each time it is met, or when it was changed. */
@@ -12,7 +12,7 @@ export type ReadById = 'always' | 'changed';
 /** A resource as rows, or why it cannot be. */
 export type Decoded =
   | { readonly family: Family; readonly warning?: string; readonly readById?: ReadById }
-  | { readonly problem: Undecodable; readonly included?: readonly Json[] };
+  | { readonly problem: Undecodable };
 
 /** How a stream turns one resource, with what was included, into rows. */
 export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => Decoded;
@@ -32,7 +32,7 @@ export function decodeChildren<T>(
     const decoded = decodeWith(schema, resource);
     if ('problem' in decoded) {
       const path = `included.${type}.${readId(resource) ?? 'without id'}.${decoded.problem.path}`;
-      return { problem: { ...decoded.problem, path }, included: resources };
+      return { problem: { ...decoded.problem, path } };
     }
     children.push(toRow(decoded.value, resource));
   }
@@ -45,6 +45,8 @@ export interface DecodedPage {
   readonly warnings: readonly string[];
   /** Ids that have to be read alone for all that belongs to them. */
   readonly readById: ReadonlyMap<number, ReadById>;
+  /** What each family was made of, with all that was included for it, by id of the parent. */
+  readonly sources: ReadonlyMap<number, Json>;
 }
 
 /** Decodes each resource of a document by itself: one that fails is set aside whole and takes no other with it. */
@@ -57,24 +59,22 @@ export function decodePage(
   const quarantined: QuarantineEntry[] = [];
   const warnings = new Set<string>();
   const readById = new Map<number, ReadById>();
+  const sources = new Map<number, Json>();
   for (const resource of document.data) {
     const decoded: Decoded = isObject(resource)
       ? decode(resource, onTop)
       : { problem: { path: '', reason: 'is no resource object' } };
     const problem = 'problem' in decoded ? decoded.problem : document.escaped ? unstorable(decoded.family) : null;
-    if (problem) {
-      const included =
-        'problem' in decoded
-          ? (decoded.included ?? [])
-          : decoded.family.children.flatMap(({ rows }) => rows.map(({ raw }) => raw));
-      quarantined.push(quarantineEntry(resource, included, problem));
-    } else if ('family' in decoded) {
+    if (problem) quarantined.push(quarantineEntry(withAllIncluded(resource, onTop), problem));
+    else if ('family' in decoded) {
+      const { id } = decoded.family.parent;
       families.push(decoded.family);
-      if (decoded.readById) readById.set(decoded.family.parent.id, decoded.readById);
+      sources.set(id, onTop.size === 0 ? resource : withAllIncluded(resource, onTop));
+      if (decoded.readById) readById.set(id, decoded.readById);
       if (decoded.warning !== undefined) warnings.add(decoded.warning);
     }
   }
-  return { families, quarantined, warnings: [...warnings], readById };
+  return { families, quarantined, warnings: [...warnings], readById, sources };
 }
 
 function unstorable({ parent, children }: Family): Undecodable | null {
@@ -84,23 +84,13 @@ function unstorable({ parent, children }: Family): Undecodable | null {
   return index < 0 ? null : { path: index === 0 ? '' : `included.${index - 1}`, reason: reasons[index] ?? '' };
 }
 
-function quarantineEntry(resource: Json, included: readonly Json[], { path, reason }: Undecodable): QuarantineEntry {
-  const whole = isObject(resource) && included.length > 0 ? { ...resource, included: [...included] } : resource;
-  return {
-    resourceId: readId(resource),
-    memberPath: path,
-    reason,
-    document: JSON.stringify(whole),
-  };
+function quarantineEntry(whole: Json, { path, reason }: Undecodable): QuarantineEntry {
+  return { resourceId: readId(whole), memberPath: path, reason, document: JSON.stringify(whole) };
 }
 
 /** Puts resources that decode well but cannot be stored aside, with their reasons by id of the parent. */
 export function setAside(page: DecodedPage, refused: ReadonlyMap<number, string>): DecodedPage {
-  const put = page.families.flatMap(({ parent, children }) => {
-    const reason = refused.get(parent.id);
-    const included = children.flatMap(({ rows }) => rows.map(({ raw }) => raw));
-    return reason === undefined ? [] : [quarantineEntry(parent.raw, included, { path: '', reason })];
-  });
+  const put = [...refused].map(([id, reason]) => quarantineEntry(page.sources.get(id) ?? null, { path: '', reason }));
   return {
     ...page,
     families: page.families.filter(({ parent }) => !refused.has(parent.id)),
@@ -119,19 +109,25 @@ const fewQuarantined = 20;
 
 /** Too large a share of the resources cannot be decoded: the interface may have changed. */
 export class QuarantineShareError extends CodedError {
-  constructor(quarantined: number, fetched: number, maxShare: number) {
+  constructor(quarantined: number, fetched: number, maxShare: number, first: QuarantineEntry | undefined) {
     super(
       'quarantine_share',
       `${quarantined} of ${fetched} resources could not be decoded, more than QUARANTINE_MAX_SHARE ${maxShare} allows; ` +
-        'the cursor was kept. Did the interface change? See sync.quarantine for the first of them',
+        'the cursor was kept. Did the interface change? ' +
+        `One of them: ${first?.memberPath || 'the resource itself'}: ${first?.reason ?? 'unknown'}`,
     );
   }
 }
 
 /** @throws QuarantineShareError so that a changed interface does not quietly fill the quarantine */
-export function checkQuarantineShare(quarantined: number, fetched: number, maxShare: number): void {
+export function checkQuarantineShare(
+  quarantined: number,
+  fetched: number,
+  maxShare: number,
+  first: QuarantineEntry | undefined,
+): void {
   const few = maxShare === 0 ? 0 : fewQuarantined;
   if (quarantined > few && quarantined > fetched * maxShare) {
-    throw new QuarantineShareError(quarantined, fetched, maxShare);
+    throw new QuarantineShareError(quarantined, fetched, maxShare, first);
   }
 }

@@ -9,7 +9,7 @@ import {
   type OrderItem,
   orderItemSchema,
   orderSchema,
-} from '../warehouse/v3.ts';
+} from '../warehouse/v3-orders.ts';
 import { type Decoded, decodeChildren, withoutIncluded } from './decode.ts';
 
 export const itemTable: ChildTable = {
@@ -69,7 +69,9 @@ export function decodeOrder(resource: Resource, onTop: IncludedIndex): Decoded {
     addresses.push(...rows.children);
     complete &&= address.complete;
   }
-  const pickUpPoint = found('pickUpPoint', idList(relationships.pickUpPoint));
+  const { pickUpPoint: linked } = relationships;
+  // One that bears no id can only be the one that stands inside its order.
+  const pickUpPoint = found('pickUpPoint', linked !== null && linked.id === null ? null : idList(linked?.id ?? null));
   const family = {
     parent: orderRow(order.value, resource, pickUpPoint.resources[0] ?? null),
     children: [
@@ -78,7 +80,7 @@ export function decodeOrder(resource: Resource, onTop: IncludedIndex): Decoded {
       { table: addressTable.name, rows: addresses, complete: false },
     ],
   };
-  if (complete && pickUpPoint.complete) return { family };
+  if (complete && (linked === null || pickUpPoint.resources.length > 0)) return { family };
   return { family, warning: 'an order came without all of its items, addresses and pick-up point' };
 }
 
@@ -142,7 +144,7 @@ function orderRow({ id, attributes, relationships }: Order, resource: Resource, 
     order_type_id: relationships.orderType,
     delivery_address_id: relationships.deliveryAddress,
     billing_address_id: relationships.billingAddress,
-    pick_up_point_id: relationships.pickUpPoint,
+    pick_up_point_id: relationships.pickUpPoint?.id ?? null,
     preferred_shipping_method_id: relationships.preferredShippingMethod,
     pick_up_point: pickUpPoint,
   };

@@ -38,29 +38,40 @@ export async function walkOn(
   return start.completed;
 }
 
-/** Walks a whole list from its start, without a cursor. Returns the ids on it; complete, as it throws otherwise. */
+/** What a walk showed. */
+export interface Listed {
+  readonly ids: Set<number>;
+  /** False where the last page was full and had no next link: there may be more. */
+  readonly whole: boolean;
+}
+
+/** Walks a whole list from its start, without a cursor; complete, as it throws otherwise. */
 export async function walkWhole(
   context: PullContext,
   stream: Stream,
   pass: string,
   parameters: QueryParameters,
   warnWhenFull = true,
-): Promise<Set<number>> {
+): Promise<Listed> {
   const ids = new Set<number>();
+  let whole = true;
   const pages = walk({
     firstQuery: listQuery(stream, parameters),
     start: { query: null, meaning: 'unknown', lastId: null },
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
-    sorted: true,
+    sorted: stream.rescan.sorted,
   });
   for await (const { page, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
-    if (warnWhenFull && isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
+    if (isSuspiciouslyFull(page, pageSize)) {
+      whole = false;
+      if (warnWhenFull) warnFull(context, pass);
+    }
     await commitReading(context, stream, page);
     for (const id of idsOf(page.data)) ids.add(id);
   }
-  return ids;
+  return { ids, whole };
 }
 
 export interface DateWindow {
@@ -76,6 +87,7 @@ export interface DateWindow {
  * Walks what is dated after the watermark less the lookback, to its end; only then the watermark moves, to the largest
  * date seen, and never past the service's own clock plus a day. A walk that was cut short goes on where it stood, unless
  * that was more than a day ago.
+ * @returns what it showed in this run, and whether the first load is behind us
  */
 export async function walkWindow(
   context: PullContext,
@@ -83,13 +95,15 @@ export async function walkWindow(
   pass: string,
   window: DateWindow,
   parameters: QueryParameters,
-): Promise<boolean> {
+): Promise<Listed & { readonly firstLoadDone: boolean }> {
+  const ids = new Set<number>();
+  let whole = true;
   const stored = await readCursor(context.db, context.client, stream.name, pass);
   // What it has passed may have changed since: a watermark from both halves would be past days nobody asked for.
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
   let largest = before.largestSeen;
   const pages = walk({
-    firstQuery: listQuery(stream, { ...parameters, ...windowStart(before, window, context) }),
+    firstQuery: listQuery(stream, { ...parameters, ...(await windowStart(before, window, context)) }),
     start: before,
     fetch: (query, signal) => fetchPage(context, stream, query, signal),
     signal: context.signal,
@@ -97,7 +111,11 @@ export async function walkWindow(
   });
   for await (const { page, query, meaning, lastId, atEnd, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
-    if (isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
+    if (isSuspiciouslyFull(page, pageSize)) {
+      whole = false;
+      warnFull(context, pass);
+    }
+    for (const id of idsOf(page.data)) ids.add(id);
     if (page.dateMs === null) warn(context, `${pass}: the service sends no Date, so the watermark cannot move`);
     const cap = page.dateMs === null ? '' : addDays(utcDay(page.dateMs), 1);
     await commitReading(context, stream, page, async (trx, { families }) => {
@@ -119,14 +137,19 @@ export async function walkWindow(
       return [];
     });
   }
-  return before.completed;
+  return { ids, whole, firstLoadDone: before.completed };
 }
 
 /** The date to ask after: filters are exclusive, so one day more than the lookback. */
-function windowStart({ watermark }: Cursor, window: DateWindow, context: PullContext): QueryParameters {
-  if (watermark !== null) return { [window.filter]: addDays(watermark, -context.lookbackDays - 1) };
+async function windowStart(
+  { watermark }: Cursor,
+  window: DateWindow,
+  { warehouse, service, signal, run, lookbackDays }: PullContext,
+): Promise<QueryParameters> {
+  if (watermark !== null) return { [window.filter]: addDays(watermark, -lookbackDays - 1) };
   if (window.firstRunDays === null) return {};
-  return { [window.filter]: addDays(utcDay(context.run.startedAt.getTime()), -window.firstRunDays) };
+  service.firstMs ??= await warehouse.clock(signal);
+  return { [window.filter]: addDays(utcDay(service.firstMs ?? run.startedAt.getTime()), -window.firstRunDays) };
 }
 
 function laterOf(dates: readonly (string | null)[]): string | null {

@@ -28,6 +28,14 @@ export interface ServiceClock {
 
 export const newServiceClock = (): ServiceClock => ({ firstMs: null, lastMs: null, newestSourceMs: null });
 
+/** Counts of one stream, for QUARANTINE_MAX_SHARE. */
+export interface Share {
+  listed: number;
+  undecodable: number;
+}
+
+export const newShare = (): Share => ({ listed: 0, undecodable: 0 });
+
 /** What every pass of a run works with. */
 export interface PullContext {
   readonly client: string;
@@ -43,6 +51,8 @@ export interface PullContext {
   readonly service: ServiceClock;
   /** Polls hold `raw` against the tables, rescans every column. */
   readonly compare: Comparison;
+  /** What was listed of one stream, and how much of it could not be decoded. */
+  readonly share: Share;
   /** How far a rescan has come; not called by polls. */
   readonly onProgress?: (rescan: Rescan) => void;
 }
@@ -66,7 +76,6 @@ export function newTotals(): Totals {
     removed: 0,
     unchanged: 0,
     stale: 0,
-    undecodable: 0,
     quarantined: 0,
     warnings: [],
   };
@@ -139,8 +148,10 @@ async function commitPage(
 ): Promise<DecodedPage> {
   const { client, db, run, totals, quarantineMaxShare } = context;
   const fetched = totals.fetched + reading.data.length;
-  const undecodable = totals.undecodable + page.quarantined.length;
-  checkQuarantineShare(undecodable, fetched, quarantineMaxShare);
+  // What is read by id again and again, because it cannot be decoded, says nothing of the interface.
+  const met = reading.listed ? { listed: reading.data.length, undecodable: page.quarantined.length } : newShare();
+  const share = { listed: context.share.listed + met.listed, undecodable: context.share.undecodable + met.undecodable };
+  checkQuarantineShare(share.undecodable, share.listed, quarantineMaxShare, page.quarantined[0]);
   const committed = await underLease(db, run.lease, async (trx): Promise<Totals> => {
     const othersAtWork = await enterStream(trx, run.lease, stream.name);
     const written = await upsertFamilies(trx, scopeOf(context, stream, reading), stream.tables, page.families);
@@ -148,7 +159,7 @@ async function commitPage(
     const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
     const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
     await settleRead(trx, context, stream, reading, page, new Set(parents.map(({ id }) => id)));
-    const newlyQuarantined = await quarantine(trx, client, stream.name, run.worker, reading.readNo, page.quarantined);
+    const newlyQuarantined = await quarantine(trx, stream.name, run, reading.readNo, page.quarantined);
     const others = await alongside(trx, { ...page, written });
     const sum: Totals = {
       pages: totals.pages + (reading.listed || reading.data.length > 0 ? 1 : 0),
@@ -158,7 +169,6 @@ async function commitPage(
       removed: totals.removed + written.removed,
       unchanged: totals.unchanged + written.unchanged.length,
       stale: totals.stale + written.stale,
-      undecodable,
       quarantined: totals.quarantined + newlyQuarantined,
       warnings: [...new Set([...totals.warnings, ...page.warnings])],
     };
@@ -167,6 +177,7 @@ async function commitPage(
     return sum;
   });
   Object.assign(totals, committed);
+  Object.assign(context.share, share);
   return page;
 }
 
@@ -229,7 +240,7 @@ async function findRefused(
 function noteNewest(service: ServiceClock, stream: Stream, { families }: DecodedPage): void {
   const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + 86_400_000;
   for (const { parent } of families)
-    for (const column of stream.rescan.dates) {
+    for (const column of stream.rescan.moved) {
       const ms = Date.parse(String(parent[column]));
       if (ms <= limitMs && ms > (service.newestSourceMs ?? Number.NEGATIVE_INFINITY)) service.newestSourceMs = ms;
     }

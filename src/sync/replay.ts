@@ -26,7 +26,9 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
     for (const { id, document, readNo } of rows) {
       signal.throwIfAborted();
       const reading = { data: [parseExact(document)], included: [], escaped: true, readNo, listed: false };
-      if (decodePage(reading, stream.decoder(zone)).families.length === 0) {
+      const { families: decodable, warnings } = decodePage(reading, stream.decoder(zone));
+      // Without all its lines it would be half a resource.
+      if (decodable.length === 0 || warnings.length > 0) {
         kept++;
         continue;
       }

@@ -1,6 +1,6 @@
 import { describeError, LeaseLostError, StoppedError } from '../core/errors.ts';
 import { findBackgroundBackfills } from '../erp/rescans.ts';
-import { type PullContext, warn } from './pull.ts';
+import { newShare, type PullContext, warn } from './pull.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 import type { Stream } from './stream.ts';
 
@@ -19,8 +19,8 @@ export async function backfillRequested(context: PullContext, streams: readonly 
   });
 }
 
-/** Rescans look at every column, to find damage done here too. */
-export const inColumns = (context: PullContext): PullContext => ({ ...context, compare: 'columns' });
+/** The context of one stream's rescan: it looks at every column, to find damage done here too. */
+export const inColumns = (context: PullContext): PullContext => ({ ...context, compare: 'columns', share: newShare() });
 
 async function eachOnItsOwn<T>(
   context: PullContext,

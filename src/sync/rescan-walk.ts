@@ -1,8 +1,11 @@
 import type { Transaction } from 'kysely';
 import type { Change } from '../erp/feed.ts';
+import { recordFindings } from '../erp/findings.ts';
 import type { Family } from '../erp/mirror.ts';
-import { type DayWindow, type Rescan, type RescanStep, recordFindings, saveRescan } from '../erp/rescans.ts';
+import { findRereads } from '../erp/rereads.ts';
+import { type DayWindow, type Rescan, type RescanStep, saveRescan } from '../erp/rescans.ts';
 import type { DB } from '../erp/rows.ts';
+import { underLease } from '../erp/transaction.ts';
 import { readByIds } from './by-id.ts';
 import { listQuery } from './passes.ts';
 import { type Committed, commitReading, fetchPage, type PullContext, pageSize } from './pull.ts';
@@ -34,23 +37,51 @@ export async function walkWindows(
     });
     for await (const { page, query, meaning, lastId, atEnd } of pages) {
       const before = rescan;
-      const place = atEnd ? { query: null, lastId: null } : { query, lastId };
       const fullList = before.fullList && !isSuspiciouslyFull(page, pageSize);
-      const step = { ...place, meaning, fullList, step: before.step + (atEnd ? 1 : 0), pages: 1, extra: 0 };
+      const stay = { query, lastId, meaning, fullList, step: before.step };
+      const goOn = { ...stay, query: null, lastId: null, step: before.step + 1 };
       const write = async (trx: Transaction<DB>, committed: Committed) => {
         const { healed, ...counts } = await countHealed(trx, context, stream, before, committed);
-        const next: RescanStep = { ...step, ...counts, fetched: page.data.length };
+        // The last page is asked again after a cut, until what has to be read alone was.
+        const place = atEnd && committed.readById.size === 0 ? goOn : stay;
+        const next: RescanStep = { ...place, ...counts, pages: 1, extra: 0, fetched: page.data.length };
         rescan = await saveRescan(trx, before, next, before.kind === 'reconcile' ? idsOf(page.data) : []);
         return healed;
       };
       const { families, readById } = await commitReading(context, stream, page, write, keep);
-      const alone = families.map(({ parent }) => parent.id).filter((id) => readById.has(id));
-      // Their lines came without a link to them: what is stored of those can only be proved so.
-      if (alone.length > 0) rescan = await readAlone(context, stream, rescan, alone);
+      if (readById.size > 0) {
+        const met = families.map(({ parent }) => parent.id).filter((id) => readById.has(id));
+        rescan = await readAlone(context, stream, rescan, await toBeReadAlone(context, stream, begun, met));
+      }
+      if (atEnd && readById.size > 0) {
+        const done = rescan;
+        rescan = await underLease(context.db, context.run.lease, (trx) =>
+          saveRescan(trx, done, { ...goOn, pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 }, []),
+        );
+      }
       context.onProgress?.(rescan);
     }
   }
   return rescan;
+}
+
+/** The workers' reconciliations prove the lines of so many parts of these resources one after the other. */
+const alonePortions = 30;
+
+/**
+ * Of resources whose lines came without a link to them, those to be read by id, which alone proves their lines: by a
+ * command all; by a worker those that wait for such a read anyway, and each day another portion of the rest.
+ */
+async function toBeReadAlone(
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+  ids: readonly number[],
+): Promise<readonly number[]> {
+  if (!rescan.background) return ids;
+  const waiting = new Set(await findRereads(context.db, context.client, stream.name, ids));
+  const portion = Math.floor(serviceNow(context).getTime() / 86_400_000) % alonePortions;
+  return ids.filter((id) => waiting.has(id) || id % alonePortions === portion);
 }
 
 /** Reads resources of a rescan by id; those that are unknown to the service are dealt with by `onAbsent`. */

@@ -6,6 +6,8 @@ import type { RescanPlan } from './stream.ts';
 const slices = 30;
 /** Filters are exclusive, and whether the same day of a date-time counts is not shown (interface.md, Pagination). */
 const slack = 2;
+/** Beyond these a bound is none: days before and after could not be written any more. */
+const [firstDay, lastDay] = ['1900-01-01', '9999-01-01'];
 /** How far back a reconciliation looks for rows that were never stored here. */
 const reachDays = 400;
 
@@ -13,8 +15,8 @@ const everything: DayWindow = { after: null, before: null };
 
 /** A day window that surely holds all of these days, both inclusive. */
 const windowAround = (from: string | null, to: string | null): DayWindow => ({
-  after: from === null ? null : addDays(from, -slack),
-  before: to === null ? null : addDays(to, slack),
+  after: from === null || from < firstDay ? null : addDays(from, -slack),
+  before: to === null || to > lastDay ? null : addDays(to, slack),
 });
 
 /**
@@ -32,8 +34,10 @@ export function reconcileWindows(
   const oldest = now.oldest !== null && now.oldest < reach ? now.oldest : reach;
   const size = Math.ceil(daysBetween(oldest, edge) / slices);
   const last = now.lastSliceEnd;
-  const start = last !== null && last >= oldest && last < edge ? last : oldest;
-  const isLast = daysBetween(start, edge) <= size;
+  // The edge moves on by a day each day: what is left before it must be worth a slice, else it begins anew.
+  const goesOn = last !== null && last >= oldest && daysBetween(last, edge) >= size;
+  const start = goesOn ? last : oldest;
+  const isLast = daysBetween(start, edge) < 2 * size;
   return [windowAround(edge, null), windowAround(start, isLast ? edge : addDays(start, size))];
 }
 

@@ -1,17 +1,8 @@
 import { localDay, utcDay } from '../core/time.ts';
+import { countInWindows, findOldestDay } from '../erp/age.ts';
+import { forgetFindings } from '../erp/findings.ts';
 import type { Family } from '../erp/mirror.ts';
-import {
-  countInWindows,
-  type DayWindow,
-  findLastWindows,
-  findOldestDay,
-  finishRescan,
-  forgetFindings,
-  markUnlisted,
-  openRescan,
-  type Rescan,
-  startRescan,
-} from '../erp/rescans.ts';
+import { type DayWindow, findLastWindows, finishRescan, openRescan, type Rescan, startRescan } from '../erp/rescans.ts';
 import { underLease } from '../erp/transaction.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import { readByIds } from './by-id.ts';
@@ -20,6 +11,7 @@ import { dealWithUnseen, TooManyExtrasError } from './rescan-unseen.ts';
 import { serviceNow, walkWindows } from './rescan-walk.ts';
 import { backfillWindow, reconcileWindows, sliceEndOf } from './rescan-windows.ts';
 import { ageColumns, type Stream } from './stream.ts';
+import { unlist } from './unlist.ts';
 
 /**
  * Who goes on with a reconciliation that was cut short: whoever began it. A command is a proof of its own moment, so it
@@ -68,9 +60,12 @@ export async function backfillStream(context: PullContext, stream: Stream, resca
 /** What a refetch found: a row that was missing, stale or as it should be, or an id the service does not know. */
 export type Refetched = 'missing' | 'stale' | 'unchanged' | 'absent';
 
-/** Reads one resource by id and heals what differs. */
-export async function refetch(context: PullContext, stream: Stream, id: number): Promise<Refetched> {
-  let found: Refetched = 'absent';
+/**
+ * Reads one resource by id and heals what differs.
+ * @returns null where it could not be read or decoded; the run's warnings and the quarantine say why
+ */
+export async function refetch(context: PullContext, stream: Stream, id: number): Promise<Refetched | null> {
+  let found: Refetched | null = null;
   await readByIds(context, stream, [id], {
     onRead: async (trx, { families, written }) => {
       const healed = (await stream.healDerived?.(trx, context.client, [id])) ?? [];
@@ -79,8 +74,10 @@ export async function refetch(context: PullContext, stream: Stream, id: number):
       else if (families.length > 0) found = 'unchanged';
       return healed;
     },
-    onAbsent: (trx, ids, readNo) =>
-      markUnlisted(trx, context.client, { stream: stream.name, table: stream.tables.parent.name }, ids, readNo),
+    onAbsent: async (trx, ids, readNo) => {
+      if (ids.length > 0) found = 'absent';
+      return unlist(trx, context.client, stream, ids, readNo);
+    },
     unsettled: async () => [],
   });
   await stream.afterWalk?.(context);

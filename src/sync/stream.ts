@@ -1,8 +1,8 @@
 import type { Transaction } from 'kysely';
 import type { OperationName } from '../../config/operations.ts';
+import type { AgeColumns } from '../erp/age.ts';
 import type { Change } from '../erp/feed.ts';
 import type { MirrorTables } from '../erp/mirror.ts';
-import type { AgeColumns } from '../erp/rescans.ts';
 import type { DB } from '../erp/rows.ts';
 import type { DecodeResource } from './decode.ts';
 import type { PullContext } from './pull.ts';
@@ -27,6 +27,8 @@ export interface Stream {
   ) => Promise<readonly Change[]>;
   /** For rescans: puts columns right that are filled from elsewhere, for these rows. */
   readonly healDerived?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly Change[]>;
+  /** Of ids that the service said it does not know, those that may be taken for gone; all where it is not given. */
+  readonly mayBeGone?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly number[]>;
   /** Runs after a rescan. */
   readonly afterWalk?: (context: PullContext) => Promise<void>;
 }
@@ -37,8 +39,10 @@ export interface RescanPlan {
   readonly filter: string | null;
   /** Column of the parent whose day bounds a backfill. */
   readonly dayColumn: string;
-  /** Dates of the parent by which age and lateness are told. */
+  /** Dates of the parent: by the earliest it is told whether the list still shows the row. */
   readonly dates: readonly string[];
+  /** Those of them that tell when it moved: by the latest it is told how late a change was found. */
+  readonly moved: readonly string[];
   /** Days that the list reaches back (interface.md, Limits); null where it shows everything. */
   readonly horizonDays: number | null;
   /** Days that every reconciliation reads; older ones in slices. Null: the whole list each time. */
@@ -50,5 +54,6 @@ export interface RescanPlan {
 /** The stream's table and dates, as SQL wants them. */
 export function ageColumns({ tables, rescan }: Stream): AgeColumns {
   const windowColumn = rescan.filter === null ? null : rescan.dayColumn;
-  return { table: tables.parent.name, windowColumn, dates: rescan.dates, horizonDays: rescan.horizonDays };
+  const { dates, moved, horizonDays } = rescan;
+  return { table: tables.parent.name, windowColumn, dates, moved, horizonDays };
 }

@@ -45,6 +45,19 @@ export function findChildren(
   return { resources, complete: resources.length === found.length };
 }
 
+/** A resource with everything that was included for it inside: what it holds itself, and what it names that stands on top. */
+export function withAllIncluded(resource: Json, onTop: IncludedIndex): Json {
+  if (!isObject(resource) || onTop.size === 0 || !isObject(resource.relationships)) return resource;
+  const links = Object.values(resource.relationships).flatMap((relation) => (isObject(relation) ? relation.data : []));
+  const named = links.flatMap((link) => {
+    const id = link === undefined ? null : readId(link);
+    const found = isObject(link) && id !== null ? onTop.get(keyOf(String(link.type), id)) : undefined;
+    return found === undefined ? [] : [found];
+  });
+  const inside = Array.isArray(resource.included) ? resource.included : [];
+  return named.length === 0 ? resource : { ...resource, included: [...inside, ...named] };
+}
+
 function keyOf(type: string, id: number): string {
   return `${type} ${id}`;
 }

@@ -38,6 +38,7 @@ test.each(seeds)(
         `seed ${seed}: ${JSON.stringify({ ...campaign.counts, ...during })} ${JSON.stringify(rows)}\n`,
       );
       expect(differences).toEqual([]);
+      expect(Math.min(campaign.counts.kills + campaign.counts.stops, campaign.counts.faults)).toBeGreaterThan(0);
       // What bears no id cannot be released by a good version; everything else must have been.
       expect(
         await database.query('select stream, resource_id, reason from sync.quarantine where resource_id is not null'),

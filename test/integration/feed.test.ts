@@ -2,6 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { appendChanges } from '../../src/erp/feed.ts';
+import { Random } from '../../src/sandbox/random.ts';
 import { useDatabase } from '../helpers/database.ts';
 
 const database = useDatabase();
@@ -19,6 +20,7 @@ const transactions = 12;
 
 test('8 writers with random delays before commit: a reader that follows misses nothing and meets nothing twice', async () => {
   const db = database.open(writers);
+  const random = new Random(8);
   const read: number[] = [];
   let seq = 0;
   for (let run = 0; run < runs; run++) {
@@ -27,9 +29,9 @@ test('8 writers with random delays before commit: a reader that follows misses n
       for (let nth = 0; nth < transactions; nth++) {
         const id = (run * writers + writer) * transactions + nth + 1;
         await db.transaction().execute(async (trx) => {
-          await sql`select pg_sleep(${Math.random() * 0.004})`.execute(trx);
+          await sql`select pg_sleep(${random.next() * 0.004})`.execute(trx);
           await appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated' }]);
-          await sql`select pg_sleep(${Math.random() * 0.004})`.execute(trx);
+          await sql`select pg_sleep(${random.next() * 0.004})`.execute(trx);
         });
       }
       writing--;
@@ -70,7 +72,9 @@ describe('changes_since', () => {
 
   test('raises where a seq was never given out here, or an argument makes no sense', async () => {
     await append(1);
-    await expect(since(5)).rejects.toThrow('was never given out here');
+    await expect(since(5)).rejects.toThrow(
+      'was never given out here: was the database restored? Read the tables anew, then go on from 1',
+    );
     await expect(since(-1)).rejects.toThrow('after must be');
     await expect(since(0, 0)).rejects.toThrow('max must lie');
     await expect(database.query('select * from fulfilment.changes_since(null)')).rejects.toThrow('after must be');

@@ -86,6 +86,20 @@ function mutate(resource: Node, random: Random): unknown {
   return random.chance(0.005) ? random.pick(garbage)() : resource;
 }
 
+/** The document with what is included on top, as far as that can still be told. */
+function onTop(data: readonly unknown[]): object {
+  const included = data.flatMap((resource) => {
+    const inside = (resource as Node | null)?.included;
+    return Array.isArray(inside) ? inside : [];
+  });
+  const bare = data.map((resource) =>
+    typeof resource === 'object' && resource !== null && !Array.isArray(resource) && !JSON.isRawJSON(resource)
+      ? { ...resource, included: undefined }
+      : resource,
+  );
+  return { data: bare, included };
+}
+
 /** What is stored of these families: raw of each, and how many lines of each kind. */
 async function storedOf(stream: Stream, families: readonly Family[]): Promise<Map<number, string>> {
   const counts = stream.tables.children.map(
@@ -122,7 +136,7 @@ async function fuzzStream(
         if (Array.isArray(relation.data)) for (const link of relation.data) link.id = link.id * 10_000_000 + nextId;
       return mutate(resource, random);
     });
-    const document = decodeDocument(stream.list, JSON.stringify({ data }), 'list');
+    const document = decodeDocument(stream.list, JSON.stringify(random.chance(0.3) ? onTop(data) : { data }), 'list');
     const readNo = await drawReadNo(context.db);
     const page = await commitReading(context, stream, { ...document, readNo, listed: true });
     expect(page.families.length + page.quarantined.length).toBe(batch);

@@ -32,11 +32,21 @@ test('arrive as the sandbox holds them, day by day; a poll with nothing new writ
 test('one completed while the daemon was off for 10 days is found by the completed pass', async () => {
   await sandbox.advance(15 * day);
   done(await pull(job));
-  const before = (await open()).length;
-  expect(before).toBeGreaterThan(0);
+  const before = (await open()).map(({ id }) => id);
+  expect(before.length).toBeGreaterThan(0);
   await sandbox.advance(10 * day);
+  const place = await sandbox.lastPlace();
   done(await pull(job));
   expect(await differences()).toEqual([]);
+  const completed = await database.query(
+    `select 1 from fulfilment.inbound_packing_slips where id = any($1) and status = 'COMPLETED'`,
+    [before],
+  );
+  expect(completed.length).toBeGreaterThan(0);
+  // The open ones, and what was completed since the watermark less the lookback: nothing else was asked.
+  const asked = (await sandbox.requestsTo('/v3/inboundPackingSlips', place)).map(({ query }) => query);
+  expect(asked).toHaveLength(2);
+  expect(asked[1]).toContain('completedOn');
 });
 
 test('an open one that leaves both lists is marked after two polls and named, and back again when it is listed', async () => {
@@ -73,6 +83,21 @@ test('one that is too old to be listed is named and never marked', async () => {
   });
   for (let polls = 0; polls < 3; polls++) {
     expect(done(await pull(job)).warnings).toEqual([expect.stringContaining('older than the 90 days')]);
+  }
+  expect((await open()).filter(({ unlisted }) => unlisted)).toEqual([]);
+});
+
+test('when the lists show nothing at all, none is marked and it is said', async () => {
+  await sandbox.advance(15 * day);
+  done(await pull(job));
+  const set = [
+    { path: ['data'], value: [] },
+    { path: ['links'], value: {} },
+  ];
+  await sandbox.faults({ operation: 'v3.inboundPackingSlips.list', effect: { set } });
+  for (let polls = 0; polls < 3; polls++) {
+    const { warnings } = done(await pull(job));
+    expect(warnings).toContainEqual(expect.stringContaining('the lists are doubted, none is marked'));
   }
   expect((await open()).filter(({ unlisted }) => unlisted)).toEqual([]);
 });

@@ -10,7 +10,7 @@ import { done, usePuller, useWork } from '../helpers/puller.ts';
 import { lively, useSandbox } from '../helpers/sandbox.ts';
 
 const database = useDatabase();
-const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 20 });
+const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 60 });
 const pull = usePuller(database, sandbox);
 const work = useWork(database, sandbox);
 
@@ -124,6 +124,19 @@ const damages: readonly Damage[] = [
     foundNext: '0/0/1',
   },
   {
+    stream: 'inbound-packing-slips',
+    sql: [
+      `delete from fulfilment.inbound_packing_slip_items where inbound_packing_slip_id = ${parentOf('inbound_packing_slips', 1)}`,
+      `delete from fulfilment.inbound_packing_slips where id = ${parentOf('inbound_packing_slips', 1)}`,
+      `update fulfilment.inbound_packing_slip_items set received = received + 1 where inbound_packing_slip_id = ${parentOf('inbound_packing_slips', 2)}`,
+      `insert into fulfilment.inbound_packing_slip_items select (jsonb_populate_record(t, '{"id": 88888888}')).*
+       from fulfilment.inbound_packing_slip_items t order by id desc limit 1`,
+      added('inbound_packing_slips'),
+    ],
+    found: '1/2/0',
+    foundNext: '0/0/1',
+  },
+  {
     stream: 'inbounds',
     sql: [
       `delete from fulfilment.inbound_items where inbound_id = ${parentOf('inbounds', 1)}`,
@@ -175,6 +188,35 @@ test('a service that suddenly lists nothing: nothing is changed, each stream fai
   for (const { error } of failed) expect(error).toContain('lacks');
   await sandbox.clearFaults();
   expect(await reconcileEach()).toEqual(nothing);
+});
+
+test('a short list that is suddenly empty is doubted too', async () => {
+  await sandbox.advance(4 * day);
+  done(await pull('pull-return-items'));
+  await database.query(added('shipments').replaceAll('shipments', 'return_items'));
+  await sandbox.seed(3);
+  done(await pull('pull-shipments'));
+  const set = [
+    { path: ['data'], value: [] },
+    { path: ['links'], value: {} },
+  ];
+  await sandbox.faults({ operation: 'v3.shipments.list', effect: { set } });
+  for (let nights = 0; nights < 2; nights++) expect(errorCode(await reconcileJob())).toBe('too_many_extras');
+  expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
+});
+
+test('many rows that only a direct fetch returns are named, not doubted', async () => {
+  await sandbox.seed(200);
+  done(await pull('pull-shipments'));
+  const set = [
+    { path: ['data'], value: [] },
+    { path: ['links'], value: {} },
+  ];
+  // The second page is lost: a hundred rows are known to the service and not shown.
+  await sandbox.faults({ operation: 'v3.shipments.list', after: 1, count: 1, effect: { set } });
+  const report = await reconcileJob();
+  expect(report.status).toBe('done');
+  expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
 });
 
 test('a reconciliation that is cut short goes on where it stood', async () => {

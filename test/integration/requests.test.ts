@@ -135,8 +135,13 @@ describe('requests of a poll of what the robot makes', () => {
       oneNew = await ask();
     }
     expect(oneNew.totals.created).toBeGreaterThan(0);
-    const [first, second] = documented(stream);
+    const [first, second, third] = documented(stream);
     expect([nothing.requests, oneNew.requests]).toEqual([first, second]);
+    // A window is read whole: a page for each hundred in it.
+    if (stream === 'return-items') {
+      expect(oneNew.requests).toBe(Math.ceil(oneNew.totals.fetched / 100));
+      expect(third).toBe(10);
+    }
   });
 });
 

@@ -41,7 +41,7 @@ export async function quarantineListCommand({ client, stream, json }: Quarantine
     print(
       formatTable(['number', 'client', 'stream', 'id', 'member', 'reason', 'times', 'first seen', 'last seen'], cells),
     );
-    print('\nOne whole: fulfilment-sync quarantine show <number>');
+    print('\nOne whole: quarantine show <number>. Again, after an upgrade: quarantine replay [stream]');
   }
   return 0;
 }
@@ -69,7 +69,7 @@ export async function quarantineReplayCommand(name: string | undefined, options:
   const chosen = name === undefined ? streams : [streamNamed(name)];
   return inForeground(options.client, options.json === true, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
-    const results: unknown[] = [];
+    const results: object[] = [];
     for (const client of clients) {
       const counts = new Map<string, Replayed>();
       const work = {
@@ -80,12 +80,12 @@ export async function quarantineReplayCommand(name: string | undefined, options:
         },
       };
       const report = await runWork(deps, work, client, 'manual', stop);
-      const end = describeEnd(report);
-      if (end !== null && !options.json) print(`${client.key}: ${end}`);
-      for (const [stream, { released, kept }] of counts) {
-        results.push({ client: client.key, stream, released, kept });
+      const error = describeEnd(report);
+      if (error !== null && !options.json) print(`${client.key}: ${error}`);
+      for (const [stream, { released, kept }] of counts)
         if (!options.json) print(`${client.key} ${stream}: ${released} released, ${kept} kept`);
-      }
+      const streamCounts = Object.fromEntries(counts);
+      results.push({ client: client.key, status: report.status, ...(error ? { error } : {}), streams: streamCounts });
       reports.push(report);
     }
     if (options.json) print(JSON.stringify(results, null, 2));

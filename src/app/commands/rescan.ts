@@ -68,20 +68,31 @@ export async function refetchCommand(name: string, id: string, options: RescanOp
   if (!/^[1-9]\d{0,14}$/.test(id)) throw new UsageError(`${id} is no id`);
   return inForeground(options.client, options.json === true, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
+    const results: object[] = [];
+    let unread = false;
     for (const client of clients) {
       let found: Refetched | null = null;
       const run = async (context: PullContext) => {
         found = await refetch(inColumns(context), stream, Number(id));
       };
       const report = await runWork(deps, { name: 'refetch', run, nextDue: () => null }, client, 'manual', stop);
-      const words =
-        found === null ? (describeEnd(report) ?? 'could not be read; it is tried again later') : refetched[found];
-      const result = { client: client.key, stream: name, id: Number(id), found, status: report.status };
-      process.stdout.write(options.json ? `${JSON.stringify(result)}\n` : `${client.key} ${name} ${id}: ${words}\n`);
+      unread ||= found === null && report.status === 'done';
+      const error = found === null ? (describeEnd(report) ?? unreadBecause(report)) : null;
+      const words = error ?? (found === null ? '' : refetched[found]);
+      if (!options.json) process.stdout.write(`${client.key} ${name} ${id}: ${words}\n`);
+      const { status } = report;
+      results.push({ client: client.key, stream: name, id: Number(id), status, found, ...(error ? { error } : {}) });
       reports.push(report);
     }
-    return exitCodeFor(reports);
+    if (options.json) process.stdout.write(`${JSON.stringify(results, null, 2)}\n`);
+    return unread ? 1 : exitCodeFor(reports);
   });
+}
+
+function unreadBecause(report: RunReport): string {
+  const warnings = report.status === 'skipped' ? [] : report.totals.warnings;
+  const why = warnings.length > 0 ? warnings.join('; ') : 'it could not be decoded: see quarantine list';
+  return `was not read: ${why}`;
 }
 
 const refetched: Readonly<Record<Refetched, string>> = {
@@ -149,11 +160,21 @@ function describeResult(kind: string, { client, stream, report, rescan }: Result
   const on = report.status === 'stopped' ? '; the same command goes on from here' : '';
   const what = [end ?? report.status, counts].filter((text) => text !== '').join(': ');
   const warnings = report.status === 'skipped' ? [] : report.totals.warnings;
-  return [`${client} ${kind} ${stream}: ${what}${on}`, ...warnings.map((warning) => `  ${warning}`)].join('\n');
+  const notes = [...(kind === 'reconcile' && rescan !== null ? describeWindows(rescan) : []), ...warnings];
+  return [`${client} ${kind} ${stream}: ${what}${on}`, ...notes.map((note) => `  ${note}`)].join('\n');
+}
+
+/** What of a stream that is read by day was held against the tables; 0/0/0 proves no more than that. */
+function describeWindows({ windows }: Rescan): string[] {
+  const byDay = (windows ?? []).filter(({ after, before }) => after !== null || before !== null);
+  if (byDay.length === 0) return [];
+  const spans = byDay.map(({ after, before }) => (before === null ? `all since ${after}` : `${after} to ${before}`));
+  return [`held against the service: ${spans.join(', and ')}; the next one reads the next slice of older days`];
 }
 
 function asJson({ client, stream, report, rescan }: Result) {
-  const { pages = 0, fetched = 0, missing = 0, stale = 0, extra = 0 } = rescan ?? {};
+  const { pages = null, fetched = null, missing = null, stale = null, extra = null, windows = null } = rescan ?? {};
   const error = describeEnd(report);
-  return { client, stream, status: report.status, pages, fetched, missing, stale, extra, ...(error ? { error } : {}) };
+  const counts = { pages, fetched, missing, stale, extra, windows };
+  return { client, stream, status: report.status, ...counts, ...(error === null ? {} : { error }) };
 }

@@ -11,6 +11,7 @@ export interface StatusOptions {
   readonly json?: boolean;
 }
 
+const dayMs = 86_400_000;
 /** A stream that usually changes so many rows a day and changed none is worth a word. */
 const worthAWord = 5;
 
@@ -40,8 +41,8 @@ export function formatStatus(
   now: Date,
 ): string {
   if (jobs.length === 0) return 'No job was ever registered here; start a worker with: fulfilment-sync worker';
-  const notes = [...jobs.flatMap(notesOfJob), ...streams.flatMap((stream) => notesOfStream(stream, lookbackDays))];
-  const parts = [formatJobs(jobs), formatStreams(streams, now), notes.join('\n')];
+  const notes = [...jobs.flatMap(notesOfJob), ...streams.flatMap((stream) => notesOfStream(stream, lookbackDays, now))];
+  const parts = [formatJobs(jobs), formatStreams(streams, now, lookbackDays), notes.join('\n')];
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
@@ -61,7 +62,7 @@ function formatJobs(rows: readonly JobStatus[]): string {
   );
 }
 
-function formatStreams(rows: readonly StreamStatus[], now: Date): string {
+function formatStreams(rows: readonly StreamStatus[], now: Date, lookbackDays: number): string {
   if (rows.length === 0) return '';
   const since = (date: Date | null) => formatSpan(date === null ? null : (now.getTime() - date.getTime()) / 1_000);
   const count = (value: number | null) => (value === null ? '-' : Math.round(value));
@@ -74,10 +75,10 @@ function formatStreams(rows: readonly StreamStatus[], now: Date): string {
       'change',
       'newest date',
       'rows 24h',
-      'usual',
+      'usual a day',
       'reconciled',
       'missing/stale/extra',
-      'late p99',
+      `late p99 (lookback ${lookbackDays}d)`,
     ],
     rows.map((row) => [
       row.client,
@@ -100,24 +101,28 @@ function notesOfJob({ client, job, lastError, consecutiveFailures, warnings }: J
   return [...failure, ...warnings.map((warning) => `${client} ${job}: ${warning}`)];
 }
 
-function notesOfStream(row: StreamStatus, lookbackDays: number): string[] {
+function notesOfStream(row: StreamStatus, lookbackDays: number, now: Date): string[] {
   const name = `${row.client} ${row.stream}`;
   const notes: string[] = [];
   if (row.firstLoad) {
     const soFar = row.fetchedSoFar === null ? 'no run is under way' : `${row.fetchedSoFar} read by the run under way`;
     notes.push(`${name}: the first load is not done; ${soFar}`);
   }
-  if (row.changedLastDay === 0 && (row.usualPerDay ?? 0) >= worthAWord && row.lastSuccessAt !== null)
+  const sinceSuccessMs = row.lastSuccessAt === null ? null : now.getTime() - row.lastSuccessAt.getTime();
+  if (sinceSuccessMs !== null && sinceSuccessMs > dayMs)
+    notes.push(`${name}: nothing was read for ${formatSpan(sinceSuccessMs / 1_000)}; is a worker running?`);
+  else if (row.changedLastDay === 0 && (row.usualPerDay ?? 0) >= worthAWord)
     notes.push(`${name}: ran, and changed no row in 24 hours; usual are ${Math.round(row.usualPerDay ?? 0)} a day`);
   for (const { from, to } of row.gaps)
-    notes.push(`${name}: nobody read from ${from} to ${to}; those days can no longer be listed`);
-  for (const { id, kind, background, fetched, expected } of row.openRescans) {
+    notes.push(`${name}: nobody read from ${from} to ${to}; that can no longer be listed; refetch single ids you miss`);
+  for (const { id, kind, background, fetched, expected, from, to } of row.openRescans) {
+    const span = [from === null ? '' : ` --from ${from}`, to === null ? '' : ` --to ${to}`].join('');
     const share = expected === null ? '' : ` of about ${expected}`;
-    const who = background ? 'workers go on with it' : 'the same command goes on with it';
+    const who = background ? 'workers go on with it' : `go on with: ${kind} ${row.stream}${span}`;
     notes.push(`${name}: ${kind} ${id} is not done: ${fetched}${share} read; ${who}`);
   }
   const lateDays = (row.lateSecondsP99 ?? 0) / 86_400;
-  if (lateDays > lookbackDays)
+  if (row.readByDay && lateDays > lookbackDays)
     notes.push(
       `${name}: changes were healed up to ${formatSpan(row.lateSecondsP99)} late, beyond LOOKBACK_DAYS ${lookbackDays}`,
     );

@@ -1,7 +1,6 @@
 import { noteAbsences } from '../../erp/absences.ts';
 import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
 import { type OpenKind, sortUnlistedOpen } from '../../erp/open-rows.ts';
-import { markUnlisted } from '../../erp/rescans.ts';
 import { drawReadNo } from '../../erp/upsert.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
@@ -15,11 +14,15 @@ import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
 import { walkWhole, walkWindow } from '../passes.ts';
 import { commitReading, type PullContext, warn } from '../pull.ts';
 import { ageColumns, type Stream } from '../stream.ts';
+import { unlist } from '../unlist.ts';
 
 /** The states in which a slip still moves (interface.md, States and transitions). */
 const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
 const kind: OpenKind = { table: 'inbound_packing_slips', stream: 'inbound-packing-slips', closed: 'COMPLETED' };
 const maxNamed = 5;
+/** So many may leave the lists at once before it is the lists that are doubted. */
+const maxUnlisted = 20;
+const leftTheLists = 'left the lists while open here (unlisted_since)';
 
 /** Announced deliveries with their items. There is no read by id (interface.md, v3 inbound packing slips). */
 export const inboundPackingSlips: Stream = {
@@ -31,6 +34,7 @@ export const inboundPackingSlips: Stream = {
     filter: null,
     dayColumn: 'expected_on',
     dates: ['expected_on', 'received_on', 'completed_on'],
+    moved: ['received_on', 'completed_on'],
     horizonDays: 90,
     recentDays: null,
     sorted: false,
@@ -110,29 +114,39 @@ function itemRow(slipId: number, { id, attributes }: InboundPackingSlipItem, res
 export async function pullInboundPackingSlips(context: PullContext): Promise<void> {
   // As old as the first request: what is found absent later must not undo what somebody else reads meanwhile.
   const readNo = await drawReadNo(context.db);
-  const listed = await walkWhole(context, inboundPackingSlips, 'open', { 'filter[status][in]': openStatuses });
+  const open = await walkWhole(context, inboundPackingSlips, 'open', { 'filter[status][in]': openStatuses });
   const window = { filter: 'filter[completedOn][gt]', column: 'completed_on', firstRunDays: null };
-  await walkWindow(context, inboundPackingSlips, 'completed', window, {});
-  await dealWithUnlisted(context, [...listed], readNo);
+  const completed = await walkWindow(context, inboundPackingSlips, 'completed', window, {});
+  const listed = [...open.ids, ...completed.ids];
+  await dealWithUnlisted(context, listed, open.whole && completed.whole && listed.length > 0, readNo);
 }
 
 /** A slip that is open here and on neither list: marked after two polls, and named. */
-async function dealWithUnlisted(context: PullContext, listed: readonly number[], readNo: number): Promise<void> {
+async function dealWithUnlisted(
+  context: PullContext,
+  listed: readonly number[],
+  whole: boolean,
+  readNo: number,
+): Promise<void> {
   const { client, db, service, run } = context;
   const serviceNow = new Date(service.lastMs ?? run.startedAt.getTime());
   const age = ageColumns(inboundPackingSlips);
   const { unseen, gone, tooOld } = await sortUnlistedOpen(db, client, kind, age, { listed, serviceNow });
+  if (tooOld.length > 0) warn(context, `${nameSome(tooOld)} are open here and older than the 90 days that are listed`);
+  if (gone.length > 0) warn(context, `${nameSome(gone)} ${leftTheLists}`);
+  if (!whole || unseen.length > maxUnlisted) {
+    if (unseen.length > 0) warn(context, `${nameSome(unseen)} are not listed; the lists are doubted, none is marked`);
+    return;
+  }
   const marked: number[] = [];
   const nothingRead = { data: [], included: [], escaped: false, readNo, listed: false };
   await commitReading(context, inboundPackingSlips, nothingRead, async (trx) => {
     const absent = await noteAbsences(trx, { client, stream: inboundPackingSlips.name, pass: 'poll' }, unseen);
-    const changes = await markUnlisted(trx, client, kind, absent, readNo);
+    const changes = await unlist(trx, client, inboundPackingSlips, absent, readNo);
     marked.splice(0, marked.length, ...changes.map(({ id }) => id as number));
     return changes;
   });
-  const lost = [...gone, ...marked];
-  if (lost.length > 0) warn(context, `${nameSome(lost)} left the lists while open here (unlisted_since)`);
-  if (tooOld.length > 0) warn(context, `${nameSome(tooOld)} are open here and older than the 90 days that are listed`);
+  if (marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
 }
 
 function nameSome(ids: readonly number[]): string {

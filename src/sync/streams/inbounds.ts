@@ -2,7 +2,6 @@ import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
 import { findUnlistedOpen, type OpenKind, stillOpen } from '../../erp/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/quarantine.ts';
 import { findRereadsDue, rereadsPerRun } from '../../erp/rereads.ts';
-import { markUnlisted } from '../../erp/rescans.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/v3.ts';
@@ -11,6 +10,7 @@ import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
 import { walkOn, walkWhole } from '../passes.ts';
 import type { PullContext } from '../pull.ts';
 import type { Stream } from '../stream.ts';
+import { unlist } from '../unlist.ts';
 
 /** The states in which an inbound still moves (interface.md, States and transitions). */
 const openStatuses = ['PROCESSING', 'CHECKING', 'CHECKED'];
@@ -29,6 +29,7 @@ export const inbounds: Stream = {
     filter: null,
     dayColumn: 'created_on',
     dates: ['created_on', 'checking_on', 'completed_on'],
+    moved: ['created_on', 'checking_on', 'completed_on'],
     horizonDays: null,
     recentDays: null,
     sorted: true,
@@ -116,14 +117,14 @@ function itemRow(inboundId: number, { id, attributes, relationships }: InboundIt
 export async function pullInbounds(context: PullContext): Promise<void> {
   const { db, client } = context;
   const firstLoadDone = await walkOn(context, inbounds, 'new', {});
-  const listed = await walkWhole(context, inbounds, 'open', { 'filter[status][in]': openStatuses });
+  const { ids: listed } = await walkWhole(context, inbounds, 'open', { 'filter[status][in]': openStatuses });
   const moved = await findUnlistedOpen(db, client, kind, [...listed]);
   const waiting = await findRereadsDue(db, client, kind);
   const quarantined = await findQuarantinedDue(db, client, inbounds.name);
   const due = moved.filter(({ readDue }) => readDue).map(({ id }) => id);
   const ids = [...new Set([...due, ...waiting, ...quarantined])];
   await readByIds(context, inbounds, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
-    onAbsent: (trx, absent, readNo) => markUnlisted(trx, client, kind, absent, readNo),
+    onAbsent: (trx, absent, readNo) => unlist(trx, client, inbounds, absent, readNo),
     unsettled: (trx, found) =>
       stillOpen(
         trx,

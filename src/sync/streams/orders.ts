@@ -20,6 +20,7 @@ export const orders: Stream = {
     filter: 'orderedOn',
     dayColumn: 'ordered_on',
     dates: ['ordered_on'],
+    moved: ['ordered_on'],
     horizonDays: null,
     recentDays: 120,
     sorted: false,
@@ -72,7 +73,7 @@ export const orders: Stream = {
  */
 export async function pullOrders(context: PullContext): Promise<void> {
   const window = { filter: 'filter[orderedOn][gt]', column: 'ordered_on', firstRunDays };
-  const firstLoadDone = await walkWindow(context, orders, 'placed', window, {});
+  const { firstLoadDone } = await walkWindow(context, orders, 'placed', window, {});
   const missing = await findMissingOrders(context.db, context.client, firstLoadDone ? rereadsPerRun : null);
   const quarantined = await findQuarantinedDue(context.db, context.client, orders.name);
   const ids = [...new Set([...missing, ...quarantined])];

@@ -18,6 +18,7 @@ export const returnItems: Stream = {
     filter: 'processedOn',
     dayColumn: 'processed_on',
     dates: ['processed_on'],
+    moved: ['processed_on'],
     horizonDays: null,
     recentDays: 120,
     sorted: true,

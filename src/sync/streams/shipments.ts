@@ -2,8 +2,7 @@ import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
 import { findUnlistedOpen, type OpenKind, type OpenRow, stillOpen } from '../../erp/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/quarantine.ts';
 import { rereadsPerRun } from '../../erp/rereads.ts';
-import { markUnlisted } from '../../erp/rescans.ts';
-import { healOrderNumbers } from '../../erp/shipments.ts';
+import { healOrderNumbers, withOrder } from '../../erp/shipments.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/v3.ts';
@@ -13,6 +12,7 @@ import { repairOrderNumbers } from '../order-numbers.ts';
 import { walkOn, walkWhole } from '../passes.ts';
 import type { PullContext } from '../pull.ts';
 import type { Stream } from '../stream.ts';
+import { unlist } from '../unlist.ts';
 
 /** The states in which a shipment still moves (interface.md, States and transitions). */
 const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];
@@ -31,6 +31,7 @@ export const shipments: Stream = {
     filter: null,
     dayColumn: 'ready_to_pick_on',
     dates: ['ready_to_pick_on', 'ready_to_ship_on', 'shipped_on'],
+    moved: ['ready_to_pick_on', 'ready_to_ship_on', 'shipped_on'],
     horizonDays: listDays,
     recentDays: null,
     sorted: true,
@@ -69,6 +70,7 @@ export const shipments: Stream = {
     ],
   },
   healDerived: healOrderNumbers,
+  mayBeGone: withOrder,
   afterWalk: repairOrderNumbers,
   decoder: (zone) => {
     const schema = shipmentSchema(zone);
@@ -125,7 +127,7 @@ function itemRow(shipmentId: number, { id, attributes, relationships }: Shipment
  */
 export async function pullShipments(context: PullContext): Promise<void> {
   const firstLoadDone = await walkOn(context, shipments, 'new', {});
-  const listed = await walkWhole(context, shipments, 'open', { 'filter[status][in]': openStatuses });
+  const { ids: listed } = await walkWhole(context, shipments, 'open', { 'filter[status][in]': openStatuses });
   await settle(context, [...listed], firstLoadDone);
   await repairOrderNumbers(context);
 }
@@ -135,13 +137,14 @@ async function settle(context: PullContext, listed: readonly number[], firstLoad
   const found = new Set<number>();
   for (const orderIds of batchOrderIds(candidates)) {
     const parameters = { 'filter[orderId][in]': orderIds };
-    for (const id of await walkWhole(context, shipments, 'settle', parameters, false)) found.add(id);
+    const { ids } = await walkWhole(context, shipments, 'settle', parameters, false);
+    for (const id of ids) found.add(id);
   }
   const unseen = candidates.filter(({ id, readDue }) => readDue && !found.has(id)).map(({ id }) => id);
   const quarantined = await findQuarantinedDue(context.db, context.client, shipments.name);
   const ids = [...new Set([...unseen, ...quarantined])];
   await readByIds(context, shipments, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
-    onAbsent: (trx, ids, readNo) => markUnlisted(trx, context.client, kind, ids, readNo),
+    onAbsent: (trx, ids, readNo) => unlist(trx, context.client, shipments, ids, readNo),
     unsettled: (trx, ids) => stillOpen(trx, context.client, kind, ids),
   });
 }

@@ -1,0 +1,95 @@
+import { z } from 'zod';
+import { idSchema, toMany, toOne } from './jsonapi.ts';
+import { count, date, flag, metadata, text } from './v3-members.ts';
+
+/**
+ * A decimal as the digits it was written with, number or text (interface.md, v3 orderItem: one response shows the rate as
+ * a string). Exponents that no price has are refused, as Postgres cannot hold them all.
+ */
+const decimal = z
+  .preprocess(
+    (value) => (JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value),
+    z
+      .string()
+      .max(100)
+      .regex(/^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/, 'is no decimal number')
+      .nullish(),
+  )
+  .transform((value) => value ?? null);
+
+/** orderItem (interface.md, v3 orderItem). */
+export const orderItemSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('orderItem'),
+  attributes: z.looseObject({
+    sku: text,
+    quantity: count,
+    fulfillFrom: text,
+    price: decimal,
+    vat: decimal,
+    name: text,
+    channelIdentifier: text,
+    metadata,
+  }),
+  relationships: z.looseObject({ product: toOne }).prefault({}),
+});
+export type OrderItem = z.infer<typeof orderItemSchema>;
+
+/** address (interface.md, v3 address). */
+export const addressSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('address'),
+  attributes: z.looseObject({
+    firstName: text,
+    lastName: text,
+    prefix: text,
+    street1: text,
+    postcode: text,
+    houseNumber: text,
+    houseNumberExtension: text,
+    city: text,
+    countryCode: text,
+  }),
+});
+export type Address = z.infer<typeof addressSchema>;
+
+/** A relationship to a resource that may have no id (interface.md, POST /v3/orders: none is needed there). */
+const toOneMaybeNameless = z
+  .looseObject({ data: z.looseObject({ id: idSchema.nullish() }).nullish() })
+  .nullish()
+  .transform((relationship) => (relationship?.data ? { id: relationship.data.id ?? null } : null));
+
+/** order (interface.md, v3 order). */
+export const orderSchema = z.looseObject({
+  id: idSchema,
+  type: z.literal('order'),
+  attributes: z.looseObject({
+    externalOrderNumber: text,
+    reference: text,
+    orderedOn: date,
+    consumerReference: text,
+    promotionCode: text,
+    currency: text,
+    locale: text,
+    email: text,
+    phoneNumber: text,
+    vatNumber: text,
+    fulfillFrom: text,
+    preferredShippingDate: date,
+    allowPartialDelivery: flag,
+    onHold: flag,
+    metadata,
+    channelIdentifier: text,
+  }),
+  relationships: z
+    .looseObject({
+      orderType: toOne,
+      orderItems: toMany,
+      deliveryAddress: toOne,
+      billingAddress: toOne,
+      pickUpPoint: toOneMaybeNameless,
+      preferredShippingMethod: toOne,
+    })
+    .prefault({}),
+});
+export type Order = z.infer<typeof orderSchema>;
