@@ -71,6 +71,7 @@ export async function writeChildren(
   const assignments = columns
     .filter((column) => !key.includes(column))
     .map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`);
+  if (key.includes('id')) assignments.push(sql`unlisted_since = null`);
   const written = await sql<Written>`
     insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
     select ${client}, ${columnRefs(columns, 'i')}

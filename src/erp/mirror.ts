@@ -82,7 +82,10 @@ export function differs(table: MirrorTable | ChildTable, compare: Comparison, fr
     const [stored, read] = [sql.ref(`t.${column}`), sql.ref(`${from}.${column}`)];
     return sql` or (${read} is not null and ${stored} is distinct from ${read})`;
   });
-  return sql`((${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, from)})${sql.join(derived, sql``)})`;
+  // A line that was taken for gone and is met again differs, whatever it holds.
+  const unlisted =
+    'parentColumn' in table && keyOf(table).includes('id') ? sql` or t.unlisted_since is not null` : sql``;
+  return sql`((${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, from)})${sql.join(derived, sql``)}${unlisted})`;
 }
 
 /** A row that was written, as the feed names it. */

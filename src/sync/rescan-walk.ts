@@ -9,6 +9,7 @@ import { underLease } from '../erp/transaction.ts';
 import { readByIds } from './by-id.ts';
 import { listQuery } from './passes.ts';
 import { type Committed, commitReading, fetchPage, type PullContext, pageSize } from './pull.ts';
+import { dealWithUnseenLines } from './rescan-lines.ts';
 import { ageColumns, type Stream } from './stream.ts';
 import { idsOf, isSuspiciouslyFull, walk } from './walk.ts';
 
@@ -49,6 +50,8 @@ export async function walkWindows(
         return healed;
       };
       const { families, readById } = await commitReading(context, stream, page, write, keep);
+      const told = families.filter(({ parent }) => !readById.has(parent.id));
+      rescan = await dealWithUnseenLines(context, stream, rescan, told);
       if (readById.size > 0) {
         const met = families.map(({ parent }) => parent.id).filter((id) => readById.has(id));
         rescan = await readAlone(context, stream, rescan, await toBeReadAlone(context, stream, begun, met));
@@ -97,8 +100,10 @@ export async function readAlone(
   ) => Promise<readonly Change[]> = async () => [],
 ): Promise<Rescan> {
   let after = rescan;
+  const families: Family[] = [];
   await readByIds(context, stream, ids, {
     onRead: async (trx, committed) => {
+      families.push(...committed.families);
       const { healed, missing, stale } = await countHealed(trx, context, stream, rescan, committed);
       after = await saveRescan(trx, rescan, { ...rescan, pages: 0, fetched: 0, missing, stale, extra: 0 }, []);
       return healed;
@@ -106,7 +111,7 @@ export async function readAlone(
     onAbsent,
     unsettled: async () => [],
   });
-  return after;
+  return dealWithUnseenLines(context, stream, after, families);
 }
 
 function windowFilter({ rescan: { filter } }: Stream, { after, before }: DayWindow): Record<string, string> {

@@ -29,6 +29,8 @@ export interface Stream {
   readonly healDerived?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly Change[]>;
   /** Of ids that the service said it does not know, those that may be taken for gone; all where it is not given. */
   readonly mayBeGone?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly number[]>;
+  /** Lines that no relationship lists, and the operation that reads one: so it is told whether one is gone. */
+  readonly lines?: { readonly table: string; readonly get: OperationName };
   /** Runs after a rescan. */
   readonly afterWalk?: (context: PullContext) => Promise<void>;
 }

@@ -70,6 +70,17 @@ export class Warehouse {
     }
   }
 
+  /** Whether the service has a resource; what it is made of is not looked at. */
+  async knows(operation: OperationName, id: number, options: ReadOptions): Promise<boolean> {
+    try {
+      await this.#authorized({ operation, path: { id }, signal: options.signal }, options);
+      return true;
+    } catch (error) {
+      if (error instanceof WarehouseError && error.status === 404 && error.jsonBody) return false;
+      throw error;
+    }
+  }
+
   /** Adds the bearer token. A 401 costs one new token, shared by all callers that hold the same old one. */
   async #authorized(request: HttpRequest, options: ReadOptions): Promise<HttpAnswer> {
     const ask = async (token: string) => {

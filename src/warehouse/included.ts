@@ -51,7 +51,8 @@ export function withAllIncluded(resource: Json, onTop: IncludedIndex): Json {
   const links = Object.values(resource.relationships).flatMap((relation) => (isObject(relation) ? relation.data : []));
   const named = links.flatMap((link) => {
     const id = link === undefined ? null : readId(link);
-    const found = isObject(link) && id !== null ? onTop.get(keyOf(String(link.type), id)) : undefined;
+    const type = isObject(link) && typeof link.type === 'string' ? link.type : null;
+    const found = type !== null && id !== null ? onTop.get(keyOf(type, id)) : undefined;
     return found === undefined ? [] : [found];
   });
   const inside = Array.isArray(resource.included) ? resource.included : [];

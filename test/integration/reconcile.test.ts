@@ -143,8 +143,9 @@ const damages: readonly Damage[] = [
       `delete from fulfilment.inbounds where id = ${parentOf('inbounds', 1)}`,
       `update fulfilment.inbounds set created_on = created_on + interval '1 s' where id = ${parentOf('inbounds', 2)}`,
       added('inbounds'),
+      added('inbound_items'),
     ],
-    found: '1/1/1',
+    found: '1/1/2',
   },
 ];
 

@@ -77,6 +77,19 @@ describe('upsertFamilies', () => {
     expect(await versions()).toEqual(before);
   });
 
+  test('members in another order, and digits that mean the same number, are no change', async () => {
+    const raw = (text: string): Family => ({
+      ...shipment(1, 'A'),
+      parent: { ...shipment(1, 'A').parent, raw: parseExact(text) },
+    });
+    await upsert(1, raw('{"id": 1, "a": {"b": 1.10, "c": [1, 2]}}'));
+    expect(await upsert(2, raw('{"a": {"c": [1, 2], "b": 1.1}, "id": 1}'))).toMatchObject({
+      changes: [],
+      unchanged: [1],
+    });
+    expect(await upsert(3, raw('{"a": {"c": [2, 1], "b": 1.1}, "id": 1}'))).toMatchObject({ changed: [1] });
+  });
+
   test('an older reading changes nothing, of parent or children', async () => {
     await upsert(5, shipment(1, 'NEW', [[11, 5]]));
     expect(

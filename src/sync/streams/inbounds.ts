@@ -25,6 +25,7 @@ export const inbounds: Stream = {
   list: 'v3.inbounds.list',
   get: 'v3.inbounds.get',
   include: ['inboundItems'],
+  lines: { table: 'inbound_items', get: 'v3.inboundItems.get' },
   rescan: {
     filter: null,
     dayColumn: 'created_on',
@@ -73,7 +74,7 @@ export const inbounds: Stream = {
         itemRow(inbound.value.id, item, own),
       );
       if ('problem' in items) return items;
-      // Nothing lists an inbound's items, so none is ever taken for gone.
+      // Nothing lists an inbound's items: whether one is gone is asked of it alone, by reconciliation.
       const lines = { table: 'inbound_items', rows: items.children, complete: false };
       const family = { parent: inboundRow(inbound.value, resource), children: [lines] };
       if (onTop.size === 0 || resources.length > 0) return { family };
