@@ -1,5 +1,5 @@
 import type { Transaction } from 'kysely';
-import { CodedError, WarehouseError } from '../core/errors.ts';
+import { WarehouseError } from '../core/errors.ts';
 import { confirm, enterStream } from '../erp/confirmations.ts';
 import type { Database } from '../erp/connect.ts';
 import { appendChanges, type Change } from '../erp/feed.ts';
@@ -9,11 +9,12 @@ import { requestRereads, settleRereads } from '../erp/rereads.ts';
 import type { Rescan } from '../erp/rescans.ts';
 import type { DB } from '../erp/rows.ts';
 import { type Run, recordProgress, type Totals } from '../erp/runs.ts';
-import { refusesData, sqlState, underLease } from '../erp/transaction.ts';
+import { refusesData, underLease } from '../erp/transaction.ts';
 import { drawReadNo, type UpsertResult, upsertFamilies } from '../erp/upsert.ts';
 import type { ListPage, Warehouse } from '../warehouse/client.ts';
 import type { Document } from '../warehouse/jsonapi.ts';
 import { checkQuarantineShare, type DecodedPage, decodePage, setAside } from './decode.ts';
+import { findRefused, scopeOf } from './refused.ts';
 import type { Stream } from './stream.ts';
 
 /** What a run learns of the service's time on its way. */
@@ -133,7 +134,7 @@ export async function commitReading(
     if (error instanceof RangeError)
       throw new WarehouseError('undecodable', 'The answer is nested too deeply', { outcome: 'unknown', cause: error });
     if (!refusesData(error)) throw error;
-    const refused = await findRefused(context, stream, reading, page);
+    const refused = await findRefused(context, stream, reading, page.families);
     if (refused.size === 0) throw error;
     return commitPage(context, stream, reading, setAside(page, refused), alongside);
   }
@@ -181,13 +182,6 @@ async function commitPage(
   return page;
 }
 
-const scopeOf = ({ client, compare }: PullContext, stream: Stream, { readNo }: Reading) => ({
-  client,
-  stream: stream.name,
-  readNo,
-  compare,
-});
-
 /** Takes from the waiting lists what this reading settles, and puts on them what has to be read alone. */
 async function settleRead(
   trx: Transaction<DB>,
@@ -204,36 +198,6 @@ async function settleRead(
   await settleRereads(trx, client, stream.name, settled);
   await requestRereads(trx, client, stream.name, wanted, 'its lines came without a link to it');
   await releaseQuarantined(trx, client, stream.name, seen, reading.readNo);
-}
-
-class Undone extends CodedError {
-  constructor() {
-    super('undone', 'Tried only');
-  }
-}
-
-/** Which resources the database does not take, tried one by one; their parents by id with the reason. */
-async function findRefused(
-  context: PullContext,
-  stream: Stream,
-  reading: Reading,
-  { families }: DecodedPage,
-): Promise<Map<number, string>> {
-  const refused = new Map<number, string>();
-  for (const family of families) {
-    try {
-      await underLease(context.db, context.run.lease, async (trx) => {
-        await upsertFamilies(trx, scopeOf(context, stream, reading), stream.tables, [family]);
-        throw new Undone();
-      });
-    } catch (error) {
-      if (error instanceof Undone) continue;
-      if (!refusesData(error)) throw error;
-      // Not in its own words: they may quote the value.
-      refused.set(family.parent.id, `cannot be stored in Postgres (SQLSTATE ${sqlState(error)})`);
-    }
-  }
-  return refused;
 }
 
 /** Keeps the newest date met, as long as it is not beyond the service's own clock: freshness must not be a typing error. */

@@ -1,0 +1,57 @@
+import { CodedError } from '../core/errors.ts';
+import type { Family } from '../erp/mirror.ts';
+import { refusesData, sqlState, underLease } from '../erp/transaction.ts';
+import { type ReadingScope, upsertFamilies } from '../erp/upsert.ts';
+import type { PullContext, Reading } from './pull.ts';
+import type { Stream } from './stream.ts';
+
+/** As what a reading is written. */
+export const scopeOf = ({ client, compare }: PullContext, stream: Stream, { readNo }: Reading): ReadingScope => ({
+  client,
+  stream: stream.name,
+  readNo,
+  compare,
+});
+
+class Undone extends CodedError {
+  constructor() {
+    super('undone', 'Tried only');
+  }
+}
+
+/** Which resources the database does not take, found by halves; their parents by id with the reason. */
+export async function findRefused(
+  context: PullContext,
+  stream: Stream,
+  reading: Reading,
+  families: readonly Family[],
+): Promise<Map<number, string>> {
+  const state = await refusalOf(context, stream, reading, families);
+  const [only, ...others] = families;
+  if (state === null || only === undefined) return new Map();
+  // Not in its own words: they may quote the value.
+  if (others.length === 0) return new Map([[only.parent.id, `cannot be stored in Postgres (SQLSTATE ${state})`]]);
+  const middle = Math.ceil(families.length / 2);
+  const first = await findRefused(context, stream, reading, families.slice(0, middle));
+  const second = await findRefused(context, stream, reading, families.slice(middle));
+  return new Map([...first, ...second]);
+}
+
+/** The SQLSTATE with which the database refuses these resources; null where it takes them. Nothing stays written. */
+async function refusalOf(
+  context: PullContext,
+  stream: Stream,
+  reading: Reading,
+  families: readonly Family[],
+): Promise<string | null> {
+  try {
+    await underLease(context.db, context.run.lease, async (trx) => {
+      await upsertFamilies(trx, scopeOf(context, stream, reading), stream.tables, families);
+      throw new Undone();
+    });
+  } catch (error) {
+    if (!(error instanceof Undone) && !refusesData(error)) throw error;
+    return error instanceof Undone ? null : sqlState(error);
+  }
+  return null;
+}
