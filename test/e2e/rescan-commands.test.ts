@@ -113,6 +113,8 @@ test('quarantine: list names the member, show gives the whole, replay lets go wh
   expect((await run('quarantine', 'list', '--stream', 'orders')).output).toBe('Nothing is in quarantine.');
   const shown = await run('quarantine', 'show', String(row?.id), '--json');
   expect(JSON.parse(JSON.parse(shown.output).document)).toMatchObject({ attributes: { shippedOn: 'soon' } });
+  const [ledger] = await database.query<{ id: string }>('select max(id) as id from sync.runs');
+  expect(JSON.parse(shown.output)).toMatchObject({ run: Number(ledger?.id), worker: expect.any(String) });
   expect((await run('quarantine', 'show', '999')).code).toBe(1);
   expect((await run('quarantine', 'replay')).output).toContain('default shipments: 0 released, 1 kept');
   // As after an upgrade that can read it: what is kept is made readable.

@@ -4,6 +4,7 @@ import type { JobName } from '../../config/schedules.ts';
 import { connectDatabase, openLeaseKeeper, openWarehouses } from '../../src/app/deps.ts';
 import { createLogger } from '../../src/app/log.ts';
 import { type RunnerDeps, runJob, runWork, type Work } from '../../src/app/runner.ts';
+import type { Trigger } from '../../src/erp/runs.ts';
 import type { RunReport } from '../../src/sync/run.ts';
 import type { TestDatabase } from './database.ts';
 import type { SandboxControl } from './sandbox.ts';
@@ -25,7 +26,10 @@ export function configFor(database: TestDatabase, sandbox: SandboxControl, env: 
   );
 }
 
-export type Pull = (job: JobName, options?: { env?: Record<string, string>; stop?: AbortSignal }) => Promise<RunReport>;
+export type Pull = (
+  job: JobName,
+  options?: { env?: Record<string, string>; stop?: AbortSignal; trigger?: Trigger },
+) => Promise<RunReport>;
 
 /** Opens what a run needs, runs it for the client `default` and closes all again. */
 async function inProcess(
@@ -48,9 +52,9 @@ async function inProcess(
 
 /** Runs jobs in this process, as `fulfilment-sync run` does. */
 export function usePuller(database: TestDatabase, sandbox: SandboxControl): Pull {
-  return async (job, { env, stop = new AbortController().signal } = {}) =>
+  return async (job, { env, stop = new AbortController().signal, trigger = 'manual' } = {}) =>
     inProcess(configFor(database, sandbox, env), database.url, (deps, client) =>
-      runJob(deps, job, client, 'manual', stop),
+      runJob(deps, job, client, trigger, stop),
     );
 }
 

@@ -238,6 +238,35 @@ describe('a resource that cannot be decoded', () => {
     expect(row?.member_path).toContain(member);
   });
 
+  test('is kept with what stood on top for it, items that are well among them', async () => {
+    await sandbox.seed(5);
+    await sandbox.switches({ included: 'top' });
+    const set = [{ path: ['data', 1, 'attributes', 'shippedOn'], value: 'soon' }];
+    await sandbox.faults({ operation: list, count: 1, effect: { set } });
+    done(await pull('pull-shipments'));
+    const [row] = await database.query<{ document: string }>('select document from sync.quarantine');
+    const { relationships, included } = JSON.parse(row?.document ?? '');
+    expect(included.map(({ id }: { id: number }) => ({ id, type: 'shipmentItem' }))).toEqual(
+      relationships.shipmentItems.data,
+    );
+  });
+
+  test('many that are read again in vain do not fail the polls that follow', async () => {
+    await sandbox.seed(200);
+    const bad = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'type'], value: 'parcel' }));
+    await sandbox.faults(
+      { operation: list, count: 1, effect: { set: bad } },
+      { operation: 'v3.shipments.get', effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] } },
+    );
+    const env = { QUARANTINE_MAX_SHARE: '0.5' };
+    expect(done(await pull('pull-shipments', { env }))).toMatchObject({ quarantined: 30 });
+    await database.query(`update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`);
+    done(await pull('pull-shipments'));
+    expect(await database.query('select count(*)::int as n, min(tries) as tries from sync.rereads')).toEqual([
+      { n: 30, tries: 1 },
+    ]);
+  });
+
   test('counts once, however often it is met: a run that meets only known ones leaves no row in the ledger', async () => {
     await sandbox.seed(5);
     await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'type'], value: 'parcel' }] } });
@@ -315,5 +344,17 @@ describe('a resource that cannot be decoded', () => {
     const { warnings } = done(await pull('pull-shipments'));
     expect(warnings).toContain('a shipment came without all of its items');
     expect(await database.query('select * from fulfilment.shipment_items order by id')).toEqual(before);
+  });
+});
+
+test('a shipment without an order is in no read by id: that it is not found says nothing', async () => {
+  await sandbox.seed(2);
+  done(await pull('pull-shipments'));
+  await database.query(`update fulfilment.shipments set order_id = null, status = 'ERROR'`);
+  await sandbox.faults({ operation: 'v3.shipments.get', effect: { status: 404 } });
+  done(await pull('pull-shipments'));
+  expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
+  expect(await database.query('select last_reason from sync.rereads')).toContainEqual({
+    last_reason: 'unknown to the service',
   });
 });

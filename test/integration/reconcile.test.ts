@@ -241,6 +241,25 @@ test('a reconciliation that is cut short goes on where it stood', async () => {
   expect(await database.query(`select count(*)::int as n from sync.rescan_pages`)).toEqual([{ n: 0 }]);
 });
 
+test('a scheduled one that failed is made again after minutes, not after a day', async () => {
+  const due = async () =>
+    (
+      await database.query<{ minutes: number }>(
+        `select round(extract(epoch from due_at - now()) / 60)::int as minutes from sync.jobs where job = 'reconcile'`,
+      )
+    )[0]?.minutes;
+  await sandbox.faults({ operation: 'v3.orders.list', effect: { status: 400 } });
+  for (const minutes of [10, 20, 40]) {
+    await database.query(`update sync.jobs set due_at = now() where job = 'reconcile'`);
+    expect(errorCode(await pull('reconcile', { trigger: 'schedule' }))).toBe('http_status');
+    expect(await due()).toBe(minutes);
+  }
+  await sandbox.clearFaults();
+  await database.query(`update sync.jobs set due_at = now() where job = 'reconcile'`);
+  done(await pull('reconcile', { trigger: 'schedule' }));
+  expect(await due()).toBe(24 * 60);
+});
+
 test('one stream that fails keeps the others from nothing', async () => {
   await sandbox.advance(30 * day);
   await pollAll();

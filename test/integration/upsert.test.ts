@@ -90,6 +90,15 @@ describe('upsertFamilies', () => {
     expect(await upsert(3, raw('{"a": {"c": [2, 1], "b": 1.1}, "id": 1}'))).toMatchObject({ changed: [1] });
   });
 
+  test('a line that went to another parent is not brought back by an older reading of the former one', async () => {
+    await upsert(1, shipment(1, 'A', [[11, 1]]), shipment(2, 'A'));
+    await upsert(5, shipment(2, 'A', [[11, 1]]));
+    expect(await upsert(3, shipment(1, 'B', [[11, 1]]))).toMatchObject({ stale: 1 });
+    expect(await database.query('select shipment_id::int from fulfilment.shipment_items')).toEqual([
+      { shipment_id: 2 },
+    ]);
+  });
+
   test('an older reading changes nothing, of parent or children', async () => {
     await upsert(5, shipment(1, 'NEW', [[11, 5]]));
     expect(
