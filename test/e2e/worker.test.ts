@@ -21,7 +21,7 @@ async function truncateQueue(): Promise<void> {
   await database.query(`truncate ${tables.map(({ name }) => name).join(', ')} cascade`);
 }
 
-const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s' };
+const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s', SCHEDULE_RECONCILE: '2s' };
 
 const same = async (sandbox: SandboxControl) =>
   (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).length === 0;
@@ -40,11 +40,21 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       await sandbox.advance(1_800);
       await waitFor('what changed since', () => same(sandbox));
 
-      await (kind === 'redis' ? redis.flush() : truncateQueue());
       const aligned = () => worker.lines.filter((line) => line.includes('schedulers_aligned')).length;
-      await waitFor('the schedules to be back', () => aligned() === 2);
+      // One line for each queue.
+      await waitFor('the schedules', () => aligned() === 2);
+      await (kind === 'redis' ? redis.flush() : truncateQueue());
+      const [{ flushed } = { flushed: '' }] = await database.query<{ flushed: string }>(
+        'select now()::text as flushed',
+      );
+      await waitFor('the schedules to be back', () => aligned() === 4);
       await sandbox.advance(1_800);
       await waitFor('what changed after the flush', () => same(sandbox));
+      const proved = `select 1 from sync.jobs where job = 'reconcile' and last_success_at > $1`;
+      await waitFor(
+        'a reconciliation after the flush',
+        async () => (await database.query(proved, [flushed])).length === 1,
+      );
 
       const { port } = JSON.parse(await worker.line('probes_listening')) as { port: number };
       for (const probe of ['livez', 'readyz'])
