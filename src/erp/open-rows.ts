@@ -76,6 +76,10 @@ export async function sortUnlistedOpen(
     from ${tableOf(kind)} t
     where t.client = ${client} and t.status is distinct from ${sql.lit(kind.closed)}
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = t.id)
+      -- Shown, but not to be decoded: the row here only says less than the service does.
+      and not exists (
+        select from sync.quarantine q
+        where q.client = t.client and q.stream = ${kind.stream} and q.resource_key = t.id::text)
     order by t.id`.execute(db);
   const ids = (wanted: (row: (typeof rows)[number]) => boolean) => rows.filter(wanted).map(({ id }) => id);
   return {

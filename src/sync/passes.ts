@@ -74,6 +74,13 @@ export async function walkWhole(
   return { ids, whole };
 }
 
+/** What a walk of a window showed in this run. Not its ids: a first load may hold a million. */
+export interface Windowed extends Pick<Listed, 'whole'> {
+  readonly rows: number;
+  /** Whether an earlier run had reached the end. */
+  readonly firstLoadDone: boolean;
+}
+
 export interface DateWindow {
   /** Filter of the list that takes an exclusive lower date, such as `filter[orderedOn][gt]`. */
   readonly filter: string;
@@ -87,7 +94,6 @@ export interface DateWindow {
  * Walks what is dated after the watermark less the lookback, to its end; only then the watermark moves, to the largest
  * date seen, and never past the service's own clock plus a day. A walk that was cut short goes on where it stood, unless
  * that was more than a day ago.
- * @returns what it showed in this run, and whether the first load is behind us
  */
 export async function walkWindow(
   context: PullContext,
@@ -95,9 +101,8 @@ export async function walkWindow(
   pass: string,
   window: DateWindow,
   parameters: QueryParameters,
-): Promise<Listed & { readonly firstLoadDone: boolean }> {
-  const ids = new Set<number>();
-  let whole = true;
+): Promise<Windowed> {
+  let [whole, rows] = [true, 0];
   const stored = await readCursor(context.db, context.client, stream.name, pass);
   // What it has passed may have changed since: a watermark from both halves would be past days nobody asked for.
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
@@ -115,7 +120,7 @@ export async function walkWindow(
       whole = false;
       warnFull(context, pass);
     }
-    for (const id of idsOf(page.data)) ids.add(id);
+    rows += page.data.length;
     if (page.dateMs === null) warn(context, `${pass}: the service sends no Date, so the watermark cannot move`);
     const cap = page.dateMs === null ? '' : addDays(utcDay(page.dateMs), 1);
     await commitReading(context, stream, page, async (trx, { families }) => {
@@ -137,7 +142,7 @@ export async function walkWindow(
       return [];
     });
   }
-  return { ids, whole, firstLoadDone: before.completed };
+  return { rows, whole, firstLoadDone: before.completed };
 }
 
 /** The date to ask after: filters are exclusive, so one day more than the lookback. */

@@ -117,8 +117,8 @@ export async function pullInboundPackingSlips(context: PullContext): Promise<voi
   const open = await walkWhole(context, inboundPackingSlips, 'open', { 'filter[status][in]': openStatuses });
   const window = { filter: 'filter[completedOn][gt]', column: 'completed_on', firstRunDays: null };
   const completed = await walkWindow(context, inboundPackingSlips, 'completed', window, {});
-  const listed = [...open.ids, ...completed.ids];
-  await dealWithUnlisted(context, listed, open.whole && completed.whole && listed.length > 0, readNo);
+  const shown = open.ids.size + completed.rows > 0;
+  await dealWithUnlisted(context, [...open.ids], shown && open.whole && completed.whole, readNo);
 }
 
 /** A slip that is open here and on neither list: marked after two polls, and named. */
