@@ -9,7 +9,6 @@ import {
   feedNames,
   keyOf,
   type MirrorRow,
-  type MirrorTable,
   only,
   rowSet,
   sameKey,
@@ -42,18 +41,23 @@ const completeFor = (table: ChildTable, families: readonly Family[]) =>
     .filter(({ children }) => children.some((set) => set.table === table.name && set.complete))
     .map(({ parent }) => parent.id);
 
-/** SQL, to be joined to a query by union: ids of parents whose lines in this table differ. */
+/**
+ * SQL, to be joined to a query by union: ids of parents whose lines in this table differ; and, with the parent it goes to,
+ * the parent that a line is stored for so far.
+ */
 export function touchedByChildren(client: string, compare: Comparison, child: ChildTable, families: readonly Family[]) {
   const [stored, claimed] = [sql.ref(`t.${child.parentColumn}`), sql.ref(`i.${child.parentColumn}`)];
   const types = comparedTypes(child, compare);
   const rows = rowsFor(child, families).map((row) => only(types, row));
   return sql`
     union
-    select ${claimed} from ${rowSet(types, rows)}
+    select v.id, v.goes_to from ${rowSet(types, rows)}
     left join ${tableRef(child.name)} t on ${sameKey(child, client)}
-    where t.client is null or ${differs(child, compare, 'i')}
+    cross join lateral (values (${claimed}, null::bigint), (${stored}, ${claimed})) as v (id, goes_to)
+    where (t.client is null or ${differs(child, compare, 'i')})
+      and (v.goes_to is null or (${stored} is not null and ${stored} <> ${claimed}))
     union
-    select ${stored} from ${tableRef(child.name)} t
+    select ${stored}, null from ${tableRef(child.name)} t
     where t.client = ${client} and ${stored} = any(${completeFor(child, families)}::bigint[])
       and not exists (select from ${rowSet(types, rows)} where ${sameKey(child, client)})`;
 }
@@ -81,27 +85,6 @@ export async function writeChildren(
       where ${differs(table, 'columns', 'excluded')}
     returning ${feedNames(table)}, xmax = 0 as created, true as changed`.execute(trx);
   return written.rows;
-}
-
-/**
- * Lines that go from one parent to another make the reading of the old parent as new as this one: an older reading of
- * that must not bring them back.
- */
-export async function touchFormerParents(
-  trx: Transaction<DB>,
-  { client, readNo }: { readonly client: string; readonly readNo: number },
-  parent: MirrorTable,
-  table: ChildTable,
-  families: readonly Family[],
-): Promise<void> {
-  const rows = rowsFor(table, families).map((row) => only(comparedTypes(table, 'raw'), row));
-  const [stored, claimed] = [sql.ref(`t.${table.parentColumn}`), sql.ref(`i.${table.parentColumn}`)];
-  await sql`
-    update ${tableRef(parent.name)} p set read_no = ${readNo}
-    where p.client = ${client} and p.read_no < ${readNo} and p.id in (
-      select ${stored} from ${rowSet(comparedTypes(table, 'raw'), rows)}
-      join ${tableRef(table.name)} t on ${sameKey(table, client)}
-      where ${stored} is distinct from ${claimed})`.execute(trx);
 }
 
 /** Deletes stored children that a complete reading of their parent no longer lists. */

@@ -1,5 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { removeChildren, touchedByChildren, touchFormerParents, writeChildren } from './children.ts';
+import { removeChildren, touchedByChildren, writeChildren } from './children.ts';
 import { confirmedSince } from './confirmations.ts';
 import type { Change } from './feed.ts';
 import {
@@ -57,7 +57,7 @@ export async function upsertFamilies(
 ): Promise<UpsertResult> {
   // A list may repeat a row; of one page the last mention counts.
   const byId = new Map(families.map((family) => [family.parent.id, family]));
-  const touchedIds = new Set(await findTouched(trx, scope, tables, [...byId.values()]));
+  const { ids: touchedIds, moves } = await findTouched(trx, scope, tables, [...byId.values()]);
   const touched = [...byId.values()].filter(({ parent }) => touchedIds.has(parent.id));
   const unchanged = [...byId.keys()].filter((id) => !touchedIds.has(id));
   const nothing = { created: 0, updated: 0, removed: 0, stale: 0, changes: [], unchanged, inserted: [], changed: [] };
@@ -66,9 +66,14 @@ export async function upsertFamilies(
   const parents = await writeParents(trx, scope, tables.parent, touched);
   const accepted = new Set(parents.map(({ id }) => id));
   const applied = touched.filter(({ parent }) => accepted.has(parent.id));
+  await touchFormerParents(
+    trx,
+    scope,
+    tables.parent,
+    moves.filter(({ goesTo }) => accepted.has(goesTo)).map(({ id }) => id),
+  );
   const changes = parents.filter(({ changed }) => changed).map(changeOf(tables.parent.name));
   for (const child of tables.children) {
-    await touchFormerParents(trx, scope, tables.parent, child, applied);
     changes.push(...(await writeChildren(trx, scope.client, child, applied)).map(changeOf(child.name)));
     const gone = await removeChildren(trx, scope.client, child, applied);
     changes.push(...gone.map(({ id, key }) => ({ entity: child.name, id, key, operation: 'removed' as const })));
@@ -90,23 +95,48 @@ const changeOf =
   (entity: string) =>
   ({ id, key, created }: Written): Change => ({ entity, id, key, operation: created ? 'created' : 'updated' });
 
-/** Ids of parents that are new here, differ, were unlisted, or have children that differ. Reads only. */
+/** What a reading touches. */
+interface Touched {
+  /** Ids of parents that are new here, differ, were unlisted, or have children that differ. */
+  readonly ids: ReadonlySet<number>;
+  /** Parents that are stored for a line which goes to another. */
+  readonly moves: readonly { readonly id: number; readonly goesTo: number }[];
+}
+
+/** Finds what a reading touches. Reads only. */
 async function findTouched(
   trx: Transaction<DB>,
   { client, compare }: ReadingScope,
   tables: MirrorTables,
   families: readonly Family[],
-): Promise<number[]> {
+): Promise<Touched> {
   const types = comparedTypes(tables.parent, compare);
   const parents = families.map(({ parent }) => only(types, parent));
   const byChildren = tables.children.map((child) => touchedByChildren(client, compare, child, families));
-  const { rows } = await sql<{ id: number }>`
-    select i.id from ${rowSet(types, parents)}
+  const { rows } = await sql<{ id: number; goesTo: number | null }>`
+    select i.id, null::bigint as "goesTo" from ${rowSet(types, parents)}
     left join ${tableRef(tables.parent.name)} t on ${sameKey(tables.parent, client)}
     where t.client is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
     ${sql.join(byChildren, sql``)}
     order by 1`.execute(trx);
-  return rows.map(({ id }) => id);
+  const moves = rows.flatMap(({ id, goesTo }) => (goesTo === null ? [] : [{ id, goesTo }]));
+  return { ids: new Set(rows.filter(({ goesTo }) => goesTo === null).map(({ id }) => id)), moves };
+}
+
+/**
+ * Where a line goes from one parent to another, the reading counts for the former parent too: an older reading of that
+ * must not bring the line back.
+ */
+async function touchFormerParents(
+  trx: Transaction<DB>,
+  { client, readNo }: ReadingScope,
+  table: MirrorTable,
+  ids: readonly number[],
+): Promise<void> {
+  if (ids.length === 0) return;
+  await sql`
+    update ${tableRef(table.name)} set read_no = ${readNo}
+    where client = ${client} and id = any(${ids}::bigint[]) and read_no < ${readNo}`.execute(trx);
 }
 
 async function writeParents(
