@@ -68,9 +68,9 @@ export function rowSet(types: Readonly<Record<string, string>>, rows: readonly o
 }
 
 /** Whether the stored row t and the reading i are of one key. */
-export function sameKey(table: MirrorTable | ChildTable, client: string, [left, right] = ['t', 'i'] as const) {
-  const pairs = keyOf(table).map((column) => sql`${sql.ref(`${left}.${column}`)} = ${sql.ref(`${right}.${column}`)}`);
-  return sql`${sql.ref(`${left}.client`)} = ${client} and ${sql.join(pairs, sql` and `)}`;
+export function sameKey(table: MirrorTable | ChildTable, client: string) {
+  const pairs = keyOf(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);
+  return sql`t.client = ${client} and ${sql.join(pairs, sql` and `)}`;
 }
 
 /** Whether the stored row t differs from the reading `from`. */
