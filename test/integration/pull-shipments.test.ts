@@ -7,7 +7,7 @@ import { useSandbox } from '../helpers/sandbox.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
-const sandbox = useSandbox();
+const sandbox = useSandbox(['default'], { ordersPerDay: 15 });
 const pull = usePuller(database, sandbox);
 
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
