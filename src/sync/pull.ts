@@ -66,6 +66,18 @@ export interface Reading extends Pick<Document, 'data' | 'included' | 'escaped'>
   readonly listed: boolean;
 }
 
+/** A reading of nothing, for what is concluded from an absence: as old as `readNo`. */
+export const nothingRead = (readNo: number): Reading => ({
+  data: [],
+  included: [],
+  escaped: false,
+  readNo,
+  listed: false,
+});
+
+/** The service's clock where it sends one: its dates are held against it. */
+export const serviceNow = ({ service, run }: PullContext) => new Date(service.lastMs ?? run.startedAt.getTime());
+
 export const pageSize = 100;
 
 export function newTotals(): Totals {

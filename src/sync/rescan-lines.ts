@@ -2,7 +2,7 @@ import { findUnseenLines, markLinesUnlisted } from '../erp/lines.ts';
 import type { Family } from '../erp/mirror.ts';
 import { type Rescan, saveRescan } from '../erp/rescans.ts';
 import { drawReadNo } from '../erp/upsert.ts';
-import { commitReading, type PullContext, warn } from './pull.ts';
+import { commitReading, nothingRead, type PullContext, warn } from './pull.ts';
 import type { Stream } from './stream.ts';
 
 /** Lines of one page that are asked for by id; more are left to the next reconciliation. */
@@ -34,8 +34,7 @@ export async function dealWithUnseenLines(
   for (const id of unseen.slice(0, maxAsked)) if (!(await warehouse.knows(lines.get, id, { signal }))) gone.push(id);
   if (gone.length === 0) return rescan;
   let after = rescan;
-  const nothingRead = { data: [], included: [], escaped: false, readNo, listed: false };
-  await commitReading(context, stream, nothingRead, async (trx) => {
+  await commitReading(context, stream, nothingRead(readNo), async (trx) => {
     const scope = { client, stream: stream.name, parent: stream.tables.parent.name };
     const changes = await markLinesUnlisted(trx, scope, table, gone, readNo);
     const none = { pages: 0, fetched: 0, missing: 0, stale: 0 };

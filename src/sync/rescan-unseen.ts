@@ -6,8 +6,8 @@ import type { Change } from '../erp/feed.ts';
 import { recordFindings } from '../erp/findings.ts';
 import { type Rescan, saveRescan } from '../erp/rescans.ts';
 import type { DB } from '../erp/rows.ts';
-import { commitReading, type PullContext, warn } from './pull.ts';
-import { readAlone, serviceNow } from './rescan-walk.ts';
+import { commitReading, nothingRead, type PullContext, serviceNow, warn } from './pull.ts';
+import { readAlone } from './rescan-walk.ts';
 import { ageColumns, type Stream } from './stream.ts';
 import { unlist } from './unlist.ts';
 
@@ -101,10 +101,10 @@ async function markAfterTwoWalks(
   }
   let after = rescan;
   // As old as the walk's first request: whatever was read since wins.
-  const nothingRead = { data: [], included: [], escaped: false, readNo: rescan.readNo ?? 0, listed: false };
-  await commitReading(context, stream, nothingRead, async (trx) => {
+  const readNo = rescan.readNo ?? 0;
+  await commitReading(context, stream, nothingRead(readNo), async (trx) => {
     const scope = { client: context.client, stream: stream.name, pass: 'reconcile', rescanId: rescan.id } as const;
-    const gone = await mark(trx, context, stream, rescan, await noteAbsences(trx, scope, unseen), nothingRead.readNo);
+    const gone = await mark(trx, context, stream, rescan, await noteAbsences(trx, scope, unseen), readNo);
     after = gone.rescan;
     return gone.changes;
   });

@@ -8,13 +8,10 @@ import type { DB } from '../erp/rows.ts';
 import { underLease } from '../erp/transaction.ts';
 import { readByIds } from './by-id.ts';
 import { listQuery } from './passes.ts';
-import { type Committed, commitReading, fetchPage, type PullContext, pageSize } from './pull.ts';
+import { type Committed, commitReading, fetchPage, type PullContext, pageSize, serviceNow } from './pull.ts';
 import { dealWithUnseenLines } from './rescan-lines.ts';
 import { ageColumns, type Stream } from './stream.ts';
 import { idsOf, isSuspiciouslyFull, walk } from './walk.ts';
-
-/** The service's clock where it sends one: its dates are held against it. */
-export const serviceNow = ({ service, run }: PullContext) => new Date(service.lastMs ?? run.startedAt.getTime());
 
 /**
  * Walks the windows of a rescan from where it stands to their end, and heals what the tables have otherwise.
@@ -123,7 +120,7 @@ function windowFilter({ rescan: { filter } }: Stream, { after, before }: DayWind
 }
 
 /** What a reading brought that the tables did not have, or had otherwise. */
-export interface Healed {
+interface Healed {
   /** Changes of columns that come from elsewhere, made here. */
   readonly healed: readonly Change[];
   readonly missing: number;
@@ -131,7 +128,7 @@ export interface Healed {
 }
 
 /** Counts, and for a reconciliation records, what a reading healed. */
-export async function countHealed(
+async function countHealed(
   trx: Transaction<DB>,
   context: PullContext,
   stream: Stream,

@@ -12,7 +12,7 @@ import {
 } from '../../warehouse/v3.ts';
 import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
 import { walkWhole, walkWindow } from '../passes.ts';
-import { commitReading, type PullContext, warn } from '../pull.ts';
+import { commitReading, nothingRead, type PullContext, serviceNow, warn } from '../pull.ts';
 import { ageColumns, type Stream } from '../stream.ts';
 import { unlist } from '../unlist.ts';
 
@@ -128,10 +128,12 @@ async function dealWithUnlisted(
   whole: boolean,
   readNo: number,
 ): Promise<void> {
-  const { client, db, service, run } = context;
-  const serviceNow = new Date(service.lastMs ?? run.startedAt.getTime());
+  const { client, db } = context;
   const age = ageColumns(inboundPackingSlips);
-  const { unseen, gone, tooOld } = await sortUnlistedOpen(db, client, kind, age, { listed, serviceNow });
+  const { unseen, gone, tooOld } = await sortUnlistedOpen(db, client, kind, age, {
+    listed,
+    serviceNow: serviceNow(context),
+  });
   if (tooOld.length > 0) warn(context, `${nameSome(tooOld)} are open here and older than the 90 days that are listed`);
   if (gone.length > 0) warn(context, `${nameSome(gone)} ${leftTheLists}`);
   if (!whole || unseen.length > maxUnlisted) {
@@ -139,8 +141,7 @@ async function dealWithUnlisted(
     return;
   }
   const marked: number[] = [];
-  const nothingRead = { data: [], included: [], escaped: false, readNo, listed: false };
-  await commitReading(context, inboundPackingSlips, nothingRead, async (trx) => {
+  await commitReading(context, inboundPackingSlips, nothingRead(readNo), async (trx) => {
     const absent = await noteAbsences(trx, { client, stream: inboundPackingSlips.name, pass: 'poll' }, unseen);
     const changes = await unlist(trx, client, inboundPackingSlips, absent, readNo);
     marked.splice(0, marked.length, ...changes.map(({ id }) => id as number));
