@@ -139,7 +139,12 @@ describe('requests of a poll of what the robot makes', () => {
     expect([nothing.requests, oneNew.requests]).toEqual([first, second]);
     // A window is read whole: a page for each hundred in it.
     if (stream === 'return-items') {
-      expect(oneNew.requests).toBe(Math.ceil(oneNew.totals.fetched / 100));
+      await sandbox.advance(40 * 86_400);
+      done(await pull(job(stream)));
+      const place = await sandbox.lastPlace();
+      const { fetched } = done(await pull(job(stream), { env: { LOOKBACK_DAYS: '60' } }));
+      expect(fetched).toBeGreaterThan(200);
+      expect((await sandbox.requestsTo('/v3/returnItems', place)).length).toBe(Math.ceil(fetched / 100));
       expect(third).toBe(10);
     }
   });
