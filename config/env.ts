@@ -18,6 +18,7 @@ import {
   parseSchedule,
   parseSpanMs,
   plannedJobs,
+  pushJob,
   type Schedule,
   scheduleVariable,
 } from './schedules.ts';
@@ -89,6 +90,8 @@ export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
   readonly operations: Operations;
   readonly schedules: Readonly<Record<JobName, Schedule>>;
+  /** How often it is looked for outbox rows where no notification came; null: nothing is pushed. */
+  readonly pushSweepMs: number | null;
 };
 
 /** What a command cannot do without. */
@@ -108,7 +111,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   if (!result.success) {
     for (const issue of result.error.issues) problems.push(`${issue.path.join('.')}: ${issue.message}`);
   }
-  const schedules = readSchedules(env, problems);
+  const { schedules, pushSweepMs } = readSchedules(env, problems);
   const path = env.WAREHOUSE_OPERATIONS_FILE;
   const merged = path === undefined ? operations : readOperationsFile(path, problems);
   const clients = readClients(env, result.success ? result.data : undefined, needs, problems);
@@ -119,7 +122,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     problems.push('ADMIN_HOST: binds beyond this machine only with ADMIN_TOKEN set; set it, or use 127.0.0.1');
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
-  return { ...result.data, clients, operations: merged, schedules };
+  return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
 }
 
 /** True where only this machine can reach an address bound to `host`. */
@@ -145,8 +148,12 @@ function withSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<
   return env;
 }
 
-function readSchedules(env: Record<string, string | undefined>, problems: string[]): Record<JobName, Schedule> {
-  const known = new Map<string, string>([...jobNames, ...plannedJobs].map((job) => [scheduleVariable(job), job]));
+function readSchedules(
+  env: Record<string, string | undefined>,
+  problems: string[],
+): Pick<Config, 'schedules' | 'pushSweepMs'> {
+  const names = [...jobNames, ...plannedJobs, pushJob.name];
+  const known = new Map<string, string>(names.map((job) => [scheduleVariable(job), job]));
   for (const name of Object.keys(env)) {
     if (!name.startsWith('SCHEDULE_') || known.has(name)) continue;
     problems.push(`${name}: there is no such job; known are ${[...known.keys()].join(', ')}`);
@@ -162,7 +169,13 @@ function readSchedules(env: Record<string, string | undefined>, problems: string
   };
   for (const job of plannedJobs) read(job, 'off');
   const schedules = Object.fromEntries(jobNames.map((job) => [job, read(job, defaultSchedules[job])]));
-  return schedules as Record<JobName, Schedule>;
+  const push = read(pushJob.name, pushJob.sweep);
+  if (push.kind !== 'every' && push.kind !== 'off')
+    problems.push(
+      `${scheduleVariable(pushJob.name)}: must be a span such as 15s, or off: rows are pushed as they come`,
+    );
+  const pushSweepMs = push.kind === 'every' ? push.everyMs : null;
+  return { schedules: schedules as Record<JobName, Schedule>, pushSweepMs };
 }
 
 function readClients(

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { type OperationName, type Operations, operations } from './operations.ts';
+import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
 
 /** One shop's credentials at the service (interface.md, Authentication: issued per client). */
 export interface WarehouseClient {
@@ -109,14 +109,17 @@ export function readOperationsFile(path: string, problems: string[]): Operations
   const override = z.strictObject({
     method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
     path: z.string().regex(/^\/[^?#]*$/, 'must begin with / and hold no query'),
+    included: z.enum(['inside', 'top']).default('inside'),
   });
   const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', path, z.record(z.string(), override), problems) ?? {};
-  const merged: Record<OperationName, { method: string; path: string; documented: boolean }> = { ...operations };
+  const merged: Record<OperationName, Operation> = { ...operations };
   for (const [name, operation] of Object.entries(overrides)) {
-    if (Object.hasOwn(operations, name)) merged[name as OperationName] = { ...operation, documented: false };
+    const own: Operation | undefined = Object.hasOwn(operations, name) ? operations[name as OperationName] : undefined;
+    const isSame = own?.method === operation.method && own.path === operation.path;
+    if (own !== undefined) merged[name as OperationName] = { ...operation, documented: isSame && own.documented };
     else problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is no operation; their names are in config/operations.ts`);
   }
-  return merged as Operations;
+  return merged;
 }
 
 function parseJsonFile<T>(variable: string, path: string, schema: z.ZodType<T>, problems: string[]): T | undefined {

@@ -9,6 +9,8 @@ export interface Operation {
   readonly method: Method;
   readonly path: string;
   readonly documented: boolean;
+  /** Where `included` of a request stands; inside `data` unless it is given. */
+  readonly included?: 'inside' | 'top';
 }
 
 const shown = (method: Method, path: string): Operation => ({ method, path, documented: true });

@@ -15,7 +15,10 @@ export const defaultSchedules = {
 } as const;
 
 /** Jobs that this version does not have yet. Their schedules are read and checked, so that one set-up serves both. */
-export const plannedJobs = ['push-outbox', 'refresh-settings', 'track-trace', 'pull-stock', 'prune'] as const;
+export const plannedJobs = ['refresh-settings', 'track-trace', 'pull-stock', 'prune'] as const;
+
+/** No leased job: every worker pushes as rows come, and looks for them so often where no notification came. */
+export const pushJob = { name: 'push-outbox', sweep: '15s' } as const;
 
 export type JobName = keyof typeof defaultSchedules;
 

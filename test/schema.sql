@@ -75,6 +75,13 @@ create table fulfilment.inbounds (
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Goods that came in, one row a delivery (v3 inbound)
+create table fulfilment.main_shipping_method_warehouses (
+  client text not null, -- Client key
+  main_shipping_method_id bigint not null, -- Entry of the list mainShippingMethods
+  shipping_method_id bigint not null, -- Method of that warehouse
+  warehouse text not null, -- Warehouse code
+  removed_at timestamp with time zone, -- Since when the list no longer holds it; null while it does
+); -- By which method each warehouse sends what a main shipping method names
 create table fulfilment.order_addresses (
   client text not null, -- Client key
   order_id bigint not null, -- Order it belongs to
@@ -142,6 +149,36 @@ create table fulfilment.orders (
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Orders at the warehouse, one row each (v3 order)
+create table fulfilment.outbox (
+  id bigint not null generated always as identity, -- Number of the row; rows of one lane (client, family, reference) are dealt with in this order
+  client text not null default 'default'::text, -- Client key
+  kind text not null, -- What is asked, such as order.create (docs/outbox.md)
+  reference text not null, -- What it is about: external order number, external reference, slip reference or sku
+  payload jsonb not null default '{}'::jsonb, -- How it is asked; fulfilment.outbox_schema(kind) gives its JSON Schema
+  status text not null default 'pending'::text, -- pending, sending, unknown (perhaps carried out; being found out), done, dead (refused, or given up), cancelled
+  attempts integer not null default 0, -- Times it was sent; look-ups are not counted
+  next_attempt_at timestamp with time zone default now(), -- pending: not sent before; unknown: when it is looked up, null where an operator has to decide
+  lease_until timestamp with time zone, -- While sending: when it may be taken from its worker
+  last_error text, -- Why it is not done, in words
+  result jsonb, -- What the service made of it; its members by kind are in docs/outbox.md
+  created_at timestamp with time zone not null default now(), -- When it was inserted
+  finished_at timestamp with time zone, -- When it became done, dead or cancelled
+  family text not null default 
+CASE
+    WHEN (split_part(kind, '.'::text, 1) = ANY (ARRAY['order'::text, 'order_item'::text, 'order_attachment'::text, 'return_label'::text])) THEN 'order'::text
+    ELSE split_part(kind, '.'::text, 1)
+END, -- Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
+  claim_no bigint, -- Number of the last claim, by which a late settlement is recognised; also the read_no of its answer
+  sent_at timestamp with time zone, -- While sending: stamped before the request is written; null means that nothing was
+  written_at timestamp with time zone, -- Last attempt that the service may have carried out; null: none
+  refusal text, -- While unknown: what the service said no with; it is dead of it unless a look-up finds it there
+  lookups integer not null default 0, -- Look-ups since the last attempt
+  absences integer not null default 0, -- Look-ups since the last attempt that found it absent and count
+  absent_at timestamp with time zone, -- When it was last found absent, so that it counts
+  replaced_at timestamp with time zone, -- When its payload was last replaced
+  bounded_from timestamp with time zone not null default now(), -- Its age is counted from here: its insertion, or the last time it was retried by hand or replaced
+  bounded_attempts integer not null default 0, -- Attempts before that, which PUSH_MAX_ATTEMPTS does not count
+) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- What is to be made true at the service; insert client, kind, reference and payload, read status and result
 create table fulfilment.return_items (
   client text not null, -- Client key
   id bigint not null, -- Return item id at the service
@@ -168,6 +205,51 @@ create table fulfilment.return_items (
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Return lines that a warehouse has processed (v3 returnItem)
+create table fulfilment.return_merchandise_authorization_items (
+  client text not null, -- Client key
+  id bigint not null, -- Id at the service
+  return_merchandise_authorization_id bigint, -- Announced return it is a line of
+  external_reference text, -- externalReference
+  sku text, -- Article
+  quantity integer, -- Pieces
+  reason_code text, -- reasonCode
+  metadata jsonb, -- metadata
+  shipment_item_id bigint, -- Line of the shipment that comes back
+  product_id bigint, -- Product id at the service
+  return_reason_id bigint, -- Reason (settings list returnReasons)
+  return_item_id bigint, -- Return item, once the warehouse has processed it
+  raw jsonb not null, -- The resource as received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
+) with (fillfactor=90); -- Lines of announced returns (v3 returnMerchandiseAuthorizationItem)
+create table fulfilment.return_merchandise_authorizations (
+  client text not null, -- Client key
+  id bigint not null, -- Id at the service
+  external_reference text, -- externalReference: the outbox row's reference
+  comments text, -- comments
+  metadata jsonb, -- metadata
+  status text, -- PENDING is the only value the interface shows
+  created_on date, -- createdOn
+  modified_on date, -- modifiedOn
+  shipment_id bigint, -- Shipment that comes back
+  raw jsonb not null, -- The resource as received
+  read_no bigint not null, -- Number of the reading this content is from
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the service no longer knows it, deleted ones too; null while it does
+) with (fillfactor=90); -- Announced returns (v3 returnMerchandiseAuthorization) that were pushed from here
+create table fulfilment.setting_options (
+  client text not null, -- Client key
+  list text not null, -- mainShippingMethods, shippingMethods, returnShippingMethods, orderTypes, returnReasons, languages, countries or paymentMethods
+  id bigint not null, -- Id at the service, unique within the list
+  code text, -- code
+  name text, -- name
+  raw jsonb not null, -- The entry as received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  removed_at timestamp with time zone, -- Since when the list no longer holds it; null while it does
+); -- Entries of the service's configuration lists (settings/get); their codes are what outbox payloads name
 create table fulfilment.shipment_items (
   client text not null, -- Client key
   id bigint not null, -- Shipment item id at the service
@@ -303,6 +385,32 @@ create table sync.migrations (
   applied_by text not null, -- Version that applied it
   applied_at timestamp with time zone not null default now(), -- When it was applied
 ); -- Migrations applied, and the oldest code that works with each
+create table sync.outbox_attempts (
+  id bigint not null generated always as identity, -- Order of the history
+  outbox_id bigint not null, -- Row of fulfilment.outbox
+  step text not null, -- sent (or tried to), looked up, taken over from a lost worker, or what a person did
+  by text not null, -- Worker, or database user
+  claim_no bigint, -- Claim it belongs to
+  at timestamp with time zone not null default now(), -- When it was recorded
+  duration_ms integer, -- Milliseconds from the claim to the outcome
+  became text not null, -- Status that followed from it
+  error_code text, -- Stable code of the failure
+  error text, -- The failure in words
+); -- History of outbox rows: every attempt, what was concluded, and what people did
+create table sync.outbox_kinds (
+  kind text not null, -- Kind
+  schema jsonb not null, -- JSON Schema of its payload
+); -- JSON Schema of each kind's payload, written by migrate
+create table sync.push_holds (
+  client text not null, -- Client key
+  kind text not null default ''::text, -- Kind that is held; empty: all of the client
+  code text not null, -- breaker_open, credentials_refused, kind_parked or retry_after
+  reason text not null, -- Why, in words
+  since timestamp with time zone not null default now(), -- When it began
+  until timestamp with time zone not null, -- Held until then
+  times integer not null default 1, -- How often it was prolonged
+  probe boolean not null, -- Afterwards one push goes first, and the others only once the service has answered it
+) with (fillfactor=50); -- What is not pushed for a while, for all workers
 create table sync.quarantine (
   id bigint not null generated always as identity, -- Number of the row
   client text not null, -- Client key
@@ -381,6 +489,11 @@ create table sync.runs (
   error text, -- The failure in words
   warnings text[] not null default '{}'::text[], -- What the run noticed and a person should know
 ) with (fillfactor=70); -- Ledger of the runs that wrote something or failed; uneventful ones are counted in sync.jobs
+create table sync.settings_reads (
+  client text not null, -- Client key
+  tried_at timestamp with time zone not null, -- When they were last asked for
+  read_at timestamp with time zone, -- When they were last read well; null before the first time
+) with (fillfactor=50); -- When the settings of each client were last asked for
 
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
@@ -391,13 +504,30 @@ alter table fulfilment.inbound_packing_slip_items add constraint inbound_packing
 alter table fulfilment.inbound_packing_slip_items add constraint inbound_packing_slip_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.inbound_packing_slips add constraint inbound_packing_slips_pkey PRIMARY KEY (client, id);
 alter table fulfilment.inbounds add constraint inbounds_pkey PRIMARY KEY (client, id);
+alter table fulfilment.main_shipping_method_warehouses add constraint main_shipping_method_warehouses_pkey PRIMARY KEY (client, main_shipping_method_id, shipping_method_id, warehouse);
 alter table fulfilment.order_addresses add constraint order_addresses_client_order_id_fkey FOREIGN KEY (client, order_id) REFERENCES fulfilment.orders(client, id);
 alter table fulfilment.order_addresses add constraint order_addresses_pkey PRIMARY KEY (client, order_id, role);
 alter table fulfilment.order_addresses add constraint order_addresses_role_check CHECK ((role = ANY (ARRAY['delivery'::text, 'billing'::text])));
 alter table fulfilment.order_items add constraint order_items_client_order_id_fkey FOREIGN KEY (client, order_id) REFERENCES fulfilment.orders(client, id);
 alter table fulfilment.order_items add constraint order_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.orders add constraint orders_pkey PRIMARY KEY (client, id);
+alter table fulfilment.outbox add constraint outbox_attempts CHECK (((attempts >= 0) AND ((bounded_attempts >= 0) AND (bounded_attempts <= attempts))));
+alter table fulfilment.outbox add constraint outbox_claimed CHECK (((status <> 'sending'::text) OR (claim_no IS NOT NULL)));
+alter table fulfilment.outbox add constraint outbox_dead CHECK (((status <> 'dead'::text) OR (last_error IS NOT NULL)));
+alter table fulfilment.outbox add constraint outbox_done CHECK (((status <> 'done'::text) OR (result IS NOT NULL)));
+alter table fulfilment.outbox add constraint outbox_finished CHECK (((status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])) = (finished_at IS NOT NULL)));
+alter table fulfilment.outbox add constraint outbox_not_due CHECK (((status = ANY (ARRAY['pending'::text, 'unknown'::text])) OR (next_attempt_at IS NULL)));
+alter table fulfilment.outbox add constraint outbox_pending CHECK (((status <> 'pending'::text) OR (next_attempt_at IS NOT NULL)));
+alter table fulfilment.outbox add constraint outbox_pkey PRIMARY KEY (id);
+alter table fulfilment.outbox add constraint outbox_sending CHECK (((status = 'sending'::text) = (lease_until IS NOT NULL)));
+alter table fulfilment.outbox add constraint outbox_sent CHECK (((sent_at IS NULL) OR (status = 'sending'::text)));
+alter table fulfilment.outbox add constraint outbox_status CHECK ((status = ANY (ARRAY['pending'::text, 'sending'::text, 'done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])));
+alter table fulfilment.outbox add constraint outbox_unknown CHECK (((status <> 'unknown'::text) OR (written_at IS NOT NULL) OR (refusal IS NOT NULL)));
 alter table fulfilment.return_items add constraint return_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.return_merchandise_authorization_items add constraint return_merchandise_authorizat_client_return_merchandise_au_fkey FOREIGN KEY (client, return_merchandise_authorization_id) REFERENCES fulfilment.return_merchandise_authorizations(client, id);
+alter table fulfilment.return_merchandise_authorization_items add constraint return_merchandise_authorization_items_pkey PRIMARY KEY (client, id);
+alter table fulfilment.return_merchandise_authorizations add constraint return_merchandise_authorizations_pkey PRIMARY KEY (client, id);
+alter table fulfilment.setting_options add constraint setting_options_pkey PRIMARY KEY (client, list, id);
 alter table fulfilment.shipment_items add constraint shipment_items_client_shipment_id_fkey FOREIGN KEY (client, shipment_id) REFERENCES fulfilment.shipments(client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.shipments add constraint shipments_pkey PRIMARY KEY (client, id);
@@ -414,6 +544,11 @@ alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
 alter table sync.migrations add constraint migrations_pkey PRIMARY KEY (name);
+alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
+alter table sync.outbox_attempts add constraint outbox_attempts_pkey PRIMARY KEY (id);
+alter table sync.outbox_attempts add constraint outbox_attempts_step_check CHECK ((step = ANY (ARRAY['sent'::text, 'looked up'::text, 'taken over'::text, 'retried'::text, 'marked done'::text, 'replaced'::text, 'cancelled'::text])));
+alter table sync.outbox_kinds add constraint outbox_kinds_pkey PRIMARY KEY (kind);
+alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, kind);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
@@ -429,6 +564,7 @@ alter table sync.runs add constraint runs_check1 CHECK (((status = 'failed'::tex
 alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
+alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
 
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
@@ -439,11 +575,21 @@ CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (client, inboun
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (client, external_order_number);
+CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_id, id);
+CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE (finished_at IS NOT NULL);
+CREATE INDEX outbox_by_reference ON fulfilment.outbox USING btree (client, reference, id);
+CREATE INDEX outbox_due ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'pending'::text);
+CREATE INDEX outbox_lanes ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
+CREATE INDEX outbox_leased ON fulfilment.outbox USING btree (lease_until) WHERE (status = 'sending'::text);
+CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = ANY (ARRAY['dead'::text, 'unknown'::text]));
+CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
 CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on);
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
 CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (restock_on IS NULL);
+CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
+CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return_merchandise_authorizations USING btree (client, external_reference);
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
 CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);
 CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
@@ -471,6 +617,36 @@ create view fulfilment.open_inbound_expectations as -- Goods that were announced
    FROM (fulfilment.inbound_packing_slips s
      JOIN fulfilment.inbound_packing_slip_items i ON (((i.client = s.client) AND (i.inbound_packing_slip_id = s.id))))
   WHERE ((s.status IS DISTINCT FROM 'COMPLETED'::text) AND (s.unlisted_since IS NULL));
+create view fulfilment.outbox_open as -- Rows of the outbox that are not through, and what each waits for
+ SELECT o.id,
+    o.client,
+    o.kind,
+    o.reference,
+    o.status,
+    o.attempts,
+    o.next_attempt_at,
+    o.created_at,
+    b.id AS waits_for,
+        CASE
+            WHEN (b.id IS NOT NULL) THEN format('row %s (%s) of the same reference comes first and is %s%s'::text, b.id, b.kind, b.status, COALESCE((': '::text || b.last_error), ''::text))
+            WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
+            ELSE o.last_error
+        END AS because
+   FROM ((fulfilment.outbox o
+     LEFT JOIN LATERAL ( SELECT l.id,
+            l.kind,
+            l.status,
+            l.last_error
+           FROM fulfilment.outbox l
+          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text])))
+          ORDER BY l.id
+         LIMIT 1) b ON (true))
+     LEFT JOIN LATERAL ( SELECT p.reason
+           FROM sync.push_holds p
+          WHERE ((p.client = o.client) AND (p.kind = ANY (ARRAY[''::text, o.kind])) AND (p.until > now()))
+          ORDER BY p.kind
+         LIMIT 1) h ON (true))
+  WHERE (o.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
 create view fulfilment.returns_to_restock as -- Returns that were processed and are not back in stock
  SELECT client,
     id AS return_item_id,
@@ -545,12 +721,90 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION fulfilment.outbox_cancel(id bigint)
+ RETURNS fulfilment.outbox
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  changed fulfilment.outbox;
+begin
+  update fulfilment.outbox o set status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null
+  where o.id = outbox_cancel.id and o.status in ('pending', 'dead') returning * into changed;
+  if not found then
+    raise exception 'outbox row % %: only pending and dead rows can be cancelled', id,
+      coalesce((select 'is ' || o.status from fulfilment.outbox o where o.id = outbox_cancel.id), 'does not exist')
+      using errcode = '22023';
+  end if;
+  insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
+  perform sync.wake_lane(changed.client, changed.family, changed.reference);
+  perform pg_notify('fulfilment_outbox', '');
+  return changed;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION fulfilment.outbox_replace(id bigint, payload jsonb)
+ RETURNS fulfilment.outbox
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  changed fulfilment.outbox;
+begin
+  if payload is null then
+    raise exception 'payload must not be null' using errcode = '22023';
+  end if;
+  -- Where an earlier attempt may have been carried out, whoever claims the row looks it up first, if its kind can be.
+  update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
+    finished_at = null, last_error = null, refusal = null, lookups = 0, absences = 0, absent_at = null,
+    replaced_at = clock_timestamp(), bounded_from = clock_timestamp(), bounded_attempts = o.attempts
+  where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
+  if not found then
+    raise exception 'outbox row % %: only pending and dead rows can be replaced', id,
+      coalesce((select 'is ' || o.status from fulfilment.outbox o where o.id = outbox_replace.id), 'does not exist')
+      using errcode = '22023';
+  end if;
+  insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'replaced', session_user, 'pending');
+  perform pg_notify('fulfilment_outbox', '');
+  return changed;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION fulfilment.outbox_schema(kind text)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  found_schema jsonb := (select k.schema from sync.outbox_kinds k where k.kind = outbox_schema.kind);
+begin
+  if found_schema is null then
+    raise exception 'there is no kind %; known are %', coalesce(kind, 'null'),
+      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k) using errcode = '22023';
+  end if;
+  return found_schema;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.notify_changes()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
 begin
   perform pg_notify('fulfilment_changes', '');
+  return null;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.notify_outbox()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform pg_notify('fulfilment_outbox', '');
   return null;
 end
 $function$
@@ -565,22 +819,61 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.wake_lane(of_client text, of_family text, of_reference text)
+ RETURNS void
+ LANGUAGE sql
+AS $function$
+  update fulfilment.outbox o set next_attempt_at = clock_timestamp()
+  where o.status = 'pending' and o.attempts = o.bounded_attempts and o.id = (
+    select min(b.id) from fulfilment.outbox b
+    where b.client = of_client and b.family = of_family and b.reference = of_reference
+      and b.status in ('pending', 'sending', 'unknown', 'dead'))
+$function$
+;
 
 CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
+CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 
 grant select on fulfilment.changes to fulfilment_reader;
+grant select on fulfilment.changes to fulfilment_writer;
 grant select on fulfilment.inbound_items to fulfilment_reader;
+grant select on fulfilment.inbound_items to fulfilment_writer;
 grant select on fulfilment.inbound_packing_slip_items to fulfilment_reader;
+grant select on fulfilment.inbound_packing_slip_items to fulfilment_writer;
 grant select on fulfilment.inbound_packing_slips to fulfilment_reader;
+grant select on fulfilment.inbound_packing_slips to fulfilment_writer;
 grant select on fulfilment.inbounds to fulfilment_reader;
+grant select on fulfilment.inbounds to fulfilment_writer;
+grant select on fulfilment.main_shipping_method_warehouses to fulfilment_reader;
+grant select on fulfilment.main_shipping_method_warehouses to fulfilment_writer;
 grant select on fulfilment.open_inbound_expectations to fulfilment_reader;
+grant select on fulfilment.open_inbound_expectations to fulfilment_writer;
 grant select on fulfilment.order_addresses to fulfilment_reader;
+grant select on fulfilment.order_addresses to fulfilment_writer;
 grant select on fulfilment.order_items to fulfilment_reader;
+grant select on fulfilment.order_items to fulfilment_writer;
 grant select on fulfilment.orders to fulfilment_reader;
+grant select on fulfilment.orders to fulfilment_writer;
+grant select on fulfilment.outbox to fulfilment_reader;
+grant select on fulfilment.outbox to fulfilment_writer;
+grant select on fulfilment.outbox_open to fulfilment_reader;
+grant select on fulfilment.outbox_open to fulfilment_writer;
 grant select on fulfilment.return_items to fulfilment_reader;
+grant select on fulfilment.return_items to fulfilment_writer;
+grant select on fulfilment.return_merchandise_authorization_items to fulfilment_reader;
+grant select on fulfilment.return_merchandise_authorization_items to fulfilment_writer;
+grant select on fulfilment.return_merchandise_authorizations to fulfilment_reader;
+grant select on fulfilment.return_merchandise_authorizations to fulfilment_writer;
 grant select on fulfilment.returns_to_restock to fulfilment_reader;
+grant select on fulfilment.returns_to_restock to fulfilment_writer;
+grant select on fulfilment.setting_options to fulfilment_reader;
+grant select on fulfilment.setting_options to fulfilment_writer;
 grant select on fulfilment.shipment_items to fulfilment_reader;
+grant select on fulfilment.shipment_items to fulfilment_writer;
 grant select on fulfilment.shipment_lines to fulfilment_reader;
+grant select on fulfilment.shipment_lines to fulfilment_writer;
 grant select on fulfilment.shipments to fulfilment_reader;
+grant select on fulfilment.shipments to fulfilment_writer;
 grant select on fulfilment.track_traces to fulfilment_reader;
+grant select on fulfilment.track_traces to fulfilment_writer;

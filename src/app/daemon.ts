@@ -14,8 +14,16 @@ import { dispatch } from '../queue/dispatch.ts';
 import { nextDue } from '../queue/next-due.ts';
 import { alignSchedulers } from '../queue/schedulers.ts';
 import { Sweeper } from '../queue/sweeper.ts';
-import { connectDatabase, openLeaseKeeper, openQueueBackend, openWarehouses, workerName } from './deps.ts';
+import {
+  connectDatabase,
+  openLeaseKeeper,
+  openListener,
+  openQueueBackend,
+  openWarehouses,
+  workerName,
+} from './deps.ts';
 import { errorFields, type Logger } from './log.ts';
+import { openPusher } from './pushing.ts';
 import { logReachability } from './reachability.ts';
 import { repeatedWarnings } from './repeated.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
@@ -27,6 +35,8 @@ const concurrency = 8;
 const overdueMs = 5_000;
 /** How long runs may take to end after a stop; their HTTP is called off at once, a page being written is finished. */
 const stopWithinMs = 20_000;
+/** How long pushes that are under way may take to be answered after a stop; what is not answered by then is unknown. */
+const pushWithinMs = 15_000;
 
 /** A worker at work. */
 export interface Daemon {
@@ -65,6 +75,8 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     const worker = workerName();
     const deps: RunnerDeps = { config, db, keeper, warehouses, worker, log, said: new Map() };
     const stopping = new AbortController();
+    const pushing = config.pushSweepMs === null ? null : startPushing(deps, databaseUrl);
+    if (pushing !== null) closers.unshift(() => pushing.stop());
     const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
 
     const names = [...new Set(jobNames.map((job) => jobs[job].queue))];
@@ -89,6 +101,8 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
       sinceLastSweepMs: () => sweeper.sinceLastDoneMs(),
       stop: async () => {
         stopping.abort(new StoppedError());
+        // Claims nothing more from now on; it is waited for with the rest.
+        background(pushing?.stop() ?? Promise.resolve());
         for (const running of workers) running.cancelAllJobs('stopping');
         const inTime = await Promise.race([closeAll().then(() => true), wait(stopWithinMs, false, { ref: false })]);
         if (inTime) log.info({ event: 'worker_stopped', worker });
@@ -131,6 +145,25 @@ function processorOf(
     // The ledger has the story; BullMQ only shows that it failed.
     if (report.status === 'failed' || report.status === 'lost')
       throw new CodedError('run_failed', `${job}: see sync.runs`);
+  };
+}
+
+/** Pushes as rows come, told by a notification or found by looking. */
+function startPushing(deps: RunnerDeps, databaseUrl: string): { readonly stop: () => Promise<void> } {
+  const { pusher, close } = openPusher({ ...deps, databaseUrl });
+  const listener = openListener(databaseUrl, 'fulfilment_outbox', () => pusher.wake(), deps.log);
+  pusher.start();
+  const end = async () => {
+    await listener.close();
+    await pusher.stop(pushWithinMs);
+    await close();
+  };
+  let ending: Promise<void> | undefined;
+  return {
+    stop: () => {
+      ending ??= end();
+      return ending;
+    },
   };
 }
 

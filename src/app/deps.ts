@@ -6,6 +6,7 @@ import { Agent } from 'undici';
 import type { Config } from '../../config/env.ts';
 import { type Database, openDatabase, poolConfig } from '../erp/connect.ts';
 import { LeaseKeeper } from '../erp/leases.ts';
+import { Listener } from '../erp/listen.ts';
 import {
   assertPostgresQueueFits,
   assertRedisFits,
@@ -62,6 +63,13 @@ export function openLeaseKeeper(databaseUrl: string, log: Logger): { keeper: Lea
     keeper: new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) })),
     close,
   };
+}
+
+/** Listens to a channel of the ERP database, for as long as it is not closed. */
+export function openListener(databaseUrl: string, channel: string, onNotify: () => void, log: Logger): Listener {
+  const warn = repeatedWarnings(log);
+  const onError = (error: Error) => warn({ event: 'listen_connection_lost', ...errorFields(error) });
+  return new Listener({ databaseUrl, channel, onNotify, onError });
 }
 
 /** The service's side of every configured client, over one set of connections. */

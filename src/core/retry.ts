@@ -37,3 +37,24 @@ function isPassing(error: WarehouseError): boolean {
   }
   return ['connect_failed', 'timeout', 'connection_lost'].includes(error.code);
 }
+
+/** How long and how often a push is tried (PUSH_MAX_ATTEMPTS, PUSH_MAX_AGE). */
+export interface PushPolicy {
+  readonly maxAttempts: number;
+  readonly maxAgeMs: number;
+}
+
+const pushBaseMs = 1_000;
+/** No pause between two attempts is longer, whatever Retry-After says. */
+const pushCapMs = 15 * 60_000;
+
+/**
+ * How long after a failed attempt a push is sent again: exponential with full jitter, never before Retry-After, at most
+ * 15 minutes.
+ * @param attempt attempts made so far, from 1
+ * @param random a number in [0, 1)
+ */
+export function pushRetryDelayMs(attempt: number, retryAfterMs: number | undefined, random: number): number {
+  const backoffMs = random * Math.min(pushCapMs, pushBaseMs * 2 ** Math.min(attempt - 1, 30));
+  return Math.round(Math.min(pushCapMs, (retryAfterMs ?? 0) + backoffMs));
+}

@@ -20,11 +20,17 @@ export async function enterStream(trx: Transaction<DB>, lease: Lease, stream: st
     select exists (
       select from sync.leases where client = ${lease.client} and expires_at is not null
         and name = any(${[`pull-${stream}`, ...rescanning]}::text[]) and name <> ${lease.name}) as others
-    from (select pg_advisory_xact_lock(hashtext('fulfilment-sync rows'), hashtext(${`${lease.client} ${stream}`}))) as entered`.execute(
-    trx,
-  );
+    from (select ${streamLock(lease.client, stream)}) as entered`.execute(trx);
   return rows[0]?.others ?? false;
 }
+
+/** Makes a settlement of pushes commit before or after the readers of the stream, not among them. */
+export async function lockStream(trx: Transaction<DB>, client: string, stream: string): Promise<void> {
+  await sql`select ${streamLock(client, stream)}`.execute(trx);
+}
+
+const streamLock = (client: string, stream: string) =>
+  sql`pg_advisory_xact_lock(hashtext('fulfilment-sync rows'), hashtext(${`${client} ${stream}`}))`;
 
 /** Notes that these rows were found as they are. */
 export async function confirm(
@@ -41,7 +47,12 @@ export async function confirm(
 }
 
 /** SQL: whether a newer reading than `readNo` found the row as it is. */
-export function confirmedSince(client: string, stream: string, readNo: number, id: RawBuilder<unknown>) {
+export function confirmedSince(
+  client: string,
+  stream: string,
+  readNo: number | RawBuilder<unknown>,
+  id: RawBuilder<unknown>,
+) {
   return sql`exists (
     select from sync.confirmations c
     where c.client = ${client} and c.stream = ${stream} and c.read_no > ${readNo} and ${id} = any(c.ids))`;

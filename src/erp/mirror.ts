@@ -3,8 +3,8 @@ import type { Json } from '../core/json.ts';
 
 /** Values of one row by column; times as ISO text with an offset. `id` is null only where it is no part of the key. */
 export type MirrorRow = { readonly id: number | null; readonly raw: Json; readonly [column: string]: unknown };
-/** The row of a resource that has an id of its own. */
-export type ParentRow = MirrorRow & { readonly id: number };
+/** The row of a resource that has an id of its own; with the number of its own reading where several are written at once. */
+export type ParentRow = MirrorRow & { readonly id: number; readonly read_no?: number };
 
 /** A table that mirrors one kind of resource. */
 export interface MirrorTable {

@@ -288,6 +288,29 @@ export interface FulfilmentInbounds {
   unlisted_since: Timestamp | null;
 }
 
+export interface FulfilmentMainShippingMethodWarehouses {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Entry of the list mainShippingMethods
+   */
+  main_shipping_method_id: number;
+  /**
+   * Since when the list no longer holds it; null while it does
+   */
+  removed_at: Timestamp | null;
+  /**
+   * Method of that warehouse
+   */
+  shipping_method_id: number;
+  /**
+   * Warehouse code
+   */
+  warehouse: string;
+}
+
 export interface FulfilmentOpenInboundExpectations {
   /**
    * Client key
@@ -596,6 +619,148 @@ export interface FulfilmentOrders {
   vat_number: string | null;
 }
 
+export interface FulfilmentOutbox {
+  /**
+   * Look-ups since the last attempt that found it absent and count
+   */
+  absences: Generated<number>;
+  /**
+   * When it was last found absent, so that it counts
+   */
+  absent_at: Timestamp | null;
+  /**
+   * Times it was sent; look-ups are not counted
+   */
+  attempts: Generated<number>;
+  /**
+   * Attempts before that, which PUSH_MAX_ATTEMPTS does not count
+   */
+  bounded_attempts: Generated<number>;
+  /**
+   * Its age is counted from here: its insertion, or the last time it was retried by hand or replaced
+   */
+  bounded_from: Generated<Timestamp>;
+  /**
+   * Number of the last claim, by which a late settlement is recognised; also the read_no of its answer
+   */
+  claim_no: number | null;
+  /**
+   * Client key
+   */
+  client: Generated<string>;
+  /**
+   * When it was inserted
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
+   */
+  family: Generated<string>;
+  /**
+   * When it became done, dead or cancelled
+   */
+  finished_at: Timestamp | null;
+  /**
+   * Number of the row; rows of one lane (client, family, reference) are dealt with in this order
+   */
+  id: Generated<number>;
+  /**
+   * What is asked, such as order.create (docs/outbox.md)
+   */
+  kind: string;
+  /**
+   * Why it is not done, in words
+   */
+  last_error: string | null;
+  /**
+   * While sending: when it may be taken from its worker
+   */
+  lease_until: Timestamp | null;
+  /**
+   * Look-ups since the last attempt
+   */
+  lookups: Generated<number>;
+  /**
+   * pending: not sent before; unknown: when it is looked up, null where an operator has to decide
+   */
+  next_attempt_at: Generated<Timestamp | null>;
+  /**
+   * How it is asked; fulfilment.outbox_schema(kind) gives its JSON Schema
+   */
+  payload: Generated<Json>;
+  /**
+   * What it is about: external order number, external reference, slip reference or sku
+   */
+  reference: string;
+  /**
+   * While unknown: what the service said no with; it is dead of it unless a look-up finds it there
+   */
+  refusal: string | null;
+  /**
+   * When its payload was last replaced
+   */
+  replaced_at: Timestamp | null;
+  /**
+   * What the service made of it; its members by kind are in docs/outbox.md
+   */
+  result: Json | null;
+  /**
+   * While sending: stamped before the request is written; null means that nothing was
+   */
+  sent_at: Timestamp | null;
+  /**
+   * pending, sending, unknown (perhaps carried out; being found out), done, dead (refused, or given up), cancelled
+   */
+  status: Generated<string>;
+  /**
+   * Last attempt that the service may have carried out; null: none
+   */
+  written_at: Timestamp | null;
+}
+
+export interface FulfilmentOutboxOpen {
+  /**
+   * Times it was sent
+   */
+  attempts: number | null;
+  /**
+   * Why it is not through, in words
+   */
+  because: string | null;
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * When it was inserted
+   */
+  created_at: Timestamp | null;
+  /**
+   * Row of fulfilment.outbox
+   */
+  id: number | null;
+  /**
+   * What is asked
+   */
+  kind: string | null;
+  /**
+   * When it is tried or looked up next
+   */
+  next_attempt_at: Timestamp | null;
+  /**
+   * What it is about
+   */
+  reference: string | null;
+  /**
+   * pending, sending, unknown or dead
+   */
+  status: string | null;
+  /**
+   * Row of the same lane that comes first; null where it is the first itself
+   */
+  waits_for: number | null;
+}
+
 export interface FulfilmentReturnItems {
   /**
    * When its content last changed here
@@ -695,6 +860,132 @@ export interface FulfilmentReturnItems {
   unlisted_since: Timestamp | null;
 }
 
+export interface FulfilmentReturnMerchandiseAuthorizationItems {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * externalReference
+   */
+  external_reference: string | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * Id at the service
+   */
+  id: number;
+  /**
+   * metadata
+   */
+  metadata: Json | null;
+  /**
+   * Product id at the service
+   */
+  product_id: number | null;
+  /**
+   * Pieces
+   */
+  quantity: number | null;
+  /**
+   * The resource as received
+   */
+  raw: Json;
+  /**
+   * reasonCode
+   */
+  reason_code: string | null;
+  /**
+   * Return item, once the warehouse has processed it
+   */
+  return_item_id: number | null;
+  /**
+   * Announced return it is a line of
+   */
+  return_merchandise_authorization_id: number | null;
+  /**
+   * Reason (settings list returnReasons)
+   */
+  return_reason_id: number | null;
+  /**
+   * Line of the shipment that comes back
+   */
+  shipment_item_id: number | null;
+  /**
+   * Article
+   */
+  sku: string | null;
+  /**
+   * Since when the service no longer knows it; null while it does
+   */
+  unlisted_since: Timestamp | null;
+}
+
+export interface FulfilmentReturnMerchandiseAuthorizations {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * comments
+   */
+  comments: string | null;
+  /**
+   * createdOn
+   */
+  created_on: string | null;
+  /**
+   * externalReference: the outbox row's reference
+   */
+  external_reference: string | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * Id at the service
+   */
+  id: number;
+  /**
+   * metadata
+   */
+  metadata: Json | null;
+  /**
+   * modifiedOn
+   */
+  modified_on: string | null;
+  /**
+   * The resource as received
+   */
+  raw: Json;
+  /**
+   * Number of the reading this content is from
+   */
+  read_no: number;
+  /**
+   * Shipment that comes back
+   */
+  shipment_id: number | null;
+  /**
+   * PENDING is the only value the interface shows
+   */
+  status: string | null;
+  /**
+   * Since when the service no longer knows it, deleted ones too; null while it does
+   */
+  unlisted_since: Timestamp | null;
+}
+
 export interface FulfilmentReturnsToRestock {
   /**
    * Client key
@@ -748,6 +1039,45 @@ export interface FulfilmentReturnsToRestock {
    * Article
    */
   sku: string | null;
+}
+
+export interface FulfilmentSettingOptions {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * code
+   */
+  code: string | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * Id at the service, unique within the list
+   */
+  id: number;
+  /**
+   * mainShippingMethods, shippingMethods, returnShippingMethods, orderTypes, returnReasons, languages, countries or paymentMethods
+   */
+  list: string;
+  /**
+   * name
+   */
+  name: string | null;
+  /**
+   * The entry as received
+   */
+  raw: Json;
+  /**
+   * Since when the list no longer holds it; null while it does
+   */
+  removed_at: Timestamp | null;
 }
 
 export interface FulfilmentShipmentItems {
@@ -1300,6 +1630,95 @@ export interface SyncMigrations {
   oldest_code: string;
 }
 
+export interface SyncOutboxAttempts {
+  /**
+   * When it was recorded
+   */
+  at: Generated<Timestamp>;
+  /**
+   * Status that followed from it
+   */
+  became: string;
+  /**
+   * Worker, or database user
+   */
+  by: string;
+  /**
+   * Claim it belongs to
+   */
+  claim_no: number | null;
+  /**
+   * Milliseconds from the claim to the outcome
+   */
+  duration_ms: number | null;
+  /**
+   * The failure in words
+   */
+  error: string | null;
+  /**
+   * Stable code of the failure
+   */
+  error_code: string | null;
+  /**
+   * Order of the history
+   */
+  id: Generated<number>;
+  /**
+   * Row of fulfilment.outbox
+   */
+  outbox_id: number;
+  /**
+   * sent (or tried to), looked up, taken over from a lost worker, or what a person did
+   */
+  step: string;
+}
+
+export interface SyncOutboxKinds {
+  /**
+   * Kind
+   */
+  kind: string;
+  /**
+   * JSON Schema of its payload
+   */
+  schema: Json;
+}
+
+export interface SyncPushHolds {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * breaker_open, credentials_refused, kind_parked or retry_after
+   */
+  code: string;
+  /**
+   * Kind that is held; empty: all of the client
+   */
+  kind: Generated<string>;
+  /**
+   * Afterwards one push goes first, and the others only once the service has answered it
+   */
+  probe: boolean;
+  /**
+   * Why, in words
+   */
+  reason: string;
+  /**
+   * When it began
+   */
+  since: Generated<Timestamp>;
+  /**
+   * How often it was prolonged
+   */
+  times: Generated<number>;
+  /**
+   * Held until then
+   */
+  until: Timestamp;
+}
+
 export interface SyncQuarantine {
   /**
    * Client key
@@ -1587,18 +2006,39 @@ export interface SyncRuns {
   worker: string;
 }
 
+export interface SyncSettingsReads {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When they were last read well; null before the first time
+   */
+  read_at: Timestamp | null;
+  /**
+   * When they were last asked for
+   */
+  tried_at: Timestamp;
+}
+
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.inbound_items": FulfilmentInboundItems;
   "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;
   "fulfilment.inbound_packing_slips": FulfilmentInboundPackingSlips;
   "fulfilment.inbounds": FulfilmentInbounds;
+  "fulfilment.main_shipping_method_warehouses": FulfilmentMainShippingMethodWarehouses;
   "fulfilment.open_inbound_expectations": FulfilmentOpenInboundExpectations;
   "fulfilment.order_addresses": FulfilmentOrderAddresses;
   "fulfilment.order_items": FulfilmentOrderItems;
   "fulfilment.orders": FulfilmentOrders;
+  "fulfilment.outbox": FulfilmentOutbox;
+  "fulfilment.outbox_open": FulfilmentOutboxOpen;
   "fulfilment.return_items": FulfilmentReturnItems;
+  "fulfilment.return_merchandise_authorization_items": FulfilmentReturnMerchandiseAuthorizationItems;
+  "fulfilment.return_merchandise_authorizations": FulfilmentReturnMerchandiseAuthorizations;
   "fulfilment.returns_to_restock": FulfilmentReturnsToRestock;
+  "fulfilment.setting_options": FulfilmentSettingOptions;
   "fulfilment.shipment_items": FulfilmentShipmentItems;
   "fulfilment.shipment_lines": FulfilmentShipmentLines;
   "fulfilment.shipments": FulfilmentShipments;
@@ -1613,9 +2053,13 @@ export interface DB {
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
   "sync.migrations": SyncMigrations;
+  "sync.outbox_attempts": SyncOutboxAttempts;
+  "sync.outbox_kinds": SyncOutboxKinds;
+  "sync.push_holds": SyncPushHolds;
   "sync.quarantine": SyncQuarantine;
   "sync.rereads": SyncRereads;
   "sync.rescan_pages": SyncRescanPages;
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
+  "sync.settings_reads": SyncSettingsReads;
 }

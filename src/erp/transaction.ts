@@ -8,25 +8,28 @@ const repeatable = new Set(['40P01', '40001', '55P03']);
 const maxAttempts = 5;
 
 /**
- * Runs `work` in one transaction that the lease fences: it commits whole, or (lease lost, error) not at all. `work`
- * must take all it writes from memory, as it may be run again.
- * @throws LeaseLostError, or what `work` threw
+ * Runs `work` in one transaction, again where the database asks for it. `work` must take all it writes from memory.
  */
-export async function underLease<T>(
-  db: Database,
-  lease: Lease,
-  work: (trx: Transaction<DB>) => Promise<T>,
-): Promise<T> {
+export async function inTransaction<T>(db: Database, work: (trx: Transaction<DB>) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await db.transaction().execute(async (trx) => {
-        await fence(trx, lease);
-        return work(trx);
-      });
+      return await db.transaction().execute(work);
     } catch (error) {
       if (attempt >= maxAttempts || !repeatable.has(sqlState(error))) throw error;
     }
   }
+}
+
+/**
+ * Runs `work` in one transaction that the lease fences: it commits whole, or (lease lost, error) not at all. `work`
+ * must take all it writes from memory, as it may be run again.
+ * @throws LeaseLostError, or what `work` threw
+ */
+export function underLease<T>(db: Database, lease: Lease, work: (trx: Transaction<DB>) => Promise<T>): Promise<T> {
+  return inTransaction(db, async (trx) => {
+    await fence(trx, lease);
+    return work(trx);
+  });
 }
 
 /** Whether the database took offence at the data itself: a value out of range, text it cannot hold, nesting too deep. */

@@ -24,7 +24,7 @@ import type { DB } from './rows.ts';
 export interface ReadingScope {
   readonly client: string;
   readonly stream: string;
-  /** Drawn before the request was sent. */
+  /** Drawn before the request was sent. Of several requests the oldest; a parent may bring its own as `read_no`. */
   readonly readNo: number;
   readonly compare: Comparison;
 }
@@ -156,15 +156,15 @@ async function writeParents(
   });
   const { rows } = await sql<Written>`
     insert into ${tableRef(table.name)} as t (client, id, read_no, ${columnRefs(columns)})
-    select ${client}, i.id, ${readNo}, ${columnRefs(columns, 'i')}
+    select ${client}, i.id, coalesce(i.read_no, ${readNo}), ${columnRefs(columns, 'i')}
     from ${rowSet(
-      typesOf(table),
+      { ...typesOf(table), read_no: 'bigint' },
       families.map(({ parent }) => parent),
     )}
     order by i.id
     on conflict (client, id) do update set ${sql.join(assignments)}, read_no = excluded.read_no, unlisted_since = null,
       changed_at = case when t.unlisted_since is not null or ${differs(table, 'columns', 'excluded')} then now() else t.changed_at end
-      where t.read_no < excluded.read_no and not ${confirmedSince(client, stream, readNo, sql`t.id`)}
+      where t.read_no < excluded.read_no and not ${confirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
     returning ${feedNames(table)}, xmax = 0 as created, changed_at = now() as changed`.execute(trx);
   return rows;
 }

@@ -7,24 +7,28 @@ import type { DB } from '../erp/rows.ts';
 import type { DecodeResource } from './decode.ts';
 import type { PullContext } from './pull.ts';
 
-/** One stream: what it is called, where it is read, and how a resource becomes rows. */
-export interface Stream {
+/** A kind of resource that tables mirror: what it is called, and how it becomes rows. */
+export interface Mirrored {
   readonly name: string;
-  readonly list: OperationName;
   /** Null where the service has no read by id. */
   readonly get: OperationName | null;
   readonly tables: MirrorTables;
-  /** What its list and its reads by id are asked to include. */
+  /** What reads of it are asked to include. */
   readonly include: readonly string[];
-  readonly rescan: RescanPlan;
   /** @param zone IANA zone of the client's zone-less times */
   readonly decoder: (zone: string) => DecodeResource;
-  /** Follow-up writes for rows a page changed, in its transaction. */
+  /** Follow-up writes for rows a reading changed, in its transaction. */
   readonly afterChanges?: (
     trx: Transaction<DB>,
     client: string,
     changes: readonly Change[],
   ) => Promise<readonly Change[]>;
+}
+
+/** One stream: a kind of resource that is listed, and how every change of it is found. */
+export interface Stream extends Mirrored {
+  readonly list: OperationName;
+  readonly rescan: RescanPlan;
   /** For rescans: puts columns right that are filled from elsewhere, for these rows. */
   readonly healDerived?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly Change[]>;
   /** Of ids that the service said it does not know, those that may be taken for gone; all where it is not given. */

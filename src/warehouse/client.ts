@@ -21,6 +21,22 @@ export interface ReadOptions {
   readonly beforeSend?: () => Promise<void>;
 }
 
+/** A request that may change something at the service. */
+export interface WriteRequest {
+  readonly operation: OperationName;
+  readonly path?: Readonly<Record<string, string | number>>;
+  /** Encoded, without the question mark. */
+  readonly query?: string;
+  /** Sent as JSON. */
+  readonly body?: unknown;
+}
+
+export interface WriteOptions {
+  readonly signal: AbortSignal;
+  /** Runs just before the request is written, once a token is there; what it throws keeps the request from being sent. */
+  readonly beforeSend: () => Promise<void>;
+}
+
 /** A link that cannot be followed is no reason to throw its page away. */
 function linkOf(links: Json | undefined, requested: URL): string | null | WarehouseError {
   try {
@@ -35,11 +51,22 @@ function linkOf(links: Json | undefined, requested: URL): string | null | Wareho
 export class Warehouse {
   readonly #http: WarehouseHttp;
   readonly #tokens: TokenSource;
+  readonly #retries: boolean;
 
-  constructor(client: WarehouseClient, options: Omit<HttpOptions, 'baseUrl'>) {
-    this.#http = new WarehouseHttp({ ...options, baseUrl: client.baseUrl });
-    this.#tokens = new TokenSource(this.#http, { username: client.username, password: client.password });
+  constructor(
+    client: WarehouseClient,
+    options: Omit<HttpOptions, 'baseUrl'>,
+    shared?: { readonly http: WarehouseHttp; readonly tokens: TokenSource },
+  ) {
+    this.#http = shared?.http ?? new WarehouseHttp({ ...options, baseUrl: client.baseUrl });
+    this.#tokens =
+      shared?.tokens ?? new TokenSource(this.#http, { username: client.username, password: client.password });
+    this.#retries = shared === undefined;
+    this.withoutRetries = () => new Warehouse(client, options, { http: this.#http, tokens: this.#tokens });
   }
+
+  /** The same service with the same token, for who tries again by himself: each read is asked once. */
+  readonly withoutRetries: () => Warehouse;
 
   /** Asks whether the service is up; needs no token (interface.md, Common operations). */
   async status(signal: AbortSignal): Promise<void> {
@@ -60,10 +87,15 @@ export class Warehouse {
   }
 
   /** Reads one resource; null where the service itself says 404. */
-  async get(operation: OperationName, id: number, query: string, options: ReadOptions): Promise<Document | null> {
+  async get(
+    operation: OperationName,
+    id: number,
+    query: string,
+    options: ReadOptions,
+  ): Promise<(Document & Pick<ListPage, 'dateMs'>) | null> {
     try {
       const answer = await this.#authorized({ operation, path: { id }, query, signal: options.signal }, options);
-      return decodeDocument(operation, answer.body, 'single');
+      return { ...decodeDocument(operation, answer.body, 'single'), dateMs: answer.dateMs };
     } catch (error) {
       if (error instanceof WarehouseError && error.status === 404 && error.jsonBody) return null;
       throw error;
@@ -81,11 +113,35 @@ export class Warehouse {
     }
   }
 
+  /** Asks an operation of the older generations that changes nothing; the `result` of its envelope. NOK is thrown. */
+  async ask(request: WriteRequest, options: ReadOptions): Promise<Json> {
+    const { body, ...rest } = request;
+    const answer = await this.#authorized({ ...rest, ...jsonBody(body), signal: options.signal }, options);
+    return decodeEnvelope(request.operation, answer.body);
+  }
+
+  /** Sends a change, once: whether it is sent again is for the outbox to decide. A 401 makes the next one take a new token. */
+  async write(request: WriteRequest, { signal, beforeSend }: WriteOptions): Promise<HttpAnswer> {
+    const { body, ...rest } = request;
+    const token = await this.#tokens.get(signal);
+    const { headers, ...content } = jsonBody(body);
+    try {
+      return await this.#http.send(
+        { ...rest, ...content, headers: { ...headers, authorization: `bearer ${token}` }, signal },
+        beforeSend,
+      );
+    } catch (error) {
+      if (error instanceof WarehouseError && error.status === 401) this.#tokens.reject(token);
+      throw error;
+    }
+  }
+
   /** Adds the bearer token. A 401 costs one new token, shared by all callers that hold the same old one. */
   async #authorized(request: HttpRequest, options: ReadOptions): Promise<HttpAnswer> {
     const ask = async (token: string) => {
       const headers = { ...request.headers, authorization: `bearer ${token}` };
-      return this.#http.read({ ...request, headers }, options.beforeSend);
+      const asked = { ...request, headers };
+      return this.#retries ? this.#http.read(asked, options.beforeSend) : this.#http.send(asked, options.beforeSend);
     };
     const token = await this.#tokens.get(options.signal);
     try {
@@ -96,4 +152,8 @@ export class Warehouse {
       return ask(await this.#tokens.get(options.signal));
     }
   }
+}
+
+function jsonBody(body: unknown): Pick<HttpRequest, 'headers' | 'body'> {
+  return body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
 }

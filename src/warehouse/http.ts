@@ -49,9 +49,8 @@ export class WarehouseHttp {
    */
   async read(request: HttpRequest, beforeSend?: () => Promise<void>): Promise<HttpAnswer> {
     for (let attempt = 1; ; attempt++) {
-      await beforeSend?.();
       try {
-        return await this.send(request);
+        return await this.send(request, beforeSend);
       } catch (error) {
         if (!(error instanceof WarehouseError)) throw error;
         const delayMs = readRetryDelayMs(error, attempt, Math.random());
@@ -61,13 +60,18 @@ export class WarehouseHttp {
     }
   }
 
-  /** Sends once. The whole exchange ends after twice the timeout, however slowly bytes drip in. */
-  async send(request: HttpRequest): Promise<HttpAnswer> {
+  /**
+   * Sends once. The whole exchange ends after twice the timeout, however slowly bytes drip in.
+   * @param beforeSend runs when nothing stands between it and the sending any more; what it throws keeps it from being sent
+   */
+  async send(request: HttpRequest, beforeSend?: () => Promise<void>): Promise<HttpAnswer> {
     await this.#pace(request.signal);
+    await beforeSend?.();
     const { baseUrl, operations, dispatcher, timeoutMs } = this.#options;
     const operation = operations[request.operation];
     const url = urlOf(baseUrl, operation.path, request);
     const deadline = AbortSignal.timeout(timeoutMs * 2);
+    if (request.signal.aborted) throwStopped(request.signal);
     try {
       const { statusCode, headers, body } = await dispatcher.request({
         origin: url.origin,

@@ -1,6 +1,9 @@
 import { readConfig } from '../../../config/env.ts';
+import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { migrate } from '../../erp/migrate.ts';
+import { storeOutboxKinds } from '../../erp/outbox-kinds.ts';
 import { migrateQueue } from '../../queue/backend.ts';
+import { payloadSchema } from '../../sync/push/payload.ts';
 import { connectDatabase, openQueuePool } from '../deps.ts';
 import { createLogger, type Logger } from '../log.ts';
 import { version } from '../version.ts';
@@ -15,6 +18,10 @@ export async function migrateDatabase(databaseUrl: string, log: Logger): Promise
   const pool = openQueuePool(databaseUrl, log);
   try {
     const applied = await migrate(db, version);
+    await storeOutboxKinds(
+      db,
+      outboxKinds.map((kind) => ({ kind: kind.name, schema: payloadSchema(kind) })),
+    );
     await migrateQueue(pool);
     return applied;
   } finally {

@@ -17,7 +17,7 @@ import { ageColumns, type Stream } from '../stream.ts';
 import { unlist } from '../unlist.ts';
 
 /** The states in which a slip still moves (interface.md, States and transitions). */
-const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
+export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
 const kind: OpenKind = { table: 'inbound_packing_slips', stream: 'inbound-packing-slips', closed: 'COMPLETED' };
 const maxNamed = 5;
 /** So many may leave the lists at once before it is the lists that are doubted. */

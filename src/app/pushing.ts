@@ -1,0 +1,86 @@
+import type { Config } from '../../config/env.ts';
+import { outboxKinds } from '../../jobs/push-outbox.ts';
+import type { PushEvents } from '../sync/push/client-pusher.ts';
+import { Pusher } from '../sync/push/pusher.ts';
+import { SettingCodes } from '../sync/push/setting-codes.ts';
+import type { Warehouse } from '../warehouse/client.ts';
+import { connectDatabase } from './deps.ts';
+import { errorFields, type Logger } from './log.ts';
+import { repeatedWarnings } from './repeated.ts';
+
+/** Connections for claims and settlements, apart from those of the pulls. */
+const pushPoolSize = 6;
+const heartbeatTimeoutMs = 5_000;
+
+export interface PushingOptions {
+  readonly config: Config;
+  readonly databaseUrl: string;
+  readonly warehouses: ReadonlyMap<string, Warehouse>;
+  readonly worker: string;
+  readonly log: Logger;
+  /** Restricts it to one client. */
+  readonly only?: string;
+}
+
+/** Opens all that pushing needs; it begins when the pusher is started. */
+export function openPusher(options: PushingOptions): { pusher: Pusher; close: () => Promise<void> } {
+  const { config, databaseUrl, warehouses, worker, log, only } = options;
+  const main = connectDatabase(databaseUrl, log, 'push', pushPoolSize);
+  const claims = connectDatabase(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs);
+  const kinds = new Map(outboxKinds.map((kind) => [kind.name, kind]));
+  const clients = config.clients.flatMap(({ key, timeZone }) => {
+    const warehouse = warehouses.get(key)?.withoutRetries();
+    if (warehouse === undefined || (only !== undefined && key !== only)) return [];
+    const codes = new SettingCodes(main.db, key, warehouse);
+    return [
+      {
+        client: key,
+        zone: timeZone,
+        db: main.db,
+        warehouse,
+        codes,
+        kinds,
+        operations: config.operations,
+        policy: { maxAttempts: config.PUSH_MAX_ATTEMPTS, maxAgeMs: config.PUSH_MAX_AGE },
+        timeoutMs: config.HTTP_TIMEOUT_MS,
+        worker,
+      },
+    ];
+  });
+  const pusher = new Pusher({
+    db: main.db,
+    claimsDb: claims.db,
+    worker,
+    clients,
+    knownClients: config.clients.map(({ key }) => key),
+    kinds: outboxKinds,
+    slots: config.PUSH_CONCURRENCY,
+    sweepMs: config.pushSweepMs ?? 15_000,
+    events: pushLog(log),
+  });
+  return { pusher, close: async () => void (await Promise.all([main.close(), claims.close()])) };
+}
+
+/** One line per outcome; the payload is never part of it. */
+function pushLog(log: Logger) {
+  const warn = repeatedWarnings(log);
+  const onSettled: PushEvents['onSettled'] = (settlement, kind) => {
+    const { id, client, step, status, durationMs, error, errorCode, delayMs } = settlement;
+    const fields = { event: `push_${status}`, client, outbox: id, kind, step, durationMs };
+    const problem = { ...(error === null ? {} : { error }), ...(errorCode === null ? {} : { code: errorCode }) };
+    if (status === 'done') log.info(fields);
+    else if (status === 'dead' || (status === 'unknown' && delayMs === null)) log.error({ ...fields, ...problem });
+    else if (step === 'sent') log.warn({ ...fields, ...problem, delayMs });
+    else log.debug({ ...fields, ...problem, delayMs });
+  };
+  return {
+    onSettled,
+    onHold: (client: string, kind: string, hold: { code: string; reason: string; ms: number }) =>
+      warn({ event: 'push_held', code: `${hold.code} ${client} ${kind}`.trim(), error: hold.reason }),
+    onError: (task: string, error: unknown) =>
+      warn({ event: `push_${task.replaceAll(' ', '_')}_failed`, ...errorFields(error) }),
+    onTakenOver: ({ id, client, kind, became }: { id: number; client: string; kind: string; became: string }) =>
+      log.warn({ event: 'push_taken_over', client, outbox: id, kind, became }),
+    onBuried: (rows: number) => log.error({ event: 'push_unknown_client', rows }),
+  };
+}

@@ -1,0 +1,119 @@
+import { sql, type Transaction } from 'kysely';
+import type { Json } from '../core/json.ts';
+import type { DB } from './rows.ts';
+
+/** What became of a claimed or looked-up row. */
+export interface Settlement {
+  readonly id: number;
+  readonly client: string;
+  readonly claimNo: number;
+  readonly step: 'sent' | 'looked up';
+  readonly status: 'done' | 'dead' | 'pending' | 'unknown';
+  readonly error: string | null;
+  readonly errorCode: string | null;
+  /** pending and unknown: when it is tried or looked up next; null for unknown: an operator decides. */
+  readonly delayMs: number | null;
+  readonly result: Json | null;
+  /** unknown: this attempt may have been carried out. */
+  readonly written: boolean;
+  readonly refusal: string | null;
+  /** The attempt is not counted: the service was not asked to do anything. */
+  readonly refund: boolean;
+  /** This absence is one of the two that are believed. */
+  readonly absenceCounts: boolean;
+  readonly durationMs: number;
+  /** Rows that follow behind it in its lane. */
+  readonly followUps: readonly { readonly kind: string; readonly payload: Json }[];
+}
+
+/** What was settled: a row another claim has meanwhile is not. */
+export interface Settled {
+  readonly id: number;
+  readonly status: string;
+}
+
+/**
+ * Settles rows, each only where it still is as its claim left it: sending, or unknown after its worker was taken for lost,
+ * so that a definite answer that comes late is never thrown away. Wakes the rows behind those that are through.
+ */
+export async function settleRows(
+  trx: Transaction<DB>,
+  worker: string,
+  settlements: readonly Settlement[],
+): Promise<Settled[]> {
+  const { rows } = await sql<Settled & { client: string; family: string; reference: string }>`
+    with s as materialized (
+      select * from json_to_recordset(${JSON.stringify(settlements)}::json) as s (
+        id bigint, "claimNo" bigint, step text, status text, error text, "delayMs" float8, result jsonb,
+        written boolean, refusal text, refund boolean, "absenceCounts" boolean)
+    ), settled as (
+      update fulfilment.outbox o set
+        status = s.status, last_error = s.error, result = s.result, lease_until = null, sent_at = null, refusal = s.refusal,
+        next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
+        finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
+        attempts = o.attempts - case when s.refund then 1 else 0 end,
+        written_at = case when s.written then coalesce(o.sent_at, statement_timestamp()) else o.written_at end,
+        lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
+        absences = case when s.step = 'looked up' then o.absences + case when s."absenceCounts" then 1 else 0 end else 0 end,
+        absent_at = case when s.step <> 'looked up' then null when s."absenceCounts" then statement_timestamp() else o.absent_at end
+      from s
+      where o.id = s.id and o.claim_no = s."claimNo"
+        and (o.status = 'unknown' or (o.status = 'sending' and s.step = 'sent'))
+        and not (o.status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
+      returning o.id, o.client, o.family, o.reference, o.status
+    )
+    select * from settled`.execute(trx);
+  await noteSteps(trx, worker, settlements);
+  const through = rows.filter(({ status }) => status === 'done');
+  await followUp(trx, settlements, new Map(through.map((row) => [row.id, row])));
+  await wakeLanes(trx, through);
+  return rows;
+}
+
+/** History. A look-up that changes nothing leaves none: there may be many. */
+async function noteSteps(trx: Transaction<DB>, worker: string, settlements: readonly Settlement[]): Promise<void> {
+  const noted = settlements.filter(
+    ({ step, status, absenceCounts }) => step === 'sent' || status !== 'unknown' || absenceCounts,
+  );
+  if (noted.length === 0) return;
+  await sql`
+    insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
+    select s.id, s.step, ${worker}, s."claimNo", s."durationMs", s.status, s."errorCode", s.error
+    from json_to_recordset(${JSON.stringify(noted)}::json) as s (
+      id bigint, step text, "claimNo" bigint, "durationMs" integer, status text, "errorCode" text, error text)
+    join fulfilment.outbox o on o.id = s.id
+    order by s.id`.execute(trx);
+}
+
+/** Inserts what follows from rows that are done, in their lane, before it is woken. */
+async function followUp(
+  trx: Transaction<DB>,
+  settlements: readonly Settlement[],
+  through: ReadonlyMap<number, { client: string; reference: string }>,
+): Promise<void> {
+  const rows = settlements.flatMap(({ id, followUps }) => {
+    const row = through.get(id);
+    return row === undefined
+      ? []
+      : followUps.map((next) => ({ client: row.client, reference: row.reference, ...next }));
+  });
+  if (rows.length === 0) return;
+  await sql`
+    insert into fulfilment.outbox (client, kind, reference, payload)
+    select r.client, r.kind, r.reference, r.payload
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r (client text, kind text, reference text, payload jsonb)`.execute(
+    trx,
+  );
+}
+
+async function wakeLanes(
+  trx: Transaction<DB>,
+  lanes: readonly { readonly client: string; readonly family: string; readonly reference: string }[],
+): Promise<void> {
+  if (lanes.length === 0) return;
+  await sql`
+    select sync.wake_lane(l.client, l.family, l.reference)
+    from (
+      select distinct * from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
+    ) l`.execute(trx);
+}

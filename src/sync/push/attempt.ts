@@ -1,0 +1,172 @@
+import type { Operations } from '../../../config/operations.ts';
+import { CodedError, describeError, WarehouseError } from '../../core/errors.ts';
+import { type Hold, isServiceAnswer, judgeFailure, type Verdict } from '../../core/push-outcome.ts';
+import type { PushPolicy } from '../../core/retry.ts';
+import type { Database } from '../../erp/connect.ts';
+import { type ClaimedRow, claimMs, stampSent } from '../../erp/outbox.ts';
+import type { Settlement } from '../../erp/outbox-settle.ts';
+import type { Warehouse } from '../../warehouse/client.ts';
+import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './kind.ts';
+import { readPayload } from './payload.ts';
+import type { SettingCodes } from './setting-codes.ts';
+
+/** What pushes of one client work with. */
+export interface PushDeps {
+  readonly client: string;
+  readonly zone: string;
+  readonly db: Database;
+  readonly warehouse: Warehouse;
+  readonly codes: SettingCodes;
+  readonly kinds: ReadonlyMap<string, AnyKind>;
+  readonly operations: Operations;
+  readonly policy: PushPolicy;
+  readonly timeoutMs: number;
+  readonly worker: string;
+}
+
+/** How an attempt ended: what the row becomes, what the tables get, and what it says of the service. */
+export interface Ended {
+  readonly settlement: Settlement;
+  readonly pushed: Pushed | null;
+  /** Reading number of what was pushed. */
+  readonly readNo: number;
+  readonly hold: Hold | null;
+  /** Whether the service was heard: null where it was not asked. */
+  readonly answered: boolean | null;
+  /** What should not have happened here: a fault of ours, or a database that is away. */
+  readonly fault?: unknown;
+}
+
+/** The claim went to another worker: nothing is sent, and nothing of it is settled. */
+export class ClaimLostError extends CodedError {
+  constructor(id: number) {
+    super('claim_lost', `outbox row ${id} was taken over`);
+  }
+}
+
+/** Sends one claimed row, and says what follows. Whatever goes wrong becomes a verdict; only a lost claim gives null. */
+export async function attemptRow(deps: PushDeps, row: ClaimedRow, signal: AbortSignal): Promise<Ended | null> {
+  const startedAtMs = performance.now();
+  const kind = deps.kinds.get(row.kind);
+  const progress = { sent: false, asked: false };
+  const base = { startedAtMs, row, progress };
+  if (kind === undefined) {
+    const known = [...deps.kinds.keys()].join(', ');
+    return ended(base, dead('unknown_kind', `there is no kind ${row.kind}; known are ${known}`));
+  }
+  if (kind.lookUp !== undefined && row.mayBeWritten && !row.cleared) {
+    const error = 'an earlier attempt may have been carried out: looked up before it is sent again';
+    return ended(base, { status: 'unknown', error, delayMs: 0, written: false, code: null });
+  }
+  try {
+    const payload = await readPayload(kind, row.payload, row.reference);
+    progress.asked = true;
+    const pushed = await kind.push(payload, contextOf(deps, row, kind, signal, startedAtMs, progress));
+    return { ...ended(base, { status: 'done', pushed }), answered: true };
+  } catch (error) {
+    if (error instanceof ClaimLostError) return null;
+    return ended(base, failureOf(deps, row, kind, error, progress.sent));
+  }
+}
+
+interface Progress {
+  /** The request that makes the change may have been written. */
+  sent: boolean;
+  /** The service may have been asked something. */
+  asked: boolean;
+}
+
+function contextOf(
+  { client: _client, zone, db, warehouse, codes, operations }: PushDeps,
+  row: ClaimedRow,
+  kind: AnyKind,
+  signal: AbortSignal,
+  claimedAtMs: number,
+  progress: Progress,
+): PushContext {
+  const included = operations[kind.operation].included ?? 'inside';
+  const beforeSend = async () => {
+    // A worker that stood still must not send what others have taken over. The claim itself noted what can be looked up.
+    const isFresh = row.stamped && !progress.sent && performance.now() - claimedAtMs < claimMs / 3;
+    if (!isFresh) {
+      const stampedAtMs = performance.now();
+      if (!(await stampSent(db, row)) || performance.now() - stampedAtMs > claimMs / 3)
+        throw new ClaimLostError(row.id);
+    }
+    progress.sent = true;
+  };
+  return {
+    row,
+    zone,
+    db,
+    warehouse,
+    codes,
+    signal,
+    included,
+    send: (request) => warehouse.write(request, { signal, beforeSend }),
+  };
+}
+
+type Judged =
+  | { readonly status: 'done'; readonly pushed: Pushed }
+  | (Verdict & { readonly code: string | null; readonly error: string; readonly cause?: unknown });
+
+const dead = (code: string, error: string): Judged => ({ status: 'dead', error, code });
+
+function failureOf(deps: PushDeps, row: ClaimedRow, kind: AnyKind, error: unknown, sent: boolean): Judged {
+  if (error instanceof PayloadError || error instanceof NotThereError) return dead(error.code, error.message);
+  const failure = asWarehouseError(error);
+  const failed = {
+    error: failure,
+    sent,
+    rule: kind.unknown,
+    doubtsRefusal: kind.doubtsRefusal ?? false,
+    documented: deps.operations[kind.operation].documented,
+    notFoundMeansRoute: kind.notFoundMeansRoute,
+    attempts: row.boundedAttempts,
+    ageMs: row.ageMs,
+  };
+  return { ...judgeFailure(failed, deps.policy, Math.random()), code: failure.code, cause: error };
+}
+
+/** Anything else, such as a database that is away or a fault of ours, leaves it open what became of the request. */
+function asWarehouseError(error: unknown): WarehouseError {
+  if (error instanceof WarehouseError) return error;
+  const code = error instanceof CodedError ? error.code : 'unexpected';
+  return new WarehouseError(code, describeError(error), { outcome: 'unknown', cause: error });
+}
+
+function ended(
+  { startedAtMs, row, progress }: { startedAtMs: number; row: ClaimedRow; progress: Progress },
+  judged: Judged,
+): Ended {
+  const verdict = judged.status === 'done' ? null : judged;
+  const pushed = judged.status === 'done' ? judged.pushed : null;
+  const burnt = verdict === null || (progress.asked && !(verdict.status === 'pending' && !verdict.burnt));
+  const settlement: Settlement = {
+    id: row.id,
+    client: row.client,
+    claimNo: row.claimNo,
+    step: 'sent',
+    status: judged.status,
+    error: verdict?.error ?? null,
+    errorCode: verdict?.code ?? null,
+    delayMs: verdict !== null && 'delayMs' in verdict ? verdict.delayMs : null,
+    result: pushed?.result ?? null,
+    written: verdict?.status === 'unknown' && verdict.written,
+    refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
+    refund: !burnt,
+    absenceCounts: false,
+    durationMs: Math.round(performance.now() - startedAtMs),
+    followUps: pushed?.followUps ?? [],
+  };
+  const cause = verdict !== null && 'cause' in verdict ? verdict.cause : undefined;
+  return {
+    settlement,
+    pushed,
+    readNo: row.claimNo,
+    hold: verdict?.hold ?? null,
+    answered: cause instanceof WarehouseError ? isServiceAnswer(cause) : null,
+    ...(cause === undefined || cause instanceof WarehouseError ? {} : { fault: cause }),
+  };
+}

@@ -1,0 +1,208 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Breaker, breakerCapMs, breakerPauseMs } from '../../core/breaker.ts';
+import type { Hold } from '../../core/push-outcome.ts';
+import { type ClaimedRow, claimRows } from '../../erp/outbox.ts';
+import type { Settlement } from '../../erp/outbox-settle.ts';
+import { placeHold, releaseHold, type StoredHold, takeProbe } from '../../erp/push-holds.ts';
+import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
+import { lookUpRows } from './look-up.ts';
+import { settleEnded } from './settle.ts';
+
+/** Settling is tried again after so long while the database is away: an outcome is never given up. */
+const settleRetryMs = 500;
+/** How long others wait for the one push that shows whether a hold is over. */
+const probeMs = 60_000;
+
+/** What a pusher tells of its work. */
+export interface PushEvents {
+  /** One line per attempt or look-up that settled something. */
+  readonly onSettled: (settlement: Settlement, kind: string) => void;
+  readonly onHold: (client: string, kind: string, hold: Hold) => void;
+  readonly onError: (task: string, error: unknown) => void;
+  /** A slot became free, or rows may be due. */
+  readonly onChange: () => void;
+}
+
+/** Pushes the rows of one client, several at a time. */
+export class ClientPusher {
+  readonly deps: PushDeps;
+  readonly #slots: number;
+  readonly #events: PushEvents;
+  readonly #signal: AbortSignal;
+  readonly #breaker = new Breaker();
+  readonly #inFlight = new Map<ClaimedRow, Promise<void>>();
+  readonly #others = new Set<Promise<void>>();
+  #lookingUp = false;
+  #toSettle: { readonly ended: Ended; readonly kind: string; readonly done: () => void }[] = [];
+  #settling = false;
+
+  /** @param signal ends what is under way; what was sent is unknown then */
+  constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
+    this.deps = deps;
+    this.#slots = slots;
+    this.#signal = signal;
+    this.#events = events;
+  }
+
+  /** Claims under way, for their renewal. */
+  get claims(): readonly ClaimedRow[] {
+    return [...this.#inFlight.keys()];
+  }
+
+  get isIdle(): boolean {
+    return this.#inFlight.size === 0 && this.#others.size === 0;
+  }
+
+  /** Ends when all that is under way is settled. */
+  async finished(): Promise<void> {
+    while (!this.isIdle) await Promise.all([...this.#inFlight.values(), ...this.#others]);
+  }
+
+  /**
+   * Claims what is due, up to the free slots, and begins to send it.
+   * @returns whether more may be due right now
+   */
+  async claim(probing?: { readonly kind: string }): Promise<{ claimed: number; more: boolean }> {
+    const free = probing ? 1 : this.#slots - this.#inFlight.size;
+    if (free <= 0) return { claimed: 0, more: false };
+    const { db, client, kinds } = this.deps;
+    const lookedUp = [...kinds.values()].filter((kind) => kind.lookUp !== undefined).map(({ name }) => name);
+    const options = { client, slots: free, lookedUp, ...(probing ? { probing } : {}) };
+    const { rows, putOff } = await claimRows(db, options);
+    for (const row of rows) this.#inFlight.set(row, this.#push(row, probing));
+    return { claimed: rows.length, more: putOff > 0 };
+  }
+
+  /** Begins a round of look-ups, unless one is under way. */
+  lookUp(): void {
+    if (this.#lookingUp) return;
+    this.#lookingUp = true;
+    this.#inBackground('look up', async () => {
+      try {
+        for (const kind of this.deps.kinds.values())
+          if (kind.lookUp !== undefined)
+            await this.#settleAll(await lookUpRows(this.deps, kind, this.#signal), kind.name);
+      } finally {
+        this.#lookingUp = false;
+      }
+    });
+  }
+
+  /** Finds out whether a hold that has run out is over: first whether the service is up, then with one push. */
+  probe(hold: StoredHold): void {
+    this.#inBackground('probe', async () => {
+      const { db, client, warehouse } = this.deps;
+      if (!(await takeProbe(db, hold, probeMs))) return;
+      if (hold.code === 'breaker_open') {
+        try {
+          await warehouse.status(this.#signal);
+        } catch (error) {
+          this.#signal.throwIfAborted();
+          await this.#openBreaker(
+            `the service does not answer: ${error instanceof Error ? error.message : String(error)}`,
+          );
+          return;
+        }
+      }
+      const { claimed } = await this.claim({ kind: hold.kind });
+      if (claimed === 0) await releaseHold(db, { client, kind: hold.kind });
+    });
+  }
+
+  #inBackground(task: string, work: () => Promise<void>): void {
+    const running: Promise<void> = work()
+      .catch((error: unknown) => this.#events.onError(task, error))
+      .finally(() => {
+        this.#others.delete(running);
+        this.#events.onChange();
+      });
+    this.#others.add(running);
+  }
+
+  async #push(row: ClaimedRow, probing?: { readonly kind: string }): Promise<void> {
+    try {
+      const ended = await attemptRow(this.deps, row, this.#signal);
+      if (ended === null) return;
+      if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
+      await this.#settle(ended, row.kind);
+      await this.#noteService(ended, row.kind, probing);
+    } catch (error) {
+      this.#events.onError('push', error);
+    } finally {
+      this.#inFlight.delete(row);
+      this.#events.onChange();
+    }
+  }
+
+  /** What an attempt says of the service: a hold, an outage, or that it is there again. */
+  async #noteService(
+    { hold, answered, settlement }: Ended,
+    kind: string,
+    probing?: { readonly kind: string },
+  ): Promise<void> {
+    const { db, client } = this.deps;
+    if (hold !== null) {
+      await placeHold(db, client, kind, hold);
+      this.#events.onHold(client, kind, hold);
+    }
+    const isOutage = answered !== null && this.#breaker.note(answered);
+    if (isOutage) await this.#openBreaker(`the service does not answer: ${settlement.error ?? ''}`);
+    // One that never reached the service shows nothing: the next one is tried.
+    else if (probing && hold === null && answered !== false) await releaseHold(db, { client, kind: probing.kind });
+    else if (probing && hold === null)
+      await this.#openBreaker(`the service does not answer: ${settlement.error ?? ''}`);
+  }
+
+  async #openBreaker(reason: string): Promise<void> {
+    const { db, client } = this.deps;
+    const hold: Hold = { code: 'breaker_open', scope: 'client', reason, ms: breakerPauseMs, probe: true };
+    await placeHold(db, client, '', hold, breakerCapMs);
+    this.#events.onHold(client, '', hold);
+  }
+
+  #settle(ended: Ended, kind: string): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#toSettle.push({ ended, kind, done: resolve });
+    void this.#settleQueued();
+    return promise;
+  }
+
+  async #settleAll(ended: readonly Ended[], kind: string): Promise<void> {
+    await Promise.all(ended.map((one) => this.#settle(one, kind)));
+  }
+
+  /** Settles what has come together while the last transaction was under way; again, until the database has it. */
+  async #settleQueued(): Promise<void> {
+    if (this.#settling) return;
+    this.#settling = true;
+    while (this.#toSettle.length > 0) {
+      const batch = this.#toSettle;
+      this.#toSettle = [];
+      await this.#settleBatch(batch);
+    }
+    this.#settling = false;
+  }
+
+  async #settleBatch(
+    batch: readonly { readonly ended: Ended; readonly kind: string; readonly done: () => void }[],
+  ): Promise<void> {
+    for (;;) {
+      try {
+        const settled = await settleEnded(
+          this.deps,
+          batch.map(({ ended }) => ended),
+        );
+        const ids = new Set(settled.map(({ id }) => id));
+        for (const { ended, kind } of batch)
+          if (ids.has(ended.settlement.id)) this.#events.onSettled(ended.settlement, kind);
+        break;
+      } catch (error) {
+        this.#events.onError('settle', error);
+        // Once the process has to end, what is not settled is found unknown by others when the claim has run out.
+        if (this.#signal.aborted) break;
+        await wait(settleRetryMs, undefined, { signal: this.#signal }).catch(() => undefined);
+      }
+    }
+    for (const { done } of batch) done();
+  }
+}

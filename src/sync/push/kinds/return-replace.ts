@@ -1,0 +1,31 @@
+import type { z } from 'zod';
+import { defineKind, NotThereError, type PushContext } from '../kind.ts';
+import { idNumber } from '../payload.ts';
+import { returnDocument, returnPayload } from '../return-payload.ts';
+import { announced } from './return-create.ts';
+
+const schema = returnPayload.extend({ returnMerchandiseAuthorizationId: idNumber.nullish() });
+
+/** Replaces an announcement by another (interface.md, v3 return authorizations). */
+export const returnReplace = defineKind<z.infer<typeof schema>>({
+  name: 'return.replace',
+  schema,
+  operation: 'v3.returnMerchandiseAuthorizations.replace',
+  notFoundMeansRoute: false,
+  unknown: 'send again',
+  push: async ({ returnMerchandiseAuthorizationId, ...payload }, context) => {
+    const id = announcedId(returnMerchandiseAuthorizationId, context);
+    const operation = 'v3.returnMerchandiseAuthorizations.replace';
+    const body = await returnDocument(payload, context, id);
+    return announced(operation, (await context.send({ operation, path: { id }, body })).body);
+  },
+});
+
+/** Id of the announcement that is meant: the one named, else the one with the row's reference. @throws NotThereError */
+export function announcedId(named: number | null | undefined, { row }: PushContext): number {
+  const id = named ?? row.knownId;
+  if (id !== null) return id;
+  throw new NotThereError(
+    `no announced return with the reference ${row.reference} is known here; name it by returnMerchandiseAuthorizationId`,
+  );
+}

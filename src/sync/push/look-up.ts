@@ -1,0 +1,108 @@
+import { describeError } from '../../core/errors.ts';
+import { type AbsenceVerdict, judgeAbsence } from '../../core/look-up.ts';
+import { operatorChoices } from '../../core/push-outcome.ts';
+import type { Settlement } from '../../erp/outbox-settle.ts';
+import { takeUnknown, type UnknownRow } from '../../erp/outbox-unknown.ts';
+import { drawReadNo } from '../../erp/upsert.ts';
+import type { Ended, PushDeps } from './attempt.ts';
+import type { AnyKind, LookUp, LookUpRule, Pushed } from './kind.ts';
+import { readPayload } from './payload.ts';
+
+/** Rows of one look-up round. */
+const maxRows = 200;
+
+/** Looks up the rows of one kind whose turn has come, and says what follows for each. */
+export async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): Promise<Ended[]> {
+  const { lookUp } = kind;
+  if (lookUp === undefined) return [];
+  const rows = await takeUnknown(deps.db, deps.client, kind.name, maxRows);
+  if (rows.length === 0) return [];
+  const startedAtMs = performance.now();
+  const readNo = await drawReadNo(deps.db);
+  const readable = await Promise.all(
+    // A payload that cannot be read was never sent, or was replaced since: what is there is compared with nothing.
+    rows.map(async (row) => ({
+      ...row,
+      payloadRead: await readPayload(kind, row.payload, row.reference).catch(() => null),
+    })),
+  );
+  const found = await lookUp.find(readable, { ...deps, signal }).catch((error: unknown) => {
+    const why = `${describeError(error)}; the look-up is tried again`;
+    return new Map<number, LookUp>(rows.map(({ id }) => [id, { seen: 'no answer', why }]));
+  });
+  return readable.map((row) => {
+    const seen = found.get(row.id) ?? { seen: 'no answer' as const, why: 'the look-up said nothing of it' };
+    const { verdict, pushed } = conclude(deps, lookUp, row, seen);
+    const durationMs = Math.round(performance.now() - startedAtMs);
+    return { settlement: settlementOf(row, verdict, pushed, durationMs), pushed, readNo, hold: null, answered: null };
+  });
+}
+
+type Concluded = { readonly verdict: AbsenceVerdict | null; readonly pushed: Pushed | null };
+
+function conclude(
+  deps: PushDeps,
+  rule: LookUpRule<unknown>,
+  row: UnknownRow & { readonly payloadRead: unknown },
+  seen: LookUp,
+): Concluded {
+  if (seen.seen === 'there') return concludeFound(rule, row, seen);
+  if (seen.seen === 'several') return { verdict: leftToOperator(seen.why), pushed: null };
+  const why = seen.seen === 'absent' ? (row.refusal ?? 'not at the service so far; looked up again') : seen.why;
+  const verdict = judgeAbsence({ ...row, attempts: row.boundedAttempts }, seen.seen, why, deps.timeoutMs, deps.policy);
+  if (verdict.status === 'pending' && rule.whenAbsent === 'operator')
+    return { verdict: leftToOperator('not found at the service, looked up twice'), pushed: null };
+  return { verdict, pushed: null };
+}
+
+/**
+ * What is there after an attempt of ours that may have been carried out is ours. Otherwise, or where the payload was
+ * replaced since, it has to be what was asked for.
+ */
+function concludeFound(
+  rule: LookUpRule<unknown>,
+  row: UnknownRow & { readonly payloadRead: unknown },
+  { resource, escaped }: LookUp & { readonly seen: 'there' },
+): Concluded {
+  const isOurs = row.sinceWrittenMs !== null && !row.replaced;
+  const reading = { stream: rule.stream, resource, escaped };
+  const difference = isOurs || row.payloadRead === null ? null : rule.differs(row.payloadRead, resource);
+  if (difference !== null) {
+    const error = `there is one already, and not by an attempt of this row: ${difference}`;
+    return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
+  }
+  const followUps = row.payloadRead === null ? [] : rule.followUps(row.payloadRead);
+  return { verdict: null, pushed: { result: rule.resultOf(resource), reading, followUps } };
+}
+
+const leftToOperator = (why: string): AbsenceVerdict => ({
+  status: 'unknown',
+  error: `${why}. ${operatorChoices}`,
+  delayMs: null,
+  written: false,
+});
+
+function settlementOf(
+  row: UnknownRow,
+  verdict: AbsenceVerdict | null,
+  pushed: Pushed | null,
+  durationMs: number,
+): Settlement {
+  return {
+    id: row.id,
+    client: row.client,
+    claimNo: row.claimNo,
+    step: 'looked up',
+    status: verdict?.status ?? 'done',
+    error: verdict?.error ?? null,
+    errorCode: null,
+    delayMs: verdict !== null && 'delayMs' in verdict ? verdict.delayMs : null,
+    result: verdict === null ? (pushed?.result ?? null) : null,
+    written: false,
+    refusal: verdict?.status === 'unknown' ? row.refusal : null,
+    refund: false,
+    absenceCounts: verdict?.counts ?? false,
+    durationMs,
+    followUps: verdict === null ? (pushed?.followUps ?? []) : [],
+  };
+}

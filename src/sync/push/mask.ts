@@ -1,0 +1,39 @@
+import { isObject, type Json } from '../../core/json.ts';
+import type { AnyKind } from './kind.ts';
+import { payloadSchema } from './payload.ts';
+
+const masked = '•••';
+
+/**
+ * A payload without its personal data: what the kind's schema marks as such, and everything it does not know, is hidden;
+ * that a member is there, and how long a document is, can still be seen.
+ */
+export function maskPayload(kind: AnyKind | undefined, payload: Json): Json {
+  return maskBy(kind === undefined ? null : payloadSchema(kind), payload);
+}
+
+function maskBy(schema: Json | null, value: Json): Json {
+  if (value === null) return null;
+  if (schema === null || !isObject(schema) || schema['x-personal'] === true) return hide(value);
+  const choices = [schema.anyOf, schema.oneOf].find(Array.isArray) ?? null;
+  if (choices !== null) {
+    // Nullable members are written as a choice between them and null.
+    const others = choices.filter((choice) => !(isObject(choice) && choice.type === 'null'));
+    const marked = others.some((choice) => isObject(choice) && choice['x-personal'] === true);
+    if (marked) return hide(value);
+    if (others.length === 1) return maskBy(others[0] ?? null, value);
+    return isObject(value) || Array.isArray(value) ? hide(value) : value;
+  }
+  if (Array.isArray(value)) return value.map((entry) => maskBy(schema.items ?? null, entry));
+  if (!isObject(value)) return schema.type === undefined ? hide(value) : value;
+  const properties = isObject(schema.properties) ? schema.properties : {};
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name, maskBy(properties[name] ?? null, member)]),
+  );
+}
+
+function hide(value: Json): Json {
+  if (Array.isArray(value)) return value.map(hide);
+  if (isObject(value)) return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, hide(member)]));
+  return typeof value === 'string' && value.length > 500 ? `${masked} (${value.length} characters)` : masked;
+}

@@ -1,0 +1,179 @@
+import { operatorChoices, type UnknownRule } from '../../core/push-outcome.ts';
+import type { Database } from '../../erp/connect.ts';
+import { buryStrangers, nextDueByClient, renewClaims, type TakenOver, takeOverClaims } from '../../erp/outbox.ts';
+import { readHolds, type StoredHold } from '../../erp/push-holds.ts';
+import type { PushDeps } from './attempt.ts';
+import { ClientPusher, type PushEvents } from './client-pusher.ts';
+import type { AnyKind } from './kind.ts';
+
+/** How often claims are renewed, and those of lost workers taken over. */
+const tendMs = 3_000;
+/** Where rows are due that nobody can claim now, it is looked again after this. */
+const idleLookMs = 1_000;
+
+export interface PusherOptions {
+  readonly db: Database;
+  /** A database whose pool is used for nothing else: a busy one must not cost a claim. */
+  readonly claimsDb: Database;
+  readonly worker: string;
+  readonly clients: readonly PushDeps[];
+  /** Every client there is, also those that this one does not push for. */
+  readonly knownClients: readonly string[];
+  readonly kinds: readonly AnyKind[];
+  /** Pushes at the same time, per client. */
+  readonly slots: number;
+  /** How often it is looked for rows where no notification came. */
+  readonly sweepMs: number;
+  readonly events: Omit<PushEvents, 'onChange'> & {
+    readonly onTakenOver: (row: TakenOver) => void;
+    readonly onBuried: (rows: number) => void;
+  };
+}
+
+/**
+ * Pushes what is due, of all clients of this process. Any number of them may work on one database: a row is claimed by one,
+ * and by nobody while another of its lane comes first.
+ */
+export class Pusher {
+  readonly #options: PusherOptions;
+  readonly #pushers: ReadonlyMap<string, ClientPusher>;
+  readonly #rules: Readonly<Record<string, UnknownRule>>;
+  readonly #hardStop = new AbortController();
+  #stopping = false;
+  #wake: () => void = () => undefined;
+  #woken = false;
+  #loop: Promise<void> | undefined;
+  #tending: Promise<void> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: PusherOptions) {
+    this.#options = options;
+    const events = { ...options.events, onChange: () => this.wake() };
+    this.#pushers = new Map(
+      options.clients.map((deps) => [
+        deps.client,
+        new ClientPusher(deps, options.slots, this.#hardStop.signal, events),
+      ]),
+    );
+    this.#rules = Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown]));
+  }
+
+  /** Begins to push, and goes on until stopped. */
+  start(): void {
+    this.#startTending();
+    this.#loop = this.#run(() => false);
+  }
+
+  /** Pushes until nothing is due any more, and ends. */
+  async drain(): Promise<void> {
+    this.#startTending();
+    await this.#tend();
+    await this.#run((dueNow) => !dueNow && [...this.#pushers.values()].every((pusher) => pusher.isIdle));
+    await this.stop(0);
+  }
+
+  /** Says that rows may be due. */
+  wake(): void {
+    this.#woken = true;
+    this.#wake();
+  }
+
+  /** Claims nothing more, and ends when what is under way is settled; after `withinMs` that is called off. */
+  async stop(withinMs: number): Promise<void> {
+    this.#stopping = true;
+    this.wake();
+    await this.#loop;
+    const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
+    await Promise.all([...this.#pushers.values()].map((pusher) => pusher.finished()));
+    clearTimeout(timer);
+    clearInterval(this.#timer);
+    await this.#tending;
+  }
+
+  async #run(isDone: (dueNow: boolean) => boolean): Promise<void> {
+    while (!this.#stopping) {
+      this.#woken = false;
+      let look: { inMs: number; dueNow: boolean };
+      try {
+        look = await this.#round();
+      } catch (error) {
+        this.#options.events.onError('claim', error);
+        look = { inMs: idleLookMs, dueNow: true };
+      }
+      if (isDone(look.dueNow)) return;
+      await this.#pause(Math.min(look.inMs, this.#options.sweepMs));
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    if (this.#woken || ms <= 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#wake = () => undefined;
+  }
+
+  /** Begins what can be begun. Says when to look again, and whether anything was due that could be pushed. */
+  async #round(): Promise<{ inMs: number; dueNow: boolean }> {
+    const due = await nextDueByClient(this.#options.db, [...this.#pushers.keys()]);
+    if (due.length === 0) return { inMs: Number.POSITIVE_INFINITY, dueNow: false };
+    const names = due.map(({ client }) => client);
+    const holds = Map.groupBy(await readHolds(this.#options.db, names), ({ client }) => client);
+    const looks = await Promise.all(
+      due.map(async ({ client, pendingInMs, unknownInMs }) => {
+        const pusher = this.#pushers.get(client);
+        if (pusher === undefined) return { inMs: Number.POSITIVE_INFINITY, dueNow: false };
+        if (unknownInMs === 0) pusher.lookUp();
+        const later = Math.min(pendingInMs || Number.POSITIVE_INFINITY, unknownInMs || Number.POSITIVE_INFINITY);
+        if (pendingInMs !== 0) return { inMs: later, dueNow: unknownInMs === 0 };
+        const look = await this.#claimFor(pusher, holds.get(client) ?? []);
+        return { inMs: Math.min(look.inMs, later), dueNow: look.dueNow || unknownInMs === 0 };
+      }),
+    );
+    return {
+      inMs: Math.min(...looks.map(({ inMs }) => inMs)),
+      dueNow: looks.some(({ dueNow }) => dueNow),
+    };
+  }
+
+  async #claimFor(pusher: ClientPusher, holds: readonly StoredHold[]): Promise<{ inMs: number; dueNow: boolean }> {
+    const whole = holds.find(({ kind }) => kind === '');
+    for (const hold of whole ? [whole] : holds) if (hold.probe && hold.untilInMs <= 0) pusher.probe(hold);
+    const heldMs = Math.max(idleLookMs, Math.min(...holds.map(({ untilInMs }) => untilInMs)));
+    if (whole !== undefined) return { inMs: heldMs, dueNow: whole.untilInMs <= 0 };
+    const { claimed, more } = await pusher.claim();
+    if (more) return { inMs: 0, dueNow: true };
+    return { inMs: idleLookMs, dueNow: claimed > 0 };
+  }
+
+  #startTending(): void {
+    this.#timer = setInterval(() => void this.#tend(), tendMs);
+  }
+
+  /** Renews our claims, takes over those of lost workers, and buries rows of clients that there are not. */
+  #tend(): Promise<void> {
+    this.#tending ??= this.#tendOnce()
+      .catch((error: unknown) => this.#options.events.onError('tend', error))
+      .finally(() => {
+        this.#tending = undefined;
+      });
+    return this.#tending;
+  }
+
+  async #tendOnce(): Promise<void> {
+    const { claimsDb, worker, events, knownClients } = this.#options;
+    await renewClaims(
+      claimsDb,
+      [...this.#pushers.values()].flatMap((pusher) => pusher.claims),
+    );
+    const taken = await takeOverClaims(claimsDb, worker, this.#rules, operatorChoices);
+    for (const row of taken) events.onTakenOver(row);
+    const buried = await buryStrangers(claimsDb, worker, knownClients);
+    if (buried > 0) events.onBuried(buried);
+    if (taken.length > 0) this.wake();
+  }
+}

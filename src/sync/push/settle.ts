@@ -1,0 +1,120 @@
+import type { Transaction } from 'kysely';
+import { lockStream } from '../../erp/confirmations.ts';
+import type { Database } from '../../erp/connect.ts';
+import { appendChanges, type Change } from '../../erp/feed.ts';
+import { type Settled, settleRows } from '../../erp/outbox-settle.ts';
+import { requestRereads } from '../../erp/rereads.ts';
+import type { DB } from '../../erp/rows.ts';
+import { inTransaction, refusesData } from '../../erp/transaction.ts';
+import { markUnlisted } from '../../erp/unlisted.ts';
+import { upsertFamilies } from '../../erp/upsert.ts';
+import { decodePage } from '../decode.ts';
+import type { Mirrored } from '../stream.ts';
+import type { Ended } from './attempt.ts';
+
+/** Whose rows are settled, and by whom. */
+export interface SettleContext {
+  readonly db: Database;
+  readonly client: string;
+  readonly zone: string;
+  readonly worker: string;
+}
+
+/**
+ * Settles attempts and look-ups of one client: outbox rows, what they brought for the tables, and the feed, in one
+ * transaction. Where the database takes offence at one, they are settled one by one, and its resource is left to the next
+ * reading.
+ */
+export async function settleEnded(context: SettleContext, ended: readonly Ended[]): Promise<readonly Settled[]> {
+  try {
+    return await inTransaction(context.db, (trx) => settleAll(trx, context, ended));
+  } catch (error) {
+    if (!refusesData(error)) throw error;
+    const [only, ...others] = ended;
+    if (only === undefined || (others.length === 0 && only.pushed === null)) throw error;
+    if (others.length === 0) return settleEnded(context, [withoutReading(only)]);
+    const middle = Math.ceil(ended.length / 2);
+    const first = await settleEnded(context, ended.slice(0, middle));
+    return [...first, ...(await settleEnded(context, ended.slice(middle)))];
+  }
+}
+
+/** What was made of it stays known by its result alone. */
+function withoutReading(ended: Ended): Ended {
+  return { ...ended, pushed: null };
+}
+
+async function settleAll(
+  trx: Transaction<DB>,
+  context: SettleContext,
+  ended: readonly Ended[],
+): Promise<readonly Settled[]> {
+  const { client, worker } = context;
+  const settled = await settleRows(
+    trx,
+    worker,
+    ended.map(({ settlement }) => settlement),
+  );
+  const changes: Change[] = [];
+  // Always in one order: two settlements that wait for each other's streams would never end.
+  for (const stream of streamsOf(ended)) changes.push(...(await writeReadings(trx, context, stream, ended)));
+  changes.push(...(await leaveMarks(trx, client, ended)));
+  await appendChanges(trx, client, changes);
+  return settled;
+}
+
+/** What is gone is marked, and what an answer does not show is asked for. */
+async function leaveMarks(trx: Transaction<DB>, client: string, ended: readonly Ended[]): Promise<readonly Change[]> {
+  const changes: Change[] = [];
+  const gone = ended.flatMap(({ pushed, readNo }) => (pushed?.gone ? [{ ...pushed.gone, readNo }] : []));
+  for (const [stream, marks] of Map.groupBy(gone, (mark) => mark.stream)) {
+    const table = { stream: stream.name, table: stream.tables.parent.name };
+    const ids = marks.map(({ id }) => id);
+    // What was deleted does not come back: the newest of the numbers serves for all.
+    const readNo = Math.max(...marks.map((mark) => mark.readNo));
+    changes.push(...(await markUnlisted(trx, client, table, ids, readNo)));
+  }
+  const rereads = ended.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
+  for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
+    const ids = [...new Set(marks.map(({ id }) => id))];
+    await requestRereads(trx, client, stream.name, ids, 'a push changed it');
+  }
+  return changes;
+}
+
+function streamsOf(ended: readonly Ended[]): Mirrored[] {
+  const streams = ended.flatMap(({ pushed }) => (pushed?.reading ? [pushed.reading.stream] : []));
+  return [...new Set(streams)].sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/** Writes what the answers showed, as readings like any other: an older one never wins. What does not get in is read again. */
+async function writeReadings(
+  trx: Transaction<DB>,
+  { client, zone }: SettleContext,
+  stream: Mirrored,
+  ended: readonly Ended[],
+): Promise<readonly Change[]> {
+  const read = ended.flatMap(({ pushed, readNo }) => {
+    if (pushed?.reading?.stream !== stream) return [];
+    const { resource, escaped } = pushed.reading;
+    const page = decodePage({ data: [resource], included: [], escaped }, stream.decoder(zone));
+    return [{ page, readNo, id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null }];
+  });
+  await lockStream(trx, client, stream.name);
+  const families = read.flatMap(({ page, readNo }) =>
+    page.families.map((family) => ({ ...family, parent: { ...family.parent, read_no: readNo } })),
+  );
+  const scope = {
+    client,
+    stream: stream.name,
+    readNo: Math.min(...read.map(({ readNo }) => readNo)),
+    compare: 'raw' as const,
+  };
+  const written = await upsertFamilies(trx, scope, stream.tables, families);
+  const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
+  const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
+  await requestRereads(trx, client, stream.name, left, 'a push changed it');
+  const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
+  const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
+  return [...written.changes, ...followUps];
+}

@@ -1,0 +1,92 @@
+import { z } from 'zod';
+import { WarehouseError } from '../core/errors.ts';
+import type { Json } from '../core/json.ts';
+import { idSchema } from './jsonapi.ts';
+
+/** Lists of settings/get (interface.md, Settings result). */
+export const settingLists = [
+  'mainShippingMethods',
+  'shippingMethods',
+  'returnShippingMethods',
+  'orderTypes',
+  'returnReasons',
+  'languages',
+  'countries',
+  'paymentMethods',
+] as const;
+export type SettingList = (typeof settingLists)[number];
+
+const text = z
+  .string()
+  .nullish()
+  .transform((value) => value ?? null);
+const option = z.looseObject({ id: idSchema, name: text, code: text });
+const mainMethod = option.extend({
+  shippingMethods: z.array(z.looseObject({ id: idSchema, warehouse: z.string() })).nullish(),
+});
+/** paymentMethods is obsolete and may be missing. */
+const settingsSchema = z.looseObject({
+  mainShippingMethods: z.array(mainMethod),
+  shippingMethods: z.array(option),
+  returnShippingMethods: z.array(option),
+  orderTypes: z.array(option),
+  returnReasons: z.array(option),
+  languages: z.array(option),
+  countries: z.array(option),
+  paymentMethods: z.array(option).nullish(),
+});
+
+/** One entry of a list. */
+export interface SettingOption {
+  readonly list: SettingList;
+  readonly id: number;
+  readonly code: string | null;
+  readonly name: string | null;
+  readonly raw: Json;
+}
+
+/** By which method a warehouse sends what a main shipping method names. */
+export interface MethodWarehouse {
+  readonly mainShippingMethodId: number;
+  readonly shippingMethodId: number;
+  readonly warehouse: string;
+}
+
+/** All of settings/get. */
+export interface Settings {
+  readonly options: readonly SettingOption[];
+  readonly warehouses: readonly MethodWarehouse[];
+}
+
+/**
+ * Reads the result of settings/get.
+ * @throws WarehouseError `undecodable` that names the member: of a broken answer nothing is taken
+ */
+export function decodeSettings(result: Json): Settings {
+  const read = settingsSchema.safeParse(result);
+  if (!read.success) {
+    const issue = read.error.issues[0];
+    const where = issue?.path.join('.') || 'result';
+    throw new WarehouseError('undecodable', `common.settings.get: ${where}: ${issue?.message ?? 'cannot be decoded'}`, {
+      outcome: 'unknown',
+    });
+  }
+  const received = result as Readonly<Record<SettingList, readonly Json[] | null | undefined>>;
+  const options = settingLists.flatMap((list) =>
+    (read.data[list] ?? []).map(({ id, code, name }, index) => ({
+      list,
+      id,
+      code,
+      name,
+      raw: received[list]?.[index] ?? null,
+    })),
+  );
+  const warehouses = read.data.mainShippingMethods.flatMap(({ id, shippingMethods }) =>
+    (shippingMethods ?? []).map((method) => ({
+      mainShippingMethodId: id,
+      shippingMethodId: method.id,
+      warehouse: method.warehouse,
+    })),
+  );
+  return { options, warehouses };
+}

@@ -1,0 +1,84 @@
+import { openWarehouses } from '../../src/app/deps.ts';
+import { createLogger } from '../../src/app/log.ts';
+import { openPusher } from '../../src/app/pushing.ts';
+import type { TestDatabase } from './database.ts';
+import { configFor } from './puller.ts';
+import type { SandboxControl } from './sandbox.ts';
+
+const log = createLogger({ level: process.env.TEST_LOG ?? 'silent', pretty: false });
+
+/** A row of the outbox, as tests look at it. */
+export interface OutboxRow {
+  id: number;
+  kind: string;
+  reference: string;
+  status: string;
+  attempts: number;
+  last_error: string | null;
+  result: Record<string, unknown> | null;
+  next_attempt_at: Date | null;
+  written_at: Date | null;
+}
+
+/** Enqueues as an ERP does, pushes in this process as `fulfilment-sync run push-outbox` does, and reads what became of it. */
+export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
+  const rows = (where = 'true', values: unknown[] = []) =>
+    database.query<OutboxRow & Record<string, unknown>>(
+      `select * from fulfilment.outbox where ${where} order by id`,
+      values,
+    );
+  return {
+    rows,
+    /** The one row of a test. */
+    row: async (id: number): Promise<OutboxRow> => {
+      const [row] = await rows('id = $1', [id]);
+      if (row === undefined) throw new Error(`there is no row ${id}`);
+      return row;
+    },
+    insert: async (kind: string, reference: string, payload: unknown = {}, client = 'default'): Promise<number> => {
+      const [row] = await database.query<{ id: number }>(
+        'insert into fulfilment.outbox (client, kind, reference, payload) values ($1, $2, $3, $4) returning id',
+        [client, kind, reference, typeof payload === 'string' ? payload : JSON.stringify(payload)],
+      );
+      return row?.id ?? 0;
+    },
+    /** Pushes until nothing is due. */
+    push: async (env: Record<string, string> = {}): Promise<void> => {
+      const config = configFor(database, sandbox, env);
+      const { warehouses, close } = openWarehouses(config);
+      const pushing = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log });
+      try {
+        await pushing.pusher.drain();
+      } finally {
+        await Promise.all([pushing.close(), close()]);
+      }
+    },
+    /** Makes everything due now that waits for its time, as if that had gone by. */
+    hurry: () =>
+      database.query(`
+        update fulfilment.outbox set next_attempt_at = now(), written_at = written_at - interval '1 hour',
+          absent_at = absent_at - interval '1 hour'
+        where status in ('pending', 'unknown') and next_attempt_at is not null`),
+  };
+}
+
+/** The payload of order.create for one mug, with changes; `undefined` takes a member away. */
+export function orderPayload(externalOrderNumber: string, changes: Record<string, unknown> = {}) {
+  return {
+    externalOrderNumber,
+    orderType: 'B2C',
+    locale: 'nl-NL',
+    email: 'anna@example.com',
+    items: [{ sku: 'MUG-BLUE', quantity: 2, price: '9.95', vat: 0.21 }],
+    deliveryAddress: {
+      firstName: 'Anna',
+      lastName: 'de Vries',
+      street1: 'Keizersgracht',
+      houseNumber: '12',
+      postcode: '1015CJ',
+      city: 'Amsterdam',
+      countryCode: 'NL',
+    },
+    ...changes,
+  };
+}

@@ -1,0 +1,193 @@
+import { expect, test } from 'vitest';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { orderPayload, usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+const pull = usePuller(database, sandbox);
+
+test('an order is created whole, and stands in the tables when the row is done', async () => {
+  const page = (await writePage(['Packing slip'])).toString('base64');
+  const payload = orderPayload('SO-1', {
+    orderType: 'B2B',
+    shippingMethod: 'PALLET',
+    reference: 'R-1',
+    orderedOn: '2026-05-03',
+    preferredShippingDate: '2026-05-20',
+    allowPartialDelivery: true,
+    onHold: true,
+    metadata: { extra1: 'one', extra5: null },
+    items: [
+      { sku: 'MUG-BLUE', quantity: 2, price: '9.95', vat: 0.21, metadata: { extra6: 'six' } },
+      { sku: 'DISCOUNT', quantity: 1, price: -1.5, vat: '0.21', name: 'Voucher' },
+    ],
+    billingAddress: { lastName: 'Bakker', street1: 'Rue Neuve', countryCode: 'FR' },
+    pickUpPoint: { code: 'PUP-7' },
+    attachments: [
+      { filename: 'a.pdf', content: page },
+      { filename: 'b.pdf', content: page },
+    ],
+  });
+  const id = await outbox.insert('order.create', 'SO-1', payload);
+  await outbox.push();
+  const row = await outbox.row(id);
+  expect(row).toMatchObject({ status: 'done', attempts: 1, last_error: null });
+  const [order] = await database.query('select * from fulfilment.orders');
+  expect(order).toMatchObject({
+    id: row.result?.orderId,
+    external_order_number: 'SO-1',
+    reference: 'R-1',
+    order_type_id: 32,
+    preferred_shipping_method_id: 13,
+    preferred_shipping_date: '2026-05-20',
+    on_hold: true,
+    metadata: { extra1: 'one' },
+    pick_up_point: { attributes: { code: 'PUP-7' } },
+  });
+  const items = await database.query('select id, sku, quantity, price, vat from fulfilment.order_items order by id');
+  expect(items.map(({ id: own, sku }) => ({ id: own, sku }))).toEqual(row.result?.orderItems);
+  expect(items).toMatchObject([
+    { price: '9.95', vat: '0.21' },
+    { price: '-1.5', vat: '0.21' },
+  ]);
+  const addresses = await database.query('select role, last_name from fulfilment.order_addresses order by role');
+  expect(addresses).toEqual([
+    { role: 'billing', last_name: 'Bakker' },
+    { role: 'delivery', last_name: 'de Vries' },
+  ]);
+  // The first document goes with the order, the second one follows behind it.
+  const [, attachment] = await outbox.rows();
+  expect(attachment).toMatchObject({ kind: 'order_attachment.create', reference: 'SO-1', status: 'done' });
+  const changes = await database.query("select entity, operation from fulfilment.changes where entity like 'order%'");
+  expect(changes).toHaveLength(5);
+  // What a poll reads then is what is stored.
+  expect(done(await pull('pull-orders'))).toMatchObject({ created: 0, updated: 0, unchanged: 1 });
+});
+
+test('what follows an order reaches it: update, release, cancel of an item, cancel', async () => {
+  const items = [
+    { sku: 'MUG-BLUE', quantity: 2 },
+    { sku: 'MUG-RED', quantity: 1 },
+  ];
+  await outbox.insert(
+    'order.create',
+    'SO-1',
+    orderPayload('SO-1', { onHold: true, items, metadata: { extra1: 'a', extra2: 'b' } }),
+  );
+  const change = {
+    reference: 'new',
+    phoneNumber: '',
+    metadata: { extra2: null, extra3: 'c' },
+    preferredShippingDate: '2026-05-01',
+  };
+  const update = await outbox.insert('order.update', 'SO-1', change);
+  const release = await outbox.insert('order.release', 'SO-1');
+  const again = await outbox.insert('order.release', 'SO-1');
+  const item = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-RED' });
+  const cancel = await outbox.insert('order.cancel', 'SO-1');
+  await outbox.push();
+  const [order] = await database.query('select id, reference, phone_number, metadata, email from fulfilment.orders');
+  expect(await outbox.row(update)).toMatchObject({
+    status: 'done',
+    result: { orderId: order?.id, note: 'preferredShippingDate 2026-05-01 had passed and was sent as null' },
+  });
+  expect(order).toMatchObject({
+    reference: 'new',
+    phone_number: null,
+    metadata: { extra1: 'a', extra3: 'c' },
+    email: 'anna@example.com',
+  });
+  expect(await outbox.row(release)).toMatchObject({ status: 'done', result: {} });
+  // A no, as it is released: what was asked for is true.
+  expect(await outbox.row(again)).toMatchObject({ status: 'done', result: {} });
+  expect((await outbox.row(item)).result).toMatchObject({ modified: true, quantity: 0 });
+  expect((await outbox.row(cancel)).result).toMatchObject({
+    orderId: order?.id,
+    modified: true,
+    modifiedItemIds: [expect.any(Number)],
+    items: [
+      { sku: 'MUG-BLUE', quantity: 0 },
+      { sku: 'MUG-RED', quantity: 0 },
+    ],
+  });
+  expect(await database.query('select distinct quantity from fulfilment.order_items')).toEqual([{ quantity: 0 }]);
+});
+
+test('a return is announced, replaced and deleted', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push();
+  await sandbox.advance(2 * 86_400);
+  await pull('pull-shipments');
+  const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
+  const shipmentItemId = line?.id as number;
+  const payload = {
+    shipmentId: line?.shipment_id,
+    comments: 'broken',
+    items: [{ shipmentItemId, quantity: 1, reason: 'DAMAGED' }],
+  };
+  const create = await outbox.insert('return.create', 'RET-1', payload);
+  const label = await outbox.insert('return_label.create', 'SO-1', {
+    shipmentId: line?.shipment_id,
+    shippingMethod: 'RETURN_PARCEL',
+  });
+  await outbox.push();
+  const created = await outbox.row(create);
+  expect(created).toMatchObject({
+    status: 'done',
+    result: { status: 'PENDING', items: [{ id: expect.any(Number), shipmentItemId }] },
+  });
+  expect((await outbox.row(label)).result).toMatchObject({ mimeType: 'application/pdf', shippingMethodId: '21' });
+  const replace = await outbox.insert('return.replace', 'RET-1', {
+    ...payload,
+    comments: 'all of it',
+    items: [{ shipmentItemId, quantity: 2, reason: 'REGRET' }],
+  });
+  await outbox.push();
+  expect((await outbox.row(replace)).result?.returnMerchandiseAuthorizationId).toBe(
+    created.result?.returnMerchandiseAuthorizationId,
+  );
+  const stored = () =>
+    database.query(`
+      select a.id, a.comments, a.status, a.unlisted_since is not null as gone, i.quantity, i.reason_code, i.shipment_item_id
+      from fulfilment.return_merchandise_authorizations a
+      join fulfilment.return_merchandise_authorization_items i on i.return_merchandise_authorization_id = a.id`);
+  const [mirrored] = await stored();
+  expect(mirrored).toMatchObject({
+    comments: 'all of it',
+    quantity: 2,
+    reason_code: 'REGRET',
+    shipment_item_id: shipmentItemId,
+    gone: false,
+  });
+  const remove = await outbox.insert('return.delete', 'RET-1');
+  await outbox.push();
+  expect((await outbox.row(remove)).result).toEqual({ id: created.result?.returnMerchandiseAuthorizationId });
+  expect(await stored()).toMatchObject([{ gone: true }]);
+  const removeAgain = await outbox.insert('return.delete', 'RET-1', { returnMerchandiseAuthorizationId: mirrored?.id });
+  await outbox.push();
+  expect(await outbox.row(removeAgain)).toMatchObject({ status: 'done' });
+});
+
+test('goods are announced and a product is added, then changed', async () => {
+  const slip = await outbox.insert('inbound_packing_slip.create', 'PO-7', {
+    expectedIn: 'AMS',
+    expectedOn: '2026-05-11',
+    metadata: { purchases: 'P-1' },
+    items: [{ sku: 'MUG-BLUE', quantity: 40 }],
+  });
+  const add = await outbox.insert('product.save', 'VASE', { name: 'Vase', weight: '1.20', barcode: '871' });
+  const edit = await outbox.insert('product.save', 'VASE', { name: 'Vase, tall' });
+  await outbox.push();
+  const [stored] = await database.query('select id, reference, expected_in from fulfilment.inbound_packing_slips');
+  expect(stored).toMatchObject({ reference: 'PO-7', expected_in: 'AMS' });
+  expect((await outbox.row(slip)).result).toEqual({
+    inboundPackingSlipId: stored?.id,
+    items: [{ id: expect.any(Number), sku: 'MUG-BLUE' }],
+  });
+  expect((await outbox.row(add)).result).toEqual({ action: 'added' });
+  expect((await outbox.row(edit)).result).toEqual({ action: 'edited' });
+});
