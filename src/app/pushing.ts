@@ -20,6 +20,8 @@ export interface PushingOptions {
   readonly log: Logger;
   /** Restricts it to one client. */
   readonly only?: string;
+  /** Told of every outcome, beside the log. */
+  readonly onSettled?: PushEvents['onSettled'];
 }
 
 /** Opens all that pushing needs; it begins when the pusher is started. */
@@ -56,15 +58,16 @@ export function openPusher(options: PushingOptions): { pusher: Pusher; close: ()
     kinds: outboxKinds,
     slots: config.PUSH_CONCURRENCY,
     sweepMs: config.pushSweepMs ?? 15_000,
-    events: pushLog(log),
+    events: pushLog(log, options.onSettled),
   });
   return { pusher, close: async () => void (await Promise.all([main.close(), claims.close()])) };
 }
 
 /** One line per outcome; the payload is never part of it. */
-function pushLog(log: Logger) {
+function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
   const warn = repeatedWarnings(log);
   const onSettled: PushEvents['onSettled'] = (settlement, kind) => {
+    alsoTell?.(settlement, kind);
     const { id, client, step, status, durationMs, error, errorCode, delayMs } = settlement;
     const fields = { event: `push_${status}`, client, outbox: id, kind, step, durationMs };
     const problem = { ...(error === null ? {} : { error }), ...(errorCode === null ? {} : { code: errorCode }) };

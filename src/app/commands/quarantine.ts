@@ -1,18 +1,13 @@
-import { readConfig } from '../../../config/env.ts';
 import { streams } from '../../../jobs/registry.ts';
-import type { Database } from '../../erp/connect.ts';
-import { assertSchemaFits } from '../../erp/migrate.ts';
 import { listQuarantined, readQuarantined } from '../../erp/quarantine.ts';
 import { type Replayed, replayQuarantine } from '../../sync/replay.ts';
 import { inColumns } from '../../sync/rescan-jobs.ts';
 import type { RunReport } from '../../sync/run.ts';
-import { connectDatabase } from '../deps.ts';
 import { describeEnd, exitCodeFor, inForeground, streamNamed } from '../foreground.ts';
-import { createLogger } from '../log.ts';
 import { runWork } from '../runner.ts';
 import { formatTable } from '../table.ts';
 import { UsageError } from '../usage.ts';
-import { version } from '../version.ts';
+import { withDatabase } from '../with-database.ts';
 
 export interface QuarantineOptions {
   readonly client?: string;
@@ -23,7 +18,9 @@ export interface QuarantineOptions {
 /** Shows what is in quarantine, without the resources themselves: they hold personal data. */
 export async function quarantineListCommand({ client, stream, json }: QuarantineOptions): Promise<number> {
   if (stream !== undefined) streamNamed(stream);
-  const rows = await withDatabase((db) => listQuarantined(db, { client: client ?? null, stream: stream ?? null }));
+  const rows = await withDatabase('quarantine', (db) =>
+    listQuarantined(db, { client: client ?? null, stream: stream ?? null }),
+  );
   if (json) print(JSON.stringify(rows, null, 2));
   else if (rows.length === 0) print('Nothing is in quarantine.');
   else {
@@ -49,7 +46,7 @@ export async function quarantineListCommand({ client, stream, json }: Quarantine
 /** Shows one resource whole, as it was received. */
 export async function quarantineShowCommand(number: string, { json }: QuarantineOptions): Promise<number> {
   if (!/^[1-9]\d{0,14}$/.test(number)) throw new UsageError(`${number} is no number of a quarantine row`);
-  const row = await withDatabase((db) => readQuarantined(db, Number(number)));
+  const row = await withDatabase('quarantine', (db) => readQuarantined(db, Number(number)));
   if (row === null) {
     process.stderr.write(`There is no row ${number} in quarantine; see: fulfilment-sync quarantine list\n`);
     return 1;
@@ -91,18 +88,6 @@ export async function quarantineReplayCommand(name: string | undefined, options:
     if (options.json) print(JSON.stringify(results, null, 2));
     return exitCodeFor(reports);
   });
-}
-
-async function withDatabase<T>(work: (db: Database) => Promise<T>): Promise<T> {
-  const config = readConfig({ database: true, clients: false });
-  const log = createLogger({ level: 'silent', pretty: false });
-  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'quarantine', 1);
-  try {
-    await assertSchemaFits(db, version);
-    return await work(db);
-  } finally {
-    await close();
-  }
 }
 
 function print(text: string): void {

@@ -1,6 +1,7 @@
-import { type JobName, jobNames } from '../../../config/schedules.ts';
+import { type JobName, jobNames, pushJob } from '../../../config/schedules.ts';
 import type { RunReport } from '../../sync/run.ts';
 import { describeEnd, exitCodeFor, inForeground } from '../foreground.ts';
+import { openPusher } from '../pushing.ts';
 import { runJob } from '../runner.ts';
 import { UsageError } from '../usage.ts';
 
@@ -13,7 +14,9 @@ export interface RunOptions {
  * @throws UsageError where the job or the client is not known
  */
 export async function runCommand(job: string, { client: only }: RunOptions): Promise<number> {
-  if (!isJobName(job)) throw new UsageError(`There is no job ${job}; known are ${jobNames.join(', ')}`);
+  if (job === pushJob.name) return pushOnce(only);
+  if (!isJobName(job))
+    throw new UsageError(`There is no job ${job}; known are ${[...jobNames, pushJob.name].join(', ')}`);
   return inForeground(only, false, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
     for (const client of clients) {
@@ -22,6 +25,30 @@ export async function runCommand(job: string, { client: only }: RunOptions): Pro
       reports.push(report);
     }
     return exitCodeFor(reports);
+  });
+}
+
+/** Pushes what is due, until nothing is. What waits for its time, or for a person, is left. */
+async function pushOnce(only: string | undefined): Promise<number> {
+  return inForeground(only, false, async ({ deps, clients, stop }) => {
+    const counts = new Map(clients.map(({ key }) => [key, new Map<string, number>()]));
+    const onSettled = ({ client, status }: { readonly client: string; readonly status: string }) => {
+      const own = counts.get(client);
+      own?.set(status, (own.get(status) ?? 0) + 1);
+    };
+    const databaseUrl = deps.config.DATABASE_URL ?? '';
+    const { pusher, close } = openPusher({ ...deps, databaseUrl, onSettled, ...(only === undefined ? {} : { only }) });
+    try {
+      stop.addEventListener('abort', () => void pusher.stop(0), { once: true });
+      await pusher.drain();
+    } finally {
+      await close();
+    }
+    for (const [client, own] of counts) {
+      const text = [...own].map(([status, count]) => `${status} ${count}`).join(', ');
+      process.stdout.write(`${client} ${pushJob.name}: ${text || 'nothing was due'}\n`);
+    }
+    return stop.aborted || [...counts.values()].some((own) => own.has('dead')) ? 1 : 0;
   });
 }
 

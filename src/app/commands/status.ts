@@ -1,9 +1,12 @@
 import { readConfig } from '../../../config/env.ts';
 import { assertSchemaFits } from '../../erp/migrate.ts';
+import { readOutboxStatus } from '../../erp/outbox-admin.ts';
+import { readHolds } from '../../erp/push-holds.ts';
 import { type JobStatus, readJobStatus } from '../../erp/status.ts';
 import { readStreamStatus, type StreamStatus } from '../../erp/stream-status.ts';
 import { connectDatabase } from '../deps.ts';
 import { createLogger } from '../log.ts';
+import { formatOutbox } from '../outbox-view.ts';
 import { formatSpan, formatTable } from '../table.ts';
 import { version } from '../version.ts';
 
@@ -22,10 +25,13 @@ export async function statusCommand({ json }: StatusOptions): Promise<number> {
   try {
     await assertSchemaFits(db, version);
     const [jobs, streams] = [await readJobStatus(db), await readStreamStatus(db)];
+    const [outbox, holds] = [await readOutboxStatus(db), await readHolds(db, null)];
     const { LOOKBACK_DAYS: lookbackDays } = config;
     const text = json
-      ? JSON.stringify({ lookbackDays, jobs, streams }, null, 2)
-      : formatStatus(jobs, streams, lookbackDays, new Date());
+      ? JSON.stringify({ lookbackDays, jobs, streams, outbox, holds }, null, 2)
+      : [formatStatus(jobs, streams, lookbackDays, new Date()), formatOutbox(outbox, holds)]
+          .filter(Boolean)
+          .join('\n\n');
     process.stdout.write(`${text}\n`);
     return 0;
   } finally {

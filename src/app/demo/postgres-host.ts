@@ -110,14 +110,18 @@ function isUp(child: ChildProcess): Promise<boolean> {
   });
 }
 
+/** Ends Postgres, if it runs. */
+async function end(postgres: ChildProcess | undefined): Promise<void> {
+  if (!postgres || postgres.exitCode !== null || postgres.signalCode !== null) return;
+  const ended = once(postgres, 'exit');
+  // Postgres' fast shutdown: it does not wait for clients to leave.
+  postgres.kill('SIGINT');
+  await ended;
+}
+
 /** Ends Postgres, if it runs, and deletes all there is of it. */
 async function cleanUp(postgres: ChildProcess | undefined, folder: string): Promise<void> {
-  if (postgres && postgres.exitCode === null && postgres.signalCode === null) {
-    const ended = once(postgres, 'exit');
-    // Postgres' fast shutdown: it does not wait for clients to leave.
-    postgres.kill('SIGINT');
-    await ended;
-  }
+  await end(postgres);
   rmSync(folder, { recursive: true, force: true });
 }
 
@@ -125,12 +129,12 @@ async function main(): Promise<void> {
   const owner = ownerForRoot();
   const folder = mkdtempSync(join(temporaryFolder(owner), 'fulfilment-sync-postgres-'));
   let postgres: ChildProcess | undefined;
-  const end = async () => {
+  const finish = async () => {
     await cleanUp(postgres, folder);
     process.exit(0);
   };
-  process.once('disconnect', end);
-  process.once('SIGTERM', end);
+  process.once('disconnect', finish);
+  process.once('SIGTERM', finish);
   try {
     if (owner) chmodSync(folder, 0o755);
     const binaries = await reachableBinaries(folder, owner);
@@ -140,7 +144,14 @@ async function main(): Promise<void> {
       const port = await freePort();
       postgres = launch(binaries.postgres, folder, port, owner);
       if (!(await isUp(postgres))) continue;
-      process.send?.({ url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres` });
+      const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+      process.send?.({ url });
+      // Any message asks for a restart, with the same data at the same address.
+      process.on('message', async () => {
+        await end(postgres);
+        postgres = launch(binaries.postgres, folder, port, owner);
+        process.send?.((await isUp(postgres)) ? { url } : { error: 'it did not come up again' });
+      });
       return;
     }
     throw new Error(`Postgres ended ${maxAttempts} times before it took connections`);

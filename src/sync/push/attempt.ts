@@ -7,7 +7,7 @@ import { type ClaimedRow, claimMs, stampSent } from '../../erp/outbox.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './kind.ts';
-import { readPayload } from './payload.ts';
+import { checkPayload } from './payload.ts';
 import type { SettingCodes } from './setting-codes.ts';
 
 /** What pushes of one client work with. */
@@ -59,9 +59,10 @@ export async function attemptRow(deps: PushDeps, row: ClaimedRow, signal: AbortS
     return ended(base, { status: 'unknown', error, delayMs: 0, written: false, code: null });
   }
   try {
-    const payload = await readPayload(kind, row.payload, row.reference);
+    const context = contextOf(deps, row, kind, signal, startedAtMs, progress);
+    const payload = await checkPayload(kind, row, context);
     progress.asked = true;
-    const pushed = await kind.push(payload, contextOf(deps, row, kind, signal, startedAtMs, progress));
+    const pushed = await kind.push(payload, context);
     return { ...ended(base, { status: 'done', pushed }), answered: true };
   } catch (error) {
     if (error instanceof ClaimLostError) return null;

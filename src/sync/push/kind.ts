@@ -26,15 +26,19 @@ export class NotThereError extends CodedError {
   }
 }
 
+/** What a check may use. */
+export interface CheckContext {
+  readonly codes: SettingCodes;
+  readonly signal: AbortSignal;
+}
+
 /** What one push works with. */
-export interface PushContext {
+export interface PushContext extends CheckContext {
   readonly row: Pick<ClaimedRow, 'id' | 'client' | 'reference' | 'knownId' | 'mayBeWritten'>;
   /** Zone of the client's zone-less dates. */
   readonly zone: string;
   readonly db: Database;
   readonly warehouse: Warehouse;
-  readonly codes: SettingCodes;
-  readonly signal: AbortSignal;
   /** Where `included` of a request stands: inside `data`, or beside it (contracts, section 7). */
   readonly included: 'inside' | 'top';
   /** Sends the request that makes the change; noted before it is written. */
@@ -106,8 +110,12 @@ export interface OutboxKind<P> {
   readonly unknown: UnknownRule;
   /** A refusal is believed only when a look-up has not found it. */
   readonly doubtsRefusal?: boolean;
-  /** Problems that the schema cannot see; nothing is asked of the service. */
-  readonly check?: (payload: P, reference: string) => Promise<readonly string[]>;
+  /** Problems that the schema cannot see, in a payload that may have others: so that all are named at once. */
+  readonly check?: (
+    payload: { readonly [member: string]: Json },
+    reference: string,
+    context: CheckContext,
+  ) => Promise<readonly string[]>;
   readonly push: (payload: P, context: PushContext) => Promise<Pushed>;
   readonly lookUp?: LookUpRule<P>;
 }

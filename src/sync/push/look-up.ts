@@ -5,7 +5,7 @@ import type { Settlement } from '../../erp/outbox-settle.ts';
 import { takeUnknown, type UnknownRow } from '../../erp/outbox-unknown.ts';
 import { drawReadNo } from '../../erp/upsert.ts';
 import type { Ended, PushDeps } from './attempt.ts';
-import type { AnyKind, LookUp, LookUpRule, Pushed } from './kind.ts';
+import { type AnyKind, type LookUp, type LookUpRule, PayloadError, type Pushed } from './kind.ts';
 import { readPayload } from './payload.ts';
 
 /** Rows of one look-up round. */
@@ -19,13 +19,7 @@ export async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSig
   if (rows.length === 0) return [];
   const startedAtMs = performance.now();
   const readNo = await drawReadNo(deps.db);
-  const readable = await Promise.all(
-    // A payload that cannot be read was never sent, or was replaced since: what is there is compared with nothing.
-    rows.map(async (row) => ({
-      ...row,
-      payloadRead: await readPayload(kind, row.payload, row.reference).catch(() => null),
-    })),
-  );
+  const readable = rows.map((row) => ({ ...row, payloadRead: readOrNull(kind, row.payload) }));
   const found = await lookUp.find(readable, { ...deps, signal }).catch((error: unknown) => {
     const why = `${describeError(error)}; the look-up is tried again`;
     return new Map<number, LookUp>(rows.map(({ id }) => [id, { seen: 'no answer', why }]));
@@ -36,6 +30,16 @@ export async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSig
     const durationMs = Math.round(performance.now() - startedAtMs);
     return { settlement: settlementOf(row, verdict, pushed, durationMs), pushed, readNo, hold: null, answered: null };
   });
+}
+
+/** A payload that cannot be read was replaced since it was sent: what is found is held against nothing. */
+function readOrNull(kind: AnyKind, payload: string): unknown {
+  try {
+    return readPayload(kind, payload);
+  } catch (error) {
+    if (error instanceof PayloadError) return null;
+    throw error;
+  }
 }
 
 type Concluded = { readonly verdict: AbsenceVerdict | null; readonly pushed: Pushed | null };

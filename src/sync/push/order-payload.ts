@@ -1,12 +1,14 @@
 import { z } from 'zod';
-import type { Json } from '../../core/json.ts';
-import type { PushContext } from './kind.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import type { CheckContext } from './kind.ts';
 import {
   asNumber,
   day,
   decimal,
   documentContent,
+  documentProblems,
   given,
+  has,
   idNumber,
   optionalText,
   personal,
@@ -15,7 +17,6 @@ import {
   requiredText,
   textsNamed,
 } from './payload.ts';
-import { printableProblem } from './printable.ts';
 
 const address = z.strictObject({
   firstName: personalText,
@@ -73,29 +74,43 @@ const addressRules = new Set(['NL', 'BE', 'DE']);
 const endsWithNumber = /\s\d{1,5}[\s-]*[a-z]{0,4}$/i;
 
 /** What the schema cannot see. */
-export async function orderProblems(payload: OrderPayload, reference: string): Promise<string[]> {
+export async function orderProblems(
+  payload: { readonly [member: string]: Json },
+  reference: string,
+  { codes, signal }: CheckContext,
+): Promise<string[]> {
+  const { externalOrderNumber: number, orderType, shippingMethod, attachments } = payload;
   const problems: string[] = [];
-  if (payload.externalOrderNumber !== reference)
+  if (typeof number === 'string' && number !== reference)
     problems.push(`externalOrderNumber: must be the reference of the row, ${reference}`);
-  const { orderType, orderTypeId, shippingMethod, shippingMethodId } = payload;
-  if (!orderType === !orderTypeId) problems.push('orderType: give either orderType (code) or orderTypeId');
-  if (shippingMethod && shippingMethodId)
-    problems.push('shippingMethod: give either shippingMethod (code) or shippingMethodId');
-  problems.push(...addressProblems(payload.deliveryAddress));
-  for (const [index, { content }] of (payload.attachments ?? []).entries()) {
-    const problem = await printableProblem(content);
-    if (problem !== null) problems.push(`attachments[${index}].content: ${problem}`);
+  if (has(payload, 'orderType') === has(payload, 'orderTypeId'))
+    problems.push('orderType: give either orderType (code) or orderTypeId');
+  else if (typeof orderType === 'string') {
+    const type = await codes.find('orderTypes', orderType, signal);
+    if ('problem' in type) problems.push(`orderType: ${type.problem}`);
   }
+  if (has(payload, 'shippingMethod') && has(payload, 'shippingMethodId'))
+    problems.push('shippingMethod: give either shippingMethod (code) or shippingMethodId');
+  else if (typeof shippingMethod === 'string') {
+    const method = await codes.find('mainShippingMethods', shippingMethod, signal);
+    if ('problem' in method) problems.push(`shippingMethod: ${method.problem}`);
+  }
+  problems.push(...addressProblems(payload.deliveryAddress));
+  for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries())
+    if (isObject(entry)) problems.push(...(await documentProblems(`attachments[${index}].content`, entry.content)));
   return problems;
 }
 
 /** Only of the address that is delivered to: the others are not shipped by. The address itself is never rewritten. */
-function addressProblems({ countryCode, houseNumber, street1, postcode }: OrderPayload['deliveryAddress']): string[] {
-  if (!addressRules.has(countryCode)) return [];
+function addressProblems(lines: Json | undefined): string[] {
+  if (!isObject(lines)) return [];
+  const { countryCode, houseNumber, street1, postcode } = lines;
+  if (typeof countryCode !== 'string' || !addressRules.has(countryCode)) return [];
+  const isEmpty = (value: Json | undefined) => value === undefined || value === null || String(value).trim() === '';
   const problems: string[] = [];
-  if ((houseNumber ?? '').trim() === '' && !endsWithNumber.test(street1))
+  if (isEmpty(houseNumber) && !(typeof street1 === 'string' && endsWithNumber.test(street1)))
     problems.push(`deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 ends with it`);
-  if ((postcode ?? '').trim() === '') problems.push(`deliveryAddress.postcode: is required for ${countryCode}`);
+  if (isEmpty(postcode)) problems.push(`deliveryAddress.postcode: is required for ${countryCode}`);
   return problems;
 }
 
@@ -105,7 +120,7 @@ function addressProblems({ countryCode, houseNumber, street1, postcode }: OrderP
  */
 export async function orderIds(
   { orderType, orderTypeId, shippingMethod, shippingMethodId }: OrderPayload,
-  { codes, signal }: PushContext,
+  { codes, signal }: CheckContext,
 ): Promise<{ orderTypeId: number; shippingMethodId: number | null } | { problems: string[] }> {
   const type = orderTypeId ? { id: orderTypeId } : await codes.find('orderTypes', orderType ?? '', signal);
   const method = shippingMethod

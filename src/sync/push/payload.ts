@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
-import { type AnyKind, PayloadError } from './kind.ts';
+import { type AnyKind, type CheckContext, PayloadError } from './kind.ts';
+import { printableProblem } from './printable.ts';
 
 /** Marks members that hold personal data: they are masked wherever a payload is shown. */
 export const personal = { 'x-personal': true } as const;
@@ -13,8 +14,9 @@ export const idNumber = z.int('must be a whole number').min(1, 'must be an id');
 export const quantity = z.int('must be a whole number').min(1, 'must be at least 1').max(1_000_000);
 export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
 /** A number, or its digits in a text, so that none of them is lost on the way. */
-export const decimal = z.union([z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,10})?$/)], {
-  error: 'must be a number or a decimal text such as "9.95"',
+const noDecimal = 'must be a number or a decimal text such as "9.95"';
+export const decimal = z.union([z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,10})?$/, noDecimal)], {
+  error: noDecimal,
 });
 /** Members of the ERP's choice. */
 export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personal);
@@ -38,16 +40,46 @@ export function given<T extends Record<string, unknown>>(members: T): { [K in ke
 }
 
 /**
- * Reads a payload by its kind's schema and checks.
+ * Reads a payload by its kind's schema alone.
  * @throws PayloadError with every problem at once
  */
-export async function readPayload(kind: AnyKind, payload: string, reference: string): Promise<unknown> {
-  const value = plain(parseExact(payload));
-  const read = kind.schema.safeParse(value, { reportInput: true });
-  if (!read.success) throw new PayloadError(read.error.issues.flatMap((issue) => problemsOf(issue, kind)));
-  const problems = (await kind.check?.(read.data, reference)) ?? [];
+export function readPayload(kind: AnyKind, payload: string): unknown {
+  const { problems, read } = judge(kind, plain(parseExact(payload)));
   if (problems.length > 0) throw new PayloadError(problems);
-  return read.data;
+  return read;
+}
+
+/**
+ * Reads a payload by its kind's schema, and checks what the schema cannot see.
+ * @throws PayloadError with every problem at once
+ */
+export async function checkPayload(
+  kind: AnyKind,
+  { payload, reference }: { readonly payload: string; readonly reference: string },
+  context: CheckContext,
+): Promise<unknown> {
+  const value = plain(parseExact(payload));
+  const { problems, read } = judge(kind, value);
+  const further = isObject(value) ? ((await kind.check?.(value, reference, context)) ?? []) : [];
+  if (problems.length + further.length > 0) throw new PayloadError([...problems, ...further]);
+  return read;
+}
+
+function judge(kind: AnyKind, value: Json): { problems: string[]; read: unknown } {
+  const result = kind.schema.safeParse(value, { reportInput: true });
+  if (result.success) return { problems: [], read: result.data };
+  return { problems: result.error.issues.flatMap((issue) => problemsOf(issue, kind)), read: undefined };
+}
+
+/** Whether a member was given: neither absent nor null. */
+export const has = (value: { readonly [member: string]: Json }, member: string): boolean =>
+  value[member] !== undefined && value[member] !== null;
+
+/** The problem of a document that cannot be printed; none where it is no document at all, which the schema says. */
+export async function documentProblems(path: string, content: Json | undefined): Promise<string[]> {
+  const read = documentContent.safeParse(content);
+  const problem = read.success ? await printableProblem(read.data) : null;
+  return problem === null ? [] : [`${path}: ${problem}`];
 }
 
 /** Numbers that lose digits as texts: a whole one is none then, and a decimal is sent as it stands. */

@@ -4,8 +4,7 @@ import { decodeDocument, readId } from '../../../warehouse/jsonapi.ts';
 import { findOrder } from '../find-order.ts';
 import { defineKind, type PushContext, type Pushed } from '../kind.ts';
 import { attachmentAttributes } from '../order-payload.ts';
-import { documentContent, requiredText } from '../payload.ts';
-import { printableProblem } from '../printable.ts';
+import { documentContent, documentProblems, requiredText } from '../payload.ts';
 
 const schema = z.strictObject({
   filename: requiredText,
@@ -22,10 +21,7 @@ export const orderAttachmentCreate = defineKind<Attachment>({
   operation: 'v3.orderAttachments.create',
   notFoundMeansRoute: true,
   unknown: 'operator',
-  check: async ({ content }) => {
-    const problem = await printableProblem(content);
-    return problem === null ? [] : [`content: ${problem}`];
-  },
+  check: ({ content }) => documentProblems('content', content),
   push: attach,
 });
 

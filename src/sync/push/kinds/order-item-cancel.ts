@@ -6,7 +6,7 @@ import { orderItemSchema } from '../../../warehouse/v3-orders.ts';
 import { orders } from '../../streams/orders.ts';
 import { findOrder } from '../find-order.ts';
 import { defineKind, NotThereError, type PushContext, type Pushed } from '../kind.ts';
-import { idNumber, requiredText } from '../payload.ts';
+import { has, idNumber, requiredText } from '../payload.ts';
 import { readMeta } from './order-cancel.ts';
 import { linesOf } from './order-create.ts';
 
@@ -20,7 +20,8 @@ export const orderItemCancel = defineKind<CancelledItem>({
   operation: 'v3.orderItems.cancel',
   notFoundMeansRoute: true,
   unknown: 'send again',
-  check: async ({ orderItemId, sku }) => (!orderItemId === !sku ? ['payload: give either orderItemId or sku'] : []),
+  check: async (wanted) =>
+    has(wanted, 'orderItemId') === has(wanted, 'sku') ? ['payload: give either orderItemId or sku'] : [],
   push: cancelItem,
 });
 

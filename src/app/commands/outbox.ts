@@ -1,0 +1,199 @@
+import { readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { outboxKinds } from '../../../jobs/push-outbox.ts';
+import { isObject, type Json, parseExact } from '../../core/json.ts';
+import {
+  actOnOutbox,
+  allowedFrom,
+  countOutbox,
+  listOutbox,
+  type OutboxAction,
+  type OutboxFilter,
+  readOutbox,
+  replaceOutbox,
+} from '../../erp/outbox-admin.ts';
+import { sqlState } from '../../erp/transaction.ts';
+import { maskPayload } from '../../sync/push/mask.ts';
+import { formatTable } from '../table.ts';
+import { UsageError } from '../usage.ts';
+import { withDatabase } from '../with-database.ts';
+
+/** What chooses rows: numbers, or everything that fits. */
+export interface OutboxOptions {
+  readonly client?: string;
+  readonly status?: string;
+  readonly kind?: string;
+  readonly reference?: string;
+  readonly error?: string;
+  readonly limit?: number;
+  readonly reveal?: boolean;
+  readonly result?: string;
+  readonly yes?: boolean;
+  readonly json?: boolean;
+}
+
+const statuses = ['pending', 'sending', 'done', 'dead', 'unknown', 'cancelled'];
+const defaultLimit = 100;
+
+/** Shows rows, with the reason why each is not through. */
+export async function outboxListCommand(options: OutboxOptions): Promise<number> {
+  const filter = filterOf([], options);
+  const limit = options.limit ?? defaultLimit;
+  const rows = await withDatabase('outbox', (db) => listOutbox(db, filter, limit));
+  if (options.json) print(JSON.stringify(rows, null, 2));
+  else if (rows.length === 0) print('No row of the outbox fits.');
+  else {
+    const cells = rows.map((row) => [
+      row.id,
+      row.client,
+      row.kind,
+      row.reference,
+      row.status,
+      row.attempts,
+      row.createdAt.toISOString().slice(0, 19),
+      row.nextAttemptAt?.toISOString().slice(0, 19) ?? '-',
+      row.because ?? '-',
+    ]);
+    print(
+      formatTable(['id', 'client', 'kind', 'reference', 'status', 'attempts', 'created', 'next', 'because'], cells),
+    );
+    if (rows.length === limit) print(`\nThe first ${limit}; more with --limit`);
+    print('\nOne whole: outbox show <id>');
+  }
+  return 0;
+}
+
+/** Shows one row with its history; personal data in its payload is masked unless it is asked for. */
+export async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
+  const row = await withDatabase('outbox', (db) => readOutbox(db, idOf(id)));
+  if (row === null) return missing(id);
+  const kind = outboxKinds.find(({ name }) => name === row.kind);
+  const payload = parseExact(row.payload);
+  const shown = { ...row, payload: reveal ? payload : maskPayload(kind, payload) };
+  if (json) print(JSON.stringify(shown, null, 2));
+  else {
+    const { history, payload: shownPayload, result, ...about } = shown;
+    for (const [name, value] of Object.entries(about))
+      print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
+    print(`result: ${JSON.stringify(result)}`);
+    print(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(shownPayload, null, 2)}`);
+    print(
+      `\n${formatTable(
+        ['at', 'step', 'by', 'became', 'ms', 'error'],
+        history.map((step) => [
+          step.at.slice(0, 19),
+          step.step,
+          step.by,
+          step.became,
+          step.durationMs ?? '-',
+          step.error ?? '-',
+        ]),
+      )}`,
+    );
+    print(`\n${advice(row.status, row.nextAttemptAt === null)}`);
+  }
+  return 0;
+}
+
+/** What can be done with a row. */
+function advice(status: string, undated: boolean): string {
+  if (status === 'dead')
+    return 'Mend the cause, then: outbox retry <id>; outbox replace <id> <payload>; outbox done <id> if it is true already; or outbox cancel <id>';
+  if (status === 'unknown' && undated)
+    return 'See at the service whether it was carried out, then: outbox done <id> if it was, or outbox retry <id> to send it again';
+  return status === 'unknown' ? 'It is being looked up; nothing needs to be done' : 'Nothing needs to be done';
+}
+
+/** Sends rows again, marks them as done, or cancels them: by their numbers, or all that fit. */
+export async function outboxActCommand(
+  action: OutboxAction,
+  ids: readonly string[],
+  options: OutboxOptions,
+): Promise<number> {
+  const filter = filterOf(ids, options);
+  if (Object.keys(filter).length === 0)
+    throw new UsageError(`Name rows by their numbers, or by --status, --kind, --client, --reference or --error`);
+  const result = resultOf(options.result);
+  return withDatabase('outbox', async (db) => {
+    if (ids.length === 0 && !options.yes) {
+      const count = await countOutbox(db, filter, action);
+      throw new UsageError(`This would ${action} ${count} rows; add --yes to do it (outbox list shows them)`);
+    }
+    const by = `${userInfo().username} (outbox ${action})`;
+    const done = await actOnOutbox(db, action, filter, by, result);
+    const left = (filter.ids ?? []).filter((id) => !done.includes(id));
+    if (options.json) print(JSON.stringify({ done, left }));
+    else print(`${done.length} rows: ${action} done`);
+    if (left.length === 0) return 0;
+    process.stderr.write(
+      `Not done for ${left.join(', ')}: only rows that are ${allowedFrom[action].join(', ')} can be; see outbox show <id>\n`,
+    );
+    return 1;
+  });
+}
+
+/** Gives a row another payload: JSON, or a file whose name follows @, or - for standard input. */
+export async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
+  const text =
+    payload === '-' ? readFileSync(0, 'utf8') : payload.startsWith('@') ? readPayloadFile(payload.slice(1)) : payload;
+  parsePayload(text, 'payload');
+  return withDatabase('outbox', async (db) => {
+    try {
+      await replaceOutbox(db, idOf(id), text);
+    } catch (error) {
+      if (sqlState(error) !== '22023' || !(error instanceof Error)) throw error;
+      process.stderr.write(`${error.message}\n`);
+      return 1;
+    }
+    print(`Row ${id} has its new payload and is pending`);
+    return 0;
+  });
+}
+
+function readPayloadFile(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new UsageError(`${path} cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`);
+  }
+}
+
+function parsePayload(text: string, name: string): Json {
+  try {
+    const value = parseExact(text);
+    if (isObject(value)) return value;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+  }
+  throw new UsageError(`The ${name} must be a JSON object`);
+}
+
+const resultOf = (text: string | undefined): Json => (text === undefined ? {} : parsePayload(text, 'result'));
+
+function filterOf(ids: readonly string[], options: OutboxOptions): OutboxFilter {
+  const { client, status, kind, reference, error } = options;
+  if (status !== undefined && !statuses.includes(status))
+    throw new UsageError(`There is no status ${status}; known are ${statuses.join(', ')}`);
+  return {
+    ...(ids.length === 0 ? {} : { ids: ids.map(idOf) }),
+    ...(client === undefined ? {} : { client }),
+    ...(status === undefined ? {} : { status }),
+    ...(kind === undefined ? {} : { kind }),
+    ...(reference === undefined ? {} : { reference }),
+    ...(error === undefined ? {} : { error }),
+  };
+}
+
+function idOf(text: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw new UsageError(`${text} is no number of an outbox row`);
+  return Number(text);
+}
+
+function missing(id: string): number {
+  process.stderr.write(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list\n`);
+  return 1;
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

@@ -1,0 +1,186 @@
+import { type Kysely, type RawBuilder, sql } from 'kysely';
+import type { Json } from '../core/json.ts';
+import type { Database } from './connect.ts';
+import type { DB } from './rows.ts';
+import { inTransaction } from './transaction.ts';
+
+/** Which rows a command is about. */
+export interface OutboxFilter {
+  readonly ids?: readonly number[];
+  readonly client?: string;
+  readonly status?: string;
+  readonly kind?: string;
+  readonly reference?: string;
+  /** Part of last_error. */
+  readonly error?: string;
+}
+
+/** A row as a person looks at it. */
+export interface OutboxSummary {
+  readonly id: number;
+  readonly client: string;
+  readonly kind: string;
+  readonly reference: string;
+  readonly status: string;
+  readonly attempts: number;
+  readonly nextAttemptAt: Date | null;
+  readonly createdAt: Date;
+  readonly finishedAt: Date | null;
+  /** Why it is not through: its own error, or the row of its lane that comes first. */
+  readonly because: string | null;
+}
+
+function conditions({ ids, client, status, kind, reference, error }: OutboxFilter): RawBuilder<unknown> {
+  const all = [
+    ids === undefined ? null : sql`o.id = any(${ids}::bigint[])`,
+    client === undefined ? null : sql`o.client = ${client}`,
+    status === undefined ? null : sql`o.status = ${status}`,
+    kind === undefined ? null : sql`o.kind = ${kind}`,
+    reference === undefined ? null : sql`o.reference = ${reference}`,
+    error === undefined ? null : sql`position(lower(${error}) in lower(o.last_error)) > 0`,
+  ].filter((condition) => condition !== null);
+  return all.length === 0 ? sql`true` : sql.join(all, sql` and `);
+}
+
+/** Rows that fit, oldest first. */
+export async function listOutbox(db: Kysely<DB>, filter: OutboxFilter, limit: number): Promise<OutboxSummary[]> {
+  const { rows } = await sql<OutboxSummary>`
+    select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at as "nextAttemptAt",
+      o.created_at as "createdAt", o.finished_at as "finishedAt", coalesce(w.because, o.last_error) as because
+    from (select * from fulfilment.outbox o where ${conditions(filter)} order by o.id limit ${limit}) o
+    left join fulfilment.outbox_open w on w.id = o.id
+    order by o.id`.execute(db);
+  return rows;
+}
+
+/** A row whole, with its history. */
+export interface OutboxDetail extends OutboxSummary {
+  /** JSON text; holds personal data. */
+  readonly payload: string;
+  readonly result: Json | null;
+  readonly lastError: string | null;
+  readonly mayBeCarriedOut: boolean;
+  readonly history: readonly {
+    readonly at: string;
+    readonly step: string;
+    readonly by: string;
+    readonly became: string;
+    readonly durationMs: number | null;
+    readonly error: string | null;
+  }[];
+}
+
+export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDetail | null> {
+  const { rows } = await sql<OutboxDetail>`
+    select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at as "nextAttemptAt",
+      o.created_at as "createdAt", o.finished_at as "finishedAt", coalesce(w.because, o.last_error) as because,
+      o.payload::text as payload, o.result, o.last_error as "lastError", o.written_at is not null as "mayBeCarriedOut",
+      coalesce((
+        select json_agg(json_build_object('at', a.at, 'step', a.step, 'by', a.by, 'became', a.became,
+          'durationMs', a.duration_ms, 'error', a.error) order by a.id)
+        from sync.outbox_attempts a where a.outbox_id = o.id), '[]') as history
+    from fulfilment.outbox o left join fulfilment.outbox_open w on w.id = o.id where o.id = ${id}`.execute(db);
+  return rows[0] ?? null;
+}
+
+/** States from which a person may do what. */
+export const allowedFrom = {
+  retry: ['dead', 'unknown', 'pending'],
+  done: ['dead', 'unknown', 'pending'],
+  cancel: ['dead', 'pending'],
+} as const;
+export type OutboxAction = keyof typeof allowedFrom;
+
+const filtered = (filter: OutboxFilter, action: OutboxAction) =>
+  sql`${conditions(filter)} and o.status = any(${allowedFrom[action]}::text[])`;
+
+/** How many rows a command would touch. */
+export async function countOutbox(db: Kysely<DB>, filter: OutboxFilter, action: OutboxAction): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from fulfilment.outbox o where ${filtered(filter, action)}`.execute(db);
+  return rows[0]?.count ?? 0;
+}
+
+/**
+ * Does what a person asks for, to all rows that fit and are in a state that allows it. A retried row is sent again at once,
+ * looked up first where its kind can be; one marked as done gets `result`.
+ * @param by whom the history names
+ * @returns ids of the rows it was done to
+ */
+export async function actOnOutbox(
+  db: Database,
+  action: OutboxAction,
+  filter: OutboxFilter,
+  by: string,
+  result: Json = {},
+): Promise<number[]> {
+  const changes = {
+    retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null, lookups = 0,
+      absences = 0, absent_at = null, bounded_from = clock_timestamp(), bounded_attempts = o.attempts`,
+    done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null, last_error = null,
+      result = ${JSON.stringify(result)}::jsonb`,
+    cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,
+  } as const;
+  const step = { retry: 'retried', done: 'marked done', cancel: 'cancelled' } as const;
+  return inTransaction(db, async (trx) => {
+    const { rows } = await sql<{ id: number; client: string; family: string; reference: string; status: string }>`
+      with chosen as materialized (
+        select o.id from fulfilment.outbox o where ${filtered(filter, action)} order by o.id for update
+      ), changed as (
+        update fulfilment.outbox o set ${changes[action]} from chosen where o.id = chosen.id
+        returning o.id, o.client, o.family, o.reference, o.status
+      ), noted as (
+        insert into sync.outbox_attempts (outbox_id, step, by, became) select id, ${step[action]}, ${by}, status from changed
+      )
+      select * from changed order by id`.execute(trx);
+    if (action !== 'retry')
+      await sql`
+        select sync.wake_lane(l.client, l.family, l.reference)
+        from (select distinct * from json_to_recordset(${JSON.stringify(rows)}::json) as l (client text, family text, reference text)) l`.execute(
+        trx,
+      );
+    await sql`select pg_notify('fulfilment_outbox', '')`.execute(trx);
+    return rows.map(({ id }) => id);
+  });
+}
+
+/** Gives a row another payload, as `fulfilment.outbox_replace` does. @throws a database error 22023 that says why it may not */
+export async function replaceOutbox(db: Kysely<DB>, id: number, payload: string): Promise<void> {
+  await sql`select fulfilment.outbox_replace(${id}, ${payload}::jsonb)`.execute(db);
+}
+
+/** How a client's outbox stands. */
+export interface OutboxStatus {
+  readonly client: string;
+  readonly pending: number;
+  readonly sending: number;
+  readonly unknown: number;
+  /** Of those, the ones that a person has to settle. */
+  readonly toDecide: number;
+  readonly dead: number;
+  readonly doneLastDay: number;
+  readonly oldestSeconds: number | null;
+}
+
+/** Counts by client; rows that are through are counted for one day. */
+export async function readOutboxStatus(db: Kysely<DB>): Promise<OutboxStatus[]> {
+  const { rows } = await sql<OutboxStatus>`
+    with counted as (
+      select client, status, count(*)::int as count, min(created_at) as oldest,
+        count(*) filter (where next_attempt_at is null)::int as undated
+      from fulfilment.outbox where status in ('pending', 'sending', 'unknown', 'dead') group by client, status
+      union all
+      select client, 'done', count(*)::int, null, 0 from fulfilment.outbox
+      where finished_at > now() - interval '1 day' and status = 'done' group by client
+    )
+    select client,
+      coalesce(sum(count) filter (where status = 'pending'), 0)::int as pending,
+      coalesce(sum(count) filter (where status = 'sending'), 0)::int as sending,
+      coalesce(sum(count) filter (where status = 'unknown'), 0)::int as unknown,
+      coalesce(sum(undated) filter (where status = 'unknown'), 0)::int as "toDecide",
+      coalesce(sum(count) filter (where status = 'dead'), 0)::int as dead,
+      coalesce(sum(count) filter (where status = 'done'), 0)::int as "doneLastDay",
+      extract(epoch from now() - min(oldest))::float8 as "oldestSeconds"
+    from counted group by client order by client`.execute(db);
+  return rows;
+}

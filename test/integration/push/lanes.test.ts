@@ -1,0 +1,86 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload, usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+
+/** An order whose creation is refused, with an update and a cancellation behind it, and another order. */
+async function deadHead() {
+  const head = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined }));
+  const update = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
+  const cancel = await outbox.insert('order.cancel', 'SO-1');
+  const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+  await outbox.push();
+  return { head, update, cancel, other };
+}
+
+test('a dead row blocks those behind it, is shown as the reason, and frees them once it is replaced', async () => {
+  const { head, update, cancel, other } = await deadHead();
+  expect((await outbox.rows()).map(({ status }) => status)).toEqual(['dead', 'pending', 'pending', 'done']);
+  const open = await database.query('select id, waits_for, because from fulfilment.outbox_open order by id');
+  const reason = `row ${head} (order.create) of the same reference comes first and is dead: the payload cannot be sent: locale: is missing`;
+  expect(open).toEqual([
+    { id: head, waits_for: null, because: 'the payload cannot be sent: locale: is missing' },
+    { id: update, waits_for: head, because: reason },
+    { id: cancel, waits_for: head, because: reason },
+  ]);
+  await database.query('select fulfilment.outbox_replace($1, $2)', [head, JSON.stringify(orderPayload('SO-1'))]);
+  await outbox.push();
+  expect((await outbox.rows()).map(({ status }) => status)).toEqual(['done', 'done', 'done', 'done']);
+  const calls = (await sandbox.requests()).map(({ operation }) => operation).filter((name) => name !== 'v3.orders.get');
+  expect(calls.slice(-3)).toEqual(['v3.orders.create', 'v3.orders.update', 'v3.orders.cancel']);
+  const history = await database.query(
+    'select step, became from sync.outbox_attempts where outbox_id = $1 order by id',
+    [head],
+  );
+  expect(history).toEqual([
+    { step: 'sent', became: 'dead' },
+    { step: 'replaced', became: 'pending' },
+    { step: 'sent', became: 'done' },
+  ]);
+  expect(other).toBeGreaterThan(cancel);
+});
+
+test('a cancelled head frees its lane at once', async () => {
+  const { head, update } = await deadHead();
+  await database.query('select fulfilment.outbox_cancel($1)', [head]);
+  await outbox.push();
+  // There is no order to update: that is the next one to say so, and blocks the cancellation behind it.
+  expect((await outbox.rows()).map(({ status }) => status)).toEqual(['cancelled', 'dead', 'pending', 'done']);
+  await expect(database.query('select fulfilment.outbox_cancel($1)', [head])).rejects.toThrow(
+    `outbox row ${head} is cancelled: only pending and dead rows can be cancelled`,
+  );
+  await expect(database.query("select fulfilment.outbox_replace(999999, '{}')")).rejects.toThrow(
+    'outbox row 999999 does not exist',
+  );
+  await expect(database.query('select fulfilment.outbox_replace($1, null)', [update])).rejects.toThrow(
+    'payload must not be null',
+  );
+});
+
+test('lanes of other families and references do not wait', async () => {
+  await outbox.insert('order.create', 'X', orderPayload('X', { locale: undefined }));
+  const product = await outbox.insert('product.save', 'X', { name: 'X' });
+  const label = await outbox.insert('return_label.create', 'X', { shipmentId: 1 });
+  await outbox.push();
+  expect(await outbox.row(product)).toMatchObject({ status: 'done' });
+  expect(await outbox.row(label)).toMatchObject({ status: 'pending', attempts: 0 });
+});
+
+test('a row that comes behind a long lane does not wait for it', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined }));
+  await outbox.push();
+  await database.query(
+    "insert into fulfilment.outbox (kind, reference) select 'order.cancel', 'SO-1' from generate_series(1, 1500)",
+  );
+  const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+  await outbox.push();
+  expect(await outbox.row(other)).toMatchObject({ status: 'done' });
+  const [put] = await database.query(
+    "select count(*)::int as off from fulfilment.outbox where status = 'pending' and next_attempt_at > now() + interval '9 minutes'",
+  );
+  expect(put).toEqual({ off: 1500 });
+});
