@@ -105,18 +105,20 @@ export function clientSetProblems(clients: readonly WarehouseClient[]): string[]
 }
 
 /** Reads WAREHOUSE_OPERATIONS_FILE over the built-in table. */
-export function readOperationsFile(path: string, problems: string[]): Operations {
+export function readOperationsFile(file: string, problems: string[]): Operations {
   const override = z.strictObject({
     method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
     path: z.string().regex(/^\/[^?#]*$/, 'must begin with / and hold no query'),
-    included: z.enum(['inside', 'top']).default('inside'),
+    included: z.enum(['inside', 'top']).optional(),
   });
-  const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', path, z.record(z.string(), override), problems) ?? {};
+  const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', file, z.record(z.string(), override), problems) ?? {};
   const merged: Record<OperationName, Operation> = { ...operations };
   for (const [name, operation] of Object.entries(overrides)) {
     const own: Operation | undefined = Object.hasOwn(operations, name) ? operations[name as OperationName] : undefined;
-    const isSame = own?.method === operation.method && own.path === operation.path;
-    if (own !== undefined) merged[name as OperationName] = { ...operation, documented: isSame && own.documented };
+    const { method, path, included } = operation;
+    const documented = own?.method === method && own.path === path && own.documented;
+    const place = included === undefined ? {} : { included };
+    if (own !== undefined) merged[name as OperationName] = { method, path, documented, ...place };
     else problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is no operation; their names are in config/operations.ts`);
   }
   return merged;

@@ -49,6 +49,7 @@ create index outbox_to_settle on fulfilment.outbox (client, next_attempt_at, id)
 create index outbox_leased on fulfilment.outbox (lease_until) where status = 'sending';
 create index outbox_stuck on fulfilment.outbox (id) where status in ('dead', 'unknown');
 create index outbox_by_reference on fulfilment.outbox (client, reference, id);
+create index outbox_written on fulfilment.outbox (client, family, reference, written_at) where written_at is not null;
 create index outbox_by_end on fulfilment.outbox (finished_at) where finished_at is not null;
 comment on table fulfilment.outbox is 'What is to be made true at the service; insert client, kind, reference and payload, read status and result';
 comment on column fulfilment.outbox.id is 'Number of the row; rows of one lane (client, family, reference) are dealt with in this order';
@@ -159,7 +160,7 @@ begin
   end if;
   -- Where an earlier attempt may have been carried out, whoever claims the row looks it up first, if its kind can be.
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
-    finished_at = null, last_error = null, refusal = null, lookups = 0, absences = 0, absent_at = null,
+    finished_at = null, last_error = null, refusal = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
     replaced_at = clock_timestamp(), bounded_from = clock_timestamp(), bounded_attempts = o.attempts
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then

@@ -583,6 +583,7 @@ CREATE INDEX outbox_lanes ON fulfilment.outbox USING btree (client, family, refe
 CREATE INDEX outbox_leased ON fulfilment.outbox USING btree (lease_until) WHERE (status = 'sending'::text);
 CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = ANY (ARRAY['dead'::text, 'unknown'::text]));
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
+CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
 CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on);
@@ -758,7 +759,7 @@ begin
   end if;
   -- Where an earlier attempt may have been carried out, whoever claims the row looks it up first, if its kind can be.
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
-    finished_at = null, last_error = null, refusal = null, lookups = 0, absences = 0, absent_at = null,
+    finished_at = null, last_error = null, refusal = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
     replaced_at = clock_timestamp(), bounded_from = clock_timestamp(), bounded_attempts = o.attempts
   where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
   if not found then

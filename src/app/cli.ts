@@ -144,7 +144,9 @@ function withOutboxFilter(command: Command): Command {
 
 function addOutboxCommands(cli: Command): void {
   const outbox = cli.command('outbox').description('what the ERP asked for: see it, and put it right');
-  withOutboxFilter(outbox.command('list').description('show rows, and why each is not through'))
+  withOutboxFilter(
+    outbox.command('list').description('show rows, those that are not through unless options name others, and why'),
+  )
     .option('--limit <number>', 'so many at most (100)', wholeNumber)
     .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead')
     .action(async (options: OutboxOptions) =>

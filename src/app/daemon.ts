@@ -154,8 +154,8 @@ function startPushing(deps: RunnerDeps, databaseUrl: string): { readonly stop: (
   const listener = openListener(databaseUrl, 'fulfilment_outbox', () => pusher.wake(), deps.log);
   pusher.start();
   const end = async () => {
-    await listener.close();
-    await pusher.stop(pushWithinMs);
+    // Side by side: a connection that does not end must not keep the pusher claiming.
+    await Promise.all([listener.close(), pusher.stop(pushWithinMs)]);
     await close();
   };
   let ending: Promise<void> | undefined;

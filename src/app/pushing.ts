@@ -1,5 +1,6 @@
 import type { Config } from '../../config/env.ts';
 import { outboxKinds } from '../../jobs/push-outbox.ts';
+import type { Hold } from '../core/push-outcome.ts';
 import type { PushEvents } from '../sync/push/client-pusher.ts';
 import { Pusher } from '../sync/push/pusher.ts';
 import { SettingCodes } from '../sync/push/setting-codes.ts';
@@ -42,6 +43,7 @@ export function openPusher(options: PushingOptions): { pusher: Pusher; close: ()
         warehouse,
         codes,
         kinds,
+        proven: new Set<string>(),
         operations: config.operations,
         policy: { maxAttempts: config.PUSH_MAX_ATTEMPTS, maxAgeMs: config.PUSH_MAX_AGE },
         timeoutMs: config.HTTP_TIMEOUT_MS,
@@ -63,14 +65,14 @@ export function openPusher(options: PushingOptions): { pusher: Pusher; close: ()
   return { pusher, close: async () => void (await Promise.all([main.close(), claims.close()])) };
 }
 
-/** One line per outcome; the payload is never part of it. */
+/** One line per outcome, by its code: the words of a service may quote whom an order is for. They stand in the row. */
 function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
   const warn = repeatedWarnings(log);
   const onSettled: PushEvents['onSettled'] = (settlement, kind) => {
     alsoTell?.(settlement, kind);
-    const { id, client, step, status, durationMs, error, errorCode, delayMs } = settlement;
+    const { id, client, step, status, durationMs, errorCode, delayMs } = settlement;
     const fields = { event: `push_${status}`, client, outbox: id, kind, step, durationMs };
-    const problem = { ...(error === null ? {} : { error }), ...(errorCode === null ? {} : { code: errorCode }) };
+    const problem = errorCode === null ? {} : { code: errorCode };
     if (status === 'done') log.info(fields);
     else if (status === 'dead' || (status === 'unknown' && delayMs === null)) log.error({ ...fields, ...problem });
     else if (step === 'sent') log.warn({ ...fields, ...problem, delayMs });
@@ -78,8 +80,14 @@ function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
   };
   return {
     onSettled,
-    onHold: (client: string, kind: string, hold: { code: string; reason: string; ms: number }) =>
-      warn({ event: 'push_held', code: `${hold.code} ${client} ${kind}`.trim(), error: hold.reason }),
+    onHold: (client: string, kind: string, { code, ms }: Hold) => {
+      const what = kind === '' ? 'all pushes' : kind;
+      warn({
+        event: 'push_held',
+        code: `${code} ${client} ${what}`,
+        error: `no pushes for ${Math.round(ms / 1_000)} s; status says why`,
+      });
+    },
     onError: (task: string, error: unknown) =>
       warn({ event: `push_${task.replaceAll(' ', '_')}_failed`, ...errorFields(error) }),
     onTakenOver: ({ id, client, kind, became }: { id: number; client: string; kind: string; became: string }) =>

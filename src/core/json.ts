@@ -42,6 +42,13 @@ export function isObject(value: unknown): value is { [member: string]: Json } {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 }
 
+/** JSON text that Postgres keeps, whatever a service wrote: NUL is shown as a sign for it, half a surrogate pair replaced. */
+export function storableJson(value: unknown): string {
+  return JSON.stringify(value, (_name, member: unknown) =>
+    typeof member === 'string' ? member.replaceAll('\0', '\u2400').toWellFormed() : member,
+  );
+}
+
 /**
  * Why Postgres could not keep this JSON text as jsonb, or null where it can: it refuses NUL and lone surrogates,
  * in values and in member names alike.

@@ -1,4 +1,4 @@
-import { givenUp, type Verdict } from './push-outcome.ts';
+import { givenUp, operatorChoices, type Verdict } from './push-outcome.ts';
 import type { PushPolicy } from './retry.ts';
 
 /** What a look-up said of one row: there, not there, or nothing that can be relied upon. */
@@ -16,6 +16,8 @@ export interface LookedUp {
   readonly refusal: string | null;
   readonly attempts: number;
   readonly ageMs: number;
+  /** What a believed absence means: it is sent again, or a person decides. */
+  readonly whenAbsent: 'send again' | 'operator';
 }
 
 /** What follows where a row was not found. `counts`: this absence is one of the two that are believed. */
@@ -46,18 +48,24 @@ export function judgeAbsence(
     status: 'unknown',
     error: why,
     delayMs,
-    written: false,
     counts,
     ...(refusal === null ? {} : { refusal }),
   });
   const backoffMs = Math.min(lookUpCapMs, 1_000 * 2 ** Math.min(row.lookups + 1, 20));
-  if (seen === 'no answer') return again(backoffMs);
+  const toOperator = (words: string): AbsenceVerdict => ({
+    status: 'unknown',
+    error: `${words}. ${operatorChoices}`,
+    delayMs: null,
+  });
+  if (seen === 'no answer')
+    return row.ageMs >= policy.maxAgeMs ? toOperator(`${why}; so for PUSH_MAX_AGE`) : again(backoffMs);
   if (sinceWrittenMs === null) return { status: 'dead', error: refusal ?? 'it was refused' };
   const believedInMs = beliefMs(timeoutMs) - sinceWrittenMs;
   if (believedInMs > 0) return again(Math.min(backoffMs, believedInMs));
   if (row.absences === 0 || row.sinceAbsentMs === null) return again(betweenAbsencesMs, true);
   if (row.sinceAbsentMs < betweenAbsencesMs) return again(betweenAbsencesMs - row.sinceAbsentMs);
   if (refusal !== null) return { status: 'dead', error: refusal };
+  if (row.whenAbsent === 'operator') return toOperator('not found at the service, looked up twice');
   const given = givenUp(row, policy);
   if (given !== null) return { status: 'dead', error: `not at the service, looked up twice; given up ${given}` };
   const error = 'not at the service, looked up twice: sent again';

@@ -27,10 +27,12 @@ export type Verdict = (
       readonly error: string;
       readonly delayMs: number | null;
       readonly refusal?: string;
-      /** Whether the service may have carried this attempt out. */
-      readonly written: boolean;
     }
-) & { readonly hold?: Hold };
+) & {
+  readonly hold?: Hold;
+  /** Whether the service may have carried this attempt out. */
+  readonly written?: boolean;
+};
 
 /** An attempt that failed, as far as its outcome depends on it. */
 export interface FailedAttempt {
@@ -40,7 +42,7 @@ export interface FailedAttempt {
   readonly rule: UnknownRule;
   /** A no is not believed before a look-up (contracts: order.create, where the number may be taken by our own attempt). */
   readonly doubtsRefusal: boolean;
-  /** Whether the interface description shows the operation that failed. */
+  /** Whether the operation that makes the change is shown in the interface description, or was carried out before. */
   readonly documented: boolean;
   /** Whether 404 of that operation can only mean that the service has no such route. */
   readonly notFoundMeansRoute: boolean;
@@ -51,6 +53,7 @@ export interface FailedAttempt {
 
 /** How long a client or a kind is parked before it is tried again. */
 export const parkedMs = 15 * 60_000;
+const readsFailedStep = 4;
 /** A look-up comes this long after an attempt that went unanswered: most were carried out before the answer was lost. */
 const firstLookUpMs = 1_000;
 
@@ -61,22 +64,32 @@ const firstLookUpMs = 1_000;
 export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: number): Verdict {
   const { error } = failed;
   const parked = parkingOf(failed);
-  if (parked !== null) return { status: 'pending', error: parked.reason, delayMs: 0, burnt: false, hold: parked };
-  const outcome = failed.sent || error.outcome === 'refused' ? error.outcome : 'not_executed';
+  if (parked !== null) {
+    // It waits as long as all of its kind, so that another row is the one that shows whether it is over.
+    const delayMs = parked.scope === 'kind' ? parked.ms : 0;
+    return { status: 'pending', error: parked.reason, delayMs, burnt: false, hold: parked };
+  }
+  // A no to what was only read is none to what is asked for.
+  const outcome = failed.sent ? error.outcome : 'not_executed';
+  if (error.code === 'stopped' && !failed.sent)
+    return { status: 'pending', error: error.message, delayMs: 0, burnt: false };
   if (outcome === 'refused') {
-    return failed.doubtsRefusal && failed.sent
-      ? { status: 'unknown', error: error.message, delayMs: 0, refusal: error.message, written: false }
+    return failed.doubtsRefusal
+      ? { status: 'unknown', error: error.message, delayMs: 0, refusal: error.message }
       : { status: 'dead', error: error.message };
   }
   if (outcome === 'unknown' && failed.rule === 'look up')
     return { status: 'unknown', error: `${error.message}; being looked up`, delayMs: firstLookUpMs, written: true };
   if (outcome === 'unknown' && failed.rule === 'operator')
     return { status: 'unknown', error: `${error.message}. ${operatorChoices}`, delayMs: null, written: true };
+  const written = outcome === 'unknown';
   const given = givenUp(failed, policy);
-  if (given !== null) return { status: 'dead', error: `${error.message}; given up ${given}` };
-  const delayMs = pushRetryDelayMs(failed.attempts, error.retryAfterMs, random);
+  if (given !== null) return { status: 'dead', error: `${error.message}; given up ${given}`, written };
+  // What only reads stand before is not asked for as eagerly: they fail for all rows alike.
+  const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
+  const delayMs = pushRetryDelayMs(step, error.retryAfterMs, random);
   const hold = error.retryAfterMs === undefined ? {} : { hold: pauseFor(error, Math.min(error.retryAfterMs, delayMs)) };
-  return { status: 'pending', error: error.message, delayMs, burnt: true, ...hold };
+  return { status: 'pending', error: error.message, delayMs, burnt: true, written, ...hold };
 }
 
 /** What an operator reads on a row that only a person can settle. */
@@ -90,15 +103,18 @@ export function givenUp(
   policy: PushPolicy,
 ): string | null {
   if (attempts >= policy.maxAttempts) return `after ${attempts} attempts (PUSH_MAX_ATTEMPTS)`;
-  return ageMs >= policy.maxAgeMs ? `after ${Math.round(ageMs / 3_600_000)} hours (PUSH_MAX_AGE)` : null;
+  // The first attempt may come late: behind a row of its lane that was dead, or when the daemon was off.
+  return attempts > 1 && ageMs >= policy.maxAgeMs
+    ? `after ${Math.round(ageMs / 3_600_000)} hours (PUSH_MAX_AGE)`
+    : null;
 }
 
-function parkingOf({ error, documented, notFoundMeansRoute }: FailedAttempt): Hold | null {
+function parkingOf({ error, sent, documented, notFoundMeansRoute }: FailedAttempt): Hold | null {
   if (error.code === 'credentials_refused')
     return { code: 'credentials_refused', scope: 'client', reason: error.message, ms: parkedMs, probe: true };
   const { status } = error;
   const noRoute = status === 403 || status === 405 || (status === 404 && (notFoundMeansRoute || !error.jsonBody));
-  if (documented || !noRoute) return null;
+  if (documented || !sent || !noRoute) return null;
   const reason =
     `${error.message}: its method and path are assumed (docs/assumptions.md) and seem to be others;` +
     ' nothing of this kind is sent meanwhile. Set them with WAREHOUSE_OPERATIONS_FILE';

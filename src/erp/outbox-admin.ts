@@ -1,12 +1,16 @@
-import { type Kysely, type RawBuilder, sql } from 'kysely';
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Json } from '../core/json.ts';
 import type { Database } from './connect.ts';
+import { unfinished } from './outbox.ts';
+import { wakeLanes } from './outbox-settle.ts';
 import type { DB } from './rows.ts';
 import { inTransaction } from './transaction.ts';
 
 /** Which rows a command is about. */
 export interface OutboxFilter {
   readonly ids?: readonly number[];
+  /** Only rows that are not through. */
+  readonly open?: boolean;
   readonly client?: string;
   readonly status?: string;
   readonly kind?: string;
@@ -30,9 +34,10 @@ export interface OutboxSummary {
   readonly because: string | null;
 }
 
-function conditions({ ids, client, status, kind, reference, error }: OutboxFilter): RawBuilder<unknown> {
+function conditions({ ids, open, client, status, kind, reference, error }: OutboxFilter): RawBuilder<unknown> {
   const all = [
     ids === undefined ? null : sql`o.id = any(${ids}::bigint[])`,
+    open ? sql`o.status in ${unfinished}` : null,
     client === undefined ? null : sql`o.client = ${client}`,
     status === undefined ? null : sql`o.status = ${status}`,
     kind === undefined ? null : sql`o.kind = ${kind}`,
@@ -103,7 +108,8 @@ export async function countOutbox(db: Kysely<DB>, filter: OutboxFilter, action: 
 
 /**
  * Does what a person asks for, to all rows that fit and are in a state that allows it. A retried row is sent again at once,
- * looked up first where its kind can be; one marked as done gets `result`.
+ * looked up first where its kind can be, but not where it was for the person to decide; one marked as done gets `result`,
+ * and what follows from it.
  * @param by whom the history names
  * @returns ids of the rows it was done to
  */
@@ -115,8 +121,9 @@ export async function actOnOutbox(
   result: Json = {},
 ): Promise<number[]> {
   const changes = {
-    retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null, lookups = 0,
-      absences = 0, absent_at = null, bounded_from = clock_timestamp(), bounded_attempts = o.attempts`,
+    retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null, claim_no = null, lookups = 0,
+      absences = 0, absent_at = null,
+      written_at = case when o.status = 'unknown' and o.next_attempt_at is null then null else o.written_at end, bounded_from = clock_timestamp(), bounded_attempts = o.attempts`,
     done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null, last_error = null,
       result = ${JSON.stringify(result)}::jsonb`,
     cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,
@@ -133,15 +140,23 @@ export async function actOnOutbox(
         insert into sync.outbox_attempts (outbox_id, step, by, became) select id, ${step[action]}, ${by}, status from changed
       )
       select * from changed order by id`.execute(trx);
-    if (action !== 'retry')
-      await sql`
-        select sync.wake_lane(l.client, l.family, l.reference)
-        from (select distinct * from json_to_recordset(${JSON.stringify(rows)}::json) as l (client text, family text, reference text)) l`.execute(
-        trx,
-      );
+    const ids = rows.map(({ id }) => id);
+    if (action === 'done') await insertAttachments(trx, ids);
+    if (action !== 'retry') await wakeLanes(trx, rows);
     await sql`select pg_notify('fulfilment_outbox', '')`.execute(trx);
-    return rows.map(({ id }) => id);
+    return ids;
   });
+}
+
+/** The first document of an order went along with it; each further one is a row of its own, as where a worker settles it. */
+async function insertAttachments(trx: Transaction<DB>, ids: readonly number[]): Promise<void> {
+  await sql`
+    insert into fulfilment.outbox (client, kind, reference, payload)
+    select o.client, 'order_attachment.create', o.reference, a.attachment
+    from fulfilment.outbox o, jsonb_array_elements(
+      case when jsonb_typeof(o.payload -> 'attachments') = 'array' then o.payload -> 'attachments' else '[]' end
+    ) with ordinality as a (attachment, place)
+    where o.id = any(${ids}::bigint[]) and o.kind = 'order.create' and a.place > 1 order by o.id, a.place`.execute(trx);
 }
 
 /** Gives a row another payload, as `fulfilment.outbox_replace` does. @throws a database error 22023 that says why it may not */

@@ -1,5 +1,5 @@
-import { sql, type Transaction } from 'kysely';
-import type { Json } from '../core/json.ts';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Json, storableJson } from '../core/json.ts';
 import type { DB } from './rows.ts';
 
 /** What became of a claimed or looked-up row. */
@@ -14,7 +14,7 @@ export interface Settlement {
   /** pending and unknown: when it is tried or looked up next; null for unknown: an operator decides. */
   readonly delayMs: number | null;
   readonly result: Json | null;
-  /** unknown: this attempt may have been carried out. */
+  /** This attempt may have been carried out. */
   readonly written: boolean;
   readonly refusal: string | null;
   /** The attempt is not counted: the service was not asked to do anything. */
@@ -26,24 +26,32 @@ export interface Settlement {
   readonly followUps: readonly { readonly kind: string; readonly payload: Json }[];
 }
 
-/** What was settled: a row another claim has meanwhile is not. */
-export interface Settled {
+/** What was settled, with its lane: a row another claim has meanwhile is not. */
+export interface Settled extends Lane {
   readonly id: number;
   readonly status: string;
 }
 
+/** Rows of one lane are dealt with one after the other. */
+export interface Lane {
+  readonly client: string;
+  readonly family: string;
+  readonly reference: string;
+}
+
 /**
- * Settles rows, each only where it still is as its claim left it: sending, or unknown after its worker was taken for lost,
- * so that a definite answer that comes late is never thrown away. Wakes the rows behind those that are through.
+ * Settles rows, each only where it still is as its claim left it: sending, or (its worker was taken for lost) unknown, or
+ * waiting to be sent again: a definite answer that comes late is never thrown away. Wakes the rows behind those that are
+ * through.
  */
 export async function settleRows(
   trx: Transaction<DB>,
   worker: string,
   settlements: readonly Settlement[],
 ): Promise<Settled[]> {
-  const { rows } = await sql<Settled & { client: string; family: string; reference: string }>`
+  const { rows } = await sql<Settled>`
     with s as materialized (
-      select * from json_to_recordset(${JSON.stringify(settlements)}::json) as s (
+      select * from json_to_recordset(${storableJson(settlements)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "delayMs" float8, result jsonb,
         written boolean, refusal text, refund boolean, "absenceCounts" boolean)
     ), settled as (
@@ -58,30 +66,47 @@ export async function settleRows(
         absent_at = case when s.step <> 'looked up' then null when s."absenceCounts" then statement_timestamp() else o.absent_at end
       from s
       where o.id = s.id and o.claim_no = s."claimNo"
-        and (o.status = 'unknown' or (o.status = 'sending' and s.step = 'sent'))
+        and (o.status = 'unknown' or (o.status = 'sending' and s.step = 'sent')
+             or (o.status = 'pending' and s.step = 'sent' and s.status = 'done'))
         and not (o.status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
       returning o.id, o.client, o.family, o.reference, o.status
     )
     select * from settled`.execute(trx);
-  await noteSteps(trx, worker, settlements);
+  await noteSteps(
+    trx,
+    worker,
+    settlements,
+    rows.map(({ id }) => id),
+  );
   const through = rows.filter(({ status }) => status === 'done');
   await followUp(trx, settlements, new Map(through.map((row) => [row.id, row])));
   await wakeLanes(trx, through);
   return rows;
 }
 
-/** History. A look-up that changes nothing leaves none: there may be many. */
-async function noteSteps(trx: Transaction<DB>, worker: string, settlements: readonly Settlement[]): Promise<void> {
+/**
+ * History. A look-up that changes nothing leaves none: there may be many. An answer that came too late is noted with what the
+ * row is; one that was noted already, in a transaction whose end was not heard, is not noted twice.
+ */
+async function noteSteps(
+  trx: Transaction<DB>,
+  worker: string,
+  settlements: readonly Settlement[],
+  applied: readonly number[],
+): Promise<void> {
   const noted = settlements.filter(
     ({ step, status, absenceCounts }) => step === 'sent' || status !== 'unknown' || absenceCounts,
   );
   if (noted.length === 0) return;
   await sql`
     insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
-    select s.id, s.step, ${worker}, s."claimNo", s."durationMs", s.status, s."errorCode", s.error
-    from json_to_recordset(${JSON.stringify(noted)}::json) as s (
+    select s.id, s.step, ${worker}, s."claimNo", s."durationMs",
+      case when s.id = any(${applied}::bigint[]) then s.status else o.status end, s."errorCode", s.error
+    from json_to_recordset(${storableJson(noted)}::json) as s (
       id bigint, step text, "claimNo" bigint, "durationMs" integer, status text, "errorCode" text, error text)
     join fulfilment.outbox o on o.id = s.id
+    where s.id = any(${applied}::bigint[]) or s.step = 'sent' and not exists (
+      select from sync.outbox_attempts a where a.outbox_id = s.id and a.claim_no = s."claimNo" and a.step = 'sent')
     order by s.id`.execute(trx);
 }
 
@@ -101,19 +126,20 @@ async function followUp(
   await sql`
     insert into fulfilment.outbox (client, kind, reference, payload)
     select r.client, r.kind, r.reference, r.payload
-    from json_to_recordset(${JSON.stringify(rows)}::json) as r (client text, kind text, reference text, payload jsonb)`.execute(
+    from json_to_recordset(${storableJson(rows)}::json) as r (client text, kind text, reference text, payload jsonb)`.execute(
     trx,
   );
 }
 
-async function wakeLanes(
-  trx: Transaction<DB>,
-  lanes: readonly { readonly client: string; readonly family: string; readonly reference: string }[],
-): Promise<void> {
+/**
+ * Wakes the first row of each of these lanes. Also to be done once more after the commit: a row that came while it was under
+ * way was put off, as it seemed to be behind another.
+ */
+export async function wakeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<void> {
   if (lanes.length === 0) return;
   await sql`
     select sync.wake_lane(l.client, l.family, l.reference)
     from (
       select distinct * from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
-    ) l`.execute(trx);
+    ) l`.execute(db);
 }

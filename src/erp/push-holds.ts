@@ -15,7 +15,8 @@ export interface StoredHold {
 }
 
 /**
- * Holds pushes of a client, or of one kind, for all workers. One that is there already is prolonged, never shortened.
+ * Holds pushes of a client, or of one kind, for all workers. One that is there already is prolonged, never shortened, unless
+ * it is the prober who places it.
  * @param capMs where given the span doubles with every prolongation, up to this
  */
 export async function placeHold(
@@ -23,16 +24,20 @@ export async function placeHold(
   client: string,
   kind: string,
   hold: Hold,
-  capMs = hold.ms,
+  { capMs = hold.ms, byProber = false }: { readonly capMs?: number; readonly byProber?: boolean } = {},
 ): Promise<void> {
   const { code, reason, ms, probe } = hold;
-  const span = sql`make_interval(secs => least(${capMs}::float8, ${ms}::float8 * power(2, least(h.times, 10))) / 1000)`;
+  // One that ended by itself is no part of this one's story.
+  const isOver = sql`(not h.probe and h.until <= clock_timestamp())`;
+  const times = sql`case when ${isOver} then 0 else least(h.times, 10) end`;
+  const until = sql`clock_timestamp() + make_interval(secs => least(${capMs}::float8, ${ms}::float8 * power(2, ${times})) / 1000)`;
   await sql`
     insert into sync.push_holds as h (client, kind, code, reason, until, probe)
     values (${client}, ${hold.scope === 'client' ? '' : kind}, ${code}, ${reason},
             clock_timestamp() + make_interval(secs => ${ms}::float8 / 1000), ${probe})
-    on conflict (client, kind) do update set code = excluded.code, reason = excluded.reason, times = h.times + 1,
-      until = greatest(h.until, clock_timestamp() + ${span}), probe = h.probe or excluded.probe
+    on conflict (client, kind) do update set code = excluded.code, reason = excluded.reason,
+      times = ${times} + 1, since = case when ${isOver} then clock_timestamp() else h.since end,
+      until = ${byProber ? until : sql`greatest(h.until, ${until})`}, probe = h.probe or excluded.probe
       where excluded.probe or not h.probe`.execute(db);
 }
 
@@ -61,6 +66,16 @@ export async function takeProbe(
     update sync.push_holds set until = clock_timestamp() + make_interval(secs => ${ms / 1_000})
     where client = ${client} and kind = ${kind} and probe and until <= clock_timestamp() returning 1`.execute(db);
   return rows.length > 0;
+}
+
+/** Lets another push show whether a hold is over: the one that was to show it never reached the service. */
+export async function passProbeOn(
+  db: Kysely<DB>,
+  { client, kind }: Pick<StoredHold, 'client' | 'kind'>,
+): Promise<void> {
+  await sql`update sync.push_holds set until = clock_timestamp() where client = ${client} and kind = ${kind}`.execute(
+    db,
+  );
 }
 
 /** Lets go of a hold: the service answers again. */

@@ -51,8 +51,8 @@ export async function storeSettings(
   const removed = await removeOptions(trx, client, options, keptLists);
   const links = await writeWarehouses(trx, client, warehouses, keptLists.includes('mainShippingMethods'));
   await sql`
-    insert into sync.settings_reads (client, tried_at, read_at) values (${client}, now(), now())
-    on conflict (client) do update set tried_at = now(), read_at = now()`.execute(trx);
+    insert into sync.settings_reads as r (client, tried_at, read_at) values (${client}, clock_timestamp(), clock_timestamp())
+    on conflict (client) do update set read_at = greatest(r.tried_at, clock_timestamp())`.execute(trx);
   const changes = [...written, ...removed, ...links];
   await appendChanges(trx, client, changes);
   const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
@@ -141,15 +141,26 @@ export async function readOptions(db: Kysely<DB>, client: string): Promise<Store
 }
 
 /**
- * Takes the turn to ask for the settings because a code was not found: at most every `pauseMs` for all workers, unless they
- * were never read, or not the last time they were asked for.
+ * Takes the turn to ask for the settings because a code was not found: at most every `pauseMs` for all workers, and every
+ * `failedMs` where the last reading failed or is under way.
+ * @returns whether it was taken; `recent`: they were read lately; `later`: they were asked for lately, without success so far
  */
-export async function takeSettingsTurn(db: Kysely<DB>, client: string, pauseMs: number): Promise<boolean> {
+export async function takeSettingsTurn(
+  db: Kysely<DB>,
+  client: string,
+  pauseMs: number,
+  failedMs: number,
+): Promise<'taken' | 'recent' | 'later'> {
+  const ago = (ms: number) => sql`clock_timestamp() - make_interval(secs => ${ms / 1_000})`;
   const { rows } = await sql`
     insert into sync.settings_reads as r (client, tried_at) values (${client}, clock_timestamp())
     on conflict (client) do update set tried_at = clock_timestamp()
-      where r.tried_at < clock_timestamp() - make_interval(secs => ${pauseMs / 1_000}) or r.read_at is null
-        or r.read_at < r.tried_at
+      where r.tried_at < case when r.read_at >= r.tried_at then ${ago(pauseMs)} else ${ago(failedMs)} end
     returning 1`.execute(db);
-  return rows.length > 0;
+  if (rows.length > 0) return 'taken';
+  const { rows: read } = await sql<{ recent: boolean }>`
+    select coalesce(read_at >= tried_at, false) as recent from sync.settings_reads where client = ${client}`.execute(
+    db,
+  );
+  return read[0]?.recent ? 'recent' : 'later';
 }

@@ -1,17 +1,19 @@
 import { type Outcome, WarehouseError } from '../core/errors.ts';
 import { isObject, parseExact } from '../core/json.ts';
 
-/** Codes of failures before a request could have been written: DNS, TCP and TLS. */
-const notConnected = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/;
-const tlsFailure = /^(ERR_TLS|ERR_SSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)/;
+/** Codes of failures before a request could have been written: DNS, TCP, and a certificate that is not accepted. */
+const notConnected = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
+const badCertificate = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
 const maxRetryAfterMs = 86_400_000;
+/** 4xx that say nothing of the request itself. */
+const passing = new Set([401, 408, 425, 429]);
 
 /** Names what went wrong on the wire, and whether the request may have been carried out. */
 export function transportError(operation: string, cause: unknown): WarehouseError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
   const named = (ours: string, outcome: Outcome, text: string) =>
     new WarehouseError(ours, `${operation}: ${text}`, { outcome, cause });
-  if (notConnected.test(code) || tlsFailure.test(code)) {
+  if (isBeforeSending(cause)) {
     return named('connect_failed', 'not_executed', 'no connection to the service');
   }
   if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return named('body_too_large', 'unknown', 'the answer is too large');
@@ -19,6 +21,18 @@ export function transportError(operation: string, cause: unknown): WarehouseErro
     return named('timeout', 'unknown', 'the service did not answer in time');
   }
   return named('connection_lost', 'unknown', 'the connection broke before the answer was complete');
+}
+
+function isBeforeSending(cause: unknown): boolean {
+  if (cause instanceof AggregateError) return cause.errors.length > 0 && cause.errors.every(isBeforeSending);
+  if (!(cause instanceof Error)) return false;
+  const { code = '', syscall = '' } = cause as Error & { code?: unknown; syscall?: unknown };
+  return (
+    syscall === 'connect' ||
+    syscall === 'getaddrinfo' ||
+    notConnected.test(String(code)) ||
+    badCertificate.test(String(code))
+  );
 }
 
 function isTimeout(cause: unknown): boolean {
@@ -40,6 +54,9 @@ export interface StatusAnswer {
 export function statusError(operation: string, answer: StatusAnswer): WarehouseError {
   const { status } = answer;
   const jsonBody = /\bjson\b/i.test(answer.contentType) && parsed(answer.body) !== undefined;
+  const refusal = jsonBody && status >= 400 && status < 500 && !passing.has(status) ? nokMessage(answer.body) : null;
+  if (refusal !== null)
+    return new WarehouseError('nok', `${operation}: NOK: ${refusal}`, { outcome: 'refused', status, jsonBody });
   const titles = jsonBody ? errorTitles(answer.body) : '';
   const retryAfterMs = readRetryAfterMs(answer.retryAfter, answer.dateMs);
   const redirected = status >= 300 && status < 400;
@@ -59,9 +76,10 @@ function outcomeOf(status: number, jsonBody: boolean, retryAfterMs: number | und
   if (status === 408) return 'unknown';
   if ([401, 425, 429].includes(status)) return 'not_executed';
   if (status === 503 && retryAfterMs !== undefined) return 'not_executed';
-  if (status >= 500) return 'unknown';
+  // A redirect of a request that makes a change may follow upon the change.
+  if (status >= 500 || status < 400) return 'unknown';
   // A 4xx without a JSON body is a proxy's voice, not the service's.
-  return status >= 400 && !jsonBody ? 'not_executed' : 'refused';
+  return jsonBody ? 'refused' : 'not_executed';
 }
 
 /**
@@ -71,6 +89,13 @@ export function readRetryAfterMs(header: string | undefined, dateMs: number | nu
   if (header === undefined) return undefined;
   const waitMs = /^\d+$/.test(header.trim()) ? Number(header) * 1_000 : Date.parse(header) - (dateMs ?? Date.now());
   return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), maxRetryAfterMs);
+}
+
+/** The words of an envelope that says NOK, whose status the interface does not show (interface.md, Errors); else null. */
+function nokMessage(body: string): string | null {
+  const envelope = parsed(body);
+  if (!isObject(envelope) || envelope.messageCode !== 'NOK') return null;
+  return typeof envelope.message === 'string' ? envelope.message.slice(0, 200) : 'without a message';
 }
 
 function errorTitles(body: string): string {

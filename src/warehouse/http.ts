@@ -66,12 +66,12 @@ export class WarehouseHttp {
    */
   async send(request: HttpRequest, beforeSend?: () => Promise<void>): Promise<HttpAnswer> {
     await this.#pace(request.signal);
+    if (request.signal.aborted) throwStopped(request.signal);
     await beforeSend?.();
     const { baseUrl, operations, dispatcher, timeoutMs } = this.#options;
     const operation = operations[request.operation];
     const url = urlOf(baseUrl, operation.path, request);
     const deadline = AbortSignal.timeout(timeoutMs * 2);
-    if (request.signal.aborted) throwStopped(request.signal);
     try {
       const { statusCode, headers, body } = await dispatcher.request({
         origin: url.origin,

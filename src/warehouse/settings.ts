@@ -22,17 +22,17 @@ const text = z
   .transform((value) => value ?? null);
 const option = z.looseObject({ id: idSchema, name: text, code: text });
 const mainMethod = option.extend({
-  shippingMethods: z.array(z.looseObject({ id: idSchema, warehouse: z.string() })).nullish(),
+  shippingMethods: z.array(z.looseObject({ id: idSchema, warehouse: text })).nullish(),
 });
-/** paymentMethods is obsolete and may be missing. */
+/** Lists that nothing is named by may be missing; what is stored of them stays then. */
 const settingsSchema = z.looseObject({
   mainShippingMethods: z.array(mainMethod),
-  shippingMethods: z.array(option),
+  shippingMethods: z.array(option).nullish(),
   returnShippingMethods: z.array(option),
   orderTypes: z.array(option),
   returnReasons: z.array(option),
-  languages: z.array(option),
-  countries: z.array(option),
+  languages: z.array(option).nullish(),
+  countries: z.array(option).nullish(),
   paymentMethods: z.array(option).nullish(),
 });
 
@@ -82,11 +82,9 @@ export function decodeSettings(result: Json): Settings {
     })),
   );
   const warehouses = read.data.mainShippingMethods.flatMap(({ id, shippingMethods }) =>
-    (shippingMethods ?? []).map((method) => ({
-      mainShippingMethodId: id,
-      shippingMethodId: method.id,
-      warehouse: method.warehouse,
-    })),
+    (shippingMethods ?? []).flatMap(({ id: shippingMethodId, warehouse }) =>
+      warehouse === null ? [] : [{ mainShippingMethodId: id, shippingMethodId, warehouse }],
+    ),
   );
   return { options, warehouses };
 }

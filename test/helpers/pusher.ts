@@ -54,11 +54,13 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
       }
     },
     /** Makes everything due now that waits for its time, as if that had gone by. */
-    hurry: () =>
-      database.query(`
-        update fulfilment.outbox set next_attempt_at = now(), written_at = written_at - interval '1 hour',
-          absent_at = absent_at - interval '1 hour'
-        where status in ('pending', 'unknown') and next_attempt_at is not null`),
+    hurry: async (): Promise<void> => {
+      await database.query("update fulfilment.outbox set written_at = written_at - interval '1 hour'");
+      await database.query("update sync.settings_reads set tried_at = tried_at - interval '1 minute'");
+      await database.query(`
+        update fulfilment.outbox set next_attempt_at = now(), absent_at = absent_at - interval '1 hour'
+        where status in ('pending', 'unknown') and next_attempt_at is not null`);
+    },
   };
 }
 

@@ -64,7 +64,7 @@ describe('statusError', () => {
     [500, {}, 'unknown'],
     [503, {}, 'unknown'],
     [503, { retryAfter: '1' }, 'not_executed'],
-    [302, {}, 'refused'],
+    [302, {}, 'unknown'],
   ])('%i %j is %s', (status, change, outcome) => {
     expect(statusError('v3.orders.list', { ...answer, ...change, status }).outcome).toBe(outcome);
   });

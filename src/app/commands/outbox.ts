@@ -8,12 +8,13 @@ import {
   countOutbox,
   listOutbox,
   type OutboxAction,
+  type OutboxDetail,
   type OutboxFilter,
   readOutbox,
   replaceOutbox,
 } from '../../erp/outbox-admin.ts';
 import { sqlState } from '../../erp/transaction.ts';
-import { maskPayload } from '../../sync/push/mask.ts';
+import { maskPayload, shortenResult } from '../../sync/push/mask.ts';
 import { formatTable } from '../table.ts';
 import { UsageError } from '../usage.ts';
 import { withDatabase } from '../with-database.ts';
@@ -39,9 +40,11 @@ const defaultLimit = 100;
 export async function outboxListCommand(options: OutboxOptions): Promise<number> {
   const filter = filterOf([], options);
   const limit = options.limit ?? defaultLimit;
-  const rows = await withDatabase('outbox', (db) => listOutbox(db, filter, limit));
+  const shown = Object.keys(filter).length === 0 ? { open: true } : filter;
+  const rows = await withDatabase('outbox', (db) => listOutbox(db, shown, limit));
   if (options.json) print(JSON.stringify(rows, null, 2));
-  else if (rows.length === 0) print('No row of the outbox fits.');
+  else if (rows.length === 0)
+    print('open' in shown ? 'All rows of the outbox are through.' : 'No row of the outbox fits.');
   else {
     const cells = rows.map((row) => [
       row.id,
@@ -69,7 +72,11 @@ export async function outboxShowCommand(id: string, { json, reveal }: OutboxOpti
   if (row === null) return missing(id);
   const kind = outboxKinds.find(({ name }) => name === row.kind);
   const payload = parseExact(row.payload);
-  const shown = { ...row, payload: reveal ? payload : maskPayload(kind, payload) };
+  const shown = {
+    ...row,
+    payload: reveal ? payload : maskPayload(kind, payload),
+    result: reveal || row.result === null ? row.result : shortenResult(row.result),
+  };
   if (json) print(JSON.stringify(shown, null, 2));
   else {
     const { history, payload: shownPayload, result, ...about } = shown;
@@ -90,13 +97,15 @@ export async function outboxShowCommand(id: string, { json, reveal }: OutboxOpti
         ]),
       )}`,
     );
-    print(`\n${advice(row.status, row.nextAttemptAt === null)}`);
+    print(`\n${advice(row)}`);
   }
   return 0;
 }
 
 /** What can be done with a row. */
-function advice(status: string, undated: boolean): string {
+function advice({ status, nextAttemptAt, because, lastError }: OutboxDetail): string {
+  const undated = nextAttemptAt === null;
+  if (status === 'pending' && because !== null && because !== lastError) return `It waits: ${because}`;
   if (status === 'dead')
     return 'Mend the cause, then: outbox retry <id>; outbox replace <id> <payload>; outbox done <id> if it is true already; or outbox cancel <id>';
   if (status === 'unknown' && undated)
@@ -110,14 +119,18 @@ export async function outboxActCommand(
   ids: readonly string[],
   options: OutboxOptions,
 ): Promise<number> {
-  const filter = filterOf(ids, options);
-  if (Object.keys(filter).length === 0)
+  const asked = filterOf(ids, options);
+  // By a filter, only what is dead, unless another status is named: nothing is lost or doubled by one word too few.
+  const filter = ids.length > 0 ? asked : { status: 'dead', ...asked };
+  if (Object.keys(asked).length === 0)
     throw new UsageError(`Name rows by their numbers, or by --status, --kind, --client, --reference or --error`);
   const result = resultOf(options.result);
   return withDatabase('outbox', async (db) => {
     if (ids.length === 0 && !options.yes) {
       const count = await countOutbox(db, filter, action);
-      throw new UsageError(`This would ${action} ${count} rows; add --yes to do it (outbox list shows them)`);
+      throw new UsageError(
+        `This would ${action} ${count} ${filter.status} rows; add --yes to do it (outbox list shows them)`,
+      );
     }
     const by = `${userInfo().username} (outbox ${action})`;
     const done = await actOnOutbox(db, action, filter, by, result);
@@ -126,7 +139,7 @@ export async function outboxActCommand(
     else print(`${done.length} rows: ${action} done`);
     if (left.length === 0) return 0;
     process.stderr.write(
-      `Not done for ${left.join(', ')}: only rows that are ${allowedFrom[action].join(', ')} can be; see outbox show <id>\n`,
+      `Not done for ${left.join(', ')}: there is no such row, or it is not ${allowedFrom[action].join(', ')}; see outbox show <id>\n`,
     );
     return 1;
   });

@@ -14,6 +14,7 @@ export function dump(store: ClientStore, nowMs: number) {
       resource: orderResource(order),
       included: Object.values(orderIncludes).flatMap((render) => render(order)),
       notValid: order.notValid,
+      attachments: order.attachments,
       /** By item, in their order. */
       fulfilled: order.items.map(({ fulfilled }) => fulfilled),
     })),

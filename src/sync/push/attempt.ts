@@ -3,12 +3,13 @@ import { CodedError, describeError, WarehouseError } from '../../core/errors.ts'
 import { type Hold, isServiceAnswer, judgeFailure, type Verdict } from '../../core/push-outcome.ts';
 import type { PushPolicy } from '../../core/retry.ts';
 import type { Database } from '../../erp/connect.ts';
-import { type ClaimedRow, claimMs, stampSent } from '../../erp/outbox.ts';
+import type { ClaimedRow } from '../../erp/outbox.ts';
+import { claimMs, stampSent } from '../../erp/outbox-claims.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './kind.ts';
-import { checkPayload } from './payload.ts';
-import type { SettingCodes } from './setting-codes.ts';
+import { checkPayload, readPayload } from './payload.ts';
+import { type SettingCodes, SettingsUnreadError } from './setting-codes.ts';
 
 /** What pushes of one client work with. */
 export interface PushDeps {
@@ -19,6 +20,8 @@ export interface PushDeps {
   readonly codes: SettingCodes;
   readonly kinds: ReadonlyMap<string, AnyKind>;
   readonly operations: Operations;
+  /** Kinds that this process has carried out: what is refused of them now is refused, and no matter of their path. */
+  readonly proven: Set<string>;
   readonly policy: PushPolicy;
   readonly timeoutMs: number;
   readonly worker: string;
@@ -44,25 +47,33 @@ export class ClaimLostError extends CodedError {
   }
 }
 
-/** Sends one claimed row, and says what follows. Whatever goes wrong becomes a verdict; only a lost claim gives null. */
-export async function attemptRow(deps: PushDeps, row: ClaimedRow, signal: AbortSignal): Promise<Ended | null> {
-  const startedAtMs = performance.now();
+/**
+ * Sends one claimed row, and says what follows. Whatever goes wrong becomes a verdict; only a lost claim gives null.
+ * @param claimedAtMs when the claim was asked for, by the monotonic clock
+ */
+export async function attemptRow(
+  deps: PushDeps,
+  row: ClaimedRow,
+  claimedAtMs: number,
+  signal: AbortSignal,
+): Promise<Ended | null> {
   const kind = deps.kinds.get(row.kind);
-  const progress = { sent: false, asked: false };
-  const base = { startedAtMs, row, progress };
+  const progress = { sent: false };
+  const base = { startedAtMs: claimedAtMs, row };
   if (kind === undefined) {
     const known = [...deps.kinds.keys()].join(', ');
     return ended(base, dead('unknown_kind', `there is no kind ${row.kind}; known are ${known}`));
   }
-  if (kind.lookUp !== undefined && row.mayBeWritten && !row.cleared) {
-    const error = 'an earlier attempt may have been carried out: looked up before it is sent again';
-    return ended(base, { status: 'unknown', error, delayMs: 0, written: false, code: null });
-  }
   try {
-    const context = contextOf(deps, row, kind, signal, startedAtMs, progress);
+    if (kind.lookUp !== undefined && row.mayBeWritten && !row.cleared) {
+      readPayload(kind, row.payload);
+      const error = 'an earlier attempt may have been carried out: looked up before it is sent again';
+      return ended(base, { status: 'unknown', error, delayMs: 0, code: null });
+    }
+    const context = contextOf(deps, row, kind, signal, claimedAtMs, progress);
     const payload = await checkPayload(kind, row, context);
-    progress.asked = true;
     const pushed = await kind.push(payload, context);
+    deps.proven.add(kind.name);
     return { ...ended(base, { status: 'done', pushed }), answered: true };
   } catch (error) {
     if (error instanceof ClaimLostError) return null;
@@ -73,8 +84,6 @@ export async function attemptRow(deps: PushDeps, row: ClaimedRow, signal: AbortS
 interface Progress {
   /** The request that makes the change may have been written. */
   sent: boolean;
-  /** The service may have been asked something. */
-  asked: boolean;
 }
 
 function contextOf(
@@ -115,14 +124,19 @@ type Judged =
 const dead = (code: string, error: string): Judged => ({ status: 'dead', error, code });
 
 function failureOf(deps: PushDeps, row: ClaimedRow, kind: AnyKind, error: unknown, sent: boolean): Judged {
-  if (error instanceof PayloadError || error instanceof NotThereError) return dead(error.code, error.message);
+  if (error instanceof PayloadError) return dead(error.code, error.message);
+  if (error instanceof NotThereError) return { status: 'dead', error: error.message, code: error.code, cause: error };
+  if (error instanceof SettingsUnreadError) {
+    const { code, message, retryMs } = error;
+    return { status: 'pending', error: message, delayMs: retryMs, burnt: false, code, cause: error };
+  }
   const failure = asWarehouseError(error);
   const failed = {
     error: failure,
     sent,
     rule: kind.unknown,
     doubtsRefusal: kind.doubtsRefusal ?? false,
-    documented: deps.operations[kind.operation].documented,
+    documented: deps.operations[kind.operation].documented || deps.proven.has(kind.name),
     notFoundMeansRoute: kind.notFoundMeansRoute,
     attempts: row.boundedAttempts,
     ageMs: row.ageMs,
@@ -137,13 +151,12 @@ function asWarehouseError(error: unknown): WarehouseError {
   return new WarehouseError(code, describeError(error), { outcome: 'unknown', cause: error });
 }
 
-function ended(
-  { startedAtMs, row, progress }: { startedAtMs: number; row: ClaimedRow; progress: Progress },
-  judged: Judged,
-): Ended {
+function ended({ startedAtMs, row }: { startedAtMs: number; row: ClaimedRow }, judged: Judged): Ended {
   const verdict = judged.status === 'done' ? null : judged;
   const pushed = judged.status === 'done' ? judged.pushed : null;
-  const burnt = verdict === null || (progress.asked && !(verdict.status === 'pending' && !verdict.burnt));
+  const cause = verdict !== null && 'cause' in verdict ? verdict.cause : undefined;
+  // Where only the payload was looked at, or the door was closed, it was no attempt.
+  const burnt = verdict === null || (cause !== undefined && !(verdict.status === 'pending' && !verdict.burnt));
   const settlement: Settlement = {
     id: row.id,
     client: row.client,
@@ -154,20 +167,19 @@ function ended(
     errorCode: verdict?.code ?? null,
     delayMs: verdict !== null && 'delayMs' in verdict ? verdict.delayMs : null,
     result: pushed?.result ?? null,
-    written: verdict?.status === 'unknown' && verdict.written,
+    written: verdict?.written ?? false,
     refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
     refund: !burnt,
     absenceCounts: false,
     durationMs: Math.round(performance.now() - startedAtMs),
     followUps: pushed?.followUps ?? [],
   };
-  const cause = verdict !== null && 'cause' in verdict ? verdict.cause : undefined;
   return {
     settlement,
     pushed,
     readNo: row.claimNo,
     hold: verdict?.hold ?? null,
-    answered: cause instanceof WarehouseError ? isServiceAnswer(cause) : null,
-    ...(cause === undefined || cause instanceof WarehouseError ? {} : { fault: cause }),
+    answered: cause instanceof NotThereError || (cause instanceof WarehouseError ? isServiceAnswer(cause) : null),
+    ...(cause === undefined || cause instanceof CodedError ? {} : { fault: cause }),
   };
 }

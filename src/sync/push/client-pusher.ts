@@ -1,9 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Breaker, breakerCapMs, breakerPauseMs } from '../../core/breaker.ts';
-import type { Hold } from '../../core/push-outcome.ts';
+import { describeError } from '../../core/errors.ts';
+import { beliefMs } from '../../core/look-up.ts';
+import { type Hold, isServiceAnswer, type UnknownRule } from '../../core/push-outcome.ts';
 import { type ClaimedRow, claimRows } from '../../erp/outbox.ts';
-import type { Settlement } from '../../erp/outbox-settle.ts';
-import { placeHold, releaseHold, type StoredHold, takeProbe } from '../../erp/push-holds.ts';
+import { type Settled, type Settlement, wakeLanes } from '../../erp/outbox-settle.ts';
+import { passProbeOn, placeHold, releaseHold, type StoredHold, takeProbe } from '../../erp/push-holds.ts';
 import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
 import { lookUpRows } from './look-up.ts';
 import { settleEnded } from './settle.ts';
@@ -65,11 +67,22 @@ export class ClientPusher {
   async claim(probing?: { readonly kind: string }): Promise<{ claimed: number; more: boolean }> {
     const free = probing ? 1 : this.#slots - this.#inFlight.size;
     if (free <= 0) return { claimed: 0, more: false };
-    const { db, client, kinds } = this.deps;
-    const lookedUp = [...kinds.values()].filter((kind) => kind.lookUp !== undefined).map(({ name }) => name);
-    const options = { client, slots: free, lookedUp, ...(probing ? { probing } : {}) };
-    const { rows, putOff } = await claimRows(db, options);
-    for (const row of rows) this.#inFlight.set(row, this.#push(row, probing));
+    const { db, client, kinds, timeoutMs } = this.deps;
+    const named = (rule: UnknownRule) =>
+      [...kinds.values()].filter(({ unknown }) => unknown === rule).map(({ name }) => name);
+    const lingering = { kinds: named('send again'), ms: beliefMs(timeoutMs) };
+    const stamped = [...kinds.values()]
+      .filter(({ lookUp }) => lookUp?.whenAbsent === 'send again')
+      .map(({ name }) => name);
+    const claimedAtMs = performance.now();
+    const { rows, putOff } = await claimRows(db, {
+      client,
+      slots: free,
+      stamped,
+      lingering,
+      ...(probing ? { probing } : {}),
+    });
+    for (const row of rows) this.#inFlight.set(row, this.#push(row, claimedAtMs, probing));
     return { claimed: rows.length, more: putOff > 0 };
   }
 
@@ -91,18 +104,11 @@ export class ClientPusher {
   /** Finds out whether a hold that has run out is over: first whether the service is up, then with one push. */
   probe(hold: StoredHold): void {
     this.#inBackground('probe', async () => {
-      const { db, client, warehouse } = this.deps;
+      const { db, client } = this.deps;
       if (!(await takeProbe(db, hold, probeMs))) return;
       if (hold.code === 'breaker_open') {
-        try {
-          await warehouse.status(this.#signal);
-        } catch (error) {
-          this.#signal.throwIfAborted();
-          await this.#openBreaker(
-            `the service does not answer: ${error instanceof Error ? error.message : String(error)}`,
-          );
-          return;
-        }
+        const outage = await this.#statusProblem();
+        if (outage !== null) return this.#openBreaker(outage, true);
       }
       const { claimed } = await this.claim({ kind: hold.kind });
       if (claimed === 0) await releaseHold(db, { client, kind: hold.kind });
@@ -119,9 +125,9 @@ export class ClientPusher {
     this.#others.add(running);
   }
 
-  async #push(row: ClaimedRow, probing?: { readonly kind: string }): Promise<void> {
+  async #push(row: ClaimedRow, claimedAtMs: number, probing?: { readonly kind: string }): Promise<void> {
     try {
-      const ended = await attemptRow(this.deps, row, this.#signal);
+      const ended = await attemptRow(this.deps, row, claimedAtMs, this.#signal);
       if (ended === null) return;
       if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
       await this.#settle(ended, row.kind);
@@ -134,6 +140,17 @@ export class ClientPusher {
     }
   }
 
+  /** Why the service is not there; null where it answers, whatever it says. */
+  async #statusProblem(): Promise<string | null> {
+    try {
+      await this.deps.warehouse.status(this.#signal);
+      return null;
+    } catch (error) {
+      this.#signal.throwIfAborted();
+      return isServiceAnswer(error) ? null : describeError(error);
+    }
+  }
+
   /** What an attempt says of the service: a hold, an outage, or that it is there again. */
   async #noteService(
     { hold, answered, settlement }: Ended,
@@ -141,22 +158,27 @@ export class ClientPusher {
     probing?: { readonly kind: string },
   ): Promise<void> {
     const { db, client } = this.deps;
+    const isOutage = answered !== null && this.#breaker.note(answered);
+    const reason = settlement.error ?? '';
+    if (probing !== undefined) {
+      const held = { client, kind: probing.kind };
+      // A new hold, if there is one, takes the place of the one that was probed.
+      if (answered === true) await releaseHold(db, held);
+      else if (answered === false) await this.#openBreaker(reason, true);
+      else await passProbeOn(db, held);
+    }
     if (hold !== null) {
       await placeHold(db, client, kind, hold);
       this.#events.onHold(client, kind, hold);
     }
-    const isOutage = answered !== null && this.#breaker.note(answered);
-    if (isOutage) await this.#openBreaker(`the service does not answer: ${settlement.error ?? ''}`);
-    // One that never reached the service shows nothing: the next one is tried.
-    else if (probing && hold === null && answered !== false) await releaseHold(db, { client, kind: probing.kind });
-    else if (probing && hold === null)
-      await this.#openBreaker(`the service does not answer: ${settlement.error ?? ''}`);
+    if (isOutage && probing === undefined) await this.#openBreaker(reason, false);
   }
 
-  async #openBreaker(reason: string): Promise<void> {
+  async #openBreaker(error: string, byProber: boolean): Promise<void> {
     const { db, client } = this.deps;
+    const reason = `the service does not answer: ${error}`;
     const hold: Hold = { code: 'breaker_open', scope: 'client', reason, ms: breakerPauseMs, probe: true };
-    await placeHold(db, client, '', hold, breakerCapMs);
+    await placeHold(db, client, '', hold, { capMs: breakerCapMs, byProber });
     this.#events.onHold(client, '', hold);
   }
 
@@ -192,6 +214,7 @@ export class ClientPusher {
           this.deps,
           batch.map(({ ended }) => ended),
         );
+        await this.#wakeAgain(settled);
         const ids = new Set(settled.map(({ id }) => id));
         for (const { ended, kind } of batch)
           if (ids.has(ended.settlement.id)) this.#events.onSettled(ended.settlement, kind);
@@ -204,5 +227,17 @@ export class ClientPusher {
       }
     }
     for (const { done } of batch) done();
+  }
+
+  /** What fails here is made good by the next look, ten minutes later at the worst. */
+  async #wakeAgain(settled: readonly Settled[]): Promise<void> {
+    try {
+      await wakeLanes(
+        this.deps.db,
+        settled.filter(({ status }) => status === 'done'),
+      );
+    } catch (error) {
+      this.#events.onError('wake', error);
+    }
   }
 }

@@ -1,8 +1,9 @@
+import type { OperationName } from '../../../config/operations.ts';
 import { WarehouseError } from '../../core/errors.ts';
 import { addDays, localDay } from '../../core/time.ts';
 import type { ListPage, Warehouse } from '../../warehouse/client.ts';
 import { indexIncluded, withAllIncluded } from '../../warehouse/included.ts';
-import { type Document, decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
+import { type Document, decodeDocument, decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { encodeQuery } from '../../warehouse/query.ts';
 import { type Order, orderSchema } from '../../warehouse/v3-orders.ts';
 import { orders } from '../streams/orders.ts';
@@ -86,6 +87,16 @@ export function ordersIn(document: Document): Omit<FoundOrder, 'today'>[] {
       outcome: 'unknown',
     });
   });
+}
+
+/**
+ * The order that an answer holds.
+ * @throws WarehouseError `undecodable` where it is another than the one that was asked to be changed
+ */
+export function answeredOrder(operation: OperationName, body: string, id: number): Omit<FoundOrder, 'today'> {
+  const [order] = ordersIn(decodeDocument(operation, body, 'single'));
+  if (order?.order.id === id) return order;
+  throw new WarehouseError('undecodable', `${operation}: the answer is of another order`, { outcome: 'unknown' });
 }
 
 /** The service's day; where it sends no Date, yesterday of this machine, so that no date is taken for past too early. */

@@ -34,7 +34,7 @@ export interface CheckContext {
 
 /** What one push works with. */
 export interface PushContext extends CheckContext {
-  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'reference' | 'knownId' | 'mayBeWritten'>;
+  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'reference' | 'knownId' | 'knownCount' | 'mayBeWritten'>;
   /** Zone of the client's zone-less dates. */
   readonly zone: string;
   readonly db: Database;

@@ -4,6 +4,7 @@ import { operatorChoices } from '../../core/push-outcome.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
 import { takeUnknown, type UnknownRow } from '../../erp/outbox-unknown.ts';
 import { drawReadNo } from '../../erp/upsert.ts';
+import type { Resource } from '../../warehouse/jsonapi.ts';
 import type { Ended, PushDeps } from './attempt.ts';
 import { type AnyKind, type LookUp, type LookUpRule, PayloadError, type Pushed } from './kind.ts';
 import { readPayload } from './payload.ts';
@@ -19,20 +20,22 @@ export async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSig
   if (rows.length === 0) return [];
   const startedAtMs = performance.now();
   const readNo = await drawReadNo(deps.db);
-  const readable = rows.map((row) => ({ ...row, payloadRead: readOrNull(kind, row.payload) }));
+  const read = rows.map((row) => ({ ...row, payloadRead: readOrNull(kind, row.payload) }));
+  const readable = read.filter(({ payloadRead }) => payloadRead !== null);
   const found = await lookUp.find(readable, { ...deps, signal }).catch((error: unknown) => {
     const why = `${describeError(error)}; the look-up is tried again`;
     return new Map<number, LookUp>(rows.map(({ id }) => [id, { seen: 'no answer', why }]));
   });
-  return readable.map((row) => {
-    const seen = found.get(row.id) ?? { seen: 'no answer' as const, why: 'the look-up said nothing of it' };
+  return read.map((row) => {
+    const why = row.payloadRead === null ? 'its payload cannot be read any more' : 'the look-up said nothing of it';
+    const seen = found.get(row.id) ?? { seen: 'no answer' as const, why };
     const { verdict, pushed } = conclude(deps, lookUp, row, seen);
     const durationMs = Math.round(performance.now() - startedAtMs);
     return { settlement: settlementOf(row, verdict, pushed, durationMs), pushed, readNo, hold: null, answered: null };
   });
 }
 
-/** A payload that cannot be read was replaced since it was sent: what is found is held against nothing. */
+/** A payload was read before it was sent; null only where another version of this code takes it no longer. */
 function readOrNull(kind: AnyKind, payload: string): unknown {
   try {
     return readPayload(kind, payload);
@@ -53,37 +56,42 @@ function conclude(
   if (seen.seen === 'there') return concludeFound(rule, row, seen);
   if (seen.seen === 'several') return { verdict: leftToOperator(seen.why), pushed: null };
   const why = seen.seen === 'absent' ? (row.refusal ?? 'not at the service so far; looked up again') : seen.why;
-  const verdict = judgeAbsence({ ...row, attempts: row.boundedAttempts }, seen.seen, why, deps.timeoutMs, deps.policy);
-  if (verdict.status === 'pending' && rule.whenAbsent === 'operator')
-    return { verdict: leftToOperator('not found at the service, looked up twice'), pushed: null };
-  return { verdict, pushed: null };
+  const looked = { ...row, attempts: row.boundedAttempts, whenAbsent: rule.whenAbsent };
+  return { verdict: judgeAbsence(looked, seen.seen, why, deps.timeoutMs, deps.policy), pushed: null };
 }
 
-/**
- * What is there after an attempt of ours that may have been carried out is ours. Otherwise, or where the payload was
- * replaced since, it has to be what was asked for.
- */
+/** What is there after an attempt of ours that may have been carried out is ours. Otherwise it has to be what was asked for. */
 function concludeFound(
   rule: LookUpRule<unknown>,
   row: UnknownRow & { readonly payloadRead: unknown },
   { resource, escaped }: LookUp & { readonly seen: 'there' },
 ): Concluded {
-  const isOurs = row.sinceWrittenMs !== null && !row.replaced;
   const reading = { stream: rule.stream, resource, escaped };
-  const difference = isOurs || row.payloadRead === null ? null : rule.differs(row.payloadRead, resource);
-  if (difference !== null) {
-    const error = `there is one already, and not by an attempt of this row: ${difference}`;
-    return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
-  }
-  const followUps = row.payloadRead === null ? [] : rule.followUps(row.payloadRead);
-  return { verdict: null, pushed: { result: rule.resultOf(resource), reading, followUps } };
+  const error = row.replaced ? earlierVersion : row.sinceWrittenMs === null ? othersVersion(rule, row, resource) : null;
+  if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
+  return {
+    verdict: null,
+    pushed: { result: rule.resultOf(resource), reading, followUps: rule.followUps(row.payloadRead) },
+  };
+}
+
+const earlierVersion =
+  'an attempt from before its payload was replaced was carried out: the service holds that version. Mark the row as done,' +
+  ' and change what is there';
+
+function othersVersion(
+  rule: LookUpRule<unknown>,
+  { payloadRead }: { readonly payloadRead: unknown },
+  resource: Resource,
+) {
+  const difference = rule.differs(payloadRead, resource);
+  return difference === null ? null : `there is one already, and not by an attempt of this row: ${difference}`;
 }
 
 const leftToOperator = (why: string): AbsenceVerdict => ({
   status: 'unknown',
   error: `${why}. ${operatorChoices}`,
   delayMs: null,
-  written: false,
 });
 
 function settlementOf(

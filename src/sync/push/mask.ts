@@ -4,6 +4,9 @@ import { payloadSchema } from './payload.ts';
 
 const masked = '•••';
 
+/** Of a value that is no object nor list where the schema wants one nothing is known. */
+const plainTypes: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
+
 /**
  * A payload without its personal data: what the kind's schema marks as such, and everything it does not know, is hidden;
  * that a member is there, and how long a document is, can still be seen.
@@ -22,14 +25,23 @@ function maskBy(schema: Json | null, value: Json): Json {
     const marked = others.some((choice) => isObject(choice) && choice['x-personal'] === true);
     if (marked) return hide(value);
     if (others.length === 1) return maskBy(others[0] ?? null, value);
-    return isObject(value) || Array.isArray(value) ? hide(value) : value;
+    const arePlain = others.every((choice) => isObject(choice) && plainTypes.has(choice.type));
+    return arePlain && !isObject(value) && !Array.isArray(value) ? value : hide(value);
   }
   if (Array.isArray(value)) return value.map((entry) => maskBy(schema.items ?? null, entry));
-  if (!isObject(value)) return schema.type === undefined ? hide(value) : value;
+  if (!isObject(value)) return plainTypes.has(schema.type) || schema.const !== undefined ? value : hide(value);
   const properties = isObject(schema.properties) ? schema.properties : {};
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [name, maskBy(properties[name] ?? null, member)]),
   );
+}
+
+/** A result without documents: long texts are shown by their length. */
+export function shortenResult(value: Json): Json {
+  if (Array.isArray(value)) return value.map(shortenResult);
+  if (isObject(value))
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, shortenResult(member)]));
+  return typeof value === 'string' && value.length > 500 ? `(${value.length} characters)` : value;
 }
 
 function hide(value: Json): Json {

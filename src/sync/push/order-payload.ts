@@ -43,9 +43,9 @@ const item = z.strictObject({
 /** Payload of order.create (contracts, section 5; interface.md, v3 order). Null members are the same as absent ones. */
 export const orderPayload = z.strictObject({
   externalOrderNumber: z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters'),
-  orderType: z.string().nullish().meta({ description: 'code of the settings list orderTypes' }),
+  orderType: requiredText.nullish().meta({ description: 'code of the settings list orderTypes' }),
   orderTypeId: idNumber.nullish(),
-  shippingMethod: z.string().nullish().meta({ description: 'code of the settings list mainShippingMethods' }),
+  shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list mainShippingMethods' }),
   shippingMethodId: idNumber.nullish(),
   locale: z.string().regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL'),
   email: personalText,
@@ -64,14 +64,14 @@ export const orderPayload = z.strictObject({
   deliveryAddress: address,
   billingAddress: address.nullish(),
   pickUpPoint: z.record(z.string(), z.unknown()).nullish().meta(personal),
-  attachments: z.array(z.strictObject({ filename: requiredText, content: documentContent })).nullish(),
+  attachments: z.array(z.strictObject({ filename: requiredText.meta(personal), content: documentContent })).nullish(),
 });
 export type OrderPayload = z.infer<typeof orderPayload>;
 
 /** Countries where a house number and a postcode are needed (interface.md, v2 add order, Rules). */
 const addressRules = new Set(['NL', 'BE', 'DE']);
 /** Such a number the service takes from the street itself. */
-const endsWithNumber = /\s\d{1,5}[\s-]*[a-z]{0,4}$/i;
+const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
 
 /** What the schema cannot see. */
 export async function orderProblems(
@@ -85,15 +85,16 @@ export async function orderProblems(
     problems.push(`externalOrderNumber: must be the reference of the row, ${reference}`);
   if (has(payload, 'orderType') === has(payload, 'orderTypeId'))
     problems.push('orderType: give either orderType (code) or orderTypeId');
-  else if (typeof orderType === 'string') {
+  else if (typeof orderType === 'string' && orderType !== '') {
     const type = await codes.find('orderTypes', orderType, signal);
-    if ('problem' in type) problems.push(`orderType: ${type.problem}`);
+    if ('problem' in type) problems.push(`orderType: ${type.problem}${type.several ? '; name it by orderTypeId' : ''}`);
   }
   if (has(payload, 'shippingMethod') && has(payload, 'shippingMethodId'))
     problems.push('shippingMethod: give either shippingMethod (code) or shippingMethodId');
-  else if (typeof shippingMethod === 'string') {
+  else if (typeof shippingMethod === 'string' && shippingMethod !== '') {
     const method = await codes.find('mainShippingMethods', shippingMethod, signal);
-    if ('problem' in method) problems.push(`shippingMethod: ${method.problem}`);
+    if ('problem' in method)
+      problems.push(`shippingMethod: ${method.problem}${method.several ? '; name it by shippingMethodId' : ''}`);
   }
   problems.push(...addressProblems(payload.deliveryAddress));
   for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries())

@@ -11,7 +11,10 @@ export const optionalText = z.string().nullish();
 export const personalText = z.string().nullish().meta(personal);
 export const requiredText = z.string().min(1, 'must not be empty');
 export const idNumber = z.int('must be a whole number').min(1, 'must be an id');
-export const quantity = z.int('must be a whole number').min(1, 'must be at least 1').max(1_000_000);
+export const quantity = z
+  .int('must be a whole number')
+  .min(1, 'must be at least 1')
+  .max(1_000_000, 'must be at most 1000000');
 export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
 /** A number, or its digits in a text, so that none of them is lost on the way. */
 const noDecimal = 'must be a number or a decimal text such as "9.95"';
@@ -60,7 +63,8 @@ export async function checkPayload(
 ): Promise<unknown> {
   const value = plain(parseExact(payload));
   const { problems, read } = judge(kind, value);
-  const further = isObject(value) ? ((await kind.check?.(value, reference, context)) ?? []) : [];
+  const further = isObject(value) ? [...((await kind.check?.(value, reference, context)) ?? [])] : [];
+  if (reference.trim() === '') further.unshift('reference: must not be empty');
   if (problems.length + further.length > 0) throw new PayloadError([...problems, ...further]);
   return read;
 }
@@ -82,19 +86,24 @@ export async function documentProblems(path: string, content: Json | undefined):
   return problem === null ? [] : [`${path}: ${problem}`];
 }
 
+/** Members that are sent as they are, whatever they hold. */
+const passedThrough: ReadonlySet<string> = new Set(['pickUpPoint', 'metadata']);
+
 /** Numbers that lose digits as texts: a whole one is none then, and a decimal is sent as it stands. */
 function plain(value: Json): Json {
   if (Array.isArray(value)) return value.map(plain);
   if (JSON.isRawJSON(value)) return Number.isSafeInteger(Number(value.rawJSON)) ? Number(value.rawJSON) : value.rawJSON;
   if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
+  const entries = Object.entries(value);
+  return Object.fromEntries(entries.map(([name, member]) => [name, passedThrough.has(name) ? member : plain(member)]));
 }
 
 function problemsOf(issue: z.core.$ZodIssue, kind: AnyKind): string[] {
   const path = pathOf(issue.path);
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => {
-      const reason = (issue.path.length === 0 && kind.refused?.[key]) || 'is not known here';
+      const isNamed = issue.path.length === 0 && Object.hasOwn(kind.refused ?? {}, key);
+      const reason = (isNamed && kind.refused?.[key]) || 'is not known here';
       return `${path === '' ? '' : `${path}.`}${key}: ${reason}`;
     });
   }
@@ -105,7 +114,13 @@ function problemsOf(issue: z.core.$ZodIssue, kind: AnyKind): string[] {
 }
 
 const withArticle = (type: string) =>
-  type === 'int' ? 'a whole number' : /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
+  type === 'record'
+    ? 'an object'
+    : type === 'int'
+      ? 'a whole number'
+      : /^[aeio]/.test(type)
+        ? `an ${type}`
+        : `a ${type}`;
 
 function pathOf(path: readonly PropertyKey[]): string {
   return path.reduce<string>(

@@ -1,6 +1,7 @@
 import { operatorChoices, type UnknownRule } from '../../core/push-outcome.ts';
 import type { Database } from '../../erp/connect.ts';
-import { buryStrangers, nextDueByClient, renewClaims, type TakenOver, takeOverClaims } from '../../erp/outbox.ts';
+import { buryStrangers, nextDueByClient } from '../../erp/outbox.ts';
+import { renewClaims, type TakenOver, takeOverClaims } from '../../erp/outbox-claims.ts';
 import { readHolds, type StoredHold } from '../../erp/push-holds.ts';
 import type { PushDeps } from './attempt.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
@@ -38,6 +39,7 @@ export class Pusher {
   readonly #options: PusherOptions;
   readonly #pushers: ReadonlyMap<string, ClientPusher>;
   readonly #rules: Readonly<Record<string, UnknownRule>>;
+  readonly #lookedUp: readonly string[];
   readonly #hardStop = new AbortController();
   #stopping = false;
   #wake: () => void = () => undefined;
@@ -55,6 +57,7 @@ export class Pusher {
         new ClientPusher(deps, options.slots, this.#hardStop.signal, events),
       ]),
     );
+    this.#lookedUp = options.kinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
     this.#rules = Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown]));
   }
 
@@ -81,9 +84,9 @@ export class Pusher {
   /** Claims nothing more, and ends when what is under way is settled; after `withinMs` that is called off. */
   async stop(withinMs: number): Promise<void> {
     this.#stopping = true;
+    const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
     this.wake();
     await this.#loop;
-    const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
     await Promise.all([...this.#pushers.values()].map((pusher) => pusher.finished()));
     clearTimeout(timer);
     clearInterval(this.#timer);
@@ -119,7 +122,7 @@ export class Pusher {
 
   /** Begins what can be begun. Says when to look again, and whether anything was due that could be pushed. */
   async #round(): Promise<{ inMs: number; dueNow: boolean }> {
-    const due = await nextDueByClient(this.#options.db, [...this.#pushers.keys()]);
+    const due = await nextDueByClient(this.#options.db, [...this.#pushers.keys()], this.#lookedUp);
     if (due.length === 0) return { inMs: Number.POSITIVE_INFINITY, dueNow: false };
     const names = due.map(({ client }) => client);
     const holds = Map.groupBy(await readHolds(this.#options.db, names), ({ client }) => client);
@@ -127,11 +130,18 @@ export class Pusher {
       due.map(async ({ client, pendingInMs, unknownInMs }) => {
         const pusher = this.#pushers.get(client);
         if (pusher === undefined) return { inMs: Number.POSITIVE_INFINITY, dueNow: false };
-        if (unknownInMs === 0) pusher.lookUp();
-        const later = Math.min(pendingInMs || Number.POSITIVE_INFINITY, unknownInMs || Number.POSITIVE_INFINITY);
-        if (pendingInMs !== 0) return { inMs: later, dueNow: unknownInMs === 0 };
-        const look = await this.#claimFor(pusher, holds.get(client) ?? []);
-        return { inMs: Math.min(look.inMs, later), dueNow: look.dueNow || unknownInMs === 0 };
+        const own = holds.get(client) ?? [];
+        const isClosed = own.some(({ kind, probe }) => kind === '' && probe);
+        const lookUpNow = unknownInMs === 0 && !isClosed;
+        if (lookUpNow) pusher.lookUp();
+        const later = Math.min(pendingInMs || Number.POSITIVE_INFINITY, unknownInMs || idleLookMs);
+        if (pendingInMs !== 0) {
+          // Nothing else would find out whether the door is open again.
+          if (unknownInMs === 0) this.#probeEnded(pusher, own);
+          return { inMs: later, dueNow: lookUpNow };
+        }
+        const look = await this.#claimFor(pusher, own);
+        return { inMs: Math.min(look.inMs, later), dueNow: look.dueNow || lookUpNow };
       }),
     );
     return {
@@ -142,12 +152,18 @@ export class Pusher {
 
   async #claimFor(pusher: ClientPusher, holds: readonly StoredHold[]): Promise<{ inMs: number; dueNow: boolean }> {
     const whole = holds.find(({ kind }) => kind === '');
-    for (const hold of whole ? [whole] : holds) if (hold.probe && hold.untilInMs <= 0) pusher.probe(hold);
+    this.#probeEnded(pusher, holds);
     const heldMs = Math.max(idleLookMs, Math.min(...holds.map(({ untilInMs }) => untilInMs)));
     if (whole !== undefined) return { inMs: heldMs, dueNow: whole.untilInMs <= 0 };
     const { claimed, more } = await pusher.claim();
     if (more) return { inMs: 0, dueNow: true };
     return { inMs: idleLookMs, dueNow: claimed > 0 };
+  }
+
+  /** Of a hold of the client and those of kinds the former comes first. */
+  #probeEnded(pusher: ClientPusher, holds: readonly StoredHold[]): void {
+    const whole = holds.find(({ kind }) => kind === '');
+    for (const hold of whole ? [whole] : holds) if (hold.probe && hold.untilInMs <= 0) pusher.probe(hold);
   }
 
   #startTending(): void {
@@ -165,14 +181,14 @@ export class Pusher {
   }
 
   async #tendOnce(): Promise<void> {
-    const { claimsDb, worker, events, knownClients } = this.#options;
+    const { claimsDb, db, worker, events, knownClients } = this.#options;
     await renewClaims(
       claimsDb,
       [...this.#pushers.values()].flatMap((pusher) => pusher.claims),
     );
     const taken = await takeOverClaims(claimsDb, worker, this.#rules, operatorChoices);
     for (const row of taken) events.onTakenOver(row);
-    const buried = await buryStrangers(claimsDb, worker, knownClients);
+    const buried = await buryStrangers(db, worker, knownClients);
     if (buried > 0) events.onBuried(buried);
     if (taken.length > 0) this.wake();
   }

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { isObject, type Json } from '../../core/json.ts';
 import { findChildren, indexIncluded, withAllIncluded } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { encodeQuery } from '../../warehouse/query.ts';
 import { type ShipmentItem, shipmentItemSchema } from '../../warehouse/v3.ts';
-import { NotThereError, PayloadError, type PushContext } from './kind.ts';
+import { type CheckContext, NotThereError, PayloadError, type PushContext } from './kind.ts';
 import { anyMembers, given, idNumber, optionalText, personalText, quantity, requiredText } from './payload.ts';
 
 /** Payload of return.create (contracts, section 5). */
@@ -25,6 +26,8 @@ export const returnPayload = z.strictObject({
 });
 export type ReturnPayload = z.infer<typeof returnPayload>;
 
+const itemType = 'returnMerchandiseAuthorizationItem';
+
 /**
  * The body that announces a return, or replaces an announcement. Each line is linked to the item of the shipment that
  * comes back, to its product and to the reason (interface.md, v3 return authorizations).
@@ -41,45 +44,65 @@ export async function returnDocument(payload: ReturnPayload, context: PushContex
     const named = missing.map(({ shipmentItemId }) => shipmentItemId).join(', ');
     throw new NotThereError(`shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`);
   }
-  const included = items.map(({ shipmentItemId, quantity: pieces, reason, externalReference, metadata: own }) => {
-    const item = products.get(shipmentItemId);
-    const link = (type: string, to: number | null | undefined) =>
-      to === null || to === undefined ? undefined : { data: { id: to, type } };
-    return {
-      type: 'returnMerchandiseAuthorizationItem',
-      attributes: given({
-        externalReference,
-        quantity: pieces,
-        reasonCode: reason,
-        sku: item?.attributes.sku,
-        metadata: own,
-      }),
-      relationships: given({
-        shipmentItem: link('shipmentItem', shipmentItemId),
-        product: link('product', item?.relationships.product),
-        returnReason: link('returnReason', reasons.get(reason)),
-      }),
-    };
-  });
+  const included = items.map(
+    ({ shipmentItemId, quantity: pieces, reason, externalReference, metadata: own }, index) => {
+      const item = products.get(shipmentItemId);
+      const link = (type: string, to: number | null | undefined) =>
+        to === null || to === undefined ? undefined : { data: { id: to, type } };
+      return {
+        type: itemType,
+        // Provisional, to link it.
+        id: index + 1,
+        attributes: given({
+          externalReference,
+          quantity: pieces,
+          reasonCode: reason,
+          sku: item?.attributes.sku,
+          metadata: own,
+        }),
+        relationships: given({
+          shipmentItem: link('shipmentItem', shipmentItemId),
+          product: link('product', item?.relationships.product),
+          returnReason: link('returnReason', reasons.get(reason)),
+        }),
+      };
+    },
+  );
   const data = {
     ...(id === null ? {} : { id }),
     type: 'returnMerchandiseAuthorization',
     attributes: given({ externalReference: context.row.reference, comments, metadata }),
-    relationships: { shipment: { data: { id: shipmentId, type: 'shipment' } } },
+    relationships: {
+      shipment: { data: { id: shipmentId, type: 'shipment' } },
+      returnMerchandiseAuthorizationItems: { data: included.map((item) => ({ id: item.id, type: itemType })) },
+    },
   };
   return context.included === 'inside' ? { data: { ...data, included } } : { data, included };
 }
 
-async function reasonIds(items: ReturnPayload['items'], { codes, signal }: PushContext): Promise<Map<string, number>> {
-  const problems: string[] = [];
+async function reasonIds(items: ReturnPayload['items'], context: PushContext): Promise<Map<string, number>> {
   const ids = new Map<string, number>();
-  for (const code of new Set(items.map(({ reason }) => reason))) {
-    const found = await codes.find('returnReasons', code, signal);
-    if ('id' in found) ids.set(code, found.id);
-    else problems.push(`items.reason: ${found.problem}`);
+  for (const { reason } of items) {
+    const found = await context.codes.find('returnReasons', reason, context.signal);
+    if ('problem' in found) throw new PayloadError([`items: ${found.problem}`]);
+    ids.set(reason, found.id);
   }
-  if (problems.length > 0) throw new PayloadError(problems);
   return ids;
+}
+
+/** What the schema cannot see: reasons that there are not. */
+export async function returnProblems(
+  { items }: { readonly [member: string]: Json },
+  _reference: string,
+  { codes, signal }: CheckContext,
+): Promise<string[]> {
+  const problems: string[] = [];
+  for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
+    if (!isObject(item) || typeof item.reason !== 'string' || item.reason === '') continue;
+    const found = await codes.find('returnReasons', item.reason, signal);
+    if ('problem' in found) problems.push(`items[${index}].reason: ${found.problem}`);
+  }
+  return problems;
 }
 
 /** The items of a shipment, by id (interface.md, GET /v3/shipments/:id). */

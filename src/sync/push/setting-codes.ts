@@ -1,3 +1,4 @@
+import { CodedError } from '../../core/errors.ts';
 import type { Database } from '../../erp/connect.ts';
 import { readOptions, type StoredOption, takeSettingsTurn } from '../../erp/settings.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
@@ -8,6 +9,8 @@ import { refreshSettings } from '../settings.ts';
 const keptMs = 30_000;
 /** An unknown code makes the settings be asked for at most so often (interface.md advises once a day). */
 const refreshPauseMs = 10 * 60_000;
+/** After a reading that failed, or while another worker is at it, the next one comes after so long. */
+const failedPauseMs = 15_000;
 
 /** Ids by the codes that payloads name, of one client's settings. */
 export class SettingCodes {
@@ -28,23 +31,19 @@ export class SettingCodes {
    * @returns a problem in words, with the codes there are, where none or several entries have it
    * @throws WarehouseError where the settings had to be read and could not be
    */
-  async find(list: SettingList, code: string, signal: AbortSignal): Promise<{ id: number } | { problem: string }> {
-    let found = this.#withCode(await this.#options(), list, code);
-    if (found.length === 0 && (await this.#refresh(signal))) found = this.#withCode(await this.#options(), list, code);
+  async find(list: SettingList, code: string, signal: AbortSignal): Promise<{ id: number } | CodeProblem> {
+    let found = withCode(await this.#options(), list, code);
+    if (found.length === 0) {
+      await this.#refresh(signal);
+      found = withCode(await this.#options(), list, code);
+    }
     const [first, ...others] = found;
     if (first !== undefined && others.length === 0) return { id: first.id };
     if (first !== undefined)
-      return {
-        problem: `${code} is the code of several (ids ${found.map(({ id }) => id).join(', ')}): name it by its id`,
-      };
-    const codes = (await this.#options())
-      .filter((option) => option.list === list)
-      .map((option) => option.code ?? `id ${option.id}`);
-    return { problem: `there is no ${code}; known are ${codes.join(', ') || 'none'}` };
-  }
-
-  #withCode(options: readonly StoredOption[], list: SettingList, code: string): StoredOption[] {
-    return options.filter((option) => option.list === list && option.code === code);
+      return { problem: `${code} is the code of several (ids ${found.map(({ id }) => id).join(', ')})`, several: true };
+    const listed = (await this.#options()).filter((option) => option.list === list);
+    const codes = listed.map((option) => option.code ?? `id ${option.id}`).join(', ');
+    return { problem: `there is no ${code}; known are ${codes || 'none'}`, several: false };
   }
 
   async #options(): Promise<readonly StoredOption[]> {
@@ -53,21 +52,40 @@ export class SettingCodes {
     return this.#kept.options;
   }
 
-  /** Whether they were read anew, here or by another worker since they were taken into memory. */
-  async #refresh(signal: AbortSignal): Promise<boolean> {
-    if (this.#refreshing !== undefined) {
-      await this.#refreshing;
-      return true;
-    }
-    this.#kept = undefined;
-    if (!(await takeSettingsTurn(this.#db, this.#client, refreshPauseMs))) return true;
-    this.#refreshing = refreshSettings(this.#db, this.#client, this.#warehouse, signal).then(() => undefined);
-    try {
-      await this.#refreshing;
-    } finally {
+  /** Reads the settings, unless that was done lately; whoever comes meanwhile waits for the same reading. */
+  async #refresh(signal: AbortSignal): Promise<void> {
+    this.#refreshing ??= this.#read(signal).finally(() => {
       this.#refreshing = undefined;
       this.#kept = undefined;
-    }
-    return true;
+    });
+    await this.#refreshing;
+  }
+
+  async #read(signal: AbortSignal): Promise<void> {
+    const turn = await takeSettingsTurn(this.#db, this.#client, refreshPauseMs, failedPauseMs);
+    if (turn === 'recent') return;
+    if (turn === 'later') throw new SettingsUnreadError();
+    await refreshSettings(this.#db, this.#client, this.#warehouse, signal);
   }
 }
+
+/** A code cannot be looked up now: the settings could not be read a moment ago, or are being read by another worker. */
+export class SettingsUnreadError extends CodedError {
+  readonly retryMs = failedPauseMs;
+  constructor() {
+    super(
+      'settings_unread',
+      'the settings, by which codes are looked up, could not be read so far; they are read again soon',
+    );
+  }
+}
+
+/** Why a code leads to no id. */
+export interface CodeProblem {
+  readonly problem: string;
+  /** Several entries have it: only an id can tell them apart. */
+  readonly several: boolean;
+}
+
+const withCode = (options: readonly StoredOption[], list: SettingList, code: string): StoredOption[] =>
+  options.filter((option) => option.list === list && option.code === code);

@@ -1,8 +1,9 @@
 import type { Transaction } from 'kysely';
+import { isObject, type Json } from '../../core/json.ts';
 import { lockStream } from '../../erp/confirmations.ts';
 import type { Database } from '../../erp/connect.ts';
 import { appendChanges, type Change } from '../../erp/feed.ts';
-import { type Settled, settleRows } from '../../erp/outbox-settle.ts';
+import { type Settled, type Settlement, settleRows } from '../../erp/outbox-settle.ts';
 import { requestRereads } from '../../erp/rereads.ts';
 import type { DB } from '../../erp/rows.ts';
 import { inTransaction, refusesData } from '../../erp/transaction.ts';
@@ -31,18 +32,32 @@ export async function settleEnded(context: SettleContext, ended: readonly Ended[
   } catch (error) {
     if (!refusesData(error)) throw error;
     const [only, ...others] = ended;
-    if (only === undefined || (others.length === 0 && only.pushed === null)) throw error;
-    if (others.length === 0) return settleEnded(context, [withoutReading(only)]);
+    if (only === undefined) throw error;
+    if (others.length === 0) return settleEnded(context, [lessOf(only, error)]);
     const middle = Math.ceil(ended.length / 2);
     const first = await settleEnded(context, ended.slice(0, middle));
     return [...first, ...(await settleEnded(context, ended.slice(middle)))];
   }
 }
 
-/** What was made of it stays known by its result alone. */
-function withoutReading(ended: Ended): Ended {
-  return { ...ended, pushed: null };
+/**
+ * What Postgres took offence at, with less of it: without what it brought for the tables; then without its words.
+ * @throws the error itself where nothing is left to leave out
+ */
+function lessOf(ended: Ended, error: unknown): Ended {
+  if (ended.pushed !== null) return { ...ended, pushed: null };
+  const { settlement } = ended;
+  if (settlement.error === unstorable || (settlement.error === null && isEmpty(settlement.result))) throw error;
+  const words = settlement.error === null ? {} : { error: unstorable };
+  const refusal = settlement.refusal === null ? {} : { refusal: unstorable };
+  return {
+    ...ended,
+    settlement: { ...settlement, ...words, ...refusal, result: settlement.result === null ? null : {}, followUps: [] },
+  };
 }
+
+const unstorable = 'what the service said cannot be stored';
+const isEmpty = (result: Json | null) => result === null || (isObject(result) && Object.keys(result).length === 0);
 
 async function settleAll(
   trx: Transaction<DB>,
@@ -50,17 +65,20 @@ async function settleAll(
   ended: readonly Ended[],
 ): Promise<readonly Settled[]> {
   const { client, worker } = context;
-  const settled = await settleRows(
-    trx,
-    worker,
-    ended.map(({ settlement }) => settlement),
-  );
+  const settled = await settleRows(trx, worker, oneEach(ended));
   const changes: Change[] = [];
   // Always in one order: two settlements that wait for each other's streams would never end.
   for (const stream of streamsOf(ended)) changes.push(...(await writeReadings(trx, context, stream, ended)));
   changes.push(...(await leaveMarks(trx, client, ended)));
   await appendChanges(trx, client, changes);
   return settled;
+}
+
+/** Of two settlements of one row, a late answer and a look-up, the answer counts. */
+function oneEach(ended: readonly Ended[]): Settlement[] {
+  const settlements = ended.map(({ settlement }) => settlement);
+  const sorted = settlements.toSorted((a, b) => Number(a.step === 'sent') - Number(b.step === 'sent'));
+  return [...new Map(sorted.map((settlement) => [settlement.id, settlement])).values()];
 }
 
 /** What is gone is marked, and what an answer does not show is asked for. */

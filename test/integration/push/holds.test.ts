@@ -30,6 +30,7 @@ test('wrong credentials park the client: no attempt is burnt, and it goes on by 
   await outbox.push(wrong);
   expect((await holds())[0]).toMatchObject({ code: 'credentials_refused', held: true });
   await holdsRunOut();
+  await outbox.hurry();
   await outbox.push();
   for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
   expect(await holds()).toEqual([]);
@@ -50,6 +51,7 @@ test('an assumed path that the service does not have parks the kind, and no othe
   await outbox.push();
   expect(await outbox.row(release)).toMatchObject({ status: 'pending' });
   await holdsRunOut();
+  await outbox.hurry();
   await outbox.push();
   expect(await outbox.row(release)).toMatchObject({ status: 'done', attempts: 1 });
   expect(await holds()).toEqual([]);

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload, usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -83,4 +84,37 @@ test('a row that comes behind a long lane does not wait for it', async () => {
     "select count(*)::int as off from fulfilment.outbox where status = 'pending' and next_attempt_at > now() + interval '9 minutes'",
   );
   expect(put).toEqual({ off: 1500 });
+});
+
+test('what follows waits until an attempt that was cut off can no longer undo it', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push();
+  await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true, effectAfterMs: 500 } });
+  const first = await outbox.insert('order.update', 'SO-1', { reference: 'first' });
+  const second = await outbox.insert('order.update', 'SO-1', { reference: 'second' });
+  await outbox.push();
+  await database.query(
+    "update fulfilment.outbox set next_attempt_at = now() where status = 'pending' and attempts > 0",
+  );
+  await outbox.push();
+  expect(await outbox.row(first)).toMatchObject({ status: 'done', attempts: 2 });
+  const waiting = await database.query(
+    "select status, next_attempt_at > now() + interval '55 seconds' as later from fulfilment.outbox where id = $1",
+    [second],
+  );
+  expect(waiting).toEqual([{ status: 'pending', later: true }]);
+  // A row that is inserted only now waits as well.
+  const third = await outbox.insert('order.update', 'SO-1', { phoneNumber: '020' });
+  await waitFor(
+    'the effect of the first attempt',
+    async () => (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.update').length >= 2,
+  );
+  await outbox.hurry();
+  await outbox.push();
+  await outbox.push();
+  expect((await outbox.row(second)).status).toBe('done');
+  expect((await outbox.row(third)).status).toBe('done');
+  expect(await database.query('select reference, phone_number from fulfilment.orders')).toEqual([
+    { reference: 'second', phone_number: '020' },
+  ]);
 });

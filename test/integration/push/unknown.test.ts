@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest';
+import { actOnOutbox } from '../../../src/erp/outbox-admin.ts';
+import { takeOverClaims } from '../../../src/erp/outbox-claims.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { usePuller } from '../../helpers/puller.ts';
 import { orderPayload, usePusher } from '../../helpers/pusher.ts';
 import { type FaultRule, quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -170,7 +173,7 @@ describe('an order whose outcome is not known', () => {
     });
   });
 
-  test('whose payload was replaced since is done only where what is there is what is asked for now', async () => {
+  test('whose payload was replaced since is for a person: what is there is the earlier version', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 500, afterEffect: true } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
@@ -179,14 +182,40 @@ describe('an order whose outcome is not known', () => {
     );
     await database.query('select fulfilment.outbox_replace($1, $2)', [
       id,
-      JSON.stringify(orderPayload('SO-1', { items: [{ sku: 'MUG-RED', quantity: 1 }] })),
+      JSON.stringify(orderPayload('SO-1', { reference: 'corrected' })),
     ]);
     await outbox.push(short);
     expect(await posts()).toBe(1);
     expect(await outbox.row(id)).toMatchObject({
       status: 'dead',
-      last_error: expect.stringContaining('it holds 2 x MUG-BLUE where 1 x MUG-RED'),
+      last_error: expect.stringMatching(/^an attempt from before its payload was replaced was carried out/),
     });
+  });
+
+  test('is settled whatever characters the service puts into its words', async () => {
+    const broken = { path: ['errors', 0, 'title'], value: `${'x'.repeat(199)}\u{1F600}\0` };
+    await sandbox.faults({ operation: 'v3.inboundPackingSlips.create', effect: { set: [broken] } });
+    const slip = { expectedIn: 'ROT', expectedOn: '2026-05-11', items: [{ sku: 'A', quantity: 1 }] };
+    const id = await outbox.insert('inbound_packing_slip.create', 'PO-1', slip);
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('xxx') });
+  });
+
+  test('is taken from an answer that comes after its worker was taken for lost', async () => {
+    await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const pushing = outbox.push();
+    await waitFor('the request', posts);
+    await database.query("update fulfilment.outbox set lease_until = now() - interval '1 second'");
+    await takeOverClaims(database.db, 'another', { 'order.create': 'look up' }, '?');
+    expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
+    await pushing;
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+    const history = await database.query('select step, became from sync.outbox_attempts order by id');
+    expect(history).toEqual([
+      { step: 'taken over', became: 'unknown' },
+      { step: 'sent', became: 'done' },
+    ]);
   });
 });
 
@@ -254,7 +283,7 @@ describe('an inbound packing slip whose outcome is not known', () => {
     });
   });
 
-  test('is not taken for one that was there before', async () => {
+  test('is not taken for one that was there before, and is sent again once a person says so', async () => {
     await outbox.insert('inbound_packing_slip.create', 'PO-1', slip);
     await outbox.push();
     await sandbox.faults({ ...cut, effect: { status: 500 } });
@@ -266,5 +295,8 @@ describe('an inbound packing slip whose outcome is not known', () => {
       next_attempt_at: null,
       last_error: expect.stringMatching(/^not found at the service, looked up twice\. It may have been carried out/),
     });
+    expect(await actOnOutbox(database.db, 'retry', { ids: [id] }, 'test')).toEqual([id]);
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
   });
 });

@@ -4,10 +4,10 @@ import { decodeDocument, readId } from '../../../warehouse/jsonapi.ts';
 import { findOrder } from '../find-order.ts';
 import { defineKind, type PushContext, type Pushed } from '../kind.ts';
 import { attachmentAttributes } from '../order-payload.ts';
-import { documentContent, documentProblems, requiredText } from '../payload.ts';
+import { documentContent, documentProblems, personal, requiredText } from '../payload.ts';
 
 const schema = z.strictObject({
-  filename: requiredText,
+  filename: requiredText.meta(personal),
   content: documentContent,
   contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
   printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../core/errors.ts';
 import { isObject, parseExact } from '../../../core/json.ts';
-import { decodeDocument, toMany } from '../../../warehouse/jsonapi.ts';
+import { toMany } from '../../../warehouse/jsonapi.ts';
 import { orders } from '../../streams/orders.ts';
-import { findOrder, orderInclude, ordersIn } from '../find-order.ts';
+import { answeredOrder, findOrder, orderInclude } from '../find-order.ts';
 import { defineKind, type PushContext, type Pushed } from '../kind.ts';
 import { linesOf } from './order-create.ts';
 
@@ -22,16 +22,15 @@ export const orderCancel = defineKind<Record<string, never>>({
 async function cancelOrder(_payload: unknown, context: PushContext): Promise<Pushed> {
   const { order } = await findOrder(context);
   const answer = await context.send({ operation: 'v3.orders.cancel', path: { id: order.id }, query: orderInclude });
+  const left = answeredOrder('v3.orders.cancel', answer.body, order.id);
   const { modified, modifiedItems } = readMeta('v3.orders.cancel', answer.body);
-  const [left] = ordersIn(decodeDocument('v3.orders.cancel', answer.body, 'single'));
-  const items = left === undefined ? [] : linesOf(left.resource);
   return {
-    result: { orderId: order.id, modified, modifiedItemIds: modifiedItems, items: [...items] },
-    ...(left === undefined ? {} : { reading: { stream: orders, ...left } }),
+    result: { orderId: order.id, modified, modifiedItemIds: modifiedItems, items: linesOf(left.resource) },
+    reading: { stream: orders, ...left },
   };
 }
 
-/** `meta` of a cancellation (interface.md, DELETE /v3/orders/:id and Cancel orderItem). */
+/** `meta` of a cancellation, of a document that was read already (interface.md, DELETE /v3/orders/:id and Cancel orderItem). */
 export function readMeta(operation: string, body: string): { modified: boolean; modifiedItems: number[] } {
   const document = parseExact(body);
   const meta = metaSchema.safeParse(isObject(document) ? document.meta : null);

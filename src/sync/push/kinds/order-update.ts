@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import type { Json } from '../../../core/json.ts';
-import { decodeDocument } from '../../../warehouse/jsonapi.ts';
 import type { Order } from '../../../warehouse/v3-orders.ts';
 import { orders } from '../../streams/orders.ts';
-import { findOrder, orderInclude, ordersIn } from '../find-order.ts';
+import { answeredOrder, findOrder, orderInclude } from '../find-order.ts';
 import { defineKind, type PushContext, type Pushed } from '../kind.ts';
 import { day, optionalText, personalText, textsNamed } from '../payload.ts';
 
@@ -66,11 +65,8 @@ async function updateOrder(change: OrderChange, context: PushContext): Promise<P
     query: orderInclude,
     body: { data: { id: order.id, type: 'order', attributes } },
   });
-  const [changed] = ordersIn(decodeDocument('v3.orders.update', answer.body, 'single'));
-  return {
-    result: { orderId: order.id, ...(note === null ? {} : { note }) },
-    ...(changed === undefined ? {} : { reading: { stream: orders, ...changed } }),
-  };
+  const changed = answeredOrder('v3.orders.update', answer.body, order.id);
+  return { result: { orderId: order.id, ...(note === null ? {} : { note }) }, reading: { stream: orders, ...changed } };
 }
 
 /** Members of an order that an update may carry; those that the service sets by itself are never sent back. */
@@ -91,6 +87,8 @@ const members = [
 ] as const;
 /** Those that must not be null (interface.md, v3 order): where the answer lacks them they are left out. */
 const neverNull: ReadonlySet<string> = new Set(['externalOrderNumber', 'locale', 'onHold']);
+/** An empty text erases these at the service; of the others null does (interface.md, v3 order). */
+const erasedByEmpty: ReadonlySet<string> = new Set(['reference', 'consumerReference', 'promotionCode']);
 
 /**
  * The state to be sent: what the order has, with the change applied. Absent keeps, null is sent, '' erases; members of
@@ -110,7 +108,10 @@ export function wantedState(
   const { preferredShippingDate: date } = state;
   const passed = typeof date === 'string' && date < today;
   if (passed) state.preferredShippingDate = null;
-  const sent = Object.entries(state).filter(([name, value]) => value !== null || !neverNull.has(name));
+  const erased = Object.entries(state).map(
+    ([name, value]) => [name, value === '' && !erasedByEmpty.has(name) ? null : value] as const,
+  );
+  const sent = erased.filter(([name, value]) => value !== null || !neverNull.has(name));
   const note = passed ? `preferredShippingDate ${date} had passed and was sent as null` : null;
   return { attributes: Object.fromEntries(sent) as { [member: string]: Json }, note };
 }

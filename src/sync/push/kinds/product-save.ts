@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../core/errors.ts';
+import { isObject } from '../../../core/json.ts';
 import { decodeEnvelope } from '../../../warehouse/envelope.ts';
 import { defineKind, type PushContext, type Pushed } from '../kind.ts';
 import { asNumber, decimal, optionalText, requiredText } from '../payload.ts';
@@ -20,7 +21,6 @@ export const productSave = defineKind<Product>({
   operation: 'oldest.product.edit',
   notFoundMeansRoute: true,
   unknown: 'send again',
-  check: async (_payload, reference) => (reference === '' ? ['reference: must be the sku'] : []),
   push: saveProduct,
 });
 
@@ -39,7 +39,10 @@ async function saveProduct(product: Product, context: PushContext): Promise<Push
 async function exists({ barcode }: Product, { row, warehouse, signal }: PushContext): Promise<boolean> {
   try {
     const body = { Sku: row.reference, Barcode: barcode ?? null };
-    return (await warehouse.ask({ operation: 'oldest.product.search', body }, { signal })) !== null;
+    const found = await warehouse.ask({ operation: 'oldest.product.search', body }, { signal });
+    const sku = isObject(found) ? (found.sku ?? found.Sku) : undefined;
+    // One with the same barcode is another product.
+    return found !== null && (typeof sku !== 'string' || sku === row.reference);
   } catch (error) {
     if (error instanceof WarehouseError && error.code === 'nok') return false;
     throw error;
@@ -51,12 +54,13 @@ async function save(
   { name, weight, description, encodedImage }: Product,
   context: PushContext,
 ): Promise<Pushed> {
+  // What is absent is left out, null is sent: what the service makes of either is not shown.
   const body = {
     Sku: context.row.reference,
     Name: name,
-    Weight: weight === null || weight === undefined ? null : asNumber(weight),
-    Description: description ?? null,
-    EncodedImage: encodedImage ?? null,
+    Weight: weight === null || weight === undefined ? weight : asNumber(weight),
+    Description: description,
+    EncodedImage: encodedImage,
   };
   decodeEnvelope(operation, (await context.send({ operation, body })).body);
   return { result: { action: operation === 'oldest.product.add' ? 'added' : 'edited' } };

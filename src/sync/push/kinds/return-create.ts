@@ -4,7 +4,7 @@ import { decodeDocument, decodeWith, type Resource } from '../../../warehouse/js
 import { authorizationItemSchema, authorizationSchema } from '../../../warehouse/v3-returns.ts';
 import { authorizations } from '../authorizations.ts';
 import { defineKind, type Pushed } from '../kind.ts';
-import { type ReturnPayload, returnDocument, returnPayload } from '../return-payload.ts';
+import { type ReturnPayload, returnDocument, returnPayload, returnProblems } from '../return-payload.ts';
 
 /** Announces a return (interface.md, v3 return authorizations). It cannot be looked up. */
 export const returnCreate = defineKind<ReturnPayload>({
@@ -13,15 +13,19 @@ export const returnCreate = defineKind<ReturnPayload>({
   operation: 'v3.returnMerchandiseAuthorizations.create',
   notFoundMeansRoute: true,
   unknown: 'operator',
+  check: returnProblems,
   push: async (payload, context) => {
     const body = await returnDocument(payload, context, null);
     const operation = 'v3.returnMerchandiseAuthorizations.create';
-    return announced(operation, (await context.send({ operation, body })).body);
+    return announced(operation, (await context.send({ operation, body })).body, null);
   },
 });
 
-/** What the answer to an announcement, or to its replacement, says. */
-export function announced(operation: string, body: string): Pushed {
+/**
+ * What the answer to an announcement, or to its replacement, says.
+ * @param replaced id of the announcement that was replaced
+ */
+export function announced(operation: string, body: string, replaced: number | null): Pushed {
   const document = decodeDocument(operation, body, 'single');
   const resource = withAllIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
   const read = decodeWith(authorizationSchema, resource);
@@ -30,6 +34,8 @@ export function announced(operation: string, body: string): Pushed {
       outcome: 'unknown',
     });
   const { id, attributes, relationships } = read.value;
+  if (replaced !== null && id !== replaced)
+    throw new WarehouseError('undecodable', `${operation}: the answer is of another`, { outcome: 'unknown' });
   const ids = relationships.returnMerchandiseAuthorizationItems;
   const found = findChildren(resource, 'returnMerchandiseAuthorizationItem', ids, new Map()).resources;
   const items = found.flatMap((item) => {

@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../core/errors.ts';
 import { parseExact } from '../../../core/json.ts';
+import { knowsAuthorization } from '../../../erp/outbox-unknown.ts';
 import { readId } from '../../../warehouse/jsonapi.ts';
 import { authorizations } from '../authorizations.ts';
-import { defineKind } from '../kind.ts';
+import { defineKind, NotThereError } from '../kind.ts';
 import { idNumber } from '../payload.ts';
 import { announcedId } from './return-replace.ts';
 
@@ -24,8 +25,10 @@ export const returnDelete = defineKind<z.infer<typeof schema>>({
       const { body } = await context.send({ operation, path: { id } });
       if (removedId(body) === id) return removed;
     } catch (error) {
-      if (error instanceof WarehouseError && error.status === 404 && error.jsonBody) return removed;
-      throw error;
+      if (!(error instanceof WarehouseError && error.status === 404 && error.jsonBody)) throw error;
+      const { row, db } = context;
+      if (row.mayBeWritten || (await knowsAuthorization(db, row.client, id))) return removed;
+      throw new NotThereError(`the service has no announced return ${id}, and none was ever announced from here`);
     }
     throw new WarehouseError('undecodable', `${operation}: the answer is of another`, { outcome: 'unknown' });
   },

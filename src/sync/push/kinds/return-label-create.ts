@@ -20,7 +20,7 @@ export const returnLabelCreate = defineKind<Label>({
   name: 'return_label.create',
   schema,
   operation,
-  notFoundMeansRoute: true,
+  notFoundMeansRoute: false,
   unknown: 'send again',
   push: createLabel,
 });

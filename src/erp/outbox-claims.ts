@@ -1,0 +1,91 @@
+import { type Kysely, sql } from 'kysely';
+import type { UnknownRule } from '../core/push-outcome.ts';
+import type { Database } from './connect.ts';
+import type { DB } from './rows.ts';
+
+/** How long a claim lasts without a sign of life, by the database's clock. */
+export const claimMs = 10_000;
+export const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
+
+/** A claim under way: the row, and the number by which it is recognised. */
+export interface Claimed {
+  readonly id: number;
+  readonly claimNo: number;
+}
+
+/**
+ * Notes, just before its request is written, that a row may be carried out from now on.
+ * @returns false where the row was taken over meanwhile: nothing may be sent
+ */
+export async function stampSent(db: Kysely<DB>, { id, claimNo }: Claimed): Promise<boolean> {
+  const { rows } = await sql`
+    update fulfilment.outbox set sent_at = statement_timestamp(), lease_until = statement_timestamp() + ${claimSpan}
+    where id = ${id} and claim_no = ${claimNo} and status = 'sending' and lease_until > statement_timestamp()
+    returning 1`.execute(db);
+  return rows.length > 0;
+}
+
+/**
+ * Keeps claims alive, also one that ran out and that nobody took. One whose row is locked is passed over: it is being
+ * settled. One that was taken over is left alone: its answer is taken all the same, if it comes first.
+ */
+export async function renewClaims(db: Kysely<DB>, rows: readonly Claimed[]): Promise<void> {
+  if (rows.length === 0) return;
+  await sql`
+    with held as (
+      select o.id from fulfilment.outbox o
+      join unnest(${rows.map(({ id }) => id)}::bigint[], ${rows.map(({ claimNo }) => claimNo)}::bigint[]) as m (id, claim_no)
+        on o.id = m.id and o.claim_no = m.claim_no
+      where o.status = 'sending' for update of o skip locked
+    )
+    update fulfilment.outbox o set lease_until = statement_timestamp() + ${claimSpan} from held where o.id = held.id`.execute(
+    db,
+  );
+}
+
+/** What a worker leaves behind that was lost while sending. */
+export interface TakenOver {
+  readonly id: number;
+  readonly client: string;
+  readonly kind: string;
+  readonly became: string;
+}
+
+/**
+ * Takes claims from workers that gave no sign of life. What was certainly not written becomes pending; what may have been
+ * is settled by the rule of its kind.
+ * @param rules by kind; what was sent of a kind that is not there is left to workers that know it
+ */
+export async function takeOverClaims(
+  db: Database,
+  worker: string,
+  rules: Readonly<Record<string, UnknownRule>>,
+  operatorError: string,
+): Promise<TakenOver[]> {
+  const kinds = Object.keys(rules);
+  const { rows } = await sql<TakenOver>`
+    with lost as materialized (
+      select o.id, k.rule from fulfilment.outbox o
+      left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'operator')}::text[]) as k (kind, rule) on k.kind = o.kind
+      where o.status = 'sending' and o.lease_until <= statement_timestamp() and (k.rule is not null or o.sent_at is null)
+      for update of o skip locked
+    ), taken as (
+      update fulfilment.outbox o set
+        status = case when o.sent_at is null or l.rule = 'send again' then 'pending' else 'unknown' end,
+        next_attempt_at = case when o.sent_at is not null and l.rule = 'operator' then null else statement_timestamp() end,
+        attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
+        written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
+        lookups = 0, absences = 0, absent_at = null,
+        last_error = case when o.sent_at is null then o.last_error
+                          when l.rule = 'operator' then ${`its worker was lost while sending. ${operatorError}`}
+                          when l.rule = 'look up' then 'its worker was lost while sending; being looked up'
+                          else 'its worker was lost while sending; sent again' end
+      from lost l where o.id = l.id
+      returning o.id, o.client, o.kind, o.status as became, o.claim_no, o.last_error
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
+      select id, 'taken over', ${worker}, claim_no, became, 'worker_lost', last_error from taken
+    )
+    select id, client, kind, became from taken`.execute(db);
+  return rows;
+}

@@ -1,0 +1,101 @@
+import { readFileSync } from 'node:fs';
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { outboxKinds } from '../../../jobs/push-outbox.ts';
+import { payloadSchema } from '../../../src/sync/push/payload.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+
+const docs = readFileSync(new URL('../../../docs/outbox.md', import.meta.url), 'utf8');
+const statements = [...docs.matchAll(/```sql\n(.*?)```/gs)].map(([, text = '']) => text);
+
+/** Runs a statement as the ERP's role does. */
+const asWriter = (statement: string) =>
+  database.db.transaction().execute(async (trx) => {
+    await sql`set local role fulfilment_writer`.execute(trx);
+    return (await sql.raw<Record<string, unknown>>(statement).execute(trx)).rows;
+  });
+
+test('the SQL of docs/outbox.md does what it says, for a role that may only write to the outbox', async () => {
+  const results: Record<string, unknown>[][] = [];
+  for (const statement of statements) {
+    results.push(await asWriter(statement));
+    await outbox.push();
+  }
+  const [inserted, read, , open, , dead, replaced, members] = results;
+  expect(statements).toHaveLength(8);
+  expect(inserted).toEqual([{ id: expect.any(Number) }]);
+  expect(read).toMatchObject([
+    { status: 'done', attempts: 1, last_error: null, order_id: expect.stringMatching(/^\d+$/) },
+  ]);
+  expect(open).toEqual([]);
+  expect(dead).toMatchObject([
+    {
+      reference: 'SO-1002',
+      last_error:
+        'the payload cannot be sent: items[0].quantity: must be at least 1; deliveryAddress.houseNumber: is required for NL, unless street1 ends with it',
+    },
+  ]);
+  expect(replaced).toEqual([{ status: 'pending' }]);
+  expect(members).toContainEqual({ member: 'deliveryAddress' });
+  expect((await outbox.rows()).map(({ kind, status }) => [kind, status])).toEqual([
+    ['order.create', 'done'],
+    ['order.update', 'done'],
+    ['order_item.cancel', 'done'],
+    ['order.cancel', 'done'],
+    ['order.create', 'done'],
+  ]);
+});
+
+test('every kind has its row in docs/outbox.md, and its schema in docs/outbox-payloads.json', async () => {
+  for (const { name } of outboxKinds) expect(docs).toMatch(new RegExp(`^\\| \`${name.replace('.', '\\.')}\` `, 'm'));
+  const schemas = Object.fromEntries(outboxKinds.map((kind) => [kind.name, payloadSchema(kind)]));
+  await expect(`${JSON.stringify(schemas, null, 2)}\n`).toMatchFileSnapshot('../../../docs/outbox-payloads.json');
+  for (const kind of outboxKinds) {
+    const [row] = await database.query('select fulfilment.outbox_schema($1) as schema', [kind.name]);
+    expect(row?.schema).toEqual(payloadSchema(kind));
+  }
+  await expect(database.query("select fulfilment.outbox_schema('order.crate')")).rejects.toThrow(
+    /there is no kind order.crate; known are .*product.save/,
+  );
+});
+
+test('nothing else is permitted to the writer', async () => {
+  await outbox.insert('order.cancel', 'SO-1');
+  const forbidden = [
+    "update fulfilment.outbox set status = 'done'",
+    'delete from fulfilment.outbox',
+    "insert into fulfilment.outbox (kind, reference, status) values ('order.cancel', 'x', 'done')",
+    "insert into fulfilment.outbox (kind, reference, result) values ('order.cancel', 'x', '{}')",
+    "insert into fulfilment.outbox (kind, reference, next_attempt_at) values ('order.cancel', 'x', null)",
+    'truncate fulfilment.outbox',
+    "update fulfilment.orders set reference = 'x'",
+    'delete from fulfilment.changes',
+    'select * from sync.push_holds',
+    'select * from sync.outbox_attempts',
+    'delete from sync.leases',
+    "select sync.wake_lane('default', 'order', 'SO-1')",
+    'create table fulfilment.mine (id int)',
+    'alter table fulfilment.outbox disable trigger all',
+    'drop view fulfilment.outbox_open',
+  ];
+  for (const statement of forbidden)
+    await expect(asWriter(statement), statement).rejects.toThrow(/permission denied|must be owner/);
+  for (const statement of [
+    'select 1 from fulfilment.orders',
+    'select 1 from fulfilment.outbox_open',
+    'select fulfilment.changes_since(0, 10)',
+  ])
+    await asWriter(statement);
+  // Who may only read may not repair.
+  const asReader = database.db.transaction().execute(async (trx) => {
+    await sql`set local role fulfilment_reader`.execute(trx);
+    await sql`select fulfilment.outbox_cancel(1)`.execute(trx);
+  });
+  await expect(asReader).rejects.toThrow('permission denied for function outbox_cancel');
+});
