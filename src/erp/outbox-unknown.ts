@@ -66,10 +66,3 @@ export async function slipsOfNobody(
     order by i.id`.execute(db);
   return rows.map(({ id }) => id);
 }
-
-/** Whether an announced return was ever stored here, deleted or not. */
-export async function knowsAuthorization(db: Kysely<DB>, client: string, id: number): Promise<boolean> {
-  const { rows } = await sql`
-    select from fulfilment.return_merchandise_authorizations where client = ${client} and id = ${id}`.execute(db);
-  return rows.length > 0;
-}

@@ -52,6 +52,14 @@ export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenK
   return rows.map(({ id }) => id);
 }
 
+/** Ids that were asked for and not read since, the longest waiting first. */
+export async function findRequestedRereads(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select id from sync.rereads where client = ${client} and stream = ${stream} and tries = 0
+    order by next_try_at, id`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
 /** Of these ids, those that wait to be read, due or not. */
 export async function findRereads(
   db: Kysely<DB>,

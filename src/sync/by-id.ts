@@ -7,7 +7,7 @@ import type { DB } from '../erp/rows.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import { encodeQuery } from '../warehouse/query.ts';
 import { type Committed, commitReading, type PullContext, warn } from './pull.ts';
-import type { Stream } from './stream.ts';
+import type { Mirrored } from './stream.ts';
 
 /** So many reads are committed together. */
 const batchSize = 50;
@@ -30,7 +30,7 @@ export interface ByIdOptions {
  */
 export async function readByIds(
   context: PullContext,
-  stream: Stream,
+  stream: Mirrored,
   ids: readonly number[],
   options: ByIdOptions,
 ): Promise<void> {
@@ -72,7 +72,7 @@ interface Batch {
   outage: WarehouseError | null;
 }
 
-async function readBatch(context: PullContext, stream: Stream, ids: readonly number[]): Promise<Batch> {
+async function readBatch(context: PullContext, stream: Mirrored, ids: readonly number[]): Promise<Batch> {
   if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
   const batch: Batch = { data: [], escaped: false, found: [], absent: [], failed: [], outage: null };
   const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';

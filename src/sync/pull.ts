@@ -15,7 +15,7 @@ import type { ListPage, Warehouse } from '../warehouse/client.ts';
 import type { Document } from '../warehouse/jsonapi.ts';
 import { checkQuarantineShare, type DecodedPage, decodePage, setAside } from './decode.ts';
 import { findRefused, scopeOf } from './refused.ts';
-import type { Stream } from './stream.ts';
+import type { Mirrored, Stream } from './stream.ts';
 
 /** What a run learns of the service's time on its way. */
 export interface ServiceClock {
@@ -131,7 +131,7 @@ type Alongside = (trx: Transaction<DB>, page: Committed) => Promise<readonly Cha
  */
 export async function commitReading(
   context: PullContext,
-  stream: Stream,
+  stream: Mirrored,
   reading: Reading,
   alongside: Alongside = async () => [],
   keep: (family: Family) => boolean = () => true,
@@ -154,7 +154,7 @@ export async function commitReading(
 
 async function commitPage(
   context: PullContext,
-  stream: Stream,
+  stream: Mirrored,
   reading: Reading,
   page: DecodedPage,
   alongside: Alongside,
@@ -198,7 +198,7 @@ async function commitPage(
 async function settleRead(
   trx: Transaction<DB>,
   { client }: PullContext,
-  stream: Stream,
+  stream: Mirrored,
   reading: Reading,
   { families, readById }: DecodedPage,
   changed: ReadonlySet<number | null>,
@@ -213,10 +213,10 @@ async function settleRead(
 }
 
 /** Keeps the newest date met, as long as it is not beyond the service's own clock: freshness must not be a typing error. */
-function noteNewest(service: ServiceClock, stream: Stream, { families }: DecodedPage): void {
+function noteNewest(service: ServiceClock, stream: Mirrored, { families }: DecodedPage): void {
   const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + 86_400_000;
   for (const { parent } of families)
-    for (const column of stream.rescan.moved) {
+    for (const column of stream.rescan?.moved ?? []) {
       const ms = Date.parse(String(parent[column]));
       if (ms <= limitMs && ms > (service.newestSourceMs ?? Number.NEGATIVE_INFINITY)) service.newestSourceMs = ms;
     }

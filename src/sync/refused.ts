@@ -3,10 +3,10 @@ import type { Family } from '../erp/mirror.ts';
 import { refusesData, sqlState, underLease } from '../erp/transaction.ts';
 import { type ReadingScope, upsertFamilies } from '../erp/upsert.ts';
 import type { PullContext, Reading } from './pull.ts';
-import type { Stream } from './stream.ts';
+import type { Mirrored } from './stream.ts';
 
 /** As what a reading is written. */
-export const scopeOf = ({ client, compare }: PullContext, stream: Stream, { readNo }: Reading): ReadingScope => ({
+export const scopeOf = ({ client, compare }: PullContext, stream: Mirrored, { readNo }: Reading): ReadingScope => ({
   client,
   stream: stream.name,
   readNo,
@@ -22,7 +22,7 @@ class Undone extends CodedError {
 /** Which resources the database does not take, found by halves; their parents by id with the reason. */
 export async function findRefused(
   context: PullContext,
-  stream: Stream,
+  stream: Mirrored,
   reading: Reading,
   families: readonly Family[],
 ): Promise<Map<number, string>> {
@@ -40,7 +40,7 @@ export async function findRefused(
 /** The SQLSTATE with which the database refuses these resources; null where it takes them. Nothing stays written. */
 async function refusalOf(
   context: PullContext,
-  stream: Stream,
+  stream: Mirrored,
   reading: Reading,
   families: readonly Family[],
 ): Promise<string | null> {

@@ -1,12 +1,21 @@
 import { describeError, LeaseLostError, StoppedError } from '../core/errors.ts';
 import { findBackgroundBackfills } from '../erp/rescans.ts';
 import { newShare, type PullContext, warn } from './pull.ts';
+import { rereadAuthorizations } from './push/authorizations.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 import type { Stream } from './stream.ts';
 
-/** Reconciles every stream; one that fails keeps none of the others from it, and is what the run fails with. */
+/**
+ * Reconciles every stream, and reads again what nothing lists; one that fails keeps none of the others from it, and is what
+ * the run fails with.
+ */
 export async function reconcileAll(context: PullContext, streams: readonly Stream[]): Promise<void> {
-  await eachOnItsOwn(context, streams, (stream) => reconcileStream(inColumns(context), stream, 'worker'));
+  const works = streams.map((stream) => () => reconcileStream(inColumns(context), stream, 'worker'));
+  await eachOnItsOwn<() => Promise<unknown>>(
+    context,
+    [...works, () => rereadAuthorizations(inColumns(context))],
+    (work) => work(),
+  );
 }
 
 /** Does the backfills that were asked for in the background, oldest first. */

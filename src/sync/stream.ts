@@ -15,6 +15,8 @@ export interface Mirrored {
   readonly tables: MirrorTables;
   /** What reads of it are asked to include. */
   readonly include: readonly string[];
+  /** Where it is listed: how it is read whole. */
+  readonly rescan?: RescanPlan;
   /** @param zone IANA zone of the client's zone-less times */
   readonly decoder: (zone: string) => DecodeResource;
   /** Follow-up writes for rows a reading changed, in its transaction. */

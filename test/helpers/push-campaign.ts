@@ -135,10 +135,16 @@ export class PushCampaign {
     await this.#postgres.stop();
   }
 
-  /** Waits until no row waits for anything but a person. */
-  async settled(deadlineMs: number): Promise<void> {
-    const open = `select from fulfilment.outbox where status in ('pending', 'sending') or (status = 'unknown' and next_attempt_at is not null) limit 1`;
-    await waitFor('all rows to be settled', async () => (await this.query(open)).length === 0, deadlineMs);
+  /** Whether no row waits for anything but a person. */
+  async isSettled(): Promise<boolean> {
+    const open = `
+      select from fulfilment.outbox
+      where status in ('pending', 'sending') or (status = 'unknown' and next_attempt_at is not null) limit 1`;
+    return (await this.query(open)).length === 0;
+  }
+
+  settled(deadlineMs: number): Promise<boolean> {
+    return waitFor('all rows to be settled', () => this.isSettled(), deadlineMs);
   }
 
   #strike(worker: Worker, nowMs: number): void {

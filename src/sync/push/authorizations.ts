@@ -1,4 +1,7 @@
+import { findOpenAuthorizations } from '../../erp/authorizations.ts';
 import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
+import { findRequestedRereads } from '../../erp/rereads.ts';
+import { markUnlisted } from '../../erp/unlisted.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import {
@@ -7,7 +10,9 @@ import {
   authorizationItemSchema,
   authorizationSchema,
 } from '../../warehouse/v3-returns.ts';
+import { readByIds } from '../by-id.ts';
 import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
+import type { PullContext } from '../pull.ts';
 import type { Mirrored } from '../stream.ts';
 
 const itemTable = {
@@ -97,4 +102,19 @@ function itemRow(
     return_reason_id: relationships.returnReason,
     return_item_id: relationships.returnItem,
   };
+}
+
+/**
+ * Reads announced returns again until every line has its return item, as nothing lists them. Runs with the daily
+ * reconciliation.
+ */
+export async function rereadAuthorizations(context: PullContext): Promise<void> {
+  const { client, db } = context;
+  const { name, tables } = authorizations;
+  const requested = await findRequestedRereads(db, client, name);
+  const open = await findOpenAuthorizations(db, client);
+  await readByIds(context, authorizations, [...new Set([...requested, ...open])], {
+    onAbsent: (trx, ids, readNo) => markUnlisted(trx, client, { stream: name, table: tables.parent.name }, ids, readNo),
+    unsettled: async () => [],
+  });
 }

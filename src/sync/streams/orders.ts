@@ -1,5 +1,5 @@
 import { findQuarantinedDue } from '../../erp/quarantine.ts';
-import { rereadsPerRun } from '../../erp/rereads.ts';
+import { findRequestedRereads, rereadsPerRun } from '../../erp/rereads.ts';
 import { findMissingOrders, renameOrderNumbers } from '../../erp/shipments.ts';
 import { readByIds } from '../by-id.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
@@ -68,15 +68,16 @@ export const orders: Stream = {
 };
 
 /**
- * One poll: orders placed since the watermark less the lookback, then by id those that shipments name and the window did
- * not hold. Its purpose is that every shipment carries its external order number.
+ * One poll: orders placed since the watermark less the lookback, then by id those that pushes changed, and those that
+ * shipments name and the window did not hold. Its purpose is that every shipment carries its external order number.
  */
 export async function pullOrders(context: PullContext): Promise<void> {
   const window = { filter: 'filter[orderedOn][gt]', column: 'ordered_on', firstRunDays };
   const { firstLoadDone } = await walkWindow(context, orders, 'placed', window, {});
   const missing = await findMissingOrders(context.db, context.client, firstLoadDone ? rereadsPerRun : null);
   const quarantined = await findQuarantinedDue(context.db, context.client, orders.name);
-  const ids = [...new Set([...missing, ...quarantined])];
+  const requested = await findRequestedRereads(context.db, context.client, orders.name);
+  const ids = [...new Set([...requested, ...missing, ...quarantined])];
   await readByIds(context, orders, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
     onAbsent: async () => [],
     unsettled: async () => [],

@@ -1,7 +1,7 @@
 import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
 import { findUnlistedOpen, type OpenKind, type OpenRow, stillOpen } from '../../erp/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/quarantine.ts';
-import { rereadsPerRun } from '../../erp/rereads.ts';
+import { findRequestedRereads, rereadsPerRun } from '../../erp/rereads.ts';
 import { healOrderNumbers, withOrder } from '../../erp/shipments.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
@@ -142,7 +142,8 @@ async function settle(context: PullContext, listed: readonly number[], firstLoad
   }
   const unseen = candidates.filter(({ id, readDue }) => readDue && !found.has(id)).map(({ id }) => id);
   const quarantined = await findQuarantinedDue(context.db, context.client, shipments.name);
-  const ids = [...new Set([...unseen, ...quarantined])];
+  const requested = await findRequestedRereads(context.db, context.client, shipments.name);
+  const ids = [...new Set([...requested, ...unseen, ...quarantined])];
   await readByIds(context, shipments, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
     onAbsent: (trx, ids, readNo) => unlist(trx, context.client, shipments, ids, readNo),
     unsettled: (trx, ids) => stillOpen(trx, context.client, kind, ids),

@@ -172,6 +172,49 @@ test('a return is announced, replaced and deleted', async () => {
   expect(await outbox.row(removeAgain)).toMatchObject({ status: 'done' });
 });
 
+test('what an answer does not show is read again with the next poll: a release, a label', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true, orderedOn: '2026-01-01' }));
+  await outbox.insert('order.release', 'SO-1');
+  await outbox.push();
+  const onHold = () => database.query('select on_hold from fulfilment.orders');
+  expect(await onHold()).toEqual([{ on_hold: true }]);
+  // Longer ago than any lookback: by id.
+  await pull('pull-orders');
+  await pull('pull-orders');
+  expect(await onHold()).toEqual([{ on_hold: false }]);
+  await sandbox.advance(2 * 86_400);
+  await pull('pull-shipments');
+  const [shipment] = await database.query('select id from fulfilment.shipments');
+  await outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id });
+  await outbox.push();
+  await pull('pull-shipments');
+  expect(await database.query('select return_label is not null as labelled from fulfilment.shipments')).toEqual([
+    { labelled: true },
+  ]);
+  expect(await database.query('select * from sync.rereads')).toEqual([]);
+});
+
+test('an announced return is read again until its lines have their return items', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push();
+  await sandbox.advance(2 * 86_400);
+  await pull('pull-shipments');
+  const [line] = await database.query('select id, shipment_id from fulfilment.shipment_items');
+  await outbox.insert('return.create', 'RET-1', {
+    shipmentId: line?.shipment_id,
+    items: [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }],
+  });
+  await outbox.push();
+  await sandbox.advance(30 * 86_400);
+  const returned = () => database.query('select return_item_id from fulfilment.return_merchandise_authorization_items');
+  expect(await returned()).toEqual([{ return_item_id: null }]);
+  done(await pull('reconcile'));
+  expect(await returned()).toEqual([{ return_item_id: expect.any(Number) }]);
+  const place = await sandbox.lastPlace();
+  done(await pull('reconcile'));
+  expect((await sandbox.requests(place)).filter(({ path }) => path.includes('Authorizations'))).toEqual([]);
+});
+
 test('goods are announced and a product is added, then changed', async () => {
   const slip = await outbox.insert('inbound_packing_slip.create', 'PO-7', {
     expectedIn: 'AMS',
