@@ -45,6 +45,9 @@ create table fulfilment.outbox (
 create index outbox_due on fulfilment.outbox (client, next_attempt_at, id) where status = 'pending';
 create index outbox_lanes on fulfilment.outbox (client, family, reference, id)
   where status in ('pending', 'sending', 'unknown', 'dead');
+create index outbox_in_flight on fulfilment.outbox (client, family, reference, id) where status in ('sending', 'unknown');
+-- Lanes are short. Where one of them is most of the table, statistics would make the planner look for the others by a scan.
+alter table fulfilment.outbox alter column reference set (n_distinct = -1);
 create index outbox_to_settle on fulfilment.outbox (client, next_attempt_at, id) where status = 'unknown';
 create index outbox_leased on fulfilment.outbox (lease_until) where status = 'sending';
 create index outbox_stuck on fulfilment.outbox (id) where status in ('dead', 'unknown');

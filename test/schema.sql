@@ -579,6 +579,7 @@ CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_
 CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX outbox_by_reference ON fulfilment.outbox USING btree (client, reference, id);
 CREATE INDEX outbox_due ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'pending'::text);
+CREATE INDEX outbox_in_flight ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['sending'::text, 'unknown'::text]));
 CREATE INDEX outbox_lanes ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
 CREATE INDEX outbox_leased ON fulfilment.outbox USING btree (lease_until) WHERE (status = 'sending'::text);
 CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = ANY (ARRAY['dead'::text, 'unknown'::text]));

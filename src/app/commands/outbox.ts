@@ -33,6 +33,7 @@ export interface OutboxOptions {
   readonly json?: boolean;
 }
 
+const pastOf = { retry: 'sent again', done: 'marked as done', cancel: 'cancelled' } as const;
 const statuses = ['pending', 'sending', 'done', 'dead', 'unknown', 'cancelled'];
 const defaultLimit = 100;
 
@@ -136,7 +137,7 @@ export async function outboxActCommand(
     const done = await actOnOutbox(db, action, filter, by, result);
     const left = (filter.ids ?? []).filter((id) => !done.includes(id));
     if (options.json) print(JSON.stringify({ done, left }));
-    else print(`${done.length} rows: ${action} done`);
+    else print(`${done.length} ${done.length === 1 ? 'row' : 'rows'} ${pastOf[action]}`);
     if (left.length === 0) return 0;
     process.stderr.write(
       `Not done for ${left.join(', ')}: there is no such row, or it is not ${allowedFrom[action].join(', ')}; see outbox show <id>\n`,

@@ -18,7 +18,7 @@ export const quantity = z
 export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
 /** A number, or its digits in a text, so that none of them is lost on the way. */
 const noDecimal = 'must be a number or a decimal text such as "9.95"';
-export const decimal = z.union([z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,10})?$/, noDecimal)], {
+export const decimal = z.union([z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,30})?$/, noDecimal)], {
   error: noDecimal,
 });
 /** Members of the ERP's choice. */
