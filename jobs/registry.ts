@@ -8,6 +8,7 @@ import { pullOrdersJob } from './pull-orders.ts';
 import { pullReturnItemsJob } from './pull-return-items.ts';
 import { pullShipmentsJob } from './pull-shipments.ts';
 import { reconcileJob } from './reconcile.ts';
+import { refreshSettingsJob } from './refresh-settings.ts';
 
 const pulls = {
   'pull-shipments': pullShipmentsJob,
@@ -23,6 +24,7 @@ export const streams = Object.values(pulls).map(({ stream }) => stream);
 /** Every job, once. */
 export const jobs: Readonly<Record<JobName, JobDefinition<PullContext>>> = {
   ...pulls,
+  'refresh-settings': refreshSettingsJob,
   reconcile: reconcileJob(streams),
   backfill: backfillJob(streams),
 };

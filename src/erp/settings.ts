@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Json } from '../core/json.ts';
-import { appendChanges, type Change } from './feed.ts';
+import type { Change } from './feed.ts';
 import type { DB } from './rows.ts';
 
 /** Entries of the configuration lists, as they are stored. */
@@ -26,6 +26,8 @@ export interface SettingsStored {
   readonly removed: number;
   /** Lists that came empty although entries of them are stored: those were kept. */
   readonly keptLists: readonly string[];
+  /** For the feed, whose insert is the last statement of its transaction. */
+  readonly changes: readonly Change[];
 }
 
 /** Obsolete (interface.md, Versioning): it may rightly become empty. */
@@ -54,9 +56,8 @@ export async function storeSettings(
     insert into sync.settings_reads as r (client, tried_at, read_at) values (${client}, clock_timestamp(), clock_timestamp())
     on conflict (client) do update set read_at = greatest(r.tried_at, clock_timestamp())`.execute(trx);
   const changes = [...written, ...removed, ...links];
-  await appendChanges(trx, client, changes);
   const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
-  return { created: counted('created'), updated: counted('updated'), removed: counted('removed'), keptLists };
+  return { created: counted('created'), updated: counted('updated'), removed: counted('removed'), keptLists, changes };
 }
 
 async function writeOptions(trx: Transaction<DB>, client: string, options: SettingsRows['options']): Promise<Change[]> {

@@ -1,18 +1,53 @@
 import type { Database } from '../erp/connect.ts';
-import { type SettingsStored, storeSettings } from '../erp/settings.ts';
+import { appendChanges } from '../erp/feed.ts';
+import { recordProgress } from '../erp/runs.ts';
+import { storeSettings } from '../erp/settings.ts';
+import { inTransaction, underLease } from '../erp/transaction.ts';
 import type { Warehouse } from '../warehouse/client.ts';
-import { decodeSettings } from '../warehouse/settings.ts';
+import { decodeSettings, type Settings } from '../warehouse/settings.ts';
+import { type PullContext, warn } from './pull.ts';
 
 /**
- * Reads the service's configuration lists and stores them, all or nothing (interface.md, Settings result).
+ * Reads the service's configuration lists and stores them, all or nothing, as a payload names a code that is not known
+ * (interface.md, Settings result).
  * @throws WarehouseError where they cannot be read: what is stored stays
  */
-export async function refreshSettings(
+export async function readSettingsNow(
   db: Database,
   client: string,
   warehouse: Warehouse,
   signal: AbortSignal,
-): Promise<SettingsStored> {
-  const settings = decodeSettings(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
-  return db.transaction().execute((trx) => storeSettings(trx, client, settings));
+): Promise<void> {
+  const settings = await askSettings(warehouse, signal);
+  await inTransaction(db, async (trx) => {
+    const { changes } = await storeSettings(trx, client, settings);
+    await appendChanges(trx, client, changes);
+  });
+}
+
+/** One run of the job refresh-settings: the same under a lease, with its counts. A list that is suddenly empty is kept, and named. */
+export async function refreshSettings(context: PullContext): Promise<void> {
+  const { client, db, run, totals, warehouse, signal } = context;
+  const settings = await askSettings(warehouse, signal);
+  const { keptLists, ...stored } = await underLease(db, run.lease, async (trx) => {
+    const result = await storeSettings(trx, client, settings);
+    const { created, updated, removed, changes } = result;
+    await recordProgress(trx, run, {
+      ...totals,
+      pages: 1,
+      fetched: settings.options.length,
+      created,
+      updated,
+      removed,
+    });
+    await appendChanges(trx, client, changes);
+    return result;
+  });
+  const { created, updated, removed } = stored;
+  Object.assign(totals, { pages: 1, fetched: settings.options.length, created, updated, removed });
+  if (keptLists.length > 0) warn(context, `the settings came without ${keptLists.join(', ')}; what was there is kept`);
+}
+
+async function askSettings(warehouse: Warehouse, signal: AbortSignal): Promise<Settings> {
+  return decodeSettings(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
 }

@@ -93,6 +93,11 @@ describe('readConfig', () => {
   test('takes the schedules of jobs that are to come, if they are schedules', () => {
     expect(problemsOf({ ...base, SCHEDULE_RECONCILE: '1d' })).toEqual([]);
     expect(problemsOf({ ...base, SCHEDULE_PRUNE: 'often' }).join()).toContain('SCHEDULE_PRUNE');
+    expect(problemsOf({ ...base, SCHEDULE_PUSH_OUTBOX: '0 3 * * *' }).join()).toContain(
+      'SCHEDULE_PUSH_OUTBOX: must be a span',
+    );
+    expect(readConfig(needs, { ...base, SCHEDULE_PUSH_OUTBOX: 'off' }).pushSweepMs).toBeNull();
+    expect(readConfig(needs, base).pushSweepMs).toBe(15_000);
   });
 
   test('overrides operations by name', () => {

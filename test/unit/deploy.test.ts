@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig, variableNames } from '../../config/env.ts';
 import { operations } from '../../config/operations.ts';
-import { jobNames } from '../../config/schedules.ts';
+import { jobNames, pushJob } from '../../config/schedules.ts';
 import { createCli } from '../../src/app/cli.ts';
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
@@ -13,7 +13,7 @@ const commands = createCli().commands.map((command) => command.name());
 
 const known: string[] = [
   ...variableNames,
-  ...jobNames.map((job) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`),
+  ...[...jobNames, pushJob.name].map((job) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`),
 ];
 
 interface Service {

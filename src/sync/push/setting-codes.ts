@@ -3,7 +3,7 @@ import type { Database } from '../../erp/connect.ts';
 import { readOptions, type StoredOption, takeSettingsTurn } from '../../erp/settings.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import type { SettingList } from '../../warehouse/settings.ts';
-import { refreshSettings } from '../settings.ts';
+import { readSettingsNow } from '../settings.ts';
 
 /** How long entries are taken from memory. */
 const keptMs = 30_000;
@@ -65,7 +65,7 @@ export class SettingCodes {
     const turn = await takeSettingsTurn(this.#db, this.#client, refreshPauseMs, failedPauseMs);
     if (turn === 'recent') return;
     if (turn === 'later') throw new SettingsUnreadError();
-    await refreshSettings(this.#db, this.#client, this.#warehouse, signal);
+    await readSettingsNow(this.#db, this.#client, this.#warehouse, signal);
   }
 }
 

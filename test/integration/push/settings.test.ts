@@ -1,11 +1,13 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
 import { orderPayload, usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
+const pull = usePuller(database, sandbox);
 
 const asked = async () => (await sandbox.requestsTo('/settings/get')).length;
 /** Sets a list of the answer of settings/get. */
@@ -33,6 +35,41 @@ test('the lists are read once for many rows, and stored whole, with the methods 
       (select count(*)::int from fulfilment.main_shipping_method_warehouses) as warehouses,
       (select count(*)::int from fulfilment.changes where entity = 'setting_options') as changes from fulfilment.setting_options`);
   expect(counts).toEqual({ lists: 7, options: 20, warehouses: 4, changes: 20 });
+});
+
+test('the daily job keeps them: what changed is written, what is gone is marked, a list that is suddenly empty is kept', async () => {
+  expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 20, created: 24, updated: 0, warnings: [] });
+  expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 20, created: 0, updated: 0, removed: 0 });
+  const faults = {
+    operation: 'common.settings.get',
+    effect: {
+      set: [
+        { path: ['result', 'returnReasons'], value: [] },
+        { path: ['result', 'languages'], value: [{ id: 51, name: 'Dutch', code: 'nl-NL' }] },
+      ],
+    },
+  };
+  await sandbox.faults(faults);
+  expect(done(await pull('refresh-settings'))).toMatchObject({
+    created: 0,
+    updated: 1,
+    removed: 2,
+    warnings: ['the settings came without returnReasons; what was there is kept'],
+  });
+  expect(await options('languages')).toMatchObject([
+    { code: 'nl-NL', removed: false },
+    { removed: true },
+    { removed: true },
+  ]);
+  expect(await options('returnReasons')).toHaveLength(3);
+  const [feed] = await database.query(
+    'select entity, operation, key from fulfilment.changes order by seq desc limit 1',
+  );
+  expect(feed).toEqual({
+    entity: 'setting_options',
+    operation: 'removed',
+    key: expect.stringMatching(/^languages:5[23]$/),
+  });
 });
 
 test('an unknown code makes them be read again, at most every ten minutes', async () => {
