@@ -103,7 +103,7 @@ async function writeWarehouses(
   if (kept) return [];
   const rowSet = sql`json_to_recordset(${JSON.stringify(warehouses)}::json) as i (
     "mainShippingMethodId" bigint, "shippingMethodId" bigint, warehouse text)`;
-  const { rows } = await sql<{ key: string; id: number; operation: Change['operation'] }>`
+  const { rows } = await sql<{ key: string; operation: Change['operation'] }>`
     with written as (
       insert into fulfilment.main_shipping_method_warehouses as t (client, main_shipping_method_id, shipping_method_id, warehouse)
       select distinct ${client}, i."mainShippingMethodId", i."shippingMethodId", i.warehouse from ${rowSet}
@@ -118,12 +118,12 @@ async function writeWarehouses(
           and i.warehouse = t.warehouse)
       returning t.*
     )
-    select main_shipping_method_id as id, concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse) as key,
+    select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse) as key,
       case when created then 'created' else 'updated' end as operation from written
     union all
-    select main_shipping_method_id, concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse), 'removed'
+    select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse), 'removed'
     from removed`.execute(trx);
-  return rows.map((row) => ({ entity: 'main_shipping_method_warehouses', ...row }));
+  return rows.map((row) => ({ entity: 'main_shipping_method_warehouses', id: null, ...row }));
 }
 
 /** An entry that payloads may name by its code. */

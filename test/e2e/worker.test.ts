@@ -124,6 +124,7 @@ const seldom = {
   SCHEDULE_PULL_ORDERS: 'off',
   SCHEDULE_PULL_RETURN_ITEMS: 'off',
   SCHEDULE_PULL_INBOUNDS: 'off',
+  SCHEDULE_REFRESH_SETTINGS: 'off',
 };
 const storedQuery = async () =>
   (

@@ -114,7 +114,7 @@ describe('a read', () => {
     [
       'a redirect',
       (_request, response) => void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
-      { code: 'redirected', outcome: 'refused' },
+      { code: 'redirected', outcome: 'unknown' },
     ],
     [
       'a long wait',

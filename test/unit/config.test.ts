@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ConfigError, readConfig, secretNames, variableNames } from '../../config/env.ts';
-import { jobNames, parseSchedule } from '../../config/schedules.ts';
+import { jobNames, parseSchedule, pushJob } from '../../config/schedules.ts';
 import { nextDue } from '../../src/queue/next-due.ts';
 
 const needs = { database: true, clients: true };
@@ -165,7 +165,7 @@ describe('WAREHOUSE_CLIENTS_FILE', () => {
 test('.env.example names every variable', () => {
   const example = readFileSync(new URL('../../.env.example', import.meta.url), 'utf8');
   const named = new Set([...example.matchAll(/^#? ?([A-Z][A-Z_]+)=/gm)].map(([, name]) => name));
-  const scheduled = jobNames.map((job) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`);
+  const scheduled = [...jobNames, pushJob.name].map((job) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`);
   const known = [...variableNames, ...scheduled];
   expect([...named].sort()).toEqual([...known].sort());
   for (const name of secretNames) expect(example).toContain(`${name}_FILE`);
