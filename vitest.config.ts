@@ -2,8 +2,8 @@ import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
   test: {
-    // Most of the time is spent waiting for processes and leases: two at a time, also on a machine of two cores.
-    maxWorkers: 2,
+    // Most of the time is spent waiting for processes and leases: three at a time, also on a machine of two cores.
+    maxWorkers: 3,
     projects: [
       { test: { name: 'architecture', include: ['test/architecture.test.ts'] } },
       { test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },

@@ -55,7 +55,7 @@ async function explain(db: Kysely<DB>, statements: { sql: string; parameters: re
       await client.query('rollback');
       const plan = rows.map((row) => row['QUERY PLAN']);
       const wanted = /Scan on seen|outbox_|outbox [ob]|Execution Time|LockRows/;
-      print(`  window ${String(parameters.find((value) => value === 32 || value === 200))}:`);
+      print(`  window ${String(parameters.find((value) => value === 32 || value === 100))}:`);
       print(
         `${plan
           .filter((line, index) => index < 3 || wanted.test(line))

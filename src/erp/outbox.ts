@@ -5,7 +5,7 @@ import type { DB } from './rows.ts';
 /** Rows behind the head of their lane are looked at again so much later; the settlement of the head wakes the next one. */
 const deferral = sql`interval '10 minutes'`;
 /** So many due rows are looked through for heads of lanes, where a short look did not fill the slots. */
-const wideWindow = 200;
+const wideWindow = 100;
 
 /** SQL: rows that block those behind them in their lane; as in the partial index outbox_lanes. */
 export const unfinished = sql`('pending', 'sending', 'unknown', 'dead')`;
