@@ -134,7 +134,9 @@ export class Pusher {
         const isClosed = own.some(({ kind, probe }) => kind === '' && probe);
         const lookUpNow = unknownInMs === 0 && !isClosed;
         if (lookUpNow) pusher.lookUp();
-        const later = Math.min(pendingInMs || Number.POSITIVE_INFINITY, unknownInMs || idleLookMs);
+        // Look-ups that are due and cannot be made now are looked at again soon.
+        const lookUpInMs = unknownInMs === 0 ? idleLookMs : (unknownInMs ?? Number.POSITIVE_INFINITY);
+        const later = Math.min(pendingInMs || Number.POSITIVE_INFINITY, lookUpInMs);
         if (pendingInMs !== 0) {
           // Nothing else would find out whether the door is open again.
           if (unknownInMs === 0) this.#probeEnded(pusher, own);

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { actOnOutbox } from '../../../src/erp/outbox-admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload, usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -60,6 +61,28 @@ test('a cancelled head frees its lane at once', async () => {
   await expect(database.query('select fulfilment.outbox_replace($1, null)', [update])).rejects.toThrow(
     'payload must not be null',
   );
+});
+
+test('a head that is marked as done frees its lane, and its further documents follow', async () => {
+  const { writePage } = await import('../../../src/sandbox/rules/pdf.ts');
+  const content = (await writePage(['x'])).toString('base64');
+  const attachments = [
+    { filename: 'a.pdf', content },
+    { filename: 'b.pdf', content },
+  ];
+  const head = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined, attachments }));
+  const behind = await outbox.insert('order.cancel', 'SO-1');
+  await outbox.push();
+  expect(await outbox.row(behind)).toMatchObject({ status: 'pending', attempts: 0 });
+  expect(await actOnOutbox(database.db, 'done', { ids: [head] }, 'test', { orderId: 1 })).toEqual([head]);
+  await outbox.push();
+  const rows = (await outbox.rows()).map(({ kind, status }) => [kind, status]);
+  // There is no such order: the row behind says so, and not that it waits.
+  expect(rows).toEqual([
+    ['order.create', 'done'],
+    ['order.cancel', 'dead'],
+    ['order_attachment.create', 'pending'],
+  ]);
 });
 
 test('lanes of other families and references do not wait', async () => {
