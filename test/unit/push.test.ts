@@ -72,6 +72,16 @@ describe('what follows from a failed attempt', () => {
     expect(judge(answer(403), { sent: false, documented: false })).toMatchObject({ status: 'pending', burnt: true });
   });
 
+  test('a stop before it was sent is no attempt; after that its outcome is not known', () => {
+    const stopped = new WarehouseError('stopped', 'asked to stop', { outcome: 'unknown' });
+    expect(judge(stopped, { sent: false, attempts: 25 })).toMatchObject({
+      status: 'pending',
+      burnt: false,
+      delayMs: 0,
+    });
+    expect(judge(stopped)).toMatchObject({ status: 'unknown', written: true });
+  });
+
   test('what may have been carried out is settled by the rule of its kind', () => {
     expect(judge(answer(500), { rule: 'send again' })).toMatchObject({ status: 'pending', written: true });
     expect(judge(answer(429), { rule: 'send again' })).toMatchObject({ status: 'pending', written: false });
@@ -226,6 +236,21 @@ test('what is personal in a payload is hidden, what is not can be read', () => {
     items: [{ sku: 'MUG-BLUE', quantity: 2, price: '9.95' }],
     deliveryAddress: { firstName: '•••', countryCode: 'NL' },
     attachments: [{ filename: '•••', content: '••• (1200 characters)' }],
+  });
+  // Where the schema wants an object or a list, a text may hold anything.
+  const bent = {
+    deliveryAddress: 'CANARY',
+    items: 'CANARY',
+    metadata: 'CANARY',
+    pickUpPoint: 'CANARY',
+    reference: 'R-1',
+  };
+  expect(maskPayload(kind, bent)).toEqual({
+    deliveryAddress: '•••',
+    items: '•••',
+    metadata: '•••',
+    pickUpPoint: '•••',
+    reference: 'R-1',
   });
   expect(maskPayload(undefined, { a: 'CANARY', b: [1] })).toEqual({ a: '•••', b: ['•••'] });
 });
