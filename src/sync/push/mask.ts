@@ -4,8 +4,14 @@ import { payloadSchema } from './payload.ts';
 
 const masked = '•••';
 
-/** Of a value that is no object nor list where the schema wants one nothing is known. */
-const plainTypes: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean']);
+const plainTypes: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean', 'null']);
+
+/**
+ * Whether the schema wants a text, a number or the like; JSON Schema names one type or several. Of such a value where it
+ * wants an object or a list nothing is known.
+ */
+const isPlain = ({ type, const: only }: { [member: string]: Json }) =>
+  only !== undefined || (type !== undefined && [type].flat().every((name) => plainTypes.has(name)));
 
 /**
  * A payload without its personal data: what the kind's schema marks as such, and everything it does not know, is hidden;
@@ -25,11 +31,11 @@ function maskBy(schema: Json | null, value: Json): Json {
     const marked = others.some((choice) => isObject(choice) && choice['x-personal'] === true);
     if (marked) return hide(value);
     if (others.length === 1) return maskBy(others[0] ?? null, value);
-    const arePlain = others.every((choice) => isObject(choice) && plainTypes.has(choice.type));
+    const arePlain = others.every((choice) => isObject(choice) && isPlain(choice));
     return arePlain && !isObject(value) && !Array.isArray(value) ? value : hide(value);
   }
   if (Array.isArray(value)) return value.map((entry) => maskBy(schema.items ?? null, entry));
-  if (!isObject(value)) return plainTypes.has(schema.type) || schema.const !== undefined ? value : hide(value);
+  if (!isObject(value)) return isPlain(schema) ? value : hide(value);
   const properties = isObject(schema.properties) ? schema.properties : {};
   return Object.fromEntries(
     Object.entries(value).map(([name, member]) => [name, maskBy(properties[name] ?? null, member)]),
