@@ -98,7 +98,7 @@ test(
       await redis?.stop();
     }
   },
-  full === undefined ? 150_000 : 3_600_000,
+  full === undefined ? 400_000 : 3_600_000,
 );
 
 /** Lanes of three rows each. This and the next test are played by `npm run campaign:push` alone: they take minutes. */
