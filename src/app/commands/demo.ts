@@ -68,6 +68,7 @@ function startWorker(databaseUrl: string, sandbox: URL, started: DemoProcess[]):
     WAREHOUSE_USERNAME: 'default',
     WAREHOUSE_PASSWORD: 'default',
     ...Object.fromEntries(streams.map(({ name }) => [scheduleVariable(`pull-${name}`), '2s'])),
+    SCHEDULE_REFRESH_SETTINGS: '10s',
     SCHEDULE_RECONCILE: '10s',
     ADMIN_PORT: '0',
     LOG_LEVEL: 'error',
