@@ -13,9 +13,8 @@ export default defineConfig({
           name: 'integration',
           include: ['test/integration/**/*.test.ts', 'test/e2e/**/*.test.ts'],
           globalSetup: ['test/helpers/global-setup.ts'],
-          // Against a test that hangs: far beyond what any takes on a slow machine.
-          testTimeout: 400_000,
-          hookTimeout: 120_000,
+          testTimeout: 150_000,
+          hookTimeout: 60_000,
         },
       },
     ],

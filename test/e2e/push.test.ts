@@ -98,7 +98,7 @@ test(
       await redis?.stop();
     }
   },
-  full === undefined ? 400_000 : 3_600_000,
+  full === undefined ? 150_000 : 3_600_000,
 );
 
 /** Lanes of three rows each. This and the next test are played by `npm run campaign:push` alone: they take minutes. */
@@ -269,7 +269,10 @@ async function hurry(campaign: PushCampaign): Promise<void> {
         and (written_at is null or written_at < clock_timestamp() - interval '3 seconds') for update skip locked) quiet
       where o.id = quiet.id`);
     // The workers look every second at the latest: so often it is worth while.
-    await campaign.settled(1_000).catch(() => undefined);
+    await campaign.settled(1_000).catch((error: unknown) => {
+      // Not yet: once more.
+      if (!(error instanceof Error && error.message.includes('in vain'))) throw error;
+    });
   }
 }
 

@@ -87,7 +87,7 @@ interface Progress {
 }
 
 function contextOf(
-  { client: _client, zone, db, warehouse, codes, operations }: PushDeps,
+  { zone, db, warehouse, codes, operations }: PushDeps,
   row: ClaimedRow,
   kind: AnyKind,
   signal: AbortSignal,
