@@ -13,6 +13,7 @@ import type { DB } from '../src/erp/rows.ts';
 
 const options = {
   client: 'default',
+  identity: 'bench',
   slots: 8,
   stamped: ['order.create'],
   lingering: { kinds: ['order.update', 'order.cancel'], ms: 60_000 },

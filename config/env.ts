@@ -17,7 +17,6 @@ import {
   jobNames,
   parseSchedule,
   parseSpanMs,
-  plannedJobs,
   pushJob,
   type Schedule,
   scheduleVariable,
@@ -152,7 +151,7 @@ function readSchedules(
   env: Record<string, string | undefined>,
   problems: string[],
 ): Pick<Config, 'schedules' | 'pushSweepMs'> {
-  const names = [...jobNames, ...plannedJobs, pushJob.name];
+  const names = [...jobNames, pushJob.name];
   const known = new Map<string, string>(names.map((job) => [scheduleVariable(job), job]));
   for (const name of Object.keys(env)) {
     if (!name.startsWith('SCHEDULE_') || known.has(name)) continue;
@@ -167,7 +166,6 @@ function readSchedules(
       return { kind: 'off' };
     }
   };
-  for (const job of plannedJobs) read(job, 'off');
   const schedules = Object.fromEntries(jobNames.map((job) => [job, read(job, defaultSchedules[job])]));
   const push = read(pushJob.name, pushJob.sweep);
   if (push.kind !== 'every' && push.kind !== 'off')

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
@@ -10,6 +11,17 @@ export interface WarehouseClient {
   readonly password: string;
   /** IANA zone in which the service's zone-less times are read. */
   readonly timeZone: string;
+}
+
+/**
+ * Fingerprint of the account that a client's rows come from, base URL and username: cursors and gates of one account mean
+ * nothing to another. It tells nothing of either.
+ */
+export function identityOf({ baseUrl, username }: Pick<WarehouseClient, 'baseUrl' | 'username'>): string {
+  const address = baseUrl.href.replace(/\/+$/, '');
+  return createHash('sha256')
+    .update(JSON.stringify([address, username]))
+    .digest('hex');
 }
 
 /** The zone of zone-less times is not shown in the interface description; this is an assumption. */
@@ -92,7 +104,7 @@ export function clientSetProblems(clients: readonly WarehouseClient[]): string[]
   for (const client of clients) {
     if (keys.has(client.key)) problems.push(`WAREHOUSE_CLIENTS_FILE: client ${client.key} is named twice`);
     keys.add(client.key);
-    const account = JSON.stringify([client.baseUrl.href, client.username]);
+    const account = identityOf(client);
     const other = accounts.get(account);
     if (other !== undefined && other !== client.key) {
       problems.push(

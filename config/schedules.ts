@@ -11,12 +11,12 @@ export const defaultSchedules = {
   'pull-inbound-packing-slips': '5m',
   'pull-orders': '10m',
   'refresh-settings': '1d',
+  'track-trace': '1h',
+  'pull-stock': 'off',
   reconcile: '1d',
+  prune: '1d',
   backfill: 'on-request',
 } as const;
-
-/** Jobs that this version does not have yet. Their schedules are read and checked, so that one set-up serves both. */
-export const plannedJobs = ['track-trace', 'pull-stock', 'prune'] as const;
 
 /** No leased job: every worker pushes as rows come, and looks for them so often where no notification came. */
 export const pushJob = { name: 'push-outbox', sweep: '15s' } as const;

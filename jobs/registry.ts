@@ -2,13 +2,16 @@ import type { JobName } from '../config/schedules.ts';
 import type { JobDefinition } from '../src/queue/define-job.ts';
 import type { PullContext } from '../src/sync/pull.ts';
 import { backfillJob } from './backfill.ts';
+import { pruneJob } from './prune.ts';
 import { pullInboundPackingSlipsJob } from './pull-inbound-packing-slips.ts';
 import { pullInboundsJob } from './pull-inbounds.ts';
 import { pullOrdersJob } from './pull-orders.ts';
 import { pullReturnItemsJob } from './pull-return-items.ts';
 import { pullShipmentsJob } from './pull-shipments.ts';
+import { pullStockJob } from './pull-stock.ts';
 import { reconcileJob } from './reconcile.ts';
 import { refreshSettingsJob } from './refresh-settings.ts';
+import { trackTraceJob } from './track-trace.ts';
 
 const pulls = {
   'pull-shipments': pullShipmentsJob,
@@ -25,6 +28,9 @@ export const streams = Object.values(pulls).map(({ stream }) => stream);
 export const jobs: Readonly<Record<JobName, JobDefinition<PullContext>>> = {
   ...pulls,
   'refresh-settings': refreshSettingsJob,
+  'track-trace': trackTraceJob,
+  'pull-stock': pullStockJob,
   reconcile: reconcileJob(streams),
   backfill: backfillJob(streams),
+  prune: pruneJob,
 };

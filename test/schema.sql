@@ -285,6 +285,29 @@ create table fulfilment.shipments (
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Shipments of the warehouse, one row each (v3 shipment)
+create table fulfilment.stock_levels (
+  client text not null, -- Client key
+  sku text not null, -- Article
+  stock integer, -- Pieces; null where the service has told none so far
+  asked_at timestamp with time zone not null, -- When it was last asked
+  changed_at timestamp with time zone not null default now(), -- When stock last changed here
+) with (fillfactor=70); -- Stock of the watched articles, as the service last told it
+create table fulfilment.stock_watch (
+  client text not null default 'default'::text, -- Client key
+  sku text not null, -- Article
+  created_at timestamp with time zone not null default now(), -- When it was put here
+); -- Articles whose stock the job pull-stock asks for: insert and delete as you like
+create table fulfilment.track_trace_events (
+  id bigint not null generated always as identity, -- Number of the event
+  client text not null, -- Client key
+  shipment_id bigint not null, -- Shipment the package belongs to
+  package_number text not null default ''::text, -- packageNumber; empty where there is none
+  current_track_trace_status integer, -- Status from then on
+  current_track_trace_status_date_time timestamp with time zone, -- Time of the status, as the carrier tells it
+  current_track_trace_exception_level integer, -- Exception level from then on
+  raw jsonb not null, -- The item as received
+  seen_at timestamp with time zone not null default now(), -- When it was read
+); -- A row for each change of where a package is; those in between two readings, an hour apart, are never seen
 create table fulfilment.track_traces (
   client text not null, -- Client key
   shipment_id bigint not null, -- Shipment the package belongs to
@@ -307,6 +330,28 @@ create table sync.absences (
   walks integer not null default 1, -- Complete walks that lacked it, one after the other
   since timestamp with time zone not null default now(), -- When it was first missed
 ); -- Rows that complete lists did not show, of streams without a read by id
+create table sync.audit (
+  id bigint not null generated always as identity, -- Number of the row
+  at timestamp with time zone not null default now(), -- When
+  by text not null, -- Worker, or who called the command
+  action text not null, -- paused, resumed, identity_accepted, schedulers_set or pruned
+  client text, -- Client key; null: not about one
+  detail text not null, -- The rest in words
+); -- What operators did, and what the daemon put right by itself
+create table sync.clients (
+  client text not null, -- Client key
+  identity text not null, -- Fingerprint of base URL and username, as accepted: whoever is set up with another reads and pushes nothing
+  base_url text not null, -- Base URL as accepted
+  accepted_at timestamp with time zone not null default now(), -- When it was accepted
+  offered_identity text, -- Another fingerprint that a worker or command came with
+  offered_base_url text, -- Its base URL
+  offered_at timestamp with time zone, -- When somebody last came with it
+  hold_code text, -- Why scheduled runs wait: credentials_refused, no_answer, asked_to_wait; null where they do not
+  hold_reason text, -- The same in words
+  hold_since timestamp with time zone, -- Since when
+  hold_until timestamp with time zone, -- When one run tries again; the others follow once it got done
+  hold_times integer not null default 0, -- How often it was tried in vain
+) with (fillfactor=50); -- Which service and account each client's rows come from, and why nothing is read of it at present
 create table sync.confirmations (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -351,10 +396,20 @@ create table sync.gaps (
   to_at timestamp with time zone not null, -- What lies after this was still listed
   noticed_at timestamp with time zone not null default now(), -- When it was noticed
 ); -- Spans that no poll had read when they fell out of the days the service lists
+create table sync.gates (
+  gate text not null, -- Name of the gate: track-trace
+  identity text not null, -- Fingerprint of base URL and username: another key for the same account meets the same gate
+  client text not null, -- Client that last passed
+  next_at timestamp with time zone not null, -- When it opens again
+  taken_at timestamp with time zone not null, -- When it was last passed
+  finished_at timestamp with time zone, -- When that call was over; null while it is under way, or where its worker was lost
+  taken bigint not null default 1, -- How often it was passed
+  spent bigint not null default 0, -- How often whoever passed was lost before the call was over
+) with (fillfactor=50); -- Calls that may be made only so often, whoever makes them
 create table sync.jobs (
   client text not null, -- Client key
   job text not null, -- Job name
-  due_at timestamp with time zone not null default now(), -- When the next run is due, by the database's clock
+  due_at timestamp with time zone not null default now(), -- When the next run is due, by sync.clock()
   last_started_at timestamp with time zone, -- Start of the last run
   last_finished_at timestamp with time zone, -- End of the last run
   last_success_at timestamp with time zone, -- End of the last run that read everything it had to
@@ -366,9 +421,9 @@ create table sync.jobs (
   last_changed integer not null default 0, -- Rows the last run wrote
   consecutive_failures integer not null default 0, -- Failed runs since the last success
   uneventful_runs bigint not null default 0, -- Runs that wrote nothing and so have no row in sync.runs
-  skips bigint not null default 0, -- Runs refused because one was under way
-  last_skip_at timestamp with time zone, -- When a run was last refused
-  last_skip_reason text, -- Why it was refused
+  skips bigint not null default 0, -- Runs that were refused, or missed because none could start in time
+  last_skip_at timestamp with time zone, -- When a run was last refused or found missed
+  last_skip_reason text, -- Why
   warnings text[] not null default '{}'::text[], -- What the last run noticed and a person should know
 ) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run went
 create table sync.leases (
@@ -401,6 +456,12 @@ create table sync.outbox_kinds (
   kind text not null, -- Kind
   schema jsonb not null, -- JSON Schema of its payload
 ); -- JSON Schema of each kind's payload, written by migrate
+create table sync.pauses (
+  client text not null default ''::text, -- Client key; empty: every client
+  job text not null, -- Job name, or push-outbox
+  since timestamp with time zone not null default now(), -- Since when
+  by text not null, -- Who paused it
+); -- Jobs that an operator has paused
 create table sync.push_holds (
   client text not null, -- Client key
   kind text not null default ''::text, -- Kind that is held; empty: all of the client
@@ -531,8 +592,16 @@ alter table fulfilment.setting_options add constraint setting_options_pkey PRIMA
 alter table fulfilment.shipment_items add constraint shipment_items_client_shipment_id_fkey FOREIGN KEY (client, shipment_id) REFERENCES fulfilment.shipments(client, id);
 alter table fulfilment.shipment_items add constraint shipment_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.shipments add constraint shipments_pkey PRIMARY KEY (client, id);
+alter table fulfilment.stock_levels add constraint stock_levels_pkey PRIMARY KEY (client, sku);
+alter table fulfilment.stock_watch add constraint stock_watch_pkey PRIMARY KEY (client, sku);
+alter table fulfilment.stock_watch add constraint stock_watch_sku_check CHECK ((sku <> ''::text));
+alter table fulfilment.track_trace_events add constraint track_trace_events_pkey PRIMARY KEY (id);
 alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY (client, shipment_id, package_number);
 alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stream, pass, id);
+alter table sync.audit add constraint audit_pkey PRIMARY KEY (id);
+alter table sync.clients add constraint clients_check CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
+alter table sync.clients add constraint clients_check1 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
+alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
@@ -540,6 +609,7 @@ alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
 alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
+alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
@@ -548,6 +618,7 @@ alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey F
 alter table sync.outbox_attempts add constraint outbox_attempts_pkey PRIMARY KEY (id);
 alter table sync.outbox_attempts add constraint outbox_attempts_step_check CHECK ((step = ANY (ARRAY['sent'::text, 'looked up'::text, 'taken over'::text, 'retried'::text, 'marked done'::text, 'replaced'::text, 'cancelled'::text])));
 alter table sync.outbox_kinds add constraint outbox_kinds_pkey PRIMARY KEY (kind);
+alter table sync.pauses add constraint pauses_pkey PRIMARY KEY (client, job);
 alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, kind);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
@@ -566,6 +637,7 @@ alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARR
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
 
+CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
@@ -585,13 +657,16 @@ CREATE INDEX outbox_leased ON fulfilment.outbox USING btree (lease_until) WHERE 
 CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = ANY (ARRAY['dead'::text, 'unknown'::text]));
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
+CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
+CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
 CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on);
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
 CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (restock_on IS NULL);
 CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
 CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return_merchandise_authorizations USING btree (client, external_reference);
+CREATE INDEX runs_by_end ON sync.runs USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
 CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);
 CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
@@ -599,6 +674,9 @@ CREATE INDEX shipments_by_number ON fulfilment.shipments USING btree (client, ex
 CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (client, order_id);
 CREATE INDEX shipments_open ON fulfilment.shipments USING btree (client, id) WHERE (status IS DISTINCT FROM 'SHIPPED'::text);
 CREATE INDEX shipments_without_number ON fulfilment.shipments USING btree (client, order_id) WHERE ((external_order_number IS NULL) AND (order_id IS NOT NULL));
+CREATE INDEX track_trace_events_by_package ON fulfilment.track_trace_events USING btree (client, shipment_id, package_number, id);
+CREATE INDEX track_trace_events_by_time ON fulfilment.track_trace_events USING btree (seen_at);
+CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client) WHERE (unlisted_since IS NULL);
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_token);
 
@@ -631,10 +709,11 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not through
     b.id AS waits_for,
         CASE
             WHEN (b.id IS NOT NULL) THEN format('row %s (%s) of the same reference comes first and is %s%s'::text, b.id, b.kind, b.status, COALESCE((': '::text || b.last_error), ''::text))
+            WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN format('pushes are paused since %s'::text, p.since)
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
             ELSE o.last_error
         END AS because
-   FROM ((fulfilment.outbox o
+   FROM (((fulfilment.outbox o
      LEFT JOIN LATERAL ( SELECT l.id,
             l.kind,
             l.status,
@@ -643,10 +722,13 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not through
           WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text])))
           ORDER BY l.id
          LIMIT 1) b ON (true))
-     LEFT JOIN LATERAL ( SELECT p.reason
-           FROM sync.push_holds p
-          WHERE ((p.client = o.client) AND (p.kind = ANY (ARRAY[''::text, o.kind])) AND (p.until > now()))
-          ORDER BY p.kind
+     LEFT JOIN LATERAL ( SELECT min(q.since) AS since
+           FROM sync.pauses q
+          WHERE ((q.client = ANY (ARRAY[''::text, o.client])) AND (q.job = 'push-outbox'::text))) p ON (true))
+     LEFT JOIN LATERAL ( SELECT p_1.reason
+           FROM sync.push_holds p_1
+          WHERE ((p_1.client = o.client) AND (p_1.kind = ANY (ARRAY[''::text, o.kind])) AND (p_1.until > now()))
+          ORDER BY p_1.kind
          LIMIT 1) h ON (true))
   WHERE (o.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
 create view fulfilment.returns_to_restock as -- Returns that were processed and are not back in stock
@@ -791,6 +873,12 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.clock()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ STABLE
+AS $function$select statement_timestamp()$function$
+;
 CREATE OR REPLACE FUNCTION sync.notify_changes()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -877,5 +965,11 @@ grant select on fulfilment.shipment_lines to fulfilment_reader;
 grant select on fulfilment.shipment_lines to fulfilment_writer;
 grant select on fulfilment.shipments to fulfilment_reader;
 grant select on fulfilment.shipments to fulfilment_writer;
+grant select on fulfilment.stock_levels to fulfilment_reader;
+grant select on fulfilment.stock_levels to fulfilment_writer;
+grant select on fulfilment.stock_watch to fulfilment_reader;
+grant delete, select on fulfilment.stock_watch to fulfilment_writer;
+grant select on fulfilment.track_trace_events to fulfilment_reader;
+grant select on fulfilment.track_trace_events to fulfilment_writer;
 grant select on fulfilment.track_traces to fulfilment_reader;
 grant select on fulfilment.track_traces to fulfilment_writer;

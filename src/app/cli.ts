@@ -1,9 +1,12 @@
-import { Command, CommanderError, InvalidArgumentError } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../../config/env.ts';
 import { jobNames, pushJob } from '../../config/schedules.ts';
 import { describeError } from '../core/errors.ts';
+import { finish, wholeNumber } from './cli/options.ts';
+import { addOutboxCommands } from './cli/outbox.ts';
+import type { ClientOptions } from './commands/client.ts';
 import type { DemoOptions } from './commands/demo.ts';
-import type { OutboxOptions } from './commands/outbox.ts';
+import type { PauseOptions } from './commands/pause.ts';
 import type { QuarantineOptions } from './commands/quarantine.ts';
 import type { BackfillOptions, RescanOptions } from './commands/rescan.ts';
 import type { RunOptions } from './commands/run.ts';
@@ -51,6 +54,7 @@ export function createCli(): Command {
     .action(async (job: string, options: RunOptions) =>
       finish((await import('./commands/run.ts')).runCommand(job, options)),
     );
+  addScheduleCommands(cli);
   addRescanCommands(cli);
   addOutboxCommands(cli);
   addQuarantineCommands(cli);
@@ -85,6 +89,42 @@ function addSandboxCommands(cli: Command): void {
     .option('--once', 'one full cycle, a summary, and the check that the tables are what the sandbox holds')
     .addHelpText('after', '\nExample:\n  npm run demo -- --once')
     .action(async (options: DemoOptions) => finish((await import('./commands/demo.ts')).demoCommand(options)));
+}
+
+function addScheduleCommands(cli: Command): void {
+  const actions = [
+    ['pause', 'keep a job from being started; what is under way is finished'],
+    ['resume', 'let a job be started again'],
+  ] as const;
+  for (const [action, description] of actions)
+    cli
+      .command(action)
+      .description(description)
+      .argument('<job>', [...jobNames, pushJob.name].join(', '))
+      .option('--client <key>', 'only for this client')
+      .addHelpText('after', `\nExample:\n  fulfilment-sync ${action} pull-shipments --client default`)
+      .action(async (job: string, options: PauseOptions) => {
+        const { pauseCommand, resumeCommand } = await import('./commands/pause.ts');
+        return finish((action === 'pause' ? pauseCommand : resumeCommand)(job, options));
+      });
+  const client = cli.command('client').description('the clients, and the accounts that their rows come from');
+  client
+    .command('list')
+    .description('show them, and what keeps them from being read')
+    .option('--json', 'for programs')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync client list')
+    .action(async (options: ClientOptions) =>
+      finish((await import('./commands/client.ts')).clientListCommand(options)),
+    );
+  client
+    .command('accept-identity')
+    .description('go on with another base URL or username than the one the rows of a client came from')
+    .argument('<client>', 'client key')
+    .option('--keep-cursors', 'it is the same account at another address: go on where its streams stood')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync client accept-identity default')
+    .action(async (key: string, options: ClientOptions) =>
+      finish((await import('./commands/client.ts')).acceptIdentityCommand(key, options)),
+    );
 }
 
 function addRescanCommands(cli: Command): void {
@@ -132,66 +172,6 @@ function addRescanCommands(cli: Command): void {
     );
 }
 
-function withOutboxFilter(command: Command): Command {
-  return command
-    .option('--client <key>', 'only this client')
-    .option('--status <status>', 'pending, sending, done, dead, unknown or cancelled')
-    .option('--kind <kind>', 'such as order.create')
-    .option('--reference <reference>', 'external order number, external reference, slip reference or sku')
-    .option('--error <text>', 'rows whose last_error holds this text')
-    .option('--json', 'for programs');
-}
-
-function addOutboxCommands(cli: Command): void {
-  const outbox = cli.command('outbox').description('what the ERP asked for: see it, and put it right');
-  withOutboxFilter(
-    outbox.command('list').description('show rows, those that are not through unless options name others, and why'),
-  )
-    .option('--limit <number>', 'so many at most (100)', wholeNumber)
-    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead')
-    .action(async (options: OutboxOptions) =>
-      finish((await import('./commands/outbox.ts')).outboxListCommand(options)),
-    );
-  outbox
-    .command('show')
-    .description('show one row with its history; personal data in its payload is masked')
-    .argument('<id>', 'number of the row')
-    .option('--reveal', 'show the payload as it is')
-    .option('--json', 'for programs')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox show 42')
-    .action(async (id: string, options: OutboxOptions) =>
-      finish((await import('./commands/outbox.ts')).outboxShowCommand(id, options)),
-    );
-  const actions = [
-    ['retry', 'send rows again; those that may have been carried out are looked up first, where they can be'],
-    ['done', 'mark rows as done: it is true at the service already'],
-    ['cancel', 'take pending or dead rows out for good, and free their lanes'],
-  ] as const;
-  for (const [action, description] of actions) {
-    const command = withOutboxFilter(outbox.command(action).description(description))
-      .argument('[ids...]', 'numbers of rows; without any, all that fit the options')
-      .option('--yes', 'do it to all that fit');
-    if (action === 'done') command.option('--result <json>', 'what the ERP reads as its result');
-    command
-      .addHelpText(
-        'after',
-        `\nExamples:\n  fulfilment-sync outbox ${action} 42 43\n  fulfilment-sync outbox ${action} --status dead --kind order.create --yes`,
-      )
-      .action(async (ids: string[], options: OutboxOptions) =>
-        finish((await import('./commands/outbox.ts')).outboxActCommand(action, ids, options)),
-      );
-  }
-  outbox
-    .command('replace')
-    .description('give a pending or dead row another payload; it keeps its place and its history')
-    .argument('<id>', 'number of the row')
-    .argument('<payload>', 'JSON, @file, or - for standard input')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox replace 42 @order.json')
-    .action(async (id: string, payload: string) =>
-      finish((await import('./commands/outbox.ts')).outboxReplaceCommand(id, payload)),
-    );
-}
-
 function addQuarantineCommands(cli: Command): void {
   const quarantine = cli.command('quarantine').description('resources that could not be decoded, kept whole');
   quarantine
@@ -220,15 +200,6 @@ function addQuarantineCommands(cli: Command): void {
     .action(async (stream: string | undefined, options: QuarantineOptions) =>
       finish((await import('./commands/quarantine.ts')).quarantineReplayCommand(stream, options)),
     );
-}
-
-async function finish(command: Promise<number>): Promise<void> {
-  process.exitCode = await command;
-}
-
-function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
-  return Number(text);
 }
 
 /** Says what went wrong in words, and gives the exit code: 2 for wrong usage or configuration, else 1. */

@@ -68,12 +68,14 @@ export function streamNamed(name: string): Stream {
 export function describeEnd(report: RunReport): string | null {
   if (report.status === 'skipped') {
     const next = report.dueAt === null ? 'not scheduled' : `next due ${report.dueAt.toISOString()}`;
-    return `skipped (a run is under way; ${next})`;
+    return `skipped (${report.because}; ${next})`;
   }
   return report.error === undefined ? null : `${report.status}: ${describeError(report.error)}`;
 }
 
-/** Exit code of a command: 0 where all got done or were refused as a run is under way, else 1. */
+/** Exit code of a command: 0 where all got done, or were refused by gate, pause or a run under way; else 1. */
 export function exitCodeFor(reports: readonly RunReport[]): number {
-  return reports.some(({ status }) => status !== 'done' && status !== 'skipped') ? 1 : 0;
+  const isFine = (report: RunReport) =>
+    report.status === 'done' || (report.status === 'skipped' && report.reason !== 'identity');
+  return reports.every(isFine) ? 0 : 1;
 }

@@ -1,4 +1,5 @@
 import type { Config } from '../../config/env.ts';
+import { identityOf } from '../../config/files.ts';
 import { outboxKinds } from '../../jobs/push-outbox.ts';
 import type { Hold } from '../core/push-outcome.ts';
 import type { PushEvents } from '../sync/push/client-pusher.ts';
@@ -31,13 +32,15 @@ export function openPusher(options: PushingOptions): { pusher: Pusher; close: ()
   const main = connectDatabase(databaseUrl, log, 'push', pushPoolSize);
   const claims = connectDatabase(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs);
   const kinds = new Map(outboxKinds.map((kind) => [kind.name, kind]));
-  const clients = config.clients.flatMap(({ key, timeZone }) => {
+  const clients = config.clients.flatMap((client) => {
+    const { key, timeZone } = client;
     const warehouse = warehouses.get(key)?.withoutRetries();
     if (warehouse === undefined || (only !== undefined && key !== only)) return [];
     const codes = new SettingCodes(main.db, key, warehouse);
     return [
       {
         client: key,
+        identity: identityOf(client),
         zone: timeZone,
         db: main.db,
         warehouse,

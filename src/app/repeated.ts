@@ -15,8 +15,13 @@ interface Said {
  */
 export function repeatedWarnings(log: Logger, nowMs: () => number = () => performance.now()) {
   const said = new Map<string, Said>();
-  return (fields: { readonly event: string; readonly code: string; readonly error: string }): void => {
-    const key = `${fields.event} ${fields.code}`;
+  return (fields: {
+    readonly event: string;
+    readonly code: string;
+    readonly error: string;
+    readonly task?: string;
+  }): void => {
+    const key = `${fields.event} ${fields.task ?? ''} ${fields.code}`;
     const last = said.get(key);
     if (last !== undefined && nowMs() - last.atMs < intervalMs) {
       last.held++;

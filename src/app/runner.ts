@@ -1,13 +1,15 @@
 import type { Config } from '../../config/env.ts';
-import type { WarehouseClient } from '../../config/files.ts';
-import type { JobName } from '../../config/schedules.ts';
+import { identityOf, type WarehouseClient } from '../../config/files.ts';
+import type { JobName, Schedule } from '../../config/schedules.ts';
 import { jobs } from '../../jobs/registry.ts';
+import type { ClientIdentity } from '../erp/clients.ts';
 import type { Database } from '../erp/connect.ts';
 import type { LeaseKeeper } from '../erp/leases.ts';
-import { type RunRequest, rowsWritten, type Trigger } from '../erp/runs.ts';
-import { nextDue } from '../queue/next-due.ts';
+import { rowsWritten, type Trigger } from '../erp/runs.ts';
+import type { RunRequest } from '../erp/start-run.ts';
+import { dueNotBefore, missedTurns, nextDue } from '../queue/next-due.ts';
 import { newServiceClock, newShare, type PullContext } from '../sync/pull.ts';
-import { type RunReport, runUnderLease } from '../sync/run.ts';
+import { type RunReport, type RunScope, runUnderLease } from '../sync/run.ts';
 import type { Warehouse } from '../warehouse/client.ts';
 import { errorFields, type Logger } from './log.ts';
 import { version } from './version.ts';
@@ -30,8 +32,15 @@ export interface Work {
   readonly run: (context: PullContext) => Promise<void>;
   /** When the run after this one is due; absent: what was planned stays. */
   readonly nextDue?: (now: Date) => Date | null;
+  /** By what it comes round; absent: it does not. */
+  readonly schedule?: Schedule;
   /** Whether a failed run is made again before it is due. */
   readonly retries?: boolean;
+}
+
+/** A client as it is set up here, and whose account that is. */
+export function identified(client: WarehouseClient): ClientIdentity {
+  return { client: client.key, identity: identityOf(client), baseUrl: client.baseUrl.href };
 }
 
 /** Runs one job for one client, and writes one line about it. */
@@ -43,10 +52,12 @@ export async function runJob(
   stop: AbortSignal,
 ): Promise<RunReport> {
   const { run, queue } = jobs[job];
+  const schedule = deps.config.schedules[job];
   const work = {
     name: job,
     run,
-    nextDue: (now: Date) => nextDue(deps.config.schedules[job], now),
+    schedule,
+    nextDue: (now: Date) => nextDue(schedule, now, { client: client.key, job }),
     // What comes seldom cannot wait for its next turn.
     retries: queue === 'bulk' && trigger === 'schedule',
   };
@@ -61,40 +72,64 @@ export async function runWork(
   trigger: Trigger,
   stop: AbortSignal,
 ): Promise<RunReport> {
-  const { db, keeper, worker, log } = deps;
-  const warehouse = deps.warehouses.get(client.key);
-  if (warehouse === undefined) throw new TypeError(`client ${client.key} has no service`);
+  const { db, keeper, log } = deps;
   const startedAtMs = performance.now();
-  const request: RunRequest = {
-    client: client.key,
-    job: work.name,
-    worker,
-    trigger,
-    version,
-    ...(work.nextDue === undefined ? {} : { nextDue: work.nextDue }),
-    retries: work.retries ?? false,
-  };
+  const request = requestOf(deps, work, client, trigger);
   const runLog = log.child({ client: client.key, job: work.name });
-  const report = await runUnderLease(db, keeper, request, stop, ({ run, totals, afterAbandoned, signal }) => {
-    if (afterAbandoned) runLog.warn({ event: 'run_abandoned' });
-    return work.run({
-      client: client.key,
-      zone: client.timeZone,
-      db,
-      warehouse,
-      run,
-      totals,
-      signal,
-      lookbackDays: deps.config.LOOKBACK_DAYS,
-      quarantineMaxShare: deps.config.QUARANTINE_MAX_SHARE,
-      retentionDays: deps.config.RETENTION_DAYS,
-      service: newServiceClock(),
-      compare: 'raw',
-      share: newShare(),
-    });
+  const report = await runUnderLease(db, keeper, request, stop, async (scope) => {
+    if (scope.afterAbandoned) runLog.warn({ event: 'run_abandoned' });
+    if (scope.missed > 0) runLog.warn({ event: 'turns_missed', missed: scope.missed });
+    const context = contextOf(deps, work, client, scope);
+    // Before many requests run into the same timeout, one asks whether anybody is there.
+    if (scope.run.probing) await context.warehouse.status(scope.signal);
+    await work.run(context);
   });
   logReport(runLog, report, Math.round(performance.now() - startedAtMs), isNews(deps.said, request, report));
   return report;
+}
+
+function requestOf(deps: RunnerDeps, work: Work, client: WarehouseClient, trigger: Trigger): RunRequest {
+  const { schedule } = work;
+  return {
+    ...identified(client),
+    job: work.name,
+    worker: deps.worker,
+    trigger,
+    version,
+    ...(work.nextDue === undefined ? {} : { nextDue: work.nextDue }),
+    ...(schedule === undefined ? {} : { missed: (due: Date, now: Date) => missedTurns(schedule, due, now) }),
+    retries: work.retries ?? false,
+  };
+}
+
+function contextOf(
+  { config, db, warehouses }: RunnerDeps,
+  { name, schedule }: Work,
+  client: WarehouseClient,
+  { run, totals, plan, signal }: RunScope,
+): PullContext {
+  const warehouse = warehouses.get(client.key);
+  if (warehouse === undefined) throw new TypeError(`client ${client.key} has no service`);
+  const turn = { client: client.key, job: name };
+  return {
+    client: client.key,
+    identity: identityOf(client),
+    zone: client.timeZone,
+    db,
+    warehouse,
+    run,
+    totals,
+    plan,
+    dueNotBefore: (earliest, gapMs) => (schedule === undefined ? null : dueNotBefore(schedule, earliest, gapMs, turn)),
+    signal,
+    timeoutMs: config.HTTP_TIMEOUT_MS,
+    lookbackDays: config.LOOKBACK_DAYS,
+    quarantineMaxShare: config.QUARANTINE_MAX_SHARE,
+    retentionDays: config.RETENTION_DAYS,
+    service: newServiceClock(),
+    compare: 'raw',
+    share: newShare(),
+  };
 }
 
 /** Whether a run warns of something that the one before did not. */
@@ -112,7 +147,7 @@ function isNews(
 
 function logReport(log: Logger, report: RunReport, durationMs: number, isNew: boolean): void {
   if (report.status === 'skipped') {
-    const level = report.reason === 'overlap' ? 'info' : 'debug';
+    const level = report.reason === 'not_due' ? 'debug' : 'info';
     log[level]({ event: 'run_skipped', reason: report.reason, dueAt: report.dueAt });
     return;
   }

@@ -52,6 +52,16 @@ export class StoppedError extends CodedError {
   }
 }
 
+/** The run found that it may not do its work yet; that is no failure. */
+export class NotYetError extends CodedError {
+  readonly dueAt: Date;
+  /** @param reason in words, for status and the command line */
+  constructor(reason: string, dueAt: Date) {
+    super('not_yet', reason);
+    this.dueAt = dueAt;
+  }
+}
+
 /** Why an aborted signal ends the work: the error it was aborted with, or plainly that it was asked to stop. */
 export function stopReason({ reason }: AbortSignal): Error {
   return reason instanceof Error && reason.name !== 'AbortError' ? reason : new StoppedError();

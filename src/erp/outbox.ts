@@ -1,6 +1,8 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { claimSpan } from './outbox-claims.ts';
+import { pausedSince } from './pauses.ts';
 import type { DB } from './rows.ts';
+import type { Own } from './schedule.ts';
 
 /** Rows behind the head of their lane are looked at again so much later; the settlement of the head wakes the next one. */
 const deferral = sql`interval '10 minutes'`;
@@ -38,6 +40,8 @@ export interface ClaimedRow {
 
 export interface ClaimOptions {
   readonly client: string;
+  /** Fingerprint of the account; where another one was accepted for this client, nothing is claimed. */
+  readonly identity: string;
   readonly slots: number;
   /** Kinds that are looked up and sent again where they are absent: the claim itself stamps them, which spares a statement. */
   readonly stamped: readonly string[];
@@ -71,7 +75,7 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
 
 async function claimWithin(
   db: Kysely<DB>,
-  { client, slots, stamped, lingering, probing }: ClaimOptions,
+  { client, identity, slots, stamped, lingering, probing }: ClaimOptions,
   window: number,
 ): Promise<Claim & { readonly seen: number }> {
   const linger = sql`make_interval(secs => ${lingering.ms / 1_000})`;
@@ -84,6 +88,7 @@ async function claimWithin(
     with seen as materialized (
       select o.id, o.next_attempt_at from fulfilment.outbox o
       where o.client = ${client} and o.status = 'pending' and o.next_attempt_at <= statement_timestamp() and ${free}
+        and (select ${mayPush(client, identity)})
       order by o.next_attempt_at, o.id limit ${window}
     ), locked as materialized (
       select o.id, o.family, o.reference, s.next_attempt_at as due_at from seen s join fulfilment.outbox o on o.id = s.id
@@ -141,10 +146,18 @@ const claimedJson = sql`json_build_object(
   'stamped', c.sent_at is not null, 'mayBeWritten', c.written_at is not null, 'cleared', c.absences >= 2,
   'knownId', ${known(sql`max(r.id)`)}, 'knownCount', coalesce(${known(sql`count(*)`)}, 0))`;
 
-/** When each client's next row is due, pending or (of these kinds) to be looked up; clients without any are left out. */
+/** SQL: whether this account is the one that a client's rows go to, and nobody has paused its pushes. */
+const mayPush = (client: unknown, identity: unknown) => sql`
+  not exists (select from sync.clients k where k.client = ${client} and k.identity <> ${identity})
+  and ${pausedSince(client, 'push-outbox')} is null`;
+
+/**
+ * When each client's next row is due, pending or (of these kinds) to be looked up. Clients without any are left out, and
+ * those for which nothing may be pushed.
+ */
 export async function nextDueByClient(
   db: Kysely<DB>,
-  clients: readonly string[],
+  clients: readonly Own[],
   lookedUp: readonly string[],
 ): Promise<{ client: string; pendingInMs: number | null; unknownInMs: number | null }[]> {
   const inMs = (status: string, further = sql``) => sql`(
@@ -152,7 +165,8 @@ export async function nextDueByClient(
     from fulfilment.outbox o where o.client = c.client and o.status = ${sql.lit(status)} ${further})`;
   const { rows } = await sql<{ client: string; pendingInMs: number | null; unknownInMs: number | null }>`
     select c.client, ${inMs('pending')} as "pendingInMs", ${inMs('unknown', sql`and o.kind = any(${lookedUp}::text[])`)} as "unknownInMs"
-    from unnest(${clients}::text[]) as c (client)`.execute(db);
+    from unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
+    where ${mayPush(sql`c.client`, sql`c.identity`)}`.execute(db);
   const atLeastNow = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
   return rows
     .filter(({ pendingInMs, unknownInMs }) => pendingInMs !== null || unknownInMs !== null)

@@ -78,6 +78,17 @@ export async function releaseQuarantined(
       and read_no <= ${readNo}`.execute(trx);
 }
 
+/** Lets go of what older readings left: for a list that is read whole each time. */
+export async function forgetOlderQuarantined(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  readNo: number,
+): Promise<void> {
+  await sql`
+    delete from sync.quarantine where client = ${client} and stream = ${stream} and read_no < ${readNo}`.execute(trx);
+}
+
 /** Lets go of one row. */
 export async function forgetQuarantined(trx: Transaction<DB>, id: number): Promise<void> {
   await sql`delete from sync.quarantine where id = ${id}`.execute(trx);

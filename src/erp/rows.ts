@@ -1285,6 +1285,83 @@ export interface FulfilmentShipments {
   warehouse_code: string | null;
 }
 
+export interface FulfilmentStockLevels {
+  /**
+   * When it was last asked
+   */
+  asked_at: Timestamp;
+  /**
+   * When stock last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Article
+   */
+  sku: string;
+  /**
+   * Pieces; null where the service has told none so far
+   */
+  stock: number | null;
+}
+
+export interface FulfilmentStockWatch {
+  /**
+   * Client key
+   */
+  client: Generated<string>;
+  /**
+   * When it was put here
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * Article
+   */
+  sku: string;
+}
+
+export interface FulfilmentTrackTraceEvents {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Exception level from then on
+   */
+  current_track_trace_exception_level: number | null;
+  /**
+   * Status from then on
+   */
+  current_track_trace_status: number | null;
+  /**
+   * Time of the status, as the carrier tells it
+   */
+  current_track_trace_status_date_time: Timestamp | null;
+  /**
+   * Number of the event
+   */
+  id: Generated<number>;
+  /**
+   * packageNumber; empty where there is none
+   */
+  package_number: Generated<string>;
+  /**
+   * The item as received
+   */
+  raw: Json;
+  /**
+   * When it was read
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Shipment the package belongs to
+   */
+  shipment_id: number;
+}
+
 export interface FulfilmentTrackTraces {
   /**
    * When its content last changed here
@@ -1361,6 +1438,84 @@ export interface SyncAbsences {
    * Complete walks that lacked it, one after the other
    */
   walks: Generated<number>;
+}
+
+export interface SyncAudit {
+  /**
+   * paused, resumed, identity_accepted, schedulers_set or pruned
+   */
+  action: string;
+  /**
+   * When
+   */
+  at: Generated<Timestamp>;
+  /**
+   * Worker, or who called the command
+   */
+  by: string;
+  /**
+   * Client key; null: not about one
+   */
+  client: string | null;
+  /**
+   * The rest in words
+   */
+  detail: string;
+  /**
+   * Number of the row
+   */
+  id: Generated<number>;
+}
+
+export interface SyncClients {
+  /**
+   * When it was accepted
+   */
+  accepted_at: Generated<Timestamp>;
+  /**
+   * Base URL as accepted
+   */
+  base_url: string;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Why scheduled runs wait: credentials_refused, no_answer, asked_to_wait; null where they do not
+   */
+  hold_code: string | null;
+  /**
+   * The same in words
+   */
+  hold_reason: string | null;
+  /**
+   * Since when
+   */
+  hold_since: Timestamp | null;
+  /**
+   * How often it was tried in vain
+   */
+  hold_times: Generated<number>;
+  /**
+   * When one run tries again; the others follow once it got done
+   */
+  hold_until: Timestamp | null;
+  /**
+   * Fingerprint of base URL and username, as accepted: whoever is set up with another reads and pushes nothing
+   */
+  identity: string;
+  /**
+   * When somebody last came with it
+   */
+  offered_at: Timestamp | null;
+  /**
+   * Its base URL
+   */
+  offered_base_url: string | null;
+  /**
+   * Another fingerprint that a worker or command came with
+   */
+  offered_identity: string | null;
 }
 
 export interface SyncConfirmations {
@@ -1509,6 +1664,41 @@ export interface SyncGaps {
   to_at: Timestamp;
 }
 
+export interface SyncGates {
+  /**
+   * Client that last passed
+   */
+  client: string;
+  /**
+   * When that call was over; null while it is under way, or where its worker was lost
+   */
+  finished_at: Timestamp | null;
+  /**
+   * Name of the gate: track-trace
+   */
+  gate: string;
+  /**
+   * Fingerprint of base URL and username: another key for the same account meets the same gate
+   */
+  identity: string;
+  /**
+   * When it opens again
+   */
+  next_at: Timestamp;
+  /**
+   * How often whoever passed was lost before the call was over
+   */
+  spent: Generated<number>;
+  /**
+   * How often it was passed
+   */
+  taken: Generated<number>;
+  /**
+   * When it was last passed
+   */
+  taken_at: Timestamp;
+}
+
 export interface SyncJobs {
   /**
    * Client key
@@ -1519,7 +1709,7 @@ export interface SyncJobs {
    */
   consecutive_failures: Generated<number>;
   /**
-   * When the next run is due, by the database's clock
+   * When the next run is due, by sync.clock()
    */
   due_at: Generated<Timestamp>;
   /**
@@ -1555,11 +1745,11 @@ export interface SyncJobs {
    */
   last_pages: Generated<number>;
   /**
-   * When a run was last refused
+   * When a run was last refused or found missed
    */
   last_skip_at: Timestamp | null;
   /**
-   * Why it was refused
+   * Why
    */
   last_skip_reason: string | null;
   /**
@@ -1571,7 +1761,7 @@ export interface SyncJobs {
    */
   last_success_at: Timestamp | null;
   /**
-   * Runs refused because one was under way
+   * Runs that were refused, or missed because none could start in time
    */
   skips: Generated<number>;
   /**
@@ -1682,6 +1872,25 @@ export interface SyncOutboxKinds {
    * JSON Schema of its payload
    */
   schema: Json;
+}
+
+export interface SyncPauses {
+  /**
+   * Who paused it
+   */
+  by: string;
+  /**
+   * Client key; empty: every client
+   */
+  client: Generated<string>;
+  /**
+   * Job name, or push-outbox
+   */
+  job: string;
+  /**
+   * Since when
+   */
+  since: Generated<Timestamp>;
 }
 
 export interface SyncPushHolds {
@@ -2042,19 +2251,26 @@ export interface DB {
   "fulfilment.shipment_items": FulfilmentShipmentItems;
   "fulfilment.shipment_lines": FulfilmentShipmentLines;
   "fulfilment.shipments": FulfilmentShipments;
+  "fulfilment.stock_levels": FulfilmentStockLevels;
+  "fulfilment.stock_watch": FulfilmentStockWatch;
+  "fulfilment.track_trace_events": FulfilmentTrackTraceEvents;
   "fulfilment.track_traces": FulfilmentTrackTraces;
   "sync.absences": SyncAbsences;
+  "sync.audit": SyncAudit;
+  "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
   "sync.feed_mark": SyncFeedMark;
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;
+  "sync.gates": SyncGates;
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
   "sync.migrations": SyncMigrations;
   "sync.outbox_attempts": SyncOutboxAttempts;
   "sync.outbox_kinds": SyncOutboxKinds;
+  "sync.pauses": SyncPauses;
   "sync.push_holds": SyncPushHolds;
   "sync.quarantine": SyncQuarantine;
   "sync.rereads": SyncRereads;

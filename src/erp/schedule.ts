@@ -1,28 +1,49 @@
 import { type Kysely, sql } from 'kysely';
 import type { Database } from './connect.ts';
+import { pausedSince } from './pauses.ts';
 import type { DB } from './rows.ts';
 
-export interface DueJob {
+export interface JobKey {
   readonly client: string;
   readonly job: string;
 }
 
+export interface DueJob extends JobKey {
+  /** Milliseconds until it is due; 0 or less: it is. */
+  readonly inMs: number;
+  /** When it is due, milliseconds since 1970: two queued runs for one due time are one too many. */
+  readonly dueMs: number;
+}
+
+/** A client as this process is set up; see sync.clients. */
+export interface Own {
+  readonly client: string;
+  readonly identity: string;
+}
+
 /**
- * Which of `clients` are due for which of `jobs`, longest overdue first. Those under way are left out.
- * @param overdueMs only those due for at least so long: what the queue should have delivered by then
+ * Which of these clients are due for which of `jobs`, longest overdue first. Those under way, paused or held are left out,
+ * and clients that come from another service than the one that was accepted.
+ * @param withinMs also those that will be due so soon; negative: only those overdue by so much
  */
 export async function dueJobs(
   db: Database,
   jobs: readonly string[],
-  clients: readonly string[],
-  overdueMs = 0,
+  clients: readonly Own[],
+  withinMs = 0,
 ): Promise<DueJob[]> {
   const { rows } = await sql<DueJob>`
-    select j.client, j.job from sync.jobs j
+    select j.client, j.job, extract(epoch from j.due_at - sync.clock())::float8 * 1000 as "inMs",
+      floor(extract(epoch from j.due_at) * 1000)::float8 as "dueMs"
+    from sync.jobs j
+    join unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[])
+      as own (client, identity) on own.client = j.client
+    left join sync.clients c on c.client = j.client
     left join sync.leases l on l.client = j.client and l.name = j.job
-    where j.job = any(${jobs}::text[]) and j.client = any(${clients}::text[])
-      and j.due_at <= now() - make_interval(secs => ${overdueMs / 1_000})
+    where j.job = any(${jobs}::text[]) and j.due_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
       and (l.expires_at is null or l.expires_at <= now())
+      and (c.client is null or (c.identity = own.identity and (c.hold_code is null or c.hold_until <= now())))
+      and ${pausedSince(sql`j.client`, sql`j.job`)} is null
     order by j.due_at`.execute(db);
   return rows;
 }
@@ -33,9 +54,9 @@ export async function dueJobs(
  * @param only looks at this one alone
  * @returns those found
  */
-export async function reviveAbandoned(db: Kysely<DB>, only?: DueJob): Promise<DueJob[]> {
+export async function reviveAbandoned(db: Kysely<DB>, only?: JobKey): Promise<JobKey[]> {
   const restriction = only === undefined ? sql`` : sql`and client = ${only.client} and name = ${only.job}`;
-  const { rows } = await sql<DueJob>`
+  const { rows } = await sql<JobKey>`
     with lost as (
       update sync.leases set holder = null, expires_at = null
       where expires_at <= clock_timestamp() ${restriction}
@@ -44,20 +65,23 @@ export async function reviveAbandoned(db: Kysely<DB>, only?: DueJob): Promise<Du
       update sync.runs r set status = 'abandoned', finished_at = now()
       from lost where r.client = lost.client and r.job = lost.name and r.status = 'running'
     )
-    update sync.jobs j set due_at = now(), last_finished_at = now(), last_outcome = 'abandoned'
+    update sync.jobs j set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
     from lost where j.client = lost.client and j.job = lost.name
     returning j.client, j.job`.execute(db);
   return rows;
 }
 
-/** The database's clock, by which all is due. */
-export async function databaseNow(db: Database): Promise<Date> {
-  const { rows } = await sql<{ now: Date }>`select now() as now`.execute(db);
+/** The clock by which all is due. */
+export async function scheduleClock(db: Database): Promise<Date> {
+  const { rows } = await sql<{ now: Date }>`select sync.clock() as now`.execute(db);
   return rows[0]?.now as Date;
 }
 
-/** Brings a due time forward where the schedule became shorter than what is left to wait. */
-export async function bringForward(db: Database, job: string, latest: (now: Date) => Date): Promise<void> {
-  const now = await databaseNow(db);
-  await sql`update sync.jobs set due_at = ${latest(now)} where job = ${job} and due_at > ${latest(now)}`.execute(db);
+/** Brings due times forward where the schedule became shorter than what is left to wait. */
+export async function bringForward(db: Database, latest: readonly (JobKey & { readonly due: Date })[]): Promise<void> {
+  await sql`
+    update sync.jobs j set due_at = l.due
+    from unnest(${latest.map(({ client }) => client)}::text[], ${latest.map(({ job }) => job)}::text[],
+      ${latest.map(({ due }) => due.toISOString())}::timestamptz[]) as l (client, job, due)
+    where j.client = l.client and j.job = l.job and j.due_at > l.due`.execute(db);
 }

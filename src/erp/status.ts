@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from './connect.ts';
+import { pausedSince } from './pauses.ts';
 
 /** How one job of one client stands; times by the database's clock. */
 export interface JobStatus {
@@ -18,9 +19,15 @@ export interface JobStatus {
   readonly consecutiveFailures: number;
   readonly quarantined: number;
   readonly warnings: readonly string[];
+  /** Since when an operator has it paused; null: he has not. */
+  readonly pausedSince: Date | null;
+  /** Runs that were refused or missed so far, and the last of them. */
+  readonly skips: number;
+  readonly lastSkipAt: Date | null;
+  readonly lastSkipReason: string | null;
 }
 
-const streamOfJob = sql`substring(j.job from '^pull-(.*)$')`;
+const streamOfJob = sql`coalesce(substring(j.job from '^pull-(.*)$'), j.job)`;
 
 /** One row per client and job that was ever registered. */
 export async function readJobStatus(db: Database): Promise<JobStatus[]> {
@@ -30,6 +37,8 @@ export async function readJobStatus(db: Database): Promise<JobStatus[]> {
       j.last_success_at as "lastSuccessAt", extract(epoch from now() - j.last_success_at)::float8 as "lagSeconds",
       j.last_fetched as "lastFetched", j.last_changed as "lastChanged", j.last_outcome as "lastOutcome",
       j.last_error as "lastError", j.consecutive_failures as "consecutiveFailures", j.warnings,
+      j.skips, j.last_skip_at as "lastSkipAt", j.last_skip_reason as "lastSkipReason",
+      ${pausedSince(sql`j.client`, sql`j.job`)} as "pausedSince",
       (select count(*) from sync.quarantine q where q.client = j.client and q.stream = ${streamOfJob}) as quarantined
     from sync.jobs j left join sync.leases l on l.client = j.client and l.name = j.job
     order by j.client, j.job`.execute(db);

@@ -33,7 +33,11 @@ export interface SchedulerEntry {
 export interface TaskQueue {
   waitUntilReady(): Promise<unknown>;
   addBulk(
-    jobs: { name: string; data: JobData; opts: { attempts: number; deduplication: { id: string } } }[],
+    jobs: {
+      name: string;
+      data: JobData;
+      opts: { attempts: number; deduplication: { id: string }; delay?: number };
+    }[],
   ): Promise<unknown>;
   getJobSchedulers(start: number, end: number): Promise<SchedulerEntry[]>;
   upsertJobScheduler(

@@ -9,6 +9,8 @@ export interface JobDefinition<Context> {
   readonly name: JobName;
   readonly queue: QueueName;
   readonly run: (context: Context) => Promise<void>;
+  /** Its runs say themselves when the next one is due: a schedule that is made shorter brings nothing forward. */
+  readonly ownPace?: boolean;
 }
 
 /** Declares a job; it takes effect by standing in jobs/registry.ts. */

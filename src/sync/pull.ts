@@ -49,6 +49,14 @@ export interface PullContext {
   readonly lookbackDays: number;
   readonly quarantineMaxShare: number;
   readonly retentionDays: number;
+  /** Fingerprint of the account. */
+  readonly identity: string;
+  /** HTTP_TIMEOUT_MS. */
+  readonly timeoutMs: number;
+  /** When the next run is due, where the run itself knows better than the schedule. */
+  readonly plan: { dueAt: Date | null };
+  /** When the schedule has a run after `earliest`; just then where its turns come more often than every `gapMs`. */
+  readonly dueNotBefore: (earliest: Date, gapMs: number) => Date | null;
   readonly service: ServiceClock;
   /** Polls hold `raw` against the tables, rescans every column. */
   readonly compare: Comparison;

@@ -1,12 +1,21 @@
-import { CodedError, describeError, LeaseLostError, StoppedError, WarehouseError } from '../core/errors.ts';
+import { holdAfter } from '../core/client-hold.ts';
+import {
+  CodedError,
+  describeError,
+  LeaseLostError,
+  NotYetError,
+  StoppedError,
+  WarehouseError,
+} from '../core/errors.ts';
 import type { Database } from '../erp/connect.ts';
 import type { LeaseKeeper } from '../erp/leases.ts';
-import { finishRun, type Run, type RunEnd, type RunRequest, startRun, type Totals } from '../erp/runs.ts';
-import { newTotals } from './pull.ts';
+import { finishRun, type Run, type RunEnd, type Totals } from '../erp/runs.ts';
+import { type RunRequest, type Skipped, startRun } from '../erp/start-run.ts';
+import { newTotals, type PullContext } from './pull.ts';
 
 /** What came of a run, for the log and the command line. */
 export type RunReport =
-  | { readonly status: 'skipped'; readonly reason: 'overlap' | 'not_due'; readonly dueAt: Date | null }
+  | ({ readonly status: 'skipped' } & Pick<Skipped, 'reason' | 'because' | 'dueAt'>)
   | { readonly status: 'lost'; readonly totals: Totals; readonly error: LeaseLostError }
   | { readonly status: 'done' | 'stopped' | 'failed'; readonly totals: Totals; readonly error?: unknown };
 
@@ -16,6 +25,9 @@ export interface RunScope {
   readonly totals: Totals;
   /** The run before this one was lost with its worker. */
   readonly afterAbandoned: boolean;
+  /** Turns that went by before it could begin. */
+  readonly missed: number;
+  readonly plan: PullContext['plan'];
   /** Aborted when the run is asked to stop or has lost its lease. */
   readonly signal: AbortSignal;
 }
@@ -34,15 +46,22 @@ export async function runUnderLease(
 ): Promise<RunReport> {
   if (stop.aborted) return { status: 'stopped', totals: newTotals() };
   const start = await startRun(db, request);
-  if (start.kind === 'skipped') return { status: 'skipped', reason: start.reason, dueAt: start.dueAt };
-  const { run, afterAbandoned } = start;
+  if (start.kind === 'skipped') {
+    const { reason, because, dueAt } = start;
+    return { status: 'skipped', reason, because, dueAt };
+  }
+  const { run, afterAbandoned, missed } = start;
   const totals = newTotals();
+  const plan: PullContext['plan'] = { dueAt: null };
   const lost = keeper.hold(run.lease);
   try {
-    const failure = await outcomeOf(work({ run, totals, afterAbandoned, signal: AbortSignal.any([stop, lost]) }));
+    const signal = AbortSignal.any([stop, lost]);
+    const failure = await outcomeOf(work({ run, totals, afterAbandoned, missed, plan, signal }));
     if (failure instanceof LeaseLostError) return { status: 'lost', totals, error: failure };
-    const end = endOf(failure);
+    const end = endOf(failure, plan);
     await finishRun(db, run, totals, end);
+    if (end.status === 'skipped')
+      return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.dueAt ?? null };
     return { status: end.status, totals, ...(failure === undefined ? {} : { error: failure }) };
   } catch (error) {
     if (error instanceof LeaseLostError) return { status: 'lost', totals, error };
@@ -61,13 +80,17 @@ async function outcomeOf(work: Promise<void>): Promise<unknown> {
   }
 }
 
-function endOf(failure: unknown): RunEnd {
-  if (failure === undefined) return { status: 'done' };
-  if (failure instanceof StoppedError) return { status: 'stopped' };
+function endOf(failure: unknown, { dueAt }: PullContext['plan']): RunEnd {
+  if (failure === undefined) return { status: 'done', dueAt };
+  if (failure instanceof StoppedError) return { status: 'stopped', dueAt };
+  if (failure instanceof NotYetError)
+    return { status: 'skipped', reason: failure.message, dueAt: dueAt ?? failure.dueAt };
   return {
     status: 'failed',
     code: failure instanceof CodedError ? failure.code : 'unexpected',
     message: describeError(failure),
     retryAfterMs: failure instanceof WarehouseError ? (failure.retryAfterMs ?? 0) : 0,
+    hold: holdAfter(failure),
+    dueAt,
   };
 }

@@ -120,6 +120,12 @@ export class Warehouse {
     return decodeEnvelope(request.operation, answer.body);
   }
 
+  /** Asks an operation of the older generations that changes nothing, once, whatever comes of it: also after a 401. */
+  async askOnce(request: WriteRequest, options: WriteOptions): Promise<Json> {
+    const answer = await this.write(request, options);
+    return decodeEnvelope(request.operation, answer.body);
+  }
+
   /** Sends a change, once: whether it is sent again is for the outbox to decide. A 401 makes the next one take a new token. */
   async write(request: WriteRequest, { signal, beforeSend }: WriteOptions): Promise<HttpAnswer> {
     const { body, ...rest } = request;

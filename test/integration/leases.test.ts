@@ -2,8 +2,9 @@ import { sql } from 'kysely';
 import { afterEach, describe, expect, test } from 'vitest';
 import { LeaseLostError } from '../../src/core/errors.ts';
 import { acquireLease, type Lease, LeaseKeeper, releaseLease } from '../../src/erp/leases.ts';
-import { finishRun, recordProgress, startRun } from '../../src/erp/runs.ts';
+import { finishRun, recordProgress } from '../../src/erp/runs.ts';
 import { dueJobs, reviveAbandoned } from '../../src/erp/schedule.ts';
+import { startRun } from '../../src/erp/start-run.ts';
 import { underLease } from '../../src/erp/transaction.ts';
 import { newTotals } from '../../src/sync/pull.ts';
 import { useDatabase } from '../helpers/database.ts';
@@ -127,6 +128,8 @@ describe('runs', () => {
     client: 'default',
     job: 'pull-shipments',
     worker: 'a',
+    identity: 'a',
+    baseUrl: 'http://a.test/',
     trigger: 'schedule' as const,
     version: '0.1.0',
     nextDue: (now: Date) => new Date(now.getTime() + 60_000),
@@ -137,7 +140,7 @@ describe('runs', () => {
     return result.run;
   };
   const job = async () => (await database.query('select * from sync.jobs'))[0];
-  const due = () => dueJobs(database.db, ['pull-shipments'], ['default']);
+  const due = () => dueJobs(database.db, ['pull-shipments'], [{ client: 'default', identity: 'a' }]);
 
   test('a tick that comes twice runs once; a second run beside the first is counted with its reason', async () => {
     const run = await started();
@@ -165,6 +168,7 @@ describe('runs', () => {
       code: 'timeout',
       message: 'words',
       retryAfterMs: 90_000,
+      hold: null,
     });
     expect(await database.query('select status, error_code from sync.runs')).toEqual([
       { status: 'failed', error_code: 'timeout' },

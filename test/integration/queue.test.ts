@@ -94,29 +94,47 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     expect(await alignSchedulers(queue, [off], '0.2.0')).toEqual({ set: [], removed: ['pull-shipments'] });
   });
 
+  const at = (client: string, dueMs = 1_000, inMs = 0) => ({ client, dueMs, inMs });
+
   test.skipIf(skipped)('queues a client once while it is queued or running, and again afterwards', async () => {
     const { backend, queue } = await open();
     const { seen, letGo } = await work(backend);
-    await dispatch(queue, 'pull-shipments', ['a', 'b']);
+    await dispatch(queue, 'pull-shipments', [at('a'), at('b')]);
     await waitFor('both to start', () => seen.length === 2);
-    await dispatch(queue, 'pull-shipments', ['a', 'b', 'c']);
+    await dispatch(queue, 'pull-shipments', [at('a'), at('b'), at('c')]);
     await waitFor('the third to start', () => seen.length === 3);
     expect(seen.map(({ data }) => data.client).sort()).toEqual(['a', 'b', 'c']);
     letGo();
     await waitFor('a to be queued again', async () => {
-      await dispatch(queue, 'pull-shipments', ['a']);
+      await dispatch(queue, 'pull-shipments', [at('a')]);
       return seen.length > 3;
     });
+  });
+
+  test.skipIf(skipped)('queues what is due before long with a delay, once for each due time', async () => {
+    const { backend, queue } = await open();
+    const { seen, letGo } = await work(backend);
+    letGo();
+    const startedAtMs = performance.now();
+    await dispatch(queue, 'pull-shipments', [at('a', 1_000, 600), at('b', 1_000, -5)]);
+    await dispatch(queue, 'pull-shipments', [at('a', 1_000, 600)]);
+    await waitFor('b', () => seen.length === 1);
+    expect(seen[0]?.data).toEqual({ client: 'b' });
+    await waitFor('a', () => seen.length === 2);
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(600);
+    await dispatch(queue, 'pull-shipments', [at('a', 2_000, 50)]);
+    await waitFor('a, for its next due time', () => seen.length === 3);
+    expect(seen.map(({ data }) => data.client)).toEqual(['b', 'a', 'a']);
   });
 
   test.skipIf(skipped)('queues what is overdue whatever is marked as queued, once in half a minute', async () => {
     const { backend, queue } = await open();
     const { seen } = await work(backend);
-    await dispatch(queue, 'pull-shipments', ['a']);
-    await dispatch(queue, 'pull-shipments', ['a'], 60_000);
-    await dispatch(queue, 'pull-shipments', ['a'], 61_000);
+    await dispatch(queue, 'pull-shipments', [at('a')]);
+    await dispatch(queue, 'pull-shipments', [at('a')], 60_000);
+    await dispatch(queue, 'pull-shipments', [at('a')], 61_000);
     await waitFor('two runs', () => seen.length === 2);
-    await dispatch(queue, 'pull-shipments', ['a'], 91_000);
+    await dispatch(queue, 'pull-shipments', [at('a')], 91_000);
     await waitFor('a third', () => seen.length === 3);
   });
 });

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ConfigError, readConfig, secretNames, variableNames } from '../../config/env.ts';
 import { jobNames, parseSchedule, pushJob } from '../../config/schedules.ts';
-import { nextDue } from '../../src/queue/next-due.ts';
 
 const needs = { database: true, clients: true };
 const base = {
@@ -181,14 +180,4 @@ describe('schedules', () => {
   test.each(['', '0s', '2', '2w', '* * * * * *', '61 * * * *', 'daily'])('refuses %j', (text) =>
     expect(() => parseSchedule(text)).toThrow(RangeError),
   );
-
-  const now = new Date('2026-03-29T00:59:30Z');
-  test('the next due time is a little before the next tick', () => {
-    expect(nextDue({ kind: 'every', everyMs: 120_000 }, now)?.getTime()).toBe(now.getTime() + 118_000);
-    expect(nextDue({ kind: 'every', everyMs: 1_000 }, now)?.getTime()).toBe(now.getTime() + 950);
-  });
-  test('cron is read in UTC, across the change to summer time', () => {
-    expect(nextDue({ kind: 'cron', pattern: '30 1 * * *' }, now)?.toISOString()).toBe('2026-03-29T01:30:00.000Z');
-  });
-  test('off is never due', () => expect(nextDue({ kind: 'off' }, now)).toBeNull());
 });

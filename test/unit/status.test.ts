@@ -23,6 +23,10 @@ const job: JobStatus = {
   consecutiveFailures: 0,
   quarantined: 0,
   warnings: [],
+  pausedSince: null,
+  skips: 0,
+  lastSkipAt: null,
+  lastSkipReason: null,
 };
 const stream: StreamStatus = {
   client: 'default',

@@ -123,14 +123,17 @@ async function advance(sandbox: URL, days: number): Promise<void> {
   if (!answer.ok) throw new Error(`The sandbox did not advance: ${answer.status}`);
 }
 
-/** Waits until every job that comes by itself has begun anew, and ended well. */
+/** Waits until every job that comes round before long has begun anew, and ended well. */
 async function waitForRuns(db: Database): Promise<void> {
   const before = new Map(
     (await readJobStatus(db)).map(({ job, lastStartedAt }) => [job, lastStartedAt?.getTime() ?? 0]),
   );
   const deadlineMs = performance.now() + waitForRunMs;
   for (;;) {
-    const rows = (await readJobStatus(db)).filter(({ dueAt, running }) => dueAt !== null || running);
+    const soon = Date.now() + waitForRunMs;
+    const rows = (await readJobStatus(db)).filter(
+      ({ dueAt, running }) => running || (dueAt !== null && dueAt.getTime() < soon),
+    );
     const failed = rows.find(({ lastError }) => lastError !== null);
     if (failed) throw new Error(`${failed.job} failed: ${failed.lastError}`);
     const done = rows.filter(

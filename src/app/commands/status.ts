@@ -1,4 +1,6 @@
 import { readConfig } from '../../../config/env.ts';
+import { type KnownClient, readClients } from '../../erp/clients.ts';
+import { readGates, type StoredGate } from '../../erp/gates.ts';
 import { assertSchemaFits } from '../../erp/migrate.ts';
 import { readOutboxStatus } from '../../erp/outbox-admin.ts';
 import { readHolds } from '../../erp/push-holds.ts';
@@ -26,10 +28,20 @@ export async function statusCommand({ json }: StatusOptions): Promise<number> {
     await assertSchemaFits(db, version);
     const [jobs, streams] = [await readJobStatus(db), await readStreamStatus(db)];
     const [outbox, holds] = [await readOutboxStatus(db), await readHolds(db, null)];
+    const [clients, gates] = [await readClients(db), await readGates(db)];
     const { LOOKBACK_DAYS: lookbackDays } = config;
+    const now = new Date();
     const text = json
-      ? JSON.stringify({ lookbackDays, jobs, streams, outbox, holds }, null, 2)
-      : [formatStatus(jobs, streams, lookbackDays, new Date()), formatOutbox(outbox, holds)]
+      ? JSON.stringify(
+          { lookbackDays, jobs, streams, outbox, holds, clients: clients.map(withoutIdentity), gates },
+          null,
+          2,
+        )
+      : [
+          formatStatus(jobs, streams, lookbackDays, now),
+          formatClients(clients, gates, now),
+          formatOutbox(outbox, holds),
+        ]
           .filter(Boolean)
           .join('\n\n');
     process.stdout.write(`${text}\n`);
@@ -39,6 +51,8 @@ export async function statusCommand({ json }: StatusOptions): Promise<number> {
   }
 }
 
+const withoutIdentity = ({ identity: _identity, ...client }: KnownClient) => client;
+
 /** The tables a person reads: how each job stands, how fresh each stream is, and below them what is wrong. */
 export function formatStatus(
   jobs: readonly JobStatus[],
@@ -47,7 +61,10 @@ export function formatStatus(
   now: Date,
 ): string {
   if (jobs.length === 0) return 'No job was ever registered here; start a worker with: fulfilment-sync worker';
-  const notes = [...jobs.flatMap(notesOfJob), ...streams.flatMap((stream) => notesOfStream(stream, lookbackDays, now))];
+  const notes = [
+    ...jobs.flatMap((job) => notesOfJob(job, now)),
+    ...streams.flatMap((stream) => notesOfStream(stream, lookbackDays, now)),
+  ];
   const parts = [formatJobs(jobs), formatStreams(streams, now, lookbackDays), notes.join('\n')];
   return parts.filter((part) => part !== '').join('\n\n');
 }
@@ -58,7 +75,7 @@ function formatJobs(rows: readonly JobStatus[]): string {
     rows.map((row) => [
       row.client,
       row.job,
-      row.running ? 'running' : (row.lastOutcome ?? 'waiting'),
+      stateOf(row),
       row.lastStartedAt === null ? '-' : row.lastStartedAt.toISOString().slice(0, 19),
       row.lastFetched,
       row.lastChanged,
@@ -66,6 +83,11 @@ function formatJobs(rows: readonly JobStatus[]): string {
       row.quarantined,
     ]),
   );
+}
+
+function stateOf({ running, pausedSince, lastOutcome }: JobStatus): string {
+  if (running) return 'running';
+  return pausedSince === null ? (lastOutcome ?? 'waiting') : 'paused';
 }
 
 function formatStreams(rows: readonly StreamStatus[], now: Date, lookbackDays: number): string {
@@ -102,9 +124,42 @@ function formatStreams(rows: readonly StreamStatus[], now: Date, lookbackDays: n
   );
 }
 
-function notesOfJob({ client, job, lastError, consecutiveFailures, warnings }: JobStatus): string[] {
-  const failure = lastError === null ? [] : [`${client} ${job}: failed ${consecutiveFailures} times: ${lastError}`];
-  return [...failure, ...warnings.map((warning) => `${client} ${job}: ${warning}`)];
+function notesOfJob(row: JobStatus, now: Date): string[] {
+  const { client, job, lastError, consecutiveFailures, warnings, pausedSince, lastSkipAt, lastSkipReason, skips } = row;
+  const notes = warnings.map((warning) => `${client} ${job}: ${warning}`);
+  if (lastError !== null) notes.unshift(`${client} ${job}: failed ${consecutiveFailures} times: ${lastError}`);
+  if (pausedSince !== null)
+    notes.push(`${client} ${job}: paused since ${pausedSince.toISOString()}; go on with: resume ${job}`);
+  if (lastSkipAt !== null && now.getTime() - lastSkipAt.getTime() < dayMs)
+    notes.push(
+      `${client} ${job}: ${skips} runs refused or missed so far, last ${lastSkipAt.toISOString()}: ${lastSkipReason}`,
+    );
+  return notes;
+}
+
+/** What keeps whole clients from being read, and the gates that calls wait for. */
+function formatClients(clients: readonly KnownClient[], gates: readonly StoredGate[], now: Date): string {
+  const notes = clients.flatMap(({ client, baseUrl, offeredBaseUrl, holdCode, holdReason, holdSince, holdUntil }) => [
+    ...(offeredBaseUrl === null
+      ? []
+      : [
+          `${client}: parked: a worker or command came with ${offeredBaseUrl}, its rows come from ${baseUrl}; see: client list`,
+        ]),
+    ...(holdCode === null
+      ? []
+      : [
+          `${client}: nothing is pulled since ${holdSince?.toISOString()}: ${holdReason}; tried again ${inWords(holdUntil, now)}`,
+        ]),
+  ]);
+  const waits = gates
+    .filter(({ nextAt }) => nextAt > now)
+    .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${inWords(nextAt, now)}`);
+  return [...notes, ...waits].join('\n');
+}
+
+function inWords(at: Date | null, now: Date): string {
+  const seconds = ((at ?? now).getTime() - now.getTime()) / 1_000;
+  return seconds <= 0 ? 'now' : `in ${formatSpan(seconds)}`;
 }
 
 function notesOfStream(row: StreamStatus, lookbackDays: number, now: Date): string[] {

@@ -14,6 +14,8 @@ import { type SettingCodes, SettingsUnreadError } from './setting-codes.ts';
 /** What pushes of one client work with. */
 export interface PushDeps {
   readonly client: string;
+  /** Fingerprint of the account. */
+  readonly identity: string;
   readonly zone: string;
   readonly db: Database;
   readonly warehouse: Warehouse;

@@ -67,7 +67,7 @@ export class ClientPusher {
   async claim(probing?: { readonly kind: string }): Promise<{ claimed: number; more: boolean }> {
     const free = probing ? 1 : this.#slots - this.#inFlight.size;
     if (free <= 0) return { claimed: 0, more: false };
-    const { db, client, kinds, timeoutMs } = this.deps;
+    const { db, client, identity, kinds, timeoutMs } = this.deps;
     const named = (rule: UnknownRule) =>
       [...kinds.values()].filter(({ unknown }) => unknown === rule).map(({ name }) => name);
     const lingering = { kinds: named('send again'), ms: beliefMs(timeoutMs) };
@@ -77,6 +77,7 @@ export class ClientPusher {
     const claimedAtMs = performance.now();
     const { rows, putOff } = await claimRows(db, {
       client,
+      identity,
       slots: free,
       stamped,
       lingering,

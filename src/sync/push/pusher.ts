@@ -122,7 +122,7 @@ export class Pusher {
 
   /** Begins what can be begun. Says when to look again, and whether anything was due that could be pushed. */
   async #round(): Promise<{ inMs: number; dueNow: boolean }> {
-    const due = await nextDueByClient(this.#options.db, [...this.#pushers.keys()], this.#lookedUp);
+    const due = await nextDueByClient(this.#options.db, this.#options.clients, this.#lookedUp);
     if (due.length === 0) return { inMs: Number.POSITIVE_INFINITY, dueNow: false };
     const names = due.map(({ client }) => client);
     const holds = Map.groupBy(await readHolds(this.#options.db, names), ({ client }) => client);

@@ -1,0 +1,10 @@
+import { defineJob } from '../src/queue/define-job.ts';
+import { prune } from '../src/sync/prune.ts';
+import type { PullContext } from '../src/sync/pull.ts';
+
+/** Lets go of what is older than RETENTION_DAYS. */
+export const pruneJob = defineJob<PullContext>({
+  name: 'prune',
+  queue: 'bulk',
+  run: prune,
+});

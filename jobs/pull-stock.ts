@@ -1,0 +1,10 @@
+import { defineJob } from '../src/queue/define-job.ts';
+import type { PullContext } from '../src/sync/pull.ts';
+import { pullStock } from '../src/sync/stock.ts';
+
+/** Stock of the articles in stock_watch, one request for each; off unless it is scheduled. */
+export const pullStockJob = defineJob<PullContext>({
+  name: 'pull-stock',
+  queue: 'bulk',
+  run: pullStock,
+});

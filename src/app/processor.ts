@@ -1,0 +1,46 @@
+import { jobNames } from '../../config/schedules.ts';
+import { CodedError } from '../core/errors.ts';
+import { SchemaError } from '../erp/migrate.ts';
+import type { Processor } from '../queue/backend.ts';
+import type { ClientSlots } from '../queue/client-slots.ts';
+import { jobDataSchema } from '../queue/define-job.ts';
+import { errorFields } from './log.ts';
+import { type RunnerDeps, runJob } from './runner.ts';
+import type { Schedules } from './schedules.ts';
+
+/** What a worker does with a queued job: a tick is fanned out to the clients that are due, the rest is run. */
+export function processorOf(
+  deps: RunnerDeps,
+  schedules: Schedules,
+  slots: ClientSlots,
+  stop: AbortSignal,
+  onOutdated: (error: SchemaError) => void,
+): Processor {
+  const clients = new Map(deps.config.clients.map((client) => [client.key, client]));
+  return async ({ name, data }, _token, cancelled) => {
+    const job = jobNames.find((known) => known === name);
+    // Queued by a newer version, or an older one: theirs to run.
+    if (job === undefined) return;
+    const { client: key } = jobDataSchema.parse(data);
+    if (key === undefined) return schedules.onTick(job);
+    const client = clients.get(key);
+    if (client === undefined) return;
+    // It stays due, and is queued again as soon as a run of this client ends.
+    if (!slots.take(key)) return;
+    try {
+      const signal = cancelled === undefined ? stop : AbortSignal.any([stop, cancelled]);
+      const report = await runJob(deps, job, client, 'schedule', signal);
+      // The ledger has the story; BullMQ only shows that it failed.
+      if (report.status === 'failed' || report.status === 'lost')
+        throw new CodedError('run_failed', `${job}: see sync.runs`);
+    } catch (error) {
+      if (!(error instanceof CodedError && error.code === 'run_failed'))
+        // Not a failure of the run, which would be in the ledger: the database could not take its record.
+        deps.log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
+      if (error instanceof SchemaError) onOutdated(error);
+      throw error;
+    } finally {
+      if (slots.give(key) && !stop.aborted) schedules.wakeClient(key);
+    }
+  };
+}

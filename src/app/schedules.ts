@@ -1,0 +1,134 @@
+import { type JobName, jobNames } from '../../config/schedules.ts';
+import { jobs } from '../../jobs/registry.ts';
+import { recordAudit } from '../erp/audit.ts';
+import { type ClientIdentity, registerClients } from '../erp/clients.ts';
+import { tryExclusively } from '../erp/exclusive.ts';
+import { bringForward, dueJobs, reviveAbandoned, scheduleClock } from '../erp/schedule.ts';
+import { ensureJobs, type WantedJob } from '../erp/start-run.ts';
+import type { TaskQueue } from '../queue/backend.ts';
+import type { QueueName } from '../queue/define-job.ts';
+import { dispatch } from '../queue/dispatch.ts';
+import { nextDue, tickReachMs } from '../queue/next-due.ts';
+import { alignSchedulers } from '../queue/schedulers.ts';
+import type { SweeperTasks } from '../queue/sweeper.ts';
+import { errorFields } from './log.ts';
+import { repeatedWarnings } from './repeated.ts';
+import { identified, type RunnerDeps } from './runner.ts';
+import { version } from './version.ts';
+
+/** A tick should have delivered what is due for so long; from then on the sweeper does. */
+const overdueMs = 5_000;
+
+/** Brings what is due, as it is written in Postgres, into the queues. */
+export class Schedules {
+  readonly #deps: RunnerDeps;
+  readonly #queues: ReadonlyMap<QueueName, TaskQueue>;
+  readonly #clients: readonly ClientIdentity[];
+  readonly #enabled: readonly JobName[];
+  /** Clients that were said to be parked. */
+  #parked: readonly string[] = [];
+
+  constructor(deps: RunnerDeps, queues: ReadonlyMap<QueueName, TaskQueue>) {
+    this.#deps = deps;
+    this.#queues = queues;
+    this.#clients = deps.config.clients.map(identified);
+    this.#enabled = jobNames.filter((job) => deps.config.schedules[job].kind !== 'off');
+  }
+
+  /** Every (client, job) gets its due row; a schedule that was shortened takes effect at once. */
+  async prepare(): Promise<void> {
+    const { db, config } = this.#deps;
+    await this.#register();
+    const now = await scheduleClock(db);
+    const turns = this.#clients.flatMap(({ client }) => jobNames.map((job) => ({ client, job })));
+    const wanted: WantedJob[] = turns.map(({ client, job }) => {
+      const schedule = config.schedules[job];
+      if (schedule.kind === 'off') return { client, job, due: 'never' };
+      // Long work waits for its time: there is nothing to prove before the first load is done.
+      return { client, job, due: jobs[job].queue === 'bulk' ? nextDue(schedule, now, { client, job }) : null };
+    });
+    await ensureJobs(db, wanted);
+    const latest = turns.flatMap(({ client, job }) => {
+      const due = jobs[job].ownPace ? null : nextDue(config.schedules[job], now, { client, job });
+      return due === null ? [] : [{ client, job, due }];
+    });
+    await bringForward(db, latest);
+  }
+
+  /** Queues a run for every client that is due, or will be before long. */
+  async onTick(job: JobName): Promise<void> {
+    await this.#fanOut([job], this.#clients, tickReachMs(this.#deps.config.schedules[job]));
+  }
+
+  /** Queues at once what is due of a client that had to wait for a slot. */
+  wakeClient(client: string): void {
+    const own = this.#clients.filter((known) => known.client === client);
+    this.#fanOut(this.#enabled, own, 0, Date.now()).catch((error: unknown) =>
+      // The sweeper finds it in a moment.
+      this.#deps.log.warn({ event: 'dispatch_failed', client, ...errorFields(error) }),
+    );
+  }
+
+  /** What the sweeper does. */
+  sweeperTasks(): SweeperTasks {
+    const { db, log } = this.#deps;
+    const warn = repeatedWarnings(log);
+    return {
+      revive: async () => {
+        const lost = await reviveAbandoned(db);
+        for (const { client, job } of lost) log.warn({ event: 'run_abandoned', client, job });
+        // They have waited for a lease's length already.
+        if (lost.length > 0) await this.#fanOut(this.#enabled, this.#clients, 0, Date.now());
+      },
+      dispatchOverdue: () => this.#fanOut(this.#enabled, this.#clients, -overdueMs, Date.now()),
+      align: async () => {
+        await this.#register();
+        // One registrar at a time; who does not get the lock leaves it to whoever has it.
+        await tryExclusively(db, 'schedulers', () => this.#align());
+      },
+      onError: (task, error) => warn({ event: 'sweep_failed', task, ...errorFields(error) }),
+    };
+  }
+
+  async #fanOut(
+    names: readonly JobName[],
+    clients: readonly ClientIdentity[],
+    withinMs: number,
+    overdueNowMs?: number,
+  ): Promise<void> {
+    const due = await dueJobs(this.#deps.db, names, clients, withinMs);
+    for (const [job, runs] of Map.groupBy(due, (run) => run.job as JobName)) {
+      const queue = this.#queues.get(jobs[job].queue);
+      if (queue !== undefined) await dispatch(queue, job, runs, overdueNowMs);
+    }
+  }
+
+  async #align(): Promise<void> {
+    const { db, config, log, worker } = this.#deps;
+    for (const [name, queue] of this.#queues) {
+      const plan = jobNames
+        .filter((job) => jobs[job].queue === name)
+        .map((job) => ({ job, schedule: config.schedules[job] }));
+      const { set, removed } = await alignSchedulers(queue, plan, version);
+      if (set.length + removed.length === 0) continue;
+      log.info({ event: 'schedulers_aligned', queue: name, set, removed });
+      const detail = `queue ${name}: set ${set.join(', ') || 'none'}; removed ${removed.join(', ') || 'none'}`;
+      await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail });
+    }
+  }
+
+  /** Says once of each client that its account is another than the one that was accepted. */
+  async #register(): Promise<void> {
+    const { db, log } = this.#deps;
+    const parked = await registerClients(db, this.#clients);
+    for (const client of parked.filter((key) => !this.#parked.includes(key)))
+      log.error({
+        event: 'client_parked',
+        client,
+        error: 'base URL or username is not the one its rows come from; if that is meant: client accept-identity',
+      });
+    for (const client of this.#parked.filter((key) => !parked.includes(key)))
+      log.info({ event: 'client_unparked', client });
+    this.#parked = parked;
+  }
+}

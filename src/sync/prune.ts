@@ -1,0 +1,27 @@
+import { recordAudit } from '../erp/audit.ts';
+import { prunables } from '../erp/prune.ts';
+import { underLease } from '../erp/transaction.ts';
+import { type PullContext, warn } from './pull.ts';
+
+/** Rows deleted in one transaction: short, so that nobody waits for it. */
+const batchSize = 2_000;
+
+/** Lets go of what is older than RETENTION_DAYS, in small steps; what mirrors the service stays. */
+export async function prune(context: PullContext): Promise<void> {
+  const { db, client, run, totals, retentionDays, signal } = context;
+  const counts: string[] = [];
+  for (const { name, prune } of prunables) {
+    let removed = 0;
+    for (let last = batchSize; last === batchSize; ) {
+      signal.throwIfAborted();
+      last = await underLease(db, run.lease, (trx) => prune(trx, client, retentionDays, batchSize));
+      removed += last;
+    }
+    totals.removed += removed;
+    if (removed > 0) counts.push(`${name} ${removed}`);
+    // It never reached the tables, and now it is gone.
+    if (removed > 0 && name === 'sync.quarantine')
+      warn(context, `${removed} quarantined resources not met for ${retentionDays} days were let go`);
+  }
+  if (counts.length > 0) await recordAudit(db, { by: run.worker, action: 'pruned', client, detail: counts.join(', ') });
+}

@@ -1,0 +1,136 @@
+import { CodedError, LeaseLostError, NotYetError, WarehouseError } from '../core/errors.ts';
+import { unstorableReason } from '../core/json.ts';
+import { appendChanges } from '../erp/feed.ts';
+import { closeGate, type Gate, passGate } from '../erp/gates.ts';
+import { forgetOlderQuarantined, type QuarantineEntry, quarantine } from '../erp/quarantine.ts';
+import { requestRereads } from '../erp/rereads.ts';
+import { recordProgress, type Totals } from '../erp/runs.ts';
+import { storeTrackTraces } from '../erp/track-trace.ts';
+import { inTransaction, underLease } from '../erp/transaction.ts';
+import { drawReadNo } from '../erp/upsert.ts';
+import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../warehouse/track-trace.ts';
+import { checkQuarantineShare } from './decode.ts';
+import { type PullContext, warn } from './pull.ts';
+
+/** From the end of a call to the next (interface.md, Limits: at most once per hour), with some seconds to spare. */
+export const trackTraceGapMs = 3_605_000;
+const hourMs = 3_600_000;
+/** What could not even be connected to may be tried again after this. */
+const notMadeMs = 60_000;
+/** A passage that took longer to be confirmed is not used: the gate was closed at its beginning, not now. */
+const maxPassMs = 5_000;
+/** A list that held so many packages and now holds none is worth a word. */
+const worthAWord = 20;
+const name = 'track-trace';
+
+/**
+ * Asks where the packages are, at most once an hour whoever asks, and stores what came.
+ * @throws NotYetError where it may not be asked yet
+ */
+export async function pullTrackTrace(context: PullContext): Promise<void> {
+  const { warehouse, signal, zone } = context;
+  const way: Way = { passage: null, readNo: 0 };
+  try {
+    const beforeSend = () => enter(context, way);
+    const result = await warehouse.askOnce({ operation: 'v2.shipment.trackTrace' }, { signal, beforeSend });
+    await store(context, decodeTrackTraces(result, zone), way);
+  } catch (error) {
+    if (way.passage !== null && !(error instanceof LeaseLostError)) await leave(context, way.passage, error);
+    throw error;
+  }
+}
+
+/** How far a call has come. */
+interface Way {
+  /** Number of the passage through the gate; null before. */
+  passage: number | null;
+  /** Drawn before the request was sent. */
+  readNo: number;
+}
+
+const gateOf = ({ identity, client }: PullContext): Gate => ({ name, identity, client });
+
+/** Passes the gate at the last moment before the request is written. */
+async function enter(context: PullContext, way: Way): Promise<void> {
+  way.readNo = await drawReadNo(context.db);
+  const askedAtMs = performance.now();
+  const passage = await passGate(context.db, gateOf(context), context.timeoutMs + hourMs);
+  if (!passage.passed) {
+    context.plan.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
+    throw new NotYetError('track-trace is asked at most once an hour, whoever asks', passage.opensAt);
+  }
+  way.passage = passage.number;
+  if (performance.now() - askedAtMs > maxPassMs)
+    throw new CodedError('gate_spent', 'The database took too long to open the gate; track-trace was not asked');
+}
+
+/** A call that failed may have been received all the same, but for one without a connection. */
+async function leave(context: PullContext, passage: number, error: unknown): Promise<void> {
+  const made = !(error instanceof WarehouseError && error.code === 'connect_failed');
+  const opensAt = await inTransaction(context.db, (trx) =>
+    closeGate(trx, gateOf(context), passage, made ? trackTraceGapMs : notMadeMs),
+  );
+  if (opensAt !== null) context.plan.dueAt = made ? context.dueNotBefore(opensAt, trackTraceGapMs) : opensAt;
+}
+
+async function store(context: PullContext, list: TrackTraceList, { readNo, passage }: Way): Promise<void> {
+  const { client, db, run, totals, quarantineMaxShare } = context;
+  const { rows, contradictions } = onePerPackage(list.items.filter(isStorable));
+  const aside = [...list.undecodable.map(entryOf), ...list.items.filter((item) => !isStorable(item)).map(unstorable)];
+  const fetched = list.items.length + list.undecodable.length;
+  checkQuarantineShare(aside.length, fetched, quarantineMaxShare, aside[0]);
+  const unread = [...list.undecodable, ...list.items.filter((item) => !isStorable(item))];
+  const present = unread.map(({ shipmentId }) => shipmentId);
+  const known = present.filter((id) => id !== null);
+  const stored = await underLease(db, run.lease, async (trx) => {
+    const result = await storeTrackTraces(trx, client, rows, known.length < present.length ? null : known);
+    await requestRereads(trx, client, 'shipments', result.unknownShipments, 'track-trace names it');
+    const quarantined = await quarantine(trx, name, run, readNo, aside);
+    await forgetOlderQuarantined(trx, client, name, readNo);
+    const sum: Totals = {
+      ...totals,
+      pages: 1,
+      fetched,
+      created: result.created,
+      updated: result.updated + result.unlisted,
+      unchanged: rows.length - result.created - result.updated,
+      quarantined,
+    };
+    await recordProgress(trx, run, sum);
+    const opensAt = await closeGate(trx, gateOf(context), passage ?? 0, trackTraceGapMs);
+    await appendChanges(trx, client, result.changes);
+    return { sum, opensAt, listedBefore: result.listedBefore };
+  });
+  Object.assign(totals, stored.sum);
+  if (stored.opensAt !== null) context.plan.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
+  if (contradictions > 0)
+    warn(context, `${contradictions} packages were listed more than once, each time otherwise; the latest counts`);
+  if (fetched === 0 && stored.listedBefore >= worthAWord)
+    warn(context, `the list is empty, and held ${stored.listedBefore} packages before`);
+}
+
+/** Of several items for one package the one with the latest time counts; of two with the same time the later in the list. */
+function onePerPackage(items: readonly TrackTrace[]): { rows: readonly TrackTrace[]; contradictions: number } {
+  const rows = new Map<string, TrackTrace>();
+  const contradicted = new Set<string>();
+  for (const item of items) {
+    const key = `${item.shipmentId}:${item.packageNumber}`;
+    const other = rows.get(key);
+    if (other !== undefined && JSON.stringify(other.raw) !== JSON.stringify(item.raw)) contradicted.add(key);
+    if (other === undefined || timeOf(item) >= timeOf(other)) rows.set(key, item);
+  }
+  return { rows: [...rows.values()], contradictions: contradicted.size };
+}
+
+const timeOf = ({ statusAt }: TrackTrace) => (statusAt === null ? Number.NEGATIVE_INFINITY : Date.parse(statusAt));
+
+const isStorable = ({ raw }: TrackTrace) => unstorableReason(JSON.stringify(raw)) === null;
+
+function entryOf({ path, reason, raw }: TrackTraceList['undecodable'][number]): QuarantineEntry {
+  return { resourceId: null, memberPath: path, reason, document: JSON.stringify(raw) };
+}
+
+function unstorable({ raw }: TrackTrace): QuarantineEntry {
+  const document = JSON.stringify(raw);
+  return { resourceId: null, memberPath: '', reason: unstorableReason(document) ?? '', document };
+}
