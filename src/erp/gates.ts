@@ -9,7 +9,8 @@ export interface Gate {
   readonly client: string;
 }
 
-const span = (ms: number) => sql`make_interval(secs => ${ms / 1_000})`;
+/** Whole milliseconds: nobody who reads it may come too early by a part of one. */
+const after = (ms: number) => sql`date_trunc('milliseconds', sync.clock() + make_interval(secs => ${ms / 1_000}))`;
 
 /** A gate that was passed: `number` tells this passage from later ones. */
 export type Passage =
@@ -23,7 +24,7 @@ export type Passage =
 export async function passGate(db: Kysely<DB>, { name, identity, client }: Gate, closedMs: number): Promise<Passage> {
   const { rows } = await sql<{ taken: number }>`
     insert into sync.gates as g (gate, identity, client, next_at, taken_at)
-    values (${name}, ${identity}, ${client}, sync.clock() + ${span(closedMs)}, sync.clock())
+    values (${name}, ${identity}, ${client}, ${after(closedMs)}, sync.clock())
     on conflict (gate, identity) do update set client = excluded.client, next_at = excluded.next_at,
       taken_at = excluded.taken_at, finished_at = null, taken = g.taken + 1,
       spent = g.spent + case when g.finished_at is null then 1 else 0 end
@@ -46,7 +47,7 @@ export async function closeGate(
   closedMs: number,
 ): Promise<Date | null> {
   const { rows } = await sql<{ next_at: Date }>`
-    update sync.gates set next_at = sync.clock() + ${span(closedMs)}, finished_at = sync.clock()
+    update sync.gates set next_at = ${after(closedMs)}, finished_at = sync.clock()
     where gate = ${name} and identity = ${identity} and taken = ${number} returning next_at`.execute(trx);
   return rows[0]?.next_at ?? null;
 }

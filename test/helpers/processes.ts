@@ -66,6 +66,12 @@ export function useProcesses() {
   };
   return {
     cli,
+    /** The one that was started last. */
+    latest: (): CliProcess => {
+      const process = started.at(-1);
+      if (process === undefined) throw new Error('no process was started');
+      return process;
+    },
     /** A sandbox in which time stands still, unless it is given a speed. */
     sandbox: async (speed = 0): Promise<SandboxControl> => {
       const line = await cli(['sandbox', '--port', '0', '--speed', String(speed)]).line('Sandbox at ');

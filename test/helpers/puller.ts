@@ -32,11 +32,11 @@ export type Pull = (
 ) => Promise<RunReport>;
 
 /** Opens what a run needs, runs it for the client `default` and closes all again. */
-async function inProcess(
+export async function inProcess<T>(
   config: Config,
   url: string,
-  run: (deps: RunnerDeps, client: WarehouseClient) => Promise<RunReport>,
-): Promise<RunReport> {
+  run: (deps: RunnerDeps, client: WarehouseClient) => Promise<T>,
+): Promise<T> {
   const main = connectDatabase(url, log);
   const leases = openLeaseKeeper(url, log);
   const { warehouses, close } = openWarehouses(config);

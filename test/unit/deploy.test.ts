@@ -46,6 +46,12 @@ describe('docker-compose.yml', () => {
     }
   });
 
+  test('lets the worker be set up in every way that needs no file of its own', () => {
+    const set = Object.keys(compose.services.worker?.environment ?? {});
+    const elsewhere = known.filter((name) => /_FILE$|^ADMIN_|^OTEL_|^LOG_PRETTY$/.test(name));
+    expect(known.filter((name) => !set.includes(name) && !elsewhere.includes(name))).toEqual([]);
+  });
+
   test('takes from outside only variables of the same name, and the password of its own database', () => {
     for (const [, name = ''] of read('docker-compose.yml').matchAll(/\$\{(\w+)/g))
       expect([...known, 'POSTGRES_PASSWORD']).toContain(name);

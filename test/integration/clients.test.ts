@@ -1,0 +1,169 @@
+import { describe, expect, test } from 'vitest';
+import { identityOf } from '../../config/files.ts';
+import { runJob } from '../../src/app/runner.ts';
+import { acceptIdentity } from '../../src/erp/clients.ts';
+import { startRun } from '../../src/erp/start-run.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { configFor, done, inProcess, usePuller } from '../helpers/puller.ts';
+import { orderPayload, usePusher } from '../helpers/pusher.ts';
+import { quiet, useSandbox } from '../helpers/sandbox.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const other = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const pullOther = usePuller(database, other);
+const outbox = usePusher(database, sandbox);
+const outboxOther = usePusher(database, other);
+
+const count = async (table: string) =>
+  (await database.query<{ n: number }>(`select count(*)::int as n from ${table}`))[0]?.n;
+const accept = (keepCursors = false) =>
+  acceptIdentity(
+    database.db,
+    { client: 'default', identity: identityOf({ baseUrl: other.url, username: 'default' }), baseUrl: other.url.href },
+    keepCursors,
+    'test',
+  );
+
+describe('another base URL for a client', () => {
+  test('parks it: nothing is read from there, nothing pushed there, until it is accepted', async () => {
+    await sandbox.seed(30);
+    await other.seed(70);
+    done(await pull('pull-shipments'));
+    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const refused = await pullOther('pull-shipments');
+    expect(refused).toMatchObject({ status: 'skipped', reason: 'identity' });
+    expect(refused).toMatchObject({ because: expect.stringContaining(sandbox.url.href) });
+    await outboxOther.push();
+    expect(await other.requests()).toEqual([]);
+    expect(await count('fulfilment.shipments')).toBe(30);
+    expect((await outbox.rows())[0]).toMatchObject({ status: 'pending', attempts: 0 });
+    // The accepted one goes on meanwhile.
+    done(await pull('pull-shipments'));
+
+    expect(await accept()).toEqual({ accepted: true, formerBaseUrl: sandbox.url.href, openOutboxRows: 1 });
+    done(await pullOther('pull-shipments'));
+    expect(await count('fulfilment.shipments')).toBe(70);
+    await outboxOther.push();
+    expect((await outbox.rows())[0]).toMatchObject({ status: 'done' });
+    expect(await pull('pull-shipments')).toMatchObject({ status: 'skipped', reason: 'identity' });
+    expect(await database.query('select action, client from sync.audit')).toEqual([
+      { action: 'identity_accepted', client: 'default' },
+    ]);
+  });
+
+  test('is read from the beginning once it is accepted, or goes on where it stood if that is asked for', async () => {
+    await sandbox.seed(150);
+    await other.seed(150);
+    done(await pull('pull-shipments'));
+    await accept(true);
+    const place = await other.lastPlace();
+    done(await pullOther('pull-shipments'));
+    const first = (await other.requestsTo('/v3/shipments', place))[0];
+    expect(first?.query).toContain('cursor');
+    await database.query(`update sync.clients set identity = 'x', base_url = 'http://x.test/'`);
+    await accept();
+    const later = await other.lastPlace();
+    done(await pullOther('pull-shipments'));
+    expect((await other.requestsTo('/v3/shipments', later))[0]?.query).not.toContain('cursor');
+  });
+
+  test('that is accepted cuts off a run of the former one: it writes nothing more', async () => {
+    await sandbox.seed(500);
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { delayMs: 300 } });
+    const running = pull('pull-shipments');
+    await waitFor('a page', async () => ((await count('fulfilment.shipments')) ?? 0) >= 100);
+    await accept();
+    const written = await count('fulfilment.changes');
+    expect(await running).toMatchObject({ status: 'lost' });
+    expect(await count('fulfilment.changes')).toBe(written);
+    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+  });
+
+  test('that was accepted already changes nothing', async () => {
+    done(await pullOther('pull-shipments'));
+    expect(await accept()).toMatchObject({ accepted: false });
+    expect(await count('sync.audit')).toBe(0);
+  });
+});
+
+describe('a hold of a client', () => {
+  const scheduled = (job: 'pull-shipments' | 'pull-inbounds', env: Record<string, string> = {}) =>
+    inProcess(configFor(database, sandbox, env), database.url, async (deps, client) => {
+      await database.query('update sync.jobs set due_at = now()');
+      return runJob(deps, job, client, 'schedule', new AbortController().signal);
+    });
+  const hold = async () =>
+    (
+      await database.query<{ hold_code: string | null; hold_times: number; seconds: number }>(`
+        select hold_code, hold_times, extract(epoch from hold_until - now())::float8 as seconds from sync.clients`)
+    )[0];
+  const runOut = () => database.query('update sync.clients set hold_until = now()');
+
+  test('begins with refused credentials: its other jobs do not ask for a quarter of an hour, and go on once it got done', async () => {
+    const wrong = { WAREHOUSE_PASSWORD: 'wrong' };
+    expect(await scheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_code: 'credentials_refused', hold_times: 1 });
+    expect((await hold())?.seconds).toBeGreaterThan(890);
+    const place = await sandbox.lastPlace();
+    expect(await scheduled('pull-inbounds')).toMatchObject({ status: 'skipped', reason: 'held' });
+    expect(await sandbox.requests(place)).toEqual([]);
+    await runOut();
+    expect(await scheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_times: 2 });
+    await runOut();
+    done(await scheduled('pull-inbounds'));
+    expect(await hold()).toMatchObject({ hold_code: null, hold_times: 0 });
+  });
+
+  test('grows while nobody answers; by hand it can be tried at any time', async () => {
+    const away = { HTTP_TIMEOUT_MS: '200' };
+    await sandbox.faults({ operation: '*', effect: { noAnswer: true } });
+    expect(await scheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
+    expect((await hold())?.seconds).toBeLessThan(5);
+    await runOut();
+    const place = await sandbox.lastPlace();
+    expect(await scheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
+    expect((await sandbox.requests(place)).map(({ path }) => path)).toEqual(['/status/get']);
+    expect((await hold())?.seconds).toBeGreaterThan(7);
+    expect((await hold())?.seconds).toBeLessThan(10);
+    await sandbox.clearFaults();
+    done(await pull('pull-shipments'));
+    expect(await hold()).toMatchObject({ hold_code: null });
+  });
+
+  test('is no matter of an answer that concerns one list alone', async () => {
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 404 } });
+    expect(await scheduled('pull-shipments')).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_code: null });
+  });
+
+  test('lasts as long as the service asks to wait, a quarter of an hour at most', async () => {
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 429, retryAfter: '40' } });
+    expect(await scheduled('pull-shipments')).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_code: 'asked_to_wait' });
+    expect(Math.round((await hold())?.seconds ?? 0)).toBe(40);
+  });
+
+  test('that has run out is tried by one run alone', async () => {
+    const request = (job: string) => ({
+      client: 'default',
+      identity: identityOf({ baseUrl: sandbox.url, username: 'default' }),
+      baseUrl: sandbox.url.href,
+      job,
+      worker: 'w',
+      trigger: 'schedule' as const,
+      version: '0.2.0',
+    });
+    done(await pull('pull-orders'));
+    await database.query(`
+      update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(), hold_until = now()`);
+    const jobs = ['a', 'b', 'c', 'd'];
+    await database.query(`insert into sync.jobs (client, job) select 'default', unnest($1::text[])`, [jobs]);
+    const results = await Promise.all(jobs.map((job) => startRun(database.db, request(job))));
+    expect(results.filter(({ kind }) => kind === 'started')).toMatchObject([{ run: { probing: true } }]);
+    expect(results.filter((result) => result.kind === 'skipped' && result.reason === 'held')).toHaveLength(3);
+  });
+});

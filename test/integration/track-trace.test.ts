@@ -1,0 +1,236 @@
+import { expect, test } from 'vitest';
+import { runJob } from '../../src/app/runner.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { useProcesses } from '../helpers/processes.ts';
+import { configFor, done, inProcess, usePuller } from '../helpers/puller.ts';
+import { lively, useSandbox } from '../helpers/sandbox.ts';
+import { setScheduleClock } from '../helpers/schedule-clock.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+const processes = useProcesses();
+
+const operation = 'v2.shipment.trackTrace';
+const path = '/v2/shipment/tracktrace';
+const asked = async () => (await sandbox.requestsTo(path)).length;
+let hours = 0;
+/** As if an hour, and what a gate adds to it, had gone by. */
+const anHourLater = () => setScheduleClock(database, ++hours * 3_700);
+const answerWith = (result: unknown) =>
+  sandbox.faults({ operation, count: 1, effect: { set: [{ path: ['result'], value: result }] } });
+const item = (shipmentId: unknown, more: Record<string, unknown> = {}) => ({
+  shipmentId,
+  externalOrderNumber: 'SO-1',
+  packageNumber: '3S1',
+  shipmentMethod: '1',
+  currentTrackTraceStatus: 10,
+  currentTrackTraceStatusDateTime: '2026-05-04T10:00:00',
+  currentTrackTraceExceptionLevel: 0,
+  ...more,
+});
+const traces = () =>
+  database.query(`
+    select shipment_id as id, package_number as package, current_track_trace_status as status,
+      unlisted_since is not null as gone from fulfilment.track_traces order by 1, 2`);
+const events = () =>
+  database.query(`
+    select shipment_id as id, current_track_trace_status as status from fulfilment.track_trace_events order by id`);
+const feed = async () =>
+  (
+    await database.query<{ key: string; operation: string }>(
+      `select key, operation from fulfilment.changes where entity = 'track_traces' order by seq`,
+    )
+  ).map(({ key, operation }) => `${key} ${operation}`);
+
+test('the list is stored as it is, each change with an event, and again an hour later', async () => {
+  await sandbox.advance(3 * 86_400);
+  const first = done(await pull('track-trace'));
+  expect(first.created).toBeGreaterThan(20);
+  expect(await events()).toHaveLength(first.created);
+  await anHourLater();
+  expect(done(await pull('track-trace'))).toMatchObject({ created: 0, updated: 0, unchanged: first.created });
+  expect(await events()).toHaveLength(first.created);
+  await sandbox.advance(86_400);
+  await anHourLater();
+  const third = done(await pull('track-trace'));
+  expect(third.updated).toBeGreaterThan(0);
+  const { result } = (await (
+    await fetch(new URL(path, sandbox.url), { headers: { authorization: `bearer ${await token()}` } })
+  ).json()) as { result: { shipmentId: number; packageNumber: string | null; currentTrackTraceStatus: number }[] };
+  const listed = (await traces()).filter(({ gone }) => !gone);
+  expect(listed).toEqual(
+    result
+      .map(({ shipmentId, packageNumber, currentTrackTraceStatus }) => ({
+        id: shipmentId,
+        package: packageNumber ?? '',
+        status: currentTrackTraceStatus,
+        gone: false,
+      }))
+      .sort((a, b) => a.id - b.id || (a.package < b.package ? -1 : 1)),
+  );
+});
+
+async function token(): Promise<string> {
+  const body = new URLSearchParams({ grant_type: 'password', username: 'default', password: 'default' });
+  const answer = (await (await fetch(new URL('/token', sandbox.url), { method: 'POST', body })).json()) as {
+    access_token: string;
+  };
+  return answer.access_token;
+}
+
+test('it is asked once an hour, whoever asks; a refused run says when, and is counted', async () => {
+  done(await pull('track-trace'));
+  const refused = await pull('track-trace');
+  expect(refused).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+  const [job] = await database.query<{ minutes: number; skips: number; last_skip_reason: string }>(`
+    select extract(epoch from due_at - now()) / 60 as minutes, skips, last_skip_reason from sync.jobs where job = 'track-trace'`);
+  expect(job).toMatchObject({ skips: 1, last_skip_reason: 'track-trace is asked at most once an hour, whoever asks' });
+  expect(Number(job?.minutes)).toBeGreaterThan(59);
+  expect(Number(job?.minutes)).toBeLessThan(61);
+  await setScheduleClock(database, 3_590);
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped' });
+  expect(await asked()).toBe(1);
+  await setScheduleClock(database, 3_606);
+  done(await pull('track-trace', { trigger: 'schedule' }));
+  expect(await asked()).toBe(2);
+});
+
+test('another key for the same account meets the same gate', async () => {
+  done(await pull('track-trace'));
+  await database.query(`update sync.gates set client = 'former-key'`);
+  await database.query(`delete from sync.jobs`);
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+});
+
+test.each([
+  ['an answer of 500', { status: 500 }],
+  ['an expired token', { expireTokens: true, status: 401 }],
+  ['a connection that breaks', { reset: true }],
+  ['an answer that is no list', { set: [{ path: ['result'], value: 'x' }] }],
+  ['NOK', { set: [{ path: ['messageCode'], value: 'NOK' }] }],
+])('%s is not asked for again before the hour is over, and leaves what is there', async (_name, effect) => {
+  await answerWith([item(1)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await sandbox.faults({ operation, effect });
+  expect(await pull('track-trace')).toMatchObject({ status: 'failed' });
+  expect(await asked()).toBe(2);
+  await sandbox.clearFaults();
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+  expect(await asked()).toBe(2);
+  expect(await traces()).toEqual([{ id: 1, package: '3S1', status: 10, gone: false }]);
+});
+
+test('a service that could not be reached has not been asked: it is tried again in a minute', async () => {
+  const own = await processes.sandbox();
+  const never = new AbortController().signal;
+  const report = await inProcess(configFor(database, own), database.url, async (deps, client) => {
+    done(await runJob(deps, 'refresh-settings', client, 'manual', never));
+    const { child, ended } = processes.latest();
+    child.kill('SIGKILL');
+    await ended;
+    // Its token is still good, so that the gate is passed before the service is found to be away.
+    return runJob(deps, 'track-trace', client, 'manual', never);
+  });
+  expect(report).toMatchObject({ status: 'failed', error: { code: 'connect_failed' } });
+  const [gate] = await database.query(`
+    select g.next_at < now() + interval '61 seconds' as soon, g.next_at > now() + interval '50 seconds' as later,
+      j.due_at = g.next_at as due from sync.gates g, sync.jobs j where j.job = 'track-trace'`);
+  expect(gate).toEqual({ soon: true, later: true, due: true });
+});
+
+test('what leaves the list is marked, and cleared when it is back; the feed tells of it', async () => {
+  await answerWith([item(1), item(2)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith([item(2, { currentTrackTraceStatus: 20 })]);
+  expect(done(await pull('track-trace'))).toMatchObject({ created: 0, updated: 2 });
+  expect(await traces()).toEqual([
+    { id: 1, package: '3S1', status: 10, gone: true },
+    { id: 2, package: '3S1', status: 20, gone: false },
+  ]);
+  await anHourLater();
+  await answerWith([item(1), item(2, { currentTrackTraceStatus: 20 })]);
+  done(await pull('track-trace'));
+  expect(await traces()).toMatchObject([{ gone: false }, { gone: false }]);
+  expect(await events()).toEqual([
+    { id: 1, status: 10 },
+    { id: 2, status: 10 },
+    { id: 2, status: 20 },
+  ]);
+  expect(await feed()).toEqual(['1:3S1 created', '2:3S1 created', '2:3S1 updated', '1:3S1 unlisted', '1:3S1 updated']);
+});
+
+test('nulls, numbers as text, contradictions and doubles are taken as they come', async () => {
+  await answerWith([
+    item(1, { packageNumber: null, currentTrackTraceStatusDateTime: null, currentTrackTraceExceptionLevel: null }),
+    item('2', { packageNumber: 77, currentTrackTraceStatus: '30', currentTrackTraceExceptionLevel: '' }),
+    item(3, { currentTrackTraceStatus: 50, currentTrackTraceStatusDateTime: '2026-05-05T10:00:00' }),
+    item(3, { currentTrackTraceStatus: 40 }),
+    item(4),
+    item(4),
+  ]);
+  expect(done(await pull('track-trace'))).toMatchObject({
+    created: 4,
+    quarantined: 0,
+    warnings: ['1 packages were listed more than once, each time otherwise; the latest counts'],
+  });
+  expect(await traces()).toEqual([
+    { id: 1, package: '', status: 10, gone: false },
+    { id: 2, package: '77', status: 30, gone: false },
+    { id: 3, package: '3S1', status: 50, gone: false },
+    { id: 4, package: '3S1', status: 10, gone: false },
+  ]);
+});
+
+test('what cannot be read is put aside with its reason, and nothing is taken for gone that it may be', async () => {
+  await answerWith([item(1), item(2), item(3)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith([item(1), item(2, { currentTrackTraceStatusDateTime: 'yesterday' })]);
+  expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 1 });
+  expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
+  expect(await database.query('select stream, member_path, reason from sync.quarantine')).toEqual([
+    {
+      stream: 'track-trace',
+      member_path: 'currentTrackTraceStatusDateTime',
+      reason: 'is no ISO 8601 date-time',
+    },
+  ]);
+  await anHourLater();
+  await answerWith([item(2), item(null), item(1, { packageNumber: 'a\u0000b' })]);
+  expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 2 });
+  expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
+  expect(await database.query('select member_path from sync.quarantine order by 1')).toEqual([
+    { member_path: '' },
+    { member_path: 'shipmentId' },
+  ]);
+});
+
+test('a shipment that the tables do not know is read by id, once, and remembered where there is none', async () => {
+  await sandbox.advance(86_400);
+  done(await pull('pull-orders'));
+  done(await pull('pull-shipments'));
+  await answerWith([item(999_999)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith([item(999_999), item(1)]);
+  done(await pull('track-trace'));
+  done(await pull('pull-shipments'));
+  done(await pull('pull-shipments'));
+  expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
+  await anHourLater();
+  await answerWith([item(999_999)]);
+  done(await pull('track-trace'));
+  done(await pull('pull-shipments'));
+  expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
+});
+
+test('a list that is suddenly empty is worth a word', async () => {
+  await answerWith(Array.from({ length: 20 }, (_, index) => item(index + 1)));
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith([]);
+  expect(done(await pull('track-trace')).warnings).toEqual(['the list is empty, and held 20 packages before']);
+});
