@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { GenericContainer, getContainerRuntimeClient } from 'testcontainers';
 import { afterAll, afterEach, beforeAll, inject } from 'vitest';
@@ -11,6 +12,8 @@ import { waitFor } from './wait.ts';
 
 export interface TestRedis {
   readonly url: string;
+  /** Ends it and, after `downMs`, starts it again, empty, at the same address. */
+  readonly restart: (downMs: number) => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
@@ -63,17 +66,31 @@ async function startServer(binary: string, settings: RedisSettings): Promise<Tes
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-redis-'));
   const port = await freePort();
   const base = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'no', '--dir', folder];
-  const server = spawn(binary, [...base, ...settings], { stdio: 'ignore' });
   const url = `redis://127.0.0.1:${port}`;
-  await waitFor('Redis to answer', () => answers(url, server.pid));
-  return { url, stop: () => stopServer(server, folder) };
+  const launch = async () => {
+    const launched = spawn(binary, [...base, ...settings], { stdio: 'ignore' });
+    await waitFor('Redis to answer', () => answers(url, launched.pid));
+    return launched;
+  };
+  let server = await launch();
+  return {
+    url,
+    restart: async (downMs) => {
+      await end(server);
+      await wait(downMs);
+      server = await launch();
+    },
+    stop: async () => {
+      await end(server);
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
 }
 
-async function stopServer(server: ChildProcess, folder: string): Promise<void> {
+async function end(server: ChildProcess): Promise<void> {
   const ended = once(server, 'exit');
   server.kill('SIGTERM');
   await ended;
-  rmSync(folder, { recursive: true, force: true });
 }
 
 /** Whether our own server answers there, not another that took the port before it. */
@@ -107,5 +124,10 @@ async function startContainer(settings: RedisSettings): Promise<TestRedis> {
     .withCommand(['redis-server', ...settings])
     .start();
   const url = `redis://${container.getHost()}:${container.getMappedPort(6379)}`;
-  return { url, stop: async () => void (await container.stop()) };
+  const restart = async (downMs: number) => {
+    await container.stop({ remove: false });
+    await wait(downMs);
+    await container.restart();
+  };
+  return { url, restart, stop: async () => void (await container.stop()) };
 }

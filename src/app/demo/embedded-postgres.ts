@@ -9,8 +9,8 @@ const messageSchema = z.union([z.object({ url: z.string() }), z.object({ error: 
 /** A throw-away Postgres; its data is deleted when it stops, or when this process ends in whatever way. */
 export interface EmbeddedPostgres {
   readonly url: string;
-  /** Ends it and starts it again with the same data; all connections are lost. */
-  restart(): Promise<void>;
+  /** Ends it and, after `downMs`, starts it again with the same data; all connections are lost. */
+  restart(downMs?: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -29,11 +29,11 @@ export async function startEmbeddedPostgres(): Promise<EmbeddedPostgres> {
   const message = await firstMessage(host);
   if ('error' in message) throw new Error(`The embedded Postgres did not start: ${message.error}`);
   host.channel?.unref();
-  return { url: message.url, restart: () => restart(host), stop: () => stop(host) };
+  return { url: message.url, restart: (downMs = 0) => restart(host, downMs), stop: () => stop(host) };
 }
 
-async function restart(host: ChildProcess): Promise<void> {
-  host.send('restart');
+async function restart(host: ChildProcess, downMs: number): Promise<void> {
+  host.send(downMs);
   const message = await firstMessage(host);
   if ('error' in message) throw new Error(`The embedded Postgres did not start again: ${message.error}`);
 }

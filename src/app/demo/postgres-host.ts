@@ -12,6 +12,7 @@ import { once } from 'node:events';
 import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { freePort } from './free-port.ts';
 
@@ -146,9 +147,10 @@ async function main(): Promise<void> {
       if (!(await isUp(postgres))) continue;
       const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
       process.send?.({ url });
-      // Any message asks for a restart, with the same data at the same address.
-      process.on('message', async () => {
+      // Any message asks for a restart, with the same data at the same address, after so many milliseconds.
+      process.on('message', async (downMs) => {
         await end(postgres);
+        await wait(Number(downMs));
         postgres = launch(binaries.postgres, folder, port, owner);
         process.send?.((await isUp(postgres)) ? { url } : { error: 'it did not come up again' });
       });

@@ -1,0 +1,94 @@
+import pg from 'pg';
+import { describe, expect, inject, test } from 'vitest';
+import { migrateDatabase } from '../../src/app/commands/migrate.ts';
+import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
+import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
+import { connectDatabase } from '../../src/app/deps.ts';
+import { createLogger } from '../../src/app/log.ts';
+import { Fleet, lasting, report } from '../helpers/fleet.ts';
+import { useProcesses } from '../helpers/processes.ts';
+import { orderPayload } from '../helpers/pusher.ts';
+import { startRedis } from '../helpers/redis.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const processes = useProcesses();
+const silent = createLogger({ level: 'silent', pretty: false });
+const downMs = lasting(6_000, 60_000);
+
+/** Null where the database is not there. */
+async function query(url: string, text: string, values: unknown[] = []): Promise<Record<string, unknown>[] | null> {
+  const client = new pg.Client(url);
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    return (await client.query(text, values)).rows;
+  } catch {
+    // Not up yet, or going down: asked again until the deadline.
+    return null;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+describe.each(['postgres', 'redis'] as const)('%s away for a while', (away) => {
+  test.skipIf(away === 'redis' && !inject('redisAvailable'))(
+    'the worker keeps running, and catches up by itself once it is back',
+    async () => {
+      const redis = await startRedis();
+      const postgres = await startEmbeddedPostgres();
+      await migrateDatabase(postgres.url, silent);
+      // The other lane of the queue is met by the Postgres outage alone.
+      const queue: Record<string, string> = away === 'redis' && redis !== null ? { REDIS_URL: redis.url } : {};
+      const fleet = await Fleet.start(
+        processes,
+        postgres.url,
+        [{ key: 'shop-1' }],
+        { SCHEDULE_PULL_SHIPMENTS: '2s', SCHEDULE_PULL_ORDERS: '2s', SCHEDULE_PUSH_OUTBOX: '15s', ...queue },
+        200,
+      );
+      const { db, close } = connectDatabase(postgres.url, silent, 'test', 1);
+      const same = async () =>
+        (await compareWithSandbox(db, fleet.sandbox.url, ['orders', 'shipments']).catch(() => ['away'])).length === 0;
+      try {
+        const worker = fleet.startWorker();
+        await worker.line('worker_started');
+        await fleet.sandbox.advance(7_200);
+        await waitFor('the first hours', same);
+        const pid = worker.child.pid;
+        await (away === 'postgres' ? postgres.restart(downMs) : redis?.restart(downMs));
+        const backMs = performance.now();
+        await fleet.sandbox.advance(7_200);
+        await waitFor('the database to take an order', () =>
+          query(
+            postgres.url,
+            `insert into fulfilment.outbox (client, kind, reference, payload) values ('shop-1', 'order.create', 'SO-1', $1) returning id`,
+            [JSON.stringify(orderPayload('SO-1'))],
+          ),
+        );
+        await waitFor('what happened meanwhile', same, 60_000);
+        const caughtUpMs = Math.round(performance.now() - backMs);
+        expect(worker.child.exitCode).toBeNull();
+        expect(worker.child.pid).toBe(pid);
+        const { port } = JSON.parse(await worker.line('probes_listening')) as { port: number };
+        expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
+        await waitFor('the order to be pushed', async () => {
+          const [row] = (await query(postgres.url, 'select status from fulfilment.outbox')) ?? [];
+          return row?.status === 'done';
+        });
+        await fleet.stop();
+        expect((await worker.ended).code).toBe(0);
+        const lines = worker.lines.filter((line) => /"level":"(warn|error)"/.test(line));
+        // A minute's outage is a handful of lines, not thousands.
+        expect(lines.length).toBeLessThan(60);
+        report(`${away} away for ${downMs} ms`, { caughtUpMs, warnings: lines.length, excerpt: lines.slice(0, 8) });
+      } finally {
+        await close();
+        await fleet.stop();
+        fleet.close();
+        await postgres.stop();
+        await redis?.stop();
+      }
+    },
+    300_000,
+  );
+});
