@@ -2,10 +2,7 @@
  * From the insert of an outbox row to its POST received by the service, at 50 rows a second for 60 seconds, on both queue
  * backends; and how many orders a second leave when many wait. `npm run --silent bench:outbox-latency`
  */
-import { spawn } from 'node:child_process';
-import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { jobNames, scheduleVariable } from '../config/schedules.ts';
 import { migrateDatabase } from '../src/app/commands/migrate.ts';
@@ -13,21 +10,10 @@ import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
 import { createLogger } from '../src/app/log.ts';
 import { orderPayload } from '../test/helpers/pusher.ts';
 import { SandboxControl } from '../test/helpers/sandbox.ts';
+import { start } from './product.ts';
 
-const entry = fileURLToPath(new URL('../src/app/main.ts', import.meta.url));
 const rate = 50;
 const seconds = 60;
-
-/** Starts a command of the product, and waits for a line that holds `text`. */
-async function start(args: readonly string[], env: Record<string, string>, text: string) {
-  const { PATH = '', HOME = '' } = process.env;
-  const child = spawn(process.execPath, [entry, ...args], {
-    env: { PATH, HOME, ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  for await (const line of createInterface({ input: child.stdout })) if (line.includes(text)) return { child, line };
-  throw new Error(`${args.join(' ')} ended`);
-}
 
 async function measure(queue: string, more: Record<string, string>): Promise<void> {
   const postgres = await startEmbeddedPostgres();

@@ -80,8 +80,8 @@ export async function runWork(
     if (scope.afterAbandoned) runLog.warn({ event: 'run_abandoned' });
     if (scope.missed > 0) runLog.warn({ event: 'turns_missed', missed: scope.missed });
     const context = contextOf(deps, work, client, scope);
-    // Before many requests run into the same timeout, one asks whether anybody is there.
-    if (scope.run.probing) await context.warehouse.status(scope.signal);
+    // Before many requests run into the same timeout, one asks whether anybody is there and lets us in.
+    if (scope.run.probing) await context.warehouse.ready(scope.signal);
     await work.run(context);
   });
   logReport(runLog, report, Math.round(performance.now() - startedAtMs), isNews(deps.said, request, report));

@@ -86,7 +86,11 @@ export class Schedules {
         // One registrar at a time; who does not get the lock leaves it to whoever has it.
         await tryExclusively(db, 'schedulers', () => this.#align());
       },
-      onError: (task, error) => warn({ event: 'sweep_failed', task, ...errorFields(error) }),
+      onError: (task, error) => {
+        // No stack: a server that is away is no fault of ours, however its client words it.
+        const { code, error: words } = errorFields(error);
+        warn({ event: 'sweep_failed', task, code, error: words });
+      },
     };
   }
 

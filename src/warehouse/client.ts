@@ -74,6 +74,12 @@ export class Warehouse {
     decodeEnvelope('common.status.get', answer.body);
   }
 
+  /** Asks whether the service is up, once, and lets us in. */
+  async ready(signal: AbortSignal): Promise<void> {
+    await this.status(signal);
+    await this.#tokens.get(signal);
+  }
+
   /** The service's clock, milliseconds since 1970; null where it sends no Date. Needs no token. */
   async clock(signal: AbortSignal): Promise<number | null> {
     return (await this.#http.read({ operation: 'common.status.get', signal })).dateMs;

@@ -36,7 +36,7 @@ describe('wrong usage and configuration end with 2 and say what to do', () => {
 
 test('help ends with 0, with an example for each command', async () => {
   expect((await run(['--help'])).code).toBe(0);
-  for (const command of ['worker', 'migrate', 'status', 'run', 'sandbox', 'demo']) {
+  for (const command of ['worker', 'migrate', 'status', 'run', 'pause', 'resume', 'sandbox', 'demo']) {
     const { code, output } = await run([command, '--help']);
     expect(code).toBe(0);
     expect(output).toContain('Example:');

@@ -70,7 +70,10 @@ describe.each(['postgres', 'redis'] as const)('%s away for a while', (away) => {
         expect(worker.child.exitCode).toBeNull();
         expect(worker.child.pid).toBe(pid);
         const { port } = JSON.parse(await worker.line('probes_listening')) as { port: number };
-        expect((await fetch(`http://127.0.0.1:${port}/livez`)).status).toBe(200);
+        await waitFor('the probes', async () => {
+          const answers = ['livez', 'readyz'].map((probe) => fetch(`http://127.0.0.1:${port}/${probe}`));
+          return (await Promise.all(answers)).every(({ status }) => status === 200);
+        });
         await waitFor('the order to be pushed', async () => {
           const [row] = (await query(postgres.url, 'select status from fulfilment.outbox')) ?? [];
           return row?.status === 'done';

@@ -16,9 +16,18 @@ const statements = [...docs.matchAll(/```sql\n(.*?)```/gs)].map(([, text = '']) 
 test('the SQL of docs/erp.md does what it says, for a role that may only read', async () => {
   await sandbox.advance(12 * 86_400);
   for (const { name } of streams) done(await pull(`pull-${name}` as 'pull-shipments'));
-  await database.query(`
-    insert into fulfilment.track_traces (client, shipment_id, package_number, current_track_trace_status, raw)
-    select s.client, s.id, '3S1', 50, '{}' from fulfilment.shipments s where s.external_order_number = 'SO-default-000001'`);
+  const result = await database.query(`
+    select s.id as "shipmentId", '3S1' as "packageNumber", 35 as "currentTrackTraceStatus", 1 as "currentTrackTraceExceptionLevel"
+    from fulfilment.shipments s where s.external_order_number = 'SO-default-000001'`);
+  await sandbox.faults({
+    operation: 'v2.shipment.trackTrace',
+    effect: {
+      set: [{ path: ['result'], value: [...result, { ...result[0], shipmentId: 1, packageNumber: '3S0000000011' }] }],
+    },
+  });
+  done(await pull('track-trace'));
+  await database.query(`insert into fulfilment.stock_watch (sku) values ('MUG-RED')`);
+  done(await pull('pull-stock'));
   // One of those it expects may be long past by the clock of this machine.
   await database.query('update fulfilment.inbound_packing_slips set expected_on = current_date');
   const asReader = (statement: string) =>
@@ -27,8 +36,12 @@ test('the SQL of docs/erp.md does what it says, for a role that may only read', 
       return (await sql.raw<Record<string, unknown>>(statement).execute(trx)).rows;
     });
   const results = await Promise.all(statements.map(asReader));
-  const [order = [], inbound = [], returns = [], parcels = [], feed = [], joined = []] = results;
-  expect(statements).toHaveLength(6);
+  const [order = [], inbound = [], returns = [], parcels = [], trouble, journey, stock, feed = [], joined = []] =
+    results;
+  expect(statements).toHaveLength(9);
+  expect(trouble).toHaveLength(new Set([...result.map(({ shipmentId }) => shipmentId), 1]).size);
+  expect(journey).toMatchObject([{ current_track_trace_status: 35 }]);
+  expect(stock).toMatchObject([{ sku: 'MUG-RED', stock: expect.any(Number) }]);
   expect(order[0]).toMatchObject({
     status: expect.any(String),
     quantity: expect.any(Number),

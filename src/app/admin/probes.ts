@@ -2,8 +2,10 @@ import { fastify } from 'fastify';
 import { CodedError } from '../../core/errors.ts';
 import { sweepMs } from '../../queue/sweeper.ts';
 
-/** A worker whose last good sweep is older than this no longer does its work, whatever its process looks like. */
-const deadAfterMs = 20 * sweepMs;
+/** A worker whose last good sweep is older than this does not do its work at present. */
+const lateAfterMs = 20 * sweepMs;
+/** And this old: it is no use waiting. A database that is away for a minute is no reason to start the worker anew. */
+const deadAfterMs = 40 * sweepMs;
 
 export interface ProbeServer {
   readonly port: number;
@@ -11,7 +13,7 @@ export interface ProbeServer {
 }
 
 /**
- * Serves `/livez` and `/readyz`: 200 while the worker's sweeps get done, 503 otherwise.
+ * Serves `/livez` and `/readyz`: 200 while the worker's sweeps get done, 503 when none did for two minutes, or for one.
  * @param sinceLastSweepMs undefined until the first sweep was done
  * @throws CodedError `admin_port_taken` that says what to do
  */
@@ -29,7 +31,7 @@ export async function startProbes(
   });
   server.get('/readyz', async (_request, reply) => {
     const age = sinceLastSweepMs();
-    const ready = age !== undefined && age < deadAfterMs;
+    const ready = age !== undefined && age < lateAfterMs;
     return reply
       .code(ready ? 200 : 503)
       .send({ ready, lastSweepSecondsAgo: age === undefined ? null : Math.round(age / 1_000) });

@@ -1,0 +1,87 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../helpers/database.ts';
+import { useProcesses, workerEnv } from '../helpers/processes.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+
+async function run(env: Record<string, string>, ...args: string[]) {
+  const cli = processes.cli(args, { ...env, LOG_LEVEL: 'silent' });
+  const { code } = await cli.ended;
+  return { code, output: cli.output };
+}
+
+test('pause, run, status and resume say what they do and what to do next', async () => {
+  const sandbox = await processes.sandbox();
+  const env = workerEnv(database.url, sandbox);
+  expect(await run(env, 'pause', 'pull-everything')).toMatchObject({
+    code: 2,
+    output: expect.stringContaining('There is no job pull-everything; known are pull-shipments'),
+  });
+  expect(await run(env, 'pause', 'pull-shipments', '--client', 'nobody')).toMatchObject({ code: 2 });
+  expect(await run(env, 'pause', 'pull-shipments')).toEqual({
+    code: 0,
+    output:
+      'pull-shipments of every client: paused; what is under way is finished. Go on with: fulfilment-sync resume pull-shipments',
+  });
+  expect(await run(env, 'run', 'pull-shipments')).toMatchObject({
+    code: 0,
+    output: expect.stringMatching(/^default pull-shipments: skipped \(paused since .*; go on with: resume; next due /),
+  });
+  expect((await run(env, 'status')).output).toMatch(/default pull-shipments: paused since .*; go on with: resume/);
+  expect(await run(env, 'resume', 'pull-shipments', '--client', 'default')).toMatchObject({ code: 1 });
+  expect(await run(env, 'resume', 'pull-shipments')).toMatchObject({
+    code: 0,
+    output: expect.stringContaining('goes on'),
+  });
+  expect((await run(env, 'run', 'pull-shipments')).output).toContain('done: ');
+  expect((await run(env, 'run', 'track-trace')).output).toContain('done: ');
+  expect(await run(env, 'run', 'track-trace')).toMatchObject({
+    code: 0,
+    output: expect.stringMatching(/skipped \(track-trace is asked at most once an hour, whoever asks; next due 20/),
+  });
+  expect((await run(env, 'status')).output).toMatch(/default track-trace: may be asked again in (59|60)m/);
+});
+
+test('a client that comes from elsewhere is shown as parked, and accepted by command', async () => {
+  const [here, there] = [await processes.sandbox(), await processes.sandbox()];
+  const [former, env] = [workerEnv(database.url, here), workerEnv(database.url, there)];
+  expect((await run(former, 'client', 'list')).output).toContain('no worker has met it yet');
+  expect((await run(former, 'run', 'pull-shipments')).code).toBe(0);
+  expect((await run(former, 'client', 'list')).output).toMatch(/default +http\S+ +Europe\/Amsterdam +ok/);
+  expect(await run(env, 'run', 'pull-shipments')).toMatchObject({
+    code: 1,
+    output: expect.stringContaining('accept the new one with: client accept-identity'),
+  });
+  const [shown] = JSON.parse((await run(env, 'client', 'list', '--json')).output) as unknown[];
+  expect(shown).toMatchObject({ client: 'default', state: 'parked', because: expect.stringContaining(here.url.href) });
+  expect((await run(env, 'status')).output).toContain(
+    `default: parked: a worker or command came with ${there.url.href}`,
+  );
+  expect(await run(env, 'client', 'accept-identity', 'nobody')).toMatchObject({ code: 2 });
+  expect(await run(env, 'client', 'accept-identity', 'default')).toMatchObject({
+    code: 0,
+    output: expect.stringContaining(`${there.url.href} is accepted; until now it was ${here.url.href}`),
+  });
+  expect((await run(env, 'run', 'pull-shipments')).code).toBe(0);
+  expect((await run(env, 'client', 'accept-identity', 'default')).output).toContain('nothing was changed');
+});
+
+test('a running worker parks a client whose base URL changes, and goes on once it is accepted', async () => {
+  const [here, there] = [await processes.sandbox(), await processes.sandbox()];
+  await here.seed(20);
+  await there.seed(50);
+  const env = workerEnv(database.url, there, { SCHEDULE_PULL_SHIPMENTS: '1s' });
+  expect((await run(workerEnv(database.url, here), 'run', 'pull-shipments')).code).toBe(0);
+  const worker = processes.cli(['worker'], env);
+  expect(JSON.parse(await worker.line('client_parked'))).toMatchObject({ level: 'error', client: 'default' });
+  await worker.line('schedulers_aligned');
+  const shipments = async () =>
+    (await database.query<{ n: number }>('select count(*)::int as n from fulfilment.shipments'))[0]?.n;
+  expect(await shipments()).toBe(20);
+  expect((await there.requests()).map(({ path }) => path)).toEqual(['/status/get']);
+  expect((await run(env, 'client', 'accept-identity', 'default')).code).toBe(0);
+  await worker.line('run_done');
+  expect(await shipments()).toBe(50);
+  await worker.line('client_unparked');
+});
