@@ -5,4 +5,9 @@ import type { Stream } from '../src/sync/stream.ts';
 
 /** Takes up the backfills that were asked for with --background. */
 export const backfillJob = (streams: readonly Stream[]) =>
-  defineJob<PullContext>({ name: 'backfill', queue: 'bulk', run: (context) => backfillRequested(context, streams) });
+  defineJob<PullContext>({
+    name: 'backfill',
+    queue: 'bulk',
+    retries: true,
+    run: (context) => backfillRequested(context, streams),
+  });

@@ -2,9 +2,11 @@ import { defineJob } from '../src/queue/define-job.ts';
 import { prune } from '../src/sync/prune.ts';
 import type { PullContext } from '../src/sync/pull.ts';
 
-/** Lets go of what is older than RETENTION_DAYS. */
+/** Lets go of what is older than RETENTION_DAYS, of every client. */
 export const pruneJob = defineJob<PullContext>({
   name: 'prune',
   queue: 'bulk',
+  retries: true,
+  isLocal: true,
   run: prune,
 });

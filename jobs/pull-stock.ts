@@ -6,5 +6,6 @@ import { pullStock } from '../src/sync/stock.ts';
 export const pullStockJob = defineJob<PullContext>({
   name: 'pull-stock',
   queue: 'bulk',
+  retries: true,
   run: pullStock,
 });

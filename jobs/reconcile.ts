@@ -5,4 +5,9 @@ import type { Stream } from '../src/sync/stream.ts';
 
 /** Proves every stream, one after the other. */
 export const reconcileJob = (streams: readonly Stream[]) =>
-  defineJob<PullContext>({ name: 'reconcile', queue: 'bulk', run: (context) => reconcileAll(context, streams) });
+  defineJob<PullContext>({
+    name: 'reconcile',
+    queue: 'bulk',
+    retries: true,
+    run: (context) => reconcileAll(context, streams),
+  });

@@ -6,5 +6,6 @@ import { refreshSettings } from '../src/sync/settings.ts';
 export const refreshSettingsJob = defineJob<PullContext>({
   name: 'refresh-settings',
   queue: 'poll',
+  retries: true,
   run: refreshSettings,
 });

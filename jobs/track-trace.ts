@@ -6,6 +6,7 @@ import { pullTrackTrace } from '../src/sync/track-trace.ts';
 export const trackTraceJob = defineJob<PullContext>({
   name: 'track-trace',
   queue: 'poll',
+  retries: true,
   ownPace: true,
   run: pullTrackTrace,
 });

@@ -67,8 +67,6 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     const worker = workerName();
     const deps: RunnerDeps = { config, db, keeper, warehouses, worker, log, said: new Map() };
     const stopping = new AbortController();
-    const pushing = config.pushSweepMs === null ? null : startPushing(deps, databaseUrl);
-    if (pushing !== null) closers.unshift(() => pushing.stop());
     const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
 
     const names = [...new Set(jobNames.map((job) => jobs[job].queue))];
@@ -86,6 +84,9 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     }
     await Promise.all([...queues.values(), ...workers].map((part) => part.waitUntilReady()));
     await schedules.prepare();
+    // Not before it is known whose rows they are.
+    const pushing = config.pushSweepMs === null ? null : startPushing(deps, databaseUrl);
+    if (pushing !== null) closers.unshift(() => pushing.stop());
 
     const sweeper = new Sweeper(schedules.sweeperTasks());
     closers.unshift(() => sweeper.stop());

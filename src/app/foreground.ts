@@ -2,12 +2,13 @@ import { readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import { streams } from '../../jobs/registry.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
+import { registerClients } from '../erp/clients.ts';
 import { assertSchemaFits } from '../erp/migrate.ts';
 import type { RunReport } from '../sync/run.ts';
 import type { Stream } from '../sync/stream.ts';
 import { connectDatabase, openLeaseKeeper, openWarehouses, workerName } from './deps.ts';
 import { createLogger } from './log.ts';
-import type { RunnerDeps } from './runner.ts';
+import { identified, type RunnerDeps } from './runner.ts';
 import { UsageError } from './usage.ts';
 import { version } from './version.ts';
 
@@ -47,6 +48,7 @@ export async function inForeground<T>(
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
   try {
     await assertSchemaFits(db, version);
+    await registerClients(db, clients.map(identified));
     const deps = { config, db, keeper: leases.keeper, warehouses, worker: workerName(), log, said: new Map() };
     return await work({ deps, clients, stop: stop.signal });
   } finally {
@@ -67,10 +69,16 @@ export function streamNamed(name: string): Stream {
 /** How a run ended that did not get done, in words; null where it did. */
 export function describeEnd(report: RunReport): string | null {
   if (report.status === 'skipped') {
-    const next = report.dueAt === null ? 'not scheduled' : `next due ${report.dueAt.toISOString()}`;
+    const next = nextDueInWords(report);
     return `skipped (${report.because}; ${next})`;
   }
   return report.error === undefined ? null : `${report.status}: ${describeError(report.error)}`;
+}
+
+function nextDueInWords({ reason, dueAt }: Extract<RunReport, { status: 'skipped' }>): string {
+  if (reason === 'paused') return 'next due once it is resumed';
+  if (reason === 'identity') return 'next due once it is accepted';
+  return dueAt === null ? 'not scheduled' : `next due ${dueAt.toISOString()}`;
 }
 
 /** Exit code of a command: 0 where all got done, or were refused by gate, pause or a run under way; else 1. */

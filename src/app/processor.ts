@@ -19,8 +19,8 @@ export function processorOf(
   const clients = new Map(deps.config.clients.map((client) => [client.key, client]));
   return async ({ name, data }, _token, cancelled) => {
     const job = jobNames.find((known) => known === name);
-    // Queued by a newer version, or an older one: theirs to run.
-    if (job === undefined) return;
+    // Queued by a newer version, an older one, or one that is set up otherwise: theirs to run.
+    if (job === undefined || deps.config.schedules[job].kind === 'off') return;
     const { client: key } = jobDataSchema.parse(data);
     if (key === undefined) return schedules.onTick(job);
     const client = clients.get(key);

@@ -36,11 +36,12 @@ export function openPusher(options: PushingOptions): { pusher: Pusher; close: ()
     const { key, timeZone } = client;
     const warehouse = warehouses.get(key)?.withoutRetries();
     if (warehouse === undefined || (only !== undefined && key !== only)) return [];
-    const codes = new SettingCodes(main.db, key, warehouse);
+    const identity = identityOf(client);
+    const codes = new SettingCodes(main.db, { client: key, identity }, warehouse);
     return [
       {
         client: key,
-        identity: identityOf(client),
+        identity,
         zone: timeZone,
         db: main.db,
         warehouse,

@@ -36,6 +36,8 @@ export interface Work {
   readonly schedule?: Schedule;
   /** Whether a failed run is made again before it is due. */
   readonly retries?: boolean;
+  /** Whether it asks nothing of the service. */
+  readonly isLocal?: boolean;
 }
 
 /** A client as it is set up here, and whose account that is. */
@@ -51,15 +53,16 @@ export async function runJob(
   trigger: Trigger,
   stop: AbortSignal,
 ): Promise<RunReport> {
-  const { run, queue } = jobs[job];
+  const { run, retries = false, isLocal = false } = jobs[job];
   const schedule = deps.config.schedules[job];
   const work = {
     name: job,
     run,
     schedule,
-    nextDue: (now: Date) => nextDue(schedule, now, { client: client.key, job }),
-    // What comes seldom cannot wait for its next turn.
-    retries: queue === 'bulk' && trigger === 'schedule',
+    // Switched off here, it may well be scheduled elsewhere.
+    ...(schedule.kind === 'off' ? {} : { nextDue: (now: Date) => nextDue(schedule, now, { client: client.key, job }) }),
+    retries: retries && trigger === 'schedule',
+    isLocal,
   };
   return runWork(deps, work, client, trigger, stop);
 }
@@ -99,6 +102,7 @@ function requestOf(deps: RunnerDeps, work: Work, client: WarehouseClient, trigge
     ...(work.nextDue === undefined ? {} : { nextDue: work.nextDue }),
     ...(schedule === undefined ? {} : { missed: (due: Date, now: Date) => missedTurns(schedule, due, now) }),
     retries: work.retries ?? false,
+    isLocal: work.isLocal ?? false,
   };
 }
 

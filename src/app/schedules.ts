@@ -1,6 +1,7 @@
 import { type JobName, jobNames } from '../../config/schedules.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { recordAudit } from '../erp/audit.ts';
+import { retryRefusedCredentials } from '../erp/client-holds.ts';
 import { type ClientIdentity, registerClients } from '../erp/clients.ts';
 import { tryExclusively } from '../erp/exclusive.ts';
 import { bringForward, dueJobs, reviveAbandoned, scheduleClock } from '../erp/schedule.ts';
@@ -18,6 +19,10 @@ import { version } from './version.ts';
 
 /** A tick should have delivered what is due for so long; from then on the sweeper does. */
 const overdueMs = 5_000;
+/** A job that says itself when it is due next may say so a little later than its schedule would. */
+const ownPaceSlackMs = 60_000;
+
+const localJobs = jobNames.filter((job) => jobs[job].isLocal);
 
 /** Brings what is due, as it is written in Postgres, into the queues. */
 export class Schedules {
@@ -39,6 +44,10 @@ export class Schedules {
   async prepare(): Promise<void> {
     const { db, config } = this.#deps;
     await this.#register();
+    await retryRefusedCredentials(
+      db,
+      this.#clients.map(({ client }) => client),
+    );
     const now = await scheduleClock(db);
     const turns = this.#clients.flatMap(({ client }) => jobNames.map((job) => ({ client, job })));
     const wanted: WantedJob[] = turns.map(({ client, job }) => {
@@ -49,8 +58,13 @@ export class Schedules {
     });
     await ensureJobs(db, wanted);
     const latest = turns.flatMap(({ client, job }) => {
-      const due = jobs[job].ownPace ? null : nextDue(config.schedules[job], now, { client, job });
-      return due === null ? [] : [{ client, job, due }];
+      const schedule = config.schedules[job];
+      const due = nextDue(schedule, now, { client, job });
+      if (due === null) return [];
+      if (!jobs[job].ownPace) return [{ client, job, due, ifNever: due }];
+      // Its gate may open later than that, which it finds out itself; a plain restart is no reason to try.
+      const latestDue = schedule.kind === 'every' ? new Date(now.getTime() + schedule.everyMs + ownPaceSlackMs) : due;
+      return [{ client, job, due: latestDue, ifNever: now }];
     });
     await bringForward(db, latest);
   }
@@ -100,7 +114,7 @@ export class Schedules {
     withinMs: number,
     overdueNowMs?: number,
   ): Promise<void> {
-    const due = await dueJobs(this.#deps.db, names, clients, withinMs);
+    const due = await dueJobs(this.#deps.db, names, clients, withinMs, localJobs);
     for (const [job, runs] of Map.groupBy(due, (run) => run.job as JobName)) {
       const queue = this.#queues.get(jobs[job].queue);
       if (queue !== undefined) await dispatch(queue, job, runs, overdueNowMs);
@@ -113,10 +127,12 @@ export class Schedules {
       const plan = jobNames
         .filter((job) => jobs[job].queue === name)
         .map((job) => ({ job, schedule: config.schedules[job] }));
-      const { set, removed } = await alignSchedulers(queue, plan, version);
+      const { set, missing, removed } = await alignSchedulers(queue, plan, version);
       if (set.length + removed.length === 0) continue;
-      log.info({ event: 'schedulers_aligned', queue: name, set, removed });
-      const detail = `queue ${name}: set ${set.join(', ') || 'none'}; removed ${removed.join(', ') || 'none'}`;
+      log.info({ event: 'schedulers_aligned', queue: name, set, missing, removed });
+      // Workers that are set up differently change each other's for ever; that is no news.
+      if (missing.length === 0) continue;
+      const detail = `queue ${name}: ${missing.join(', ')}`;
       await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail });
     }
   }
@@ -129,7 +145,7 @@ export class Schedules {
       log.error({
         event: 'client_parked',
         client,
-        error: 'base URL or username is not the one its rows come from; if that is meant: client accept-identity',
+        error: `base URL or username is not the one its rows come from; if that is meant: fulfilment-sync client accept-identity ${client}`,
       });
     for (const client of this.#parked.filter((key) => !parked.includes(key)))
       log.info({ event: 'client_unparked', client });

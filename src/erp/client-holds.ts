@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { ClientHold } from '../core/client-hold.ts';
 import type { DB } from './rows.ts';
 
@@ -40,6 +40,16 @@ export async function placeClientHold(
       hold_times = hold_times + 1,
       hold_until = clock_timestamp() + make_interval(secs => least(${capMs}::float8, ${ms}::float8 * power(2, least(hold_times, 10))) / 1000)
     where client = ${client} and (hold_code is null or ${probing})`.execute(trx);
+}
+
+/** Lets one run, and one push, find out at once whether refused credentials are let in by now: they may have been put right. */
+export async function retryRefusedCredentials(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
+  await sql`
+    update sync.clients set hold_until = clock_timestamp()
+    where client = any(${clients}::text[]) and hold_code = 'credentials_refused'`.execute(db);
+  await sql`
+    update sync.push_holds set until = clock_timestamp()
+    where client = any(${clients}::text[]) and kind = '' and code = 'credentials_refused'`.execute(db);
 }
 
 /** Lets go of a hold that was there before a run began which got done. */

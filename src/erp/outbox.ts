@@ -1,8 +1,8 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
+import type { Own } from './clients.ts';
 import { claimSpan } from './outbox-claims.ts';
 import { pausedSince } from './pauses.ts';
 import type { DB } from './rows.ts';
-import type { Own } from './schedule.ts';
 
 /** Rows behind the head of their lane are looked at again so much later; the settlement of the head wakes the next one. */
 const deferral = sql`interval '10 minutes'`;
@@ -148,7 +148,7 @@ const claimedJson = sql`json_build_object(
 
 /** SQL: whether this account is the one that a client's rows go to, and nobody has paused its pushes. */
 const mayPush = (client: unknown, identity: unknown) => sql`
-  not exists (select from sync.clients k where k.client = ${client} and k.identity <> ${identity})
+  exists (select from sync.clients k where k.client = ${client} and k.identity = ${identity})
   and ${pausedSince(client, 'push-outbox')} is null`;
 
 /**

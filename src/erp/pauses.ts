@@ -19,6 +19,10 @@ export async function readPauses(db: Kysely<DB>): Promise<Pause[]> {
   return rows;
 }
 
+/** The command that lifts a pause. */
+export const resumeHint = ({ job, client }: Pick<Pause, 'job' | 'client'>) =>
+  `fulfilment-sync resume ${job}${client === null ? '' : ` --client ${client}`}`;
+
 /** SQL: since when a job of a client is paused, by itself or with all others; null where it is not. */
 export const pausedSince = (client: unknown, job: unknown) => sql`(
   select min(p.since) from sync.pauses p where p.client in ('', ${client}) and p.job = ${job})`;

@@ -1,33 +1,34 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
+import { unknownToService } from './rereads.ts';
 import type { DB } from './rows.ts';
 
 /** What is let go of by age. */
 export interface Prunable {
   readonly name: string;
   /** Deletes at most `limit` of what is older than so many days; how many it were. */
-  readonly prune: (trx: Transaction<DB>, client: string, days: number, limit: number) => Promise<number>;
+  readonly prune: (trx: Transaction<DB>, days: number, limit: number) => Promise<number>;
 }
 
 const cutoff = (days: number) => sql`now() - make_interval(days => ${days})`;
 
-/** Rows of one client in a table, by a condition on their age. */
+/** Rows of a table, by a condition on their age. Whoever comes second finds the rows taken, and passes them over. */
 function rowsOf(name: string, condition: (days: number) => RawBuilder<unknown>): Prunable {
   return {
     name,
-    prune: async (trx, client, days, limit) => {
+    prune: async (trx, days, limit) => {
       const { numAffectedRows } = await sql`
         delete from ${sql.table(name)} where ctid = any(array(
-          select t.ctid from ${sql.table(name)} t where t.client = ${client} and ${condition(days)}
+          select t.ctid from ${sql.table(name)} t where ${condition(days)}
           limit ${limit} for update skip locked))`.execute(trx);
       return Number(numAffectedRows ?? 0);
     },
   };
 }
 
-/** The feed is one for all clients: from its beginning, as far as all of it is old. */
+/** From its beginning, as far as all of it is old. */
 const feed: Prunable = {
   name: 'fulfilment.changes',
-  prune: async (trx, _client, days, limit) => {
+  prune: async (trx, days, limit) => {
     await sql`select pg_advisory_xact_lock(hashtext('fulfilment-sync prune feed'))`.execute(trx);
     const { rows } = await sql<{ pruned: number }>`
       with first as materialized (
@@ -46,19 +47,7 @@ const feed: Prunable = {
   },
 };
 
-const audit: Prunable = {
-  name: 'sync.audit',
-  prune: async (trx, _client, days, limit) => {
-    const { numAffectedRows } = await sql`
-      delete from sync.audit where id in (
-        select id from sync.audit where at < ${cutoff(days)} order by at limit ${limit} for update skip locked)`.execute(
-      trx,
-    );
-    return Number(numAffectedRows ?? 0);
-  },
-};
-
-/** All that grows with time, in the order in which it is pruned. What mirrors the service is never let go of. */
+/** All that grows with time, of every client, also of those that are no longer set up. What mirrors the service stays. */
 export const prunables: readonly Prunable[] = [
   rowsOf('sync.runs', (days) => sql`t.finished_at < ${cutoff(days)}`),
   rowsOf('fulfilment.outbox', (days) => sql`t.status in ('done', 'cancelled') and t.finished_at < ${cutoff(days)}`),
@@ -66,7 +55,7 @@ export const prunables: readonly Prunable[] = [
   rowsOf('sync.quarantine', (days) => sql`t.last_seen_at < ${cutoff(days)}`),
   rowsOf('sync.gaps', (days) => sql`t.noticed_at < ${cutoff(days)}`),
   // Asked for by id once, in vain, and by nothing since.
-  rowsOf('sync.rereads', (days) => sql`t.tries > 0 and t.next_try_at < ${cutoff(days)}`),
+  rowsOf('sync.rereads', (days) => sql`t.last_reason = ${unknownToService} and t.next_try_at < ${cutoff(days)}`),
   // The last one of each kind tells where the next begins.
   rowsOf(
     'sync.rescans',
@@ -74,6 +63,6 @@ export const prunables: readonly Prunable[] = [
       select from sync.rescans l
       where l.client = t.client and l.stream = t.stream and l.kind = t.kind and l.outcome = 'done' and l.id > t.id)`,
   ),
+  rowsOf('sync.audit', (days) => sql`t.at < ${cutoff(days)}`),
   feed,
-  audit,
 ];

@@ -5,6 +5,10 @@ import type { DB } from './rows.ts';
 /** Reads by id of one run, once everything was loaded a first time (design: a poll stays cheap whatever is missing). */
 export const rereadsPerRun = 50;
 
+/** Why a read has to be made again: it failed, or it found nothing. */
+export const couldNotBeRead = 'could not be read';
+export const unknownToService = 'unknown to the service';
+
 /** Says that a read settled nothing: the next one waits 1 minute, then twice as long each time, at most a day. */
 export async function postponeRereads(
   trx: Transaction<DB>,
@@ -52,10 +56,12 @@ export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenK
   return rows.map(({ id }) => id);
 }
 
-/** Ids that were asked for and not read since, the longest waiting first. */
+/** Ids that were asked for and not read since, or in vain for no fault of theirs; the longest waiting first. */
 export async function findRequestedRereads(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select id from sync.rereads where client = ${client} and stream = ${stream} and tries = 0
+    select id from sync.rereads
+    where client = ${client} and stream = ${stream}
+      and (tries = 0 or (last_reason = ${couldNotBeRead} and next_try_at <= now()))
     order by next_try_at, id`.execute(db);
   return rows.map(({ id }) => id);
 }

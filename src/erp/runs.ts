@@ -16,6 +16,8 @@ export interface Run {
   readonly trigger: Trigger;
   readonly startedAt: Date;
   readonly retries: boolean;
+  /** It asks nothing of the service, and so proves nothing of it. */
+  readonly isLocal: boolean;
   /** It is the one that finds out whether what holds its client is over. */
   readonly probing: boolean;
 }
@@ -38,7 +40,7 @@ export interface Totals {
 export type RunEnd = (
   | { readonly status: 'done' | 'stopped' }
   /** It may not do its work yet. */
-  | { readonly status: 'skipped'; readonly reason: string }
+  | { readonly status: 'skipped'; readonly reason: string; readonly opensAt: Date }
   | {
       readonly status: 'failed';
       readonly code: string;
@@ -99,7 +101,7 @@ async function recordEnd(
                                   when ${end.status === 'done'} then 0 else consecutive_failures end,
       uneventful_runs = uneventful_runs + ${eventful ? 0 : 1}, warnings = ${totals.warnings},
       due_at = case when ${end.status === 'stopped' && run.trigger === 'schedule'} and ${end.dueAt == null} then sync.clock()
-                    else greatest(${failed && run.retries ? sql`least(${planned}, ${retryAt})` : planned},
+                    else greatest(${failed && run.retries && end.dueAt == null ? sql`least(${planned}, ${retryAt})` : planned},
                                   sync.clock() + make_interval(secs => ${failed ? end.retryAfterMs / 1_000 : 0})) end
     where client = ${client} and job = ${job}`.execute(trx);
 }
@@ -117,16 +119,15 @@ export async function recordRefusal(
     where client = ${client} and job = ${job}`.execute(trx);
 }
 
-async function settleHold(
-  trx: Transaction<DB>,
-  { lease: { client }, startedAt, probing }: Run,
-  end: RunEnd,
-): Promise<void> {
-  if (end.status === 'failed' && end.hold !== null) await placeClientHold(trx, client, end.hold, end.message, probing);
+async function settleHold(trx: Transaction<DB>, run: Run, end: RunEnd): Promise<void> {
+  const { client } = run.lease;
+  if (run.isLocal) return;
+  if (end.status === 'failed' && end.hold !== null)
+    await placeClientHold(trx, client, end.hold, end.message, run.probing);
   // One that failed otherwise was answered all the same.
-  else if (end.status === 'done' || (end.status === 'failed' && probing))
-    await releaseClientHold(trx, client, startedAt);
-  else if (probing) await passClientProbeOn(trx, client);
+  else if (end.status === 'done' || (end.status === 'failed' && run.probing))
+    await releaseClientHold(trx, client, run.startedAt);
+  else if (run.probing) await passClientProbeOn(trx, client);
 }
 
 async function upsertRun(

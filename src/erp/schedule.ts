@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import type { Own } from './clients.ts';
 import type { Database } from './connect.ts';
 import { pausedSince } from './pauses.ts';
 import type { DB } from './rows.ts';
@@ -15,22 +16,18 @@ export interface DueJob extends JobKey {
   readonly dueMs: number;
 }
 
-/** A client as this process is set up; see sync.clients. */
-export interface Own {
-  readonly client: string;
-  readonly identity: string;
-}
-
 /**
  * Which of these clients are due for which of `jobs`, longest overdue first. Those under way, paused or held are left out,
  * and clients that come from another service than the one that was accepted.
  * @param withinMs also those that will be due so soon; negative: only those overdue by so much
+ * @param local jobs that are not held back with their client
  */
 export async function dueJobs(
   db: Database,
   jobs: readonly string[],
   clients: readonly Own[],
   withinMs = 0,
+  local: readonly string[] = [],
 ): Promise<DueJob[]> {
   const { rows } = await sql<DueJob>`
     select j.client, j.job, extract(epoch from j.due_at - sync.clock())::float8 * 1000 as "inMs",
@@ -42,7 +39,7 @@ export async function dueJobs(
     left join sync.leases l on l.client = j.client and l.name = j.job
     where j.job = any(${jobs}::text[]) and j.due_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
       and (l.expires_at is null or l.expires_at <= now())
-      and (c.client is null or (c.identity = own.identity and (c.hold_code is null or c.hold_until <= now())))
+      and (c.client is null or (c.identity = own.identity and (c.hold_code is null or c.hold_until <= now() or j.job = any(${local}::text[]))))
       and ${pausedSince(sql`j.client`, sql`j.job`)} is null
     order by j.due_at`.execute(db);
   return rows;
@@ -77,11 +74,18 @@ export async function scheduleClock(db: Database): Promise<Date> {
   return rows[0]?.now as Date;
 }
 
-/** Brings due times forward where the schedule became shorter than what is left to wait. */
-export async function bringForward(db: Database, latest: readonly (JobKey & { readonly due: Date })[]): Promise<void> {
+/** When a job has to be due at the latest; `ifNever` where it was not to come by itself until now. */
+export interface LatestDue extends JobKey {
+  readonly due: Date;
+  readonly ifNever: Date;
+}
+
+/** Brings due times forward where the schedule became shorter than what is left to wait, or was switched on. */
+export async function bringForward(db: Database, latest: readonly LatestDue[]): Promise<void> {
   await sql`
-    update sync.jobs j set due_at = l.due
+    update sync.jobs j set due_at = case when isfinite(j.due_at) then l.due else l.if_never end
     from unnest(${latest.map(({ client }) => client)}::text[], ${latest.map(({ job }) => job)}::text[],
-      ${latest.map(({ due }) => due.toISOString())}::timestamptz[]) as l (client, job, due)
+      ${latest.map(({ due }) => due.toISOString())}::timestamptz[],
+      ${latest.map(({ ifNever }) => ifNever.toISOString())}::timestamptz[]) as l (client, job, due, if_never)
     where j.client = l.client and j.job = l.job and j.due_at > l.due`.execute(db);
 }

@@ -4,10 +4,10 @@ import { type ClientIdentity, holdIdentity, registerClients } from './clients.ts
 import type { Database } from './connect.ts';
 import { acquireLease, releaseLease } from './leases.ts';
 import { assertCodeFits } from './migrate.ts';
-import { pausedSince } from './pauses.ts';
 import type { DB } from './rows.ts';
 import { type Run, recordRefusal, type Trigger } from './runs.ts';
 import { reviveAbandoned } from './schedule.ts';
+import { type Refusal, readStanding, refusalOf, type Standing } from './standing.ts';
 
 export interface RunRequest extends ClientIdentity {
   readonly job: string;
@@ -21,10 +21,12 @@ export interface RunRequest extends ClientIdentity {
   readonly missed?: (due: Date, now: Date) => number;
   /** A failed run is made again with growing pauses, not when the next one is due. */
   readonly retries?: boolean;
+  /** It asks nothing of the service, and so is not held back with its client. */
+  readonly isLocal?: boolean;
 }
 
 /** Why a run did not begin. */
-export type SkipReason = 'overlap' | 'not_due' | 'paused' | 'identity' | 'held' | 'not_yet';
+export type SkipReason = Refusal['reason'] | 'overlap' | 'not_due' | 'held' | 'not_yet';
 
 export interface Skipped {
   readonly kind: 'skipped';
@@ -37,16 +39,6 @@ export interface Skipped {
 export type StartResult =
   | { readonly kind: 'started'; readonly run: Run; readonly afterAbandoned: boolean; readonly missed: number }
   | Skipped;
-
-interface JobRow {
-  /** By the clock of schedules. */
-  readonly now: Date;
-  readonly startedAt: Date;
-  readonly dueAt: Date | null;
-  readonly pausedSince: Date | null;
-  readonly identityFits: boolean;
-  readonly acceptedBaseUrl: string;
-}
 
 /**
  * Takes the lease and moves the due time. A scheduled run starts only where it is due, so that a tick that was delivered
@@ -64,17 +56,19 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
     const tomorrow = request.nextDue === undefined ? await inOneDay(trx) : null;
     await ensureJobs(trx, [{ client, job, due: tomorrow }]);
     const afterAbandoned = (await reviveAbandoned(trx, { client, job })).length > 0;
-    const row = await readJob(trx, request);
-    const refusal = refusalOf(row);
+    const row = await readStanding(trx, request);
+    const refusal = refusalOf(request, row);
     // By the schedule it was not even to be queued; whoever asks by hand is told, and it is counted.
     if (refusal !== null) return skip(trx, request, row, refusal, trigger === 'manual');
     const lease = await acquireLease(trx, client, job, worker);
-    if (lease === null) return skip(trx, request, row, { reason: 'overlap', because: 'a run is under way' }, true);
-    if (trigger === 'schedule' && !(row.dueAt !== null && row.dueAt <= row.now)) {
+    // A copy that the queue delivers beside the run that it is a copy of was wanted by nobody.
+    const isWanted = trigger === 'manual' || isDue(row);
+    if (lease === null) return skip(trx, request, row, { reason: 'overlap', because: 'a run is under way' }, isWanted);
+    if (!isWanted) {
       await releaseLease(trx, lease);
       return { kind: 'skipped', reason: 'not_due', because: 'it is not due', dueAt: row.dueAt };
     }
-    const held = trigger === 'schedule' ? await passHold(trx, client) : null;
+    const held = trigger === 'schedule' && !request.isLocal ? await passHold(trx, client) : null;
     if (held !== null && held !== 'probe') {
       await releaseLease(trx, lease);
       return heldBack(held);
@@ -82,10 +76,20 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
     const missed = trigger === 'schedule' && row.dueAt !== null ? (request.missed?.(row.dueAt, row.now) ?? 0) : 0;
     await markStarted(trx, request, row.now, missed);
     const { startedAt } = row;
-    const run = { lease, worker, trigger, startedAt, retries: request.retries ?? false, probing: held === 'probe' };
+    const run = {
+      lease,
+      worker,
+      trigger,
+      startedAt,
+      retries: request.retries ?? false,
+      isLocal: request.isLocal ?? false,
+      probing: held === 'probe',
+    };
     return { kind: 'started', run, afterAbandoned, missed };
   });
 }
+
+const isDue = ({ dueAt, now }: Standing) => dueAt !== null && dueAt <= now;
 
 const heldBack = ({ reason, until }: HeldBack): Skipped => ({
   kind: 'skipped',
@@ -94,29 +98,10 @@ const heldBack = ({ reason, until }: HeldBack): Skipped => ({
   dueAt: until,
 });
 
-async function readJob(trx: Transaction<DB>, { client, job, identity }: RunRequest): Promise<JobRow> {
-  const { rows } = await sql<JobRow>`
-    select sync.clock() as now, now() as "startedAt", case when isfinite(j.due_at) then j.due_at end as "dueAt",
-      ${pausedSince(sql`j.client`, sql`j.job`)} as "pausedSince", c.identity = ${identity} as "identityFits",
-      c.base_url as "acceptedBaseUrl"
-    from sync.jobs j join sync.clients c on c.client = j.client
-    where j.client = ${client} and j.job = ${job}`.execute(trx);
-  return rows[0] as JobRow;
-}
-
-function refusalOf(row: JobRow): Pick<Skipped, 'reason' | 'because'> | null {
-  if (!row.identityFits) {
-    const because = `the client is parked: its rows come from ${row.acceptedBaseUrl} and another account; accept the new one with: client accept-identity`;
-    return { reason: 'identity', because };
-  }
-  if (row.pausedSince === null) return null;
-  return { reason: 'paused', because: `paused since ${row.pausedSince.toISOString()}; go on with: resume` };
-}
-
 async function skip(
   trx: Transaction<DB>,
   { client, job }: RunRequest,
-  { dueAt }: JobRow,
+  { dueAt }: Standing,
   refusal: Pick<Skipped, 'reason' | 'because'>,
   counts: boolean,
 ): Promise<Skipped> {
@@ -132,7 +117,7 @@ async function markStarted(trx: Transaction<DB>, request: RunRequest, now: Date,
       last_skip_reason = case
         when ${missed} = 0 then last_skip_reason
         when last_finished_at > due_at then ${missed}::int || ' missed: the run before was under way'
-        else ${missed}::int || ' missed: paused, held, or no worker was there' end
+        else ${missed}::int || ' missed: paused, parked, held, or no worker was there' end
     where client = ${request.client} and job = ${request.job}`.execute(trx);
 }
 

@@ -9,6 +9,10 @@ export interface JobDefinition<Context> {
   readonly name: JobName;
   readonly queue: QueueName;
   readonly run: (context: Context) => Promise<void>;
+  /** It asks nothing of the service: where that is away, it is made all the same. */
+  readonly isLocal?: boolean;
+  /** A failed run is made again with growing pauses, as its next turn is far off. */
+  readonly retries?: boolean;
   /** Its runs say themselves when the next one is due: a schedule that is made shorter brings nothing forward. */
   readonly ownPace?: boolean;
 }

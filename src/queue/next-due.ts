@@ -7,6 +7,8 @@ const minShare = 0.1;
 /** Clients follow a cron expression within so long of each other. */
 const cronSpreadMs = 30_000;
 const maxReachMs = 600_000;
+const gapSpreadMs = 20_000;
+const justCoveredMs = 60_000;
 /** Missed turns are counted up to here. */
 const maxMissed = 10_000;
 
@@ -36,11 +38,17 @@ export function nextDue(schedule: Schedule, now: Date, turn: Turn): Date | null 
 }
 
 /**
- * When the schedule has a run at or after `earliest`; just then where its turns come no further apart than `gapMs`, which
- * is what has to lie between two runs.
+ * When the schedule has a run at or after `earliest`; within moments of it where its turns come no further apart than
+ * `gapMs`, which is what has to lie between two runs: how many moments is each client's own, so that those which began
+ * together do not stay together.
  */
 export function dueNotBefore(schedule: Schedule, earliest: Date, gapMs: number, turn: Turn): Date | null {
-  return schedule.kind === 'every' && schedule.everyMs <= gapMs ? earliest : nextDue(schedule, earliest, turn);
+  if (schedule.kind === 'every' && schedule.everyMs <= gapMs)
+    return new Date(earliest.getTime() + Math.floor(fraction(turn) * gapSpreadMs));
+  // A turn that the gap only just covers is taken when it opens: hourly turns must not become two-hourly ones.
+  const share = schedule.kind === 'every' ? schedule.everyMs * minShare : 0;
+  const turnAt = nextDue(schedule, new Date(earliest.getTime() - justCoveredMs - share), turn);
+  return turnAt === null ? null : new Date(Math.max(turnAt.getTime(), earliest.getTime()));
 }
 
 /** How far ahead a tick looks: what is due so soon is queued with a delay, the rest is left to the next tick or the sweeper. */

@@ -10,6 +10,8 @@ export interface SchedulerPlan {
 /** What was done to the schedulers of one queue, by job. */
 export interface SchedulerChanges {
   readonly set: readonly string[];
+  /** Those of them that were not there at all: at the first start, or after the queue was emptied. */
+  readonly missing: readonly string[];
   readonly removed: readonly string[];
 }
 
@@ -28,6 +30,7 @@ export async function alignSchedulers(
     plan.filter(({ schedule }) => repeatOf(schedule) !== null).map((entry) => [entry.job as string, entry]),
   );
   const set: string[] = [];
+  const missing: string[] = [];
   for (const [job, { schedule }] of wanted) {
     const entry = present.get(job);
     if (matches(entry, schedule) || isOlder(version, entry?.template?.data?.version ?? version)) continue;
@@ -35,6 +38,7 @@ export async function alignSchedulers(
     if (repeat === null) continue;
     await queue.upsertJobScheduler(job, repeat, { name: job, data: { version }, opts: { attempts: 1 } });
     set.push(job);
+    if (entry === undefined) missing.push(job);
   }
   const removed: string[] = [];
   for (const [job, entry] of present) {
@@ -42,7 +46,7 @@ export async function alignSchedulers(
     await queue.removeJobScheduler(job);
     removed.push(job);
   }
-  return { set, removed };
+  return { set, missing, removed };
 }
 
 function repeatOf(schedule: Schedule): { every: number } | { pattern: string; tz: string } | null {

@@ -2,7 +2,7 @@ import type { Transaction } from 'kysely';
 import { WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
 import type { Change } from '../erp/feed.ts';
-import { postponeRereads, settleRereads } from '../erp/rereads.ts';
+import { couldNotBeRead, postponeRereads, settleRereads, unknownToService } from '../erp/rereads.ts';
 import type { DB } from '../erp/rows.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import { encodeQuery } from '../warehouse/query.ts';
@@ -53,8 +53,8 @@ export async function readByIds(
         [...decoded].filter((id) => !unsettled.has(id)),
       );
       await postponeRereads(trx, client, stream.name, again, 'not settled by the last read');
-      await postponeRereads(trx, client, stream.name, batch.absent, 'unknown to the service');
-      await postponeRereads(trx, client, stream.name, batch.failed, 'could not be read');
+      await postponeRereads(trx, client, stream.name, batch.absent, unknownToService);
+      await postponeRereads(trx, client, stream.name, batch.failed, couldNotBeRead);
       const read = (await options.onRead?.(trx, committed)) ?? [];
       return [...read, ...(await options.onAbsent(trx, batch.absent, readNo))];
     });

@@ -1,3 +1,4 @@
+import { stopReason } from '../core/errors.ts';
 import { recordAudit } from '../erp/audit.ts';
 import { prunables } from '../erp/prune.ts';
 import { underLease } from '../erp/transaction.ts';
@@ -6,15 +7,18 @@ import { type PullContext, warn } from './pull.ts';
 /** Rows deleted in one transaction: short, so that nobody waits for it. */
 const batchSize = 2_000;
 
-/** Lets go of what is older than RETENTION_DAYS, in small steps; what mirrors the service stays. */
+/**
+ * Lets go of what is older than RETENTION_DAYS, of every client, in small steps; what mirrors the service stays. There is a
+ * run for each client, of which the first does the work.
+ */
 export async function prune(context: PullContext): Promise<void> {
-  const { db, client, run, totals, retentionDays, signal } = context;
+  const { db, run, totals, retentionDays, signal } = context;
   const counts: string[] = [];
   for (const { name, prune } of prunables) {
     let removed = 0;
     for (let last = batchSize; last === batchSize; ) {
-      signal.throwIfAborted();
-      last = await underLease(db, run.lease, (trx) => prune(trx, client, retentionDays, batchSize));
+      if (signal.aborted) throw stopReason(signal);
+      last = await underLease(db, run.lease, (trx) => prune(trx, retentionDays, batchSize));
       removed += last;
     }
     totals.removed += removed;
@@ -23,5 +27,6 @@ export async function prune(context: PullContext): Promise<void> {
     if (removed > 0 && name === 'sync.quarantine')
       warn(context, `${removed} quarantined resources not met for ${retentionDays} days were let go`);
   }
-  if (counts.length > 0) await recordAudit(db, { by: run.worker, action: 'pruned', client, detail: counts.join(', ') });
+  if (counts.length > 0)
+    await recordAudit(db, { by: run.worker, action: 'pruned', client: null, detail: counts.join(', ') });
 }

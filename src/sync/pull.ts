@@ -53,7 +53,7 @@ export interface PullContext {
   readonly identity: string;
   /** HTTP_TIMEOUT_MS. */
   readonly timeoutMs: number;
-  /** When the next run is due, where the run itself knows better than the schedule. */
+  /** When the next run is due, where the run itself knows better than the schedule; null: as that says. */
   readonly plan: { dueAt: Date | null };
   /** When the schedule has a run after `earliest`; just then where its turns come more often than every `gapMs`. */
   readonly dueNotBefore: (earliest: Date, gapMs: number) => Date | null;

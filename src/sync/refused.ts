@@ -1,5 +1,9 @@
+import type { Transaction } from 'kysely';
 import { CodedError } from '../core/errors.ts';
+import type { Database } from '../erp/connect.ts';
+import type { Lease } from '../erp/leases.ts';
 import type { Family } from '../erp/mirror.ts';
+import type { DB } from '../erp/rows.ts';
 import { refusesData, sqlState, underLease } from '../erp/transaction.ts';
 import { type ReadingScope, upsertFamilies } from '../erp/upsert.ts';
 import type { PullContext, Reading } from './pull.ts';
@@ -38,15 +42,25 @@ export async function findRefused(
 }
 
 /** The SQLSTATE with which the database refuses these resources; null where it takes them. Nothing stays written. */
-async function refusalOf(
+const refusalOf = (
   context: PullContext,
   stream: Mirrored,
   reading: Reading,
   families: readonly Family[],
+): Promise<string | null> =>
+  stateOfRefusal(context.db, context.run.lease, (trx) =>
+    upsertFamilies(trx, scopeOf(context, stream, reading), stream.tables, families),
+  );
+
+/** The SQLSTATE with which the database refuses a piece of work; null where it takes it. Nothing stays written. */
+export async function stateOfRefusal(
+  db: Database,
+  lease: Lease,
+  work: (trx: Transaction<DB>) => Promise<unknown>,
 ): Promise<string | null> {
   try {
-    await underLease(context.db, context.run.lease, async (trx) => {
-      await upsertFamilies(trx, scopeOf(context, stream, reading), stream.tables, families);
+    await underLease(db, lease, async (trx) => {
+      await work(trx);
       throw new Undone();
     });
   } catch (error) {

@@ -61,7 +61,7 @@ export async function runUnderLease(
     const end = endOf(failure, plan);
     await finishRun(db, run, totals, end);
     if (end.status === 'skipped')
-      return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.dueAt ?? null };
+      return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
     return { status: end.status, totals, ...(failure === undefined ? {} : { error: failure }) };
   } catch (error) {
     if (error instanceof LeaseLostError) return { status: 'lost', totals, error };
@@ -84,7 +84,7 @@ function endOf(failure: unknown, { dueAt }: PullContext['plan']): RunEnd {
   if (failure === undefined) return { status: 'done', dueAt };
   if (failure instanceof StoppedError) return { status: 'stopped', dueAt };
   if (failure instanceof NotYetError)
-    return { status: 'skipped', reason: failure.message, dueAt: dueAt ?? failure.dueAt };
+    return { status: 'skipped', reason: failure.message, opensAt: failure.dueAt, dueAt };
   return {
     status: 'failed',
     code: failure instanceof CodedError ? failure.code : 'unexpected',

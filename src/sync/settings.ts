@@ -1,3 +1,4 @@
+import { isAccepted, type Own } from '../erp/clients.ts';
 import type { Database } from '../erp/connect.ts';
 import { appendChanges } from '../erp/feed.ts';
 import { recordProgress } from '../erp/runs.ts';
@@ -14,14 +15,16 @@ import { type PullContext, warn } from './pull.ts';
  */
 export async function readSettingsNow(
   db: Database,
-  client: string,
+  own: Own,
   warehouse: Warehouse,
   signal: AbortSignal,
 ): Promise<void> {
   const settings = await askSettings(warehouse, signal);
   await inTransaction(db, async (trx) => {
-    const { changes } = await storeSettings(trx, client, settings);
-    await appendChanges(trx, client, changes);
+    // Of another service than the one that was accepted meanwhile nothing is stored.
+    if (!(await isAccepted(trx, own))) return;
+    const { changes } = await storeSettings(trx, own.client, settings);
+    await appendChanges(trx, own.client, changes);
   });
 }
 

@@ -8,7 +8,7 @@ import { findWatched, removeUnwatched, type StockAnswer, storeStock } from '../e
 import { underLease } from '../erp/transaction.ts';
 import { type PullContext, warn } from './pull.ts';
 
-/** One article at a time, and no more than four a second: there is one request for each (interface.md, oldest calls). */
+/** After each answer: there is one request for each article (interface.md, oldest calls), so no more than four a second. */
 const paceMs = 250;
 const batchSize = 50;
 
@@ -32,9 +32,8 @@ export async function pullStock(context: PullContext): Promise<void> {
     const asked: Asked[] = [];
     try {
       for (const sku of skus.slice(start, start + batchSize)) {
-        const startedAtMs = performance.now();
         asked.push(await ask(context, sku));
-        await pause(paceMs - (performance.now() - startedAtMs), signal);
+        await pause(signal);
       }
     } finally {
       if (!signal.aborted) await store(context, asked);
@@ -68,9 +67,8 @@ function readStock(result: Json): Pick<Asked, 'stock' | 'problem'> {
   return data === undefined ? { stock: null, problem: 'the answer is no number' } : { stock: data, problem: null };
 }
 
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (ms <= 0) return;
-  await wait(ms, undefined, { signal }).catch(() => {
+async function pause(signal: AbortSignal): Promise<void> {
+  await wait(paceMs, undefined, { signal }).catch(() => {
     throw stopReason(signal);
   });
 }

@@ -1,4 +1,4 @@
-import { CodedError, LeaseLostError, NotYetError, WarehouseError } from '../core/errors.ts';
+import { CodedError, NotYetError, WarehouseError } from '../core/errors.ts';
 import { unstorableReason } from '../core/json.ts';
 import { appendChanges } from '../erp/feed.ts';
 import { closeGate, type Gate, passGate } from '../erp/gates.ts';
@@ -6,18 +6,19 @@ import { forgetOlderQuarantined, type QuarantineEntry, quarantine } from '../erp
 import { requestRereads } from '../erp/rereads.ts';
 import { recordProgress, type Totals } from '../erp/runs.ts';
 import { storeTrackTraces } from '../erp/track-trace.ts';
-import { inTransaction, underLease } from '../erp/transaction.ts';
+import { inTransaction, refusesData, underLease } from '../erp/transaction.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../warehouse/track-trace.ts';
 import { checkQuarantineShare } from './decode.ts';
 import { type PullContext, warn } from './pull.ts';
+import { stateOfRefusal } from './refused.ts';
 
 /** From the end of a call to the next (interface.md, Limits: at most once per hour), with some seconds to spare. */
 export const trackTraceGapMs = 3_605_000;
 const hourMs = 3_600_000;
 /** What could not even be connected to may be tried again after this. */
 const notMadeMs = 60_000;
-/** A passage that took longer to be confirmed is not used: the gate was closed at its beginning, not now. */
+/** A passage that took longer to be confirmed is not used: the gate was closed at its beginning, not now. Then it connects. */
 const maxPassMs = 5_000;
 /** A list that held so many packages and now holds none is worth a word. */
 const worthAWord = 20;
@@ -35,7 +36,7 @@ export async function pullTrackTrace(context: PullContext): Promise<void> {
     const result = await warehouse.askOnce({ operation: 'v2.shipment.trackTrace' }, { signal, beforeSend });
     await store(context, decodeTrackTraces(result, zone), way);
   } catch (error) {
-    if (way.passage !== null && !(error instanceof LeaseLostError)) await leave(context, way.passage, error);
+    if (way.passage !== null) await leave(context, way.passage, error);
     throw error;
   }
 }
@@ -54,7 +55,7 @@ const gateOf = ({ identity, client }: PullContext): Gate => ({ name, identity, c
 async function enter(context: PullContext, way: Way): Promise<void> {
   way.readNo = await drawReadNo(context.db);
   const askedAtMs = performance.now();
-  const passage = await passGate(context.db, gateOf(context), context.timeoutMs + hourMs);
+  const passage = await passGate(context.db, gateOf(context), hourMs + maxPassMs + context.timeoutMs);
   if (!passage.passed) {
     context.plan.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
     throw new NotYetError('track-trace is asked at most once an hour, whoever asks', passage.opensAt);
@@ -73,19 +74,52 @@ async function leave(context: PullContext, passage: number, error: unknown): Pro
   if (opensAt !== null) context.plan.dueAt = made ? context.dueNotBefore(opensAt, trackTraceGapMs) : opensAt;
 }
 
-async function store(context: PullContext, list: TrackTraceList, { readNo, passage }: Way): Promise<void> {
-  const { client, db, run, totals, quarantineMaxShare } = context;
+async function store(context: PullContext, list: TrackTraceList, way: Way): Promise<void> {
   const { rows, contradictions } = onePerPackage(list.items.filter(isStorable));
-  const aside = [...list.undecodable.map(entryOf), ...list.items.filter((item) => !isStorable(item)).map(unstorable)];
+  const aside: Aside[] = [
+    ...list.undecodable.map((item) => ({ shipmentId: item.shipmentId, entry: entryOf(item) })),
+    ...list.items.filter((item) => !isStorable(item)).map((item) => unstorable(item, null)),
+  ];
   const fetched = list.items.length + list.undecodable.length;
-  checkQuarantineShare(aside.length, fetched, quarantineMaxShare, aside[0]);
-  const unread = [...list.undecodable, ...list.items.filter((item) => !isStorable(item))];
-  const present = unread.map(({ shipmentId }) => shipmentId);
-  const known = present.filter((id) => id !== null);
+  const reading: TrackTraceReading = { rows, aside, fetched };
+  let listedBefore: number;
+  try {
+    listedBefore = await write(context, reading, way);
+  } catch (error) {
+    if (!refusesData(error)) throw error;
+    const refused = await findRefused(context, rows);
+    if (refused.size === 0) throw error;
+    listedBefore = await write(context, withoutRefused(reading, refused), way);
+  }
+  if (contradictions > 0)
+    warn(context, `${contradictions} packages were listed more than once, each time otherwise; the latest counts`);
+  if (fetched === 0 && listedBefore >= worthAWord)
+    warn(context, `the list is empty, and held ${listedBefore} packages before`);
+}
+
+/** What goes to quarantine, with the shipment it may be of. */
+interface Aside {
+  readonly shipmentId: number | null;
+  readonly entry: QuarantineEntry;
+}
+
+interface TrackTraceReading {
+  readonly rows: readonly TrackTrace[];
+  readonly aside: readonly Aside[];
+  readonly fetched: number;
+}
+
+/** Rows, quarantine, gate, ledger and feed in one transaction. @returns how many packages were listed before */
+async function write(context: PullContext, reading: TrackTraceReading, { readNo, passage }: Way): Promise<number> {
+  const { client, db, run, totals, quarantineMaxShare } = context;
+  const { rows, aside, fetched } = reading;
+  const entries = aside.map(({ entry }) => entry);
+  checkQuarantineShare(entries.length, fetched, quarantineMaxShare, entries[0]);
+  const present = aside.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
   const stored = await underLease(db, run.lease, async (trx) => {
-    const result = await storeTrackTraces(trx, client, rows, known.length < present.length ? null : known);
+    const result = await storeTrackTraces(trx, client, rows, present.length < aside.length ? null : present);
     await requestRereads(trx, client, 'shipments', result.unknownShipments, 'track-trace names it');
-    const quarantined = await quarantine(trx, name, run, readNo, aside);
+    const quarantined = await quarantine(trx, name, run, readNo, entries);
     await forgetOlderQuarantined(trx, client, name, readNo);
     const sum: Totals = {
       ...totals,
@@ -103,10 +137,33 @@ async function store(context: PullContext, list: TrackTraceList, { readNo, passa
   });
   Object.assign(totals, stored.sum);
   if (stored.opensAt !== null) context.plan.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
-  if (contradictions > 0)
-    warn(context, `${contradictions} packages were listed more than once, each time otherwise; the latest counts`);
-  if (fetched === 0 && stored.listedBefore >= worthAWord)
-    warn(context, `the list is empty, and held ${stored.listedBefore} packages before`);
+  return stored.listedBefore;
+}
+
+/** Items that the database does not take, found by halves, with its reason. */
+async function findRefused(
+  context: PullContext,
+  rows: readonly TrackTrace[],
+): Promise<ReadonlyMap<TrackTrace, string>> {
+  const { client, db, run } = context;
+  const state = await stateOfRefusal(db, run.lease, (trx) => storeTrackTraces(trx, client, rows, null));
+  const [only, ...others] = rows;
+  if (state === null || only === undefined) return new Map();
+  if (others.length === 0) return new Map([[only, `cannot be stored in Postgres (SQLSTATE ${state})`]]);
+  const middle = Math.ceil(rows.length / 2);
+  const first = await findRefused(context, rows.slice(0, middle));
+  return new Map([...first, ...(await findRefused(context, rows.slice(middle)))]);
+}
+
+function withoutRefused(
+  { rows, aside, fetched }: TrackTraceReading,
+  refused: ReadonlyMap<TrackTrace, string>,
+): TrackTraceReading {
+  return {
+    rows: rows.filter((row) => !refused.has(row)),
+    aside: [...aside, ...[...refused].map(([item, reason]) => unstorable(item, reason))],
+    fetched,
+  };
 }
 
 /** Of several items for one package the one with the latest time counts; of two with the same time the later in the list. */
@@ -130,7 +187,8 @@ function entryOf({ path, reason, raw }: TrackTraceList['undecodable'][number]): 
   return { resourceId: null, memberPath: path, reason, document: JSON.stringify(raw) };
 }
 
-function unstorable({ raw }: TrackTrace): QuarantineEntry {
+function unstorable({ shipmentId, raw }: TrackTrace, reason: string | null): Aside {
   const document = JSON.stringify(raw);
-  return { resourceId: null, memberPath: '', reason: unstorableReason(document) ?? '', document };
+  const because = reason ?? unstorableReason(document) ?? '';
+  return { shipmentId, entry: { resourceId: null, memberPath: '', reason: because, document } };
 }

@@ -8,8 +8,10 @@ import { readable, text } from './v3-members.ts';
 /** The data comes from carriers: a number may come as digits in a string, an absent one as an empty string. */
 const code = z.preprocess(readNumber, z.int32().nullish()).transform((value) => value ?? null);
 const nameOrNumber = z
-  .union([z.string(), z.number().transform(String)])
-  .nullish()
+  .preprocess(
+    (value) => (JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value),
+    z.string().nullish(),
+  )
   .transform((value) => value ?? null);
 
 function readNumber(value: unknown): unknown {
@@ -58,12 +60,14 @@ export interface TrackTraceList {
  * @throws WarehouseError `undecodable` where it is no list: of a broken answer nothing is taken
  */
 export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
-  if (!Array.isArray(result))
+  // Null stands for nothing in other answers of this generation.
+  const list = result ?? [];
+  if (!Array.isArray(list))
     throw new WarehouseError('undecodable', 'v2.shipment.trackTrace: the result is no list', { outcome: 'unknown' });
   const schema = trackTraceSchema(zone);
   const items: TrackTrace[] = [];
   const undecodable: TrackTraceList['undecodable'][number][] = [];
-  for (const raw of result) {
+  for (const raw of list) {
     const decoded = decodeWith(schema, raw);
     if ('problem' in decoded) {
       const shipmentId = isObject(raw) ? (idSchema.safeParse(raw.shipmentId).data ?? null) : null;

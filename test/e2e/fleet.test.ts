@@ -5,6 +5,7 @@ import { Random } from '../../src/sandbox/random.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { Fleet, lasting, report } from '../helpers/fleet.ts';
 import { useProcesses } from '../helpers/processes.ts';
+import { type QueueKind, truncateQueue } from '../helpers/queue.ts';
 import { useRedis } from '../helpers/redis.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -13,15 +14,8 @@ const processes = useProcesses();
 const redis = useRedis();
 
 const named = (count: number) => Array.from({ length: count }, (_, index) => ({ key: `shop-${index + 1}` }));
-const queueEnv = (kind: 'postgres' | 'redis'): Record<string, string> =>
-  kind === 'redis' ? { REDIS_URL: redis.url } : {};
-async function flush(kind: 'postgres' | 'redis'): Promise<void> {
-  if (kind === 'redis') return redis.flush();
-  const tables = await database.query<{ name: string }>(
-    `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'bullmq' and tablename not like '%migration%'`,
-  );
-  await database.query(`truncate ${tables.map(({ name }) => name).join(', ')} cascade`);
-}
+const queueEnv = (kind: QueueKind): Record<string, string> => (kind === 'redis' ? { REDIS_URL: redis.url } : {});
+const flush = (kind: QueueKind) => (kind === 'redis' ? redis.flush() : truncateQueue(database));
 
 describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => {
   const skipped = kind === 'redis' && !redis.available;
@@ -29,13 +23,19 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
   test.skipIf(skipped)(
     'a queue that is emptied under load loses no run: schedules are back within a minute, and it is written down',
     async () => {
-      const fleet = await Fleet.start(processes, database.url, named(3), {
-        SCHEDULE_PULL_SHIPMENTS: '2s',
-        SCHEDULE_PULL_ORDERS: '3s',
-        SCHEDULE_PULL_INBOUNDS: '4s',
-        SCHEDULE_RECONCILE: '6s',
-        ...queueEnv(kind),
-      });
+      const fleet = await Fleet.start(
+        processes,
+        database.url,
+        named(3),
+        {
+          SCHEDULE_PULL_SHIPMENTS: '2s',
+          SCHEDULE_PULL_ORDERS: '3s',
+          SCHEDULE_PULL_INBOUNDS: '4s',
+          SCHEDULE_RECONCILE: '6s',
+          ...queueEnv(kind),
+        },
+        300,
+      );
       try {
         fleet.startWorker();
         fleet.startWorker();
@@ -79,7 +79,13 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
         const [{ missed, set } = { missed: 0, set: 0 }] = await database.query<{ missed: number; set: number }>(`
           select (select sum(skips)::int from sync.jobs) as missed,
             (select count(*)::int from sync.audit where action = 'schedulers_set') as set`);
-        report(`flushed ${kind}`, { figures, missedTurns: missed, alignmentsInAudit: set });
+        const [{ rows } = { rows: 0 }] = await database.query<{ rows: number }>(
+          'select count(*)::int as rows from fulfilment.shipments',
+        );
+        report(`flushed ${kind}`, { figures, rows, missedTurns: missed, alignmentsInAudit: set });
+        expect(rows).toBeGreaterThan(50);
+        // No job of any client was ever longer without a run.
+        expect(Math.max(...figures.map(({ staleAtWorstSeconds }) => staleAtWorstSeconds))).toBeLessThan(60);
         expect(set).toBeGreaterThanOrEqual(2 * (1 + figures.length));
       } finally {
         await fleet.stop();
@@ -133,6 +139,15 @@ test('four workers with slow answers, stopped at random: never two runs of one c
   );
   const random = new Random(3);
   const counts = { stops: 0, kills: 0 };
+  // Who was stopped in the middle of a page and woke later would set the cursor back, were his writes to count.
+  await database.query(`create table public.seen_cursors (place bigserial, client text, stream text, last_id bigint)`);
+  await database.query(`
+    create function public.note_cursor() returns trigger language plpgsql as $$ begin
+      insert into public.seen_cursors (client, stream, last_id) values (new.client, new.stream, new.last_id);
+      return null; end $$`);
+  await database.query(`
+    create trigger note_cursor after insert or update on sync.cursors for each row when (new.pass = 'new')
+    execute function public.note_cursor()`);
   try {
     await fleet.sandbox.faults({ operation: 'v3.*', probability: 0.4, effect: { delayMs: 1_500 } });
     for (let index = 0; index < 4; index++) fleet.startWorker();
@@ -179,13 +194,30 @@ test('four workers with slow answers, stopped at random: never two runs of one c
         select entity, id from fulfilment.changes where operation = 'created' group by client, entity, id having count(*) > 1`);
     const [ledger] = await database.query(`
         select count(*)::int as runs, count(*) filter (where status = 'abandoned')::int as abandoned from sync.runs`);
+    const setBack = await database.query(`
+      select * from (
+        select *, max(last_id) over (
+          partition by client, stream order by place rows between unbounded preceding and 1 preceding) as before
+        from public.seen_cursors) c
+      where last_id < before`);
+    const [cursors] = await database.query<{ seen: number }>(`select count(*)::int as seen from public.seen_cursors`);
     // The log: pages that a worker asked beside the one that held the lease, whose answers were thrown away.
     const lost = fleet.output.match(/"run_lost"/g)?.length ?? 0;
     const open = `select client, name from sync.leases where expires_at is not null union all
         select client, job from sync.runs where status = 'running'`;
-    report('overlap', { ...counts, ...ledger, lost, overlaps: overlaps.length, doubled: doubled.length });
+    report('overlap', {
+      ...counts,
+      ...ledger,
+      lost,
+      overlaps: overlaps.length,
+      doubled: doubled.length,
+      cursors: cursors?.seen,
+      setBack: setBack.length,
+    });
     expect(overlaps).toEqual([]);
     expect(doubled).toEqual([]);
+    expect(cursors?.seen).toBeGreaterThan(10);
+    expect(setBack).toEqual([]);
     expect(await database.query(open)).toEqual([]);
     expect(await compareWithSandbox(database.db, fleet.sandbox.url, ['orders', 'shipments'])).toEqual([]);
   } finally {
@@ -194,8 +226,14 @@ test('four workers with slow answers, stopped at random: never two runs of one c
   }
 }, 600_000);
 
-test('of twenty clients one is slow and one is not let in: the others stay fresh', async () => {
-  const clients = named(20).map((client) => (client.key === 'shop-20' ? { ...client, password: 'wrong' } : client));
+test('one client is slow, one is not let in, one is down and one is parked: eighteen others stay fresh', async () => {
+  const special: Record<string, object> = {
+    'shop-20': { password: 'wrong' },
+    'shop-21': { baseUrl: 'http://127.0.0.1:9' },
+  };
+  const clients = named(22).map((client) => ({ ...client, ...special[client.key] }));
+  await database.query(`
+    insert into sync.clients (client, identity, base_url) values ('shop-22', 'another', 'https://elsewhere.test/')`);
   const fleet = await Fleet.start(processes, database.url, clients, {
     SCHEDULE_PULL_SHIPMENTS: '5s',
     SCHEDULE_PULL_ORDERS: '5s',
@@ -207,7 +245,7 @@ test('of twenty clients one is slow and one is not let in: the others stay fresh
   try {
     await fleet.sandbox.faults({ operation: '*', client: 'shop-19', effect: { delayMs: lasting(10_000, 30_000) } });
     fleet.startWorker();
-    const others = `client not in ('shop-19', 'shop-20') and job like 'pull-%' and isfinite(due_at)`;
+    const others = `client not in ('shop-19', 'shop-20', 'shop-21', 'shop-22') and job like 'pull-%' and isfinite(due_at)`;
     await waitFor('the first round', async () => {
       const [row] = await database.query<{ n: number }>(
         `select count(*)::int as n from sync.jobs where ${others} and last_success_at is not null`,
@@ -224,16 +262,22 @@ test('of twenty clients one is slow and one is not let in: the others stay fresh
     }
     lags.sort((a, b) => a - b);
     const at = (share: number) => Number((lags[Math.floor(lags.length * share)] ?? 0).toFixed(1));
-    const holds = await database.query('select client, hold_code from sync.clients where hold_code is not null');
+    const holds = await database.query(
+      'select client, hold_code from sync.clients where hold_code is not null order by client',
+    );
     await fleet.stop();
     const slow = await fleet.sandbox.requests();
-    report('20 clients', {
+    report('22 clients', {
       scheduleSeconds: 5,
       lagOfTheOther18: { p50: at(0.5), p99: at(0.99), most: at(0.999999) },
       requestsOfTheSlowOne: slow.filter(({ client }) => client === 'shop-19').length,
       holds,
     });
-    expect(holds).toEqual([{ client: 'shop-20', hold_code: 'credentials_refused' }]);
+    expect(holds).toEqual([
+      { client: 'shop-20', hold_code: 'credentials_refused' },
+      { client: 'shop-21', hold_code: 'no_answer' },
+    ]);
+    expect(slow.filter(({ client }) => client === 'shop-22')).toEqual([]);
     // Their turn comes every 5 s; two turns late is what a busy machine may cost.
     expect(at(0.99)).toBeLessThan(15);
   } finally {

@@ -43,13 +43,37 @@ test('asked to stop, a worker lets the push under way be answered; asked twice, 
   expect(performance.now() - askedMs).toBeLessThan(2_000);
 });
 
+test('asked to stop while nobody answers, a worker ends in time and leaves nothing half done', async () => {
+  const sandbox = await processes.sandbox();
+  await sandbox.faults(
+    { operation: 'v3.orders.create', effect: { noAnswer: true } },
+    { operation: 'v3.shipments.list', effect: { noAnswer: true } },
+  );
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox));
+  await worker.line('worker_started');
+  await insertOrder();
+  await waitFor('both to hang', async () => {
+    const asked = (await sandbox.requests()).map(({ operation }) => operation);
+    return asked.includes('v3.orders.create') && asked.includes('v3.shipments.list');
+  });
+  worker.kill('SIGTERM');
+  const askedMs = performance.now();
+  expect((await worker.ended).code).toBe(0);
+  expect(performance.now() - askedMs).toBeLessThan(25_000);
+  expect(await statusOf()).toBe('unknown');
+  expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual([]);
+  expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);
+});
+
 test('after an error that nobody caught a worker says so and ends with 1', async () => {
   const sandbox = await processes.sandbox();
-  const thrown = "setTimeout(() => { throw new Error('nobody caught this'); }, 1500)";
+  const thrown = "process.on('SIGUSR2', () => { throw new Error('nobody caught this'); })";
   const worker = processes.cli(
     ['worker'],
     workerEnv(database.url, sandbox, { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(thrown)}` }),
   );
+  await worker.line('worker_started');
+  worker.kill('SIGUSR2');
   expect((await worker.ended).code).toBe(1);
   expect(JSON.parse(await worker.line('"uncaught"'))).toMatchObject({ level: 'fatal', error: 'nobody caught this' });
 });

@@ -38,7 +38,8 @@ test('track-trace is asked once an hour and client, whoever asks, whatever is ki
       create or replace function sync.clock() returns timestamptz language sql stable
       as $$ select statement_timestamp() + (select ahead from public.test_clock) $$`);
   const random = new Random(1);
-  const fleet = await Fleet.start(processes, database.url, clients, { SCHEDULE_TRACK_TRACE: '1h' });
+  const fleet = await Fleet.start(processes, database.url, clients, { SCHEDULE_TRACK_TRACE: '1h' }, 20);
+  await fleet.sandbox.advance(2 * 86_400);
   // Slow answers, so that kills meet calls under way.
   await fleet.sandbox.faults({ operation: 'v2.shipment.trackTrace', probability: 0.5, effect: { delayMs: 700 } });
   for (let index = 0; index < 3; index++) fleet.startWorker();
@@ -64,7 +65,10 @@ test('track-trace is asked once an hour and client, whoever asks, whatever is ki
         expect([code, output]).toEqual([0, expect.stringMatching(/done|skipped \(.*next due/)]);
         counts.byHand++;
         if (output.includes('skipped')) counts.refused++;
-      } else await setAhead((ahead.at(-1)?.seconds ?? 0) + (seconds > 120 ? seconds * random.pick([0.4, 1]) : seconds));
+      } else {
+        await fleet.sandbox.advance(600);
+        await setAhead((ahead.at(-1)?.seconds ?? 0) + (seconds > 120 ? seconds * random.pick([0.4, 1]) : seconds));
+      }
     }
     await waitFor('calls under way to end', async () => (await secondsToNext()) !== null, 60_000);
     await fleet.stop();
@@ -82,6 +86,15 @@ test('track-trace is asked once an hour and client, whoever asks, whatever is ki
       }),
     );
     report('track-trace', { hours, spanSeconds: Math.round(spanSeconds), ...counts, figures });
+    expect((await database.query('select 1 from fulfilment.track_traces')).length).toBeGreaterThan(20);
+    // One event for each state, however often its reading was cut off.
+    const doubled = `
+      select 1 from (
+        select (e.current_track_trace_status, e.current_track_trace_status_date_time, e.current_track_trace_exception_level)
+          is not distinct from lag((e.current_track_trace_status, e.current_track_trace_status_date_time,
+            e.current_track_trace_exception_level)) over (partition by e.client, e.shipment_id, e.package_number order by e.id) as same
+        from fulfilment.track_trace_events e) told where same`;
+    expect(await database.query(doubled)).toEqual([]);
     for (const { calls, spent, shortest } of figures) {
       expect(shortest).toBeGreaterThanOrEqual(3_600);
       expect(calls + spent).toBeGreaterThanOrEqual(Math.floor(spanSeconds / 3_660));

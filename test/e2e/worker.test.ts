@@ -4,6 +4,7 @@ import { freePort } from '../../src/app/demo/free-port.ts';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
+import { type QueueKind, truncateQueue } from '../helpers/queue.ts';
 import { useRedis } from '../helpers/redis.ts';
 import type { SandboxControl } from '../helpers/sandbox.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -12,14 +13,7 @@ const database = useDatabase();
 const processes = useProcesses();
 const redis = useRedis();
 
-const queueEnv = (kind: 'postgres' | 'redis'): Record<string, string> =>
-  kind === 'redis' ? { REDIS_URL: redis.url } : {};
-async function truncateQueue(): Promise<void> {
-  const tables = await database.query<{ name: string }>(
-    `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'bullmq' and tablename not like '%migration%'`,
-  );
-  await database.query(`truncate ${tables.map(({ name }) => name).join(', ')} cascade`);
-}
+const queueEnv = (kind: QueueKind): Record<string, string> => (kind === 'redis' ? { REDIS_URL: redis.url } : {});
 
 const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s', SCHEDULE_RECONCILE: '2s' };
 
@@ -43,7 +37,7 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       const aligned = () => worker.lines.filter((line) => line.includes('schedulers_aligned')).length;
       // One line for each queue.
       await waitFor('the schedules', () => aligned() === 2);
-      await (kind === 'redis' ? redis.flush() : truncateQueue());
+      await (kind === 'redis' ? redis.flush() : truncateQueue(database));
       const [{ flushed } = { flushed: '' }] = await database.query<{ flushed: string }>(
         'select now()::text as flushed',
       );

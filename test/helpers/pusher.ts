@@ -1,6 +1,8 @@
 import { openWarehouses } from '../../src/app/deps.ts';
 import { createLogger } from '../../src/app/log.ts';
 import { openPusher } from '../../src/app/pushing.ts';
+import { identified } from '../../src/app/runner.ts';
+import { registerClients } from '../../src/erp/clients.ts';
 import type { TestDatabase } from './database.ts';
 import { configFor } from './puller.ts';
 import type { SandboxControl } from './sandbox.ts';
@@ -45,6 +47,7 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
     /** Pushes until nothing is due. */
     push: async (env: Record<string, string> = {}): Promise<void> => {
       const config = configFor(database, sandbox, env);
+      await registerClients(database.db, config.clients.map(identified));
       const { warehouses, close } = openWarehouses(config);
       const pushing = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log });
       try {

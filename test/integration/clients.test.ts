@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { identityOf } from '../../config/files.ts';
 import { runJob } from '../../src/app/runner.ts';
-import { acceptIdentity } from '../../src/erp/clients.ts';
+import { acceptIdentity } from '../../src/erp/accept-identity.ts';
 import { startRun } from '../../src/erp/start-run.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { configFor, done, inProcess, usePuller } from '../helpers/puller.ts';
@@ -43,7 +43,12 @@ describe('another base URL for a client', () => {
     // The accepted one goes on meanwhile.
     done(await pull('pull-shipments'));
 
-    expect(await accept()).toEqual({ accepted: true, formerBaseUrl: sandbox.url.href, openOutboxRows: 1 });
+    expect(await accept()).toEqual({
+      accepted: true,
+      formerBaseUrl: sandbox.url.href,
+      waitingRows: 1,
+      buriedRows: 0,
+    });
     done(await pullOther('pull-shipments'));
     expect(await count('fulfilment.shipments')).toBe(70);
     await outboxOther.push();
@@ -58,7 +63,12 @@ describe('another base URL for a client', () => {
     await sandbox.seed(150);
     await other.seed(150);
     done(await pull('pull-shipments'));
+    await database.query(`
+      insert into sync.gates (gate, identity, client, next_at, taken_at)
+      select 'track-trace', identity, client, now() + interval '50 minutes', now() from sync.clients`);
     await accept(true);
+    // The same account, at whatever address, is not asked sooner.
+    expect(await pullOther('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
     const place = await other.lastPlace();
     done(await pullOther('pull-shipments'));
     const first = (await other.requestsTo('/v3/shipments', place))[0];
@@ -80,6 +90,22 @@ describe('another base URL for a client', () => {
     expect(await running).toMatchObject({ status: 'lost' });
     expect(await count('fulfilment.changes')).toBe(written);
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+  });
+
+  test('that is accepted gets no order of which it is not known what became at the former one', async () => {
+    done(await pull('pull-orders'));
+    await sandbox.faults({ operation: 'v3.orders.create', effect: { reset: true, afterEffect: true } });
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await outbox.push();
+    expect((await outbox.row(id)).status).toBe('unknown');
+    expect(await accept()).toMatchObject({ waitingRows: 0, buriedRows: 1 });
+    await outbox.hurry();
+    await outboxOther.push();
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining(`what became of it at ${sandbox.url.href} is not known`),
+    });
+    expect((await other.requests()).filter(({ method, path }) => method === 'POST' && path !== '/token')).toEqual([]);
   });
 
   test('that was accepted already changes nothing', async () => {
@@ -111,8 +137,11 @@ describe('a hold of a client', () => {
     expect(await scheduled('pull-inbounds')).toMatchObject({ status: 'skipped', reason: 'held' });
     expect(await sandbox.requests(place)).toEqual([]);
     await runOut();
-    // Nor does one that would get done without asking find out otherwise.
-    expect(await scheduled('prune', wrong)).toMatchObject({ status: 'failed' });
+    // What asks nothing of the service is not held back, and finds nothing out.
+    done(await scheduled('prune', wrong));
+    expect(await scheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_times: 2 });
+    done(await scheduled('prune'));
     expect(await hold()).toMatchObject({ hold_times: 2 });
     await runOut();
     done(await scheduled('pull-inbounds'));

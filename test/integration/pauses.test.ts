@@ -43,7 +43,7 @@ test('a paused job is not started, by schedule or by hand; resumed, it runs once
   expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({ reason: 'paused' });
   expect(await startRun(database.db, { ...request(), trigger: 'manual' })).toMatchObject({
     kind: 'skipped',
-    because: expect.stringContaining('go on with: resume'),
+    because: expect.stringContaining('go on with: fulfilment-sync resume pull-shipments --client a'),
   });
   // The one by hand is counted: somebody wanted it.
   expect(await job()).toMatchObject({ skips: 1, last_skip_reason: expect.stringContaining('paused since') });
@@ -54,7 +54,10 @@ test('a paused job is not started, by schedule or by hand; resumed, it runs once
     kind: 'started',
     missed: 5,
   });
-  expect(await job()).toMatchObject({ skips: 6, last_skip_reason: '5 missed: paused, held, or no worker was there' });
+  expect(await job()).toMatchObject({
+    skips: 6,
+    last_skip_reason: '5 missed: paused, parked, held, or no worker was there',
+  });
   expect(await due()).toEqual(['b']);
   expect(await database.query('select by, action, client, detail from sync.audit order by id')).toEqual([
     { by: 'anna', action: 'paused', client: 'a', detail: 'pull-shipments' },

@@ -63,25 +63,27 @@ test('runs, events, gaps and quarantine go by age; the last reconciliation and w
   await database.query(`
     insert into sync.gaps (client, stream, from_at, to_at, noticed_at) values ('default', 'orders', ${old}, ${old}, ${old})`);
   await database.query(`
-    insert into sync.rereads (client, stream, id, tries, next_try_at)
-    values ('default', 'shipments', 1, 1, ${old}), ('default', 'shipments', 2, 0, ${old}), ('default', 'shipments', 3, 1, ${young})`);
+    insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
+    values ('default', 'shipments', 1, 1, ${old}, 'unknown to the service'), ('default', 'shipments', 2, 4, ${old}, 'could not be read'),
+      ('default', 'shipments', 3, 1, ${young}, 'unknown to the service')`);
   await database.query(`
     insert into sync.rescans (client, stream, kind, finished_at, outcome)
     values ('default', 'orders', 'reconcile', ${old}, 'done'), ('default', 'orders', 'reconcile', ${old}, 'done'),
       ('default', 'orders', 'backfill', null, null)`);
   expect(done(await prune())).toMatchObject({
-    removed: 6,
+    removed: 7,
     warnings: ['1 quarantined resources not met for 30 days were let go'],
   });
   expect(await count('sync.runs', `client = 'default' and job = 'a'`)).toBe(2);
-  expect(await count('sync.runs', `client = 'other'`)).toBe(1);
+  // Nobody else would see to what a client leaves that is no longer set up.
+  expect(await count('sync.runs', `client = 'other'`)).toBe(0);
   expect(await count('fulfilment.track_trace_events')).toBe(1);
   expect(await database.query('select id from sync.rescans order by id')).toEqual([{ id: 2 }, { id: 3 }]);
   expect(await database.query('select id from sync.rereads order by id')).toEqual([{ id: 2 }, { id: 3 }]);
   expect(await database.query(`select detail from sync.audit where action = 'pruned'`)).toEqual([
     {
       detail:
-        'sync.runs 1, fulfilment.track_trace_events 1, sync.quarantine 1, sync.gaps 1, sync.rereads 1, sync.rescans 1',
+        'sync.runs 2, fulfilment.track_trace_events 1, sync.quarantine 1, sync.gaps 1, sync.rereads 1, sync.rescans 1',
     },
   ]);
 });

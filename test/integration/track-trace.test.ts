@@ -91,7 +91,8 @@ test('it is asked once an hour, whoever asks; a refused run says when, and is co
   await setScheduleClock(database, 3_590);
   expect(await pull('track-trace')).toMatchObject({ status: 'skipped' });
   expect(await asked()).toBe(1);
-  await setScheduleClock(database, 3_606);
+  // Up to 20 s after the gate, by the client's name.
+  await setScheduleClock(database, 3_626);
   done(await pull('track-trace', { trigger: 'schedule' }));
   expect(await asked()).toBe(2);
 });
@@ -225,6 +226,58 @@ test('a shipment that the tables do not know is read by id, once, and remembered
   done(await pull('track-trace'));
   done(await pull('pull-shipments'));
   expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
+});
+
+test('a shipment whose one read by id failed is read again, with a pause', async () => {
+  await sandbox.advance(86_400);
+  done(await pull('pull-orders'));
+  done(await pull('pull-shipments'));
+  const [{ id } = { id: 0 }] = await database.query<{ id: number }>('select min(id) as id from fulfilment.shipments');
+  await database.query('delete from fulfilment.shipment_items where shipment_id = $1', [id]);
+  await database.query('delete from fulfilment.shipments where id = $1', [id]);
+  await answerWith([item(id)]);
+  done(await pull('track-trace'));
+  await sandbox.faults({ operation: 'v3.shipments.get', effect: { status: 500 } });
+  done(await pull('pull-shipments'));
+  await sandbox.clearFaults();
+  done(await pull('pull-shipments'));
+  const stored = () => database.query('select 1 from fulfilment.shipments where id = $1', [id]);
+  expect(await stored()).toEqual([]);
+  await database.query(`update sync.rereads set next_try_at = now()`);
+  done(await pull('pull-shipments'));
+  expect(await stored()).toHaveLength(1);
+});
+
+test('what only the database refuses is put aside, and the rest is stored', async () => {
+  await answerWith([
+    item(1),
+    item(2, { currentTrackTraceStatusDateTime: '2026-05-04T10:00:00+23:00' }),
+    item(3, { packageNumber: 12_345 }),
+  ]);
+  expect(done(await pull('track-trace'))).toMatchObject({ created: 2, quarantined: 1 });
+  expect(await traces()).toMatchObject([{ id: 1 }, { id: 3, package: '12345' }]);
+  expect(await database.query('select reason from sync.quarantine')).toEqual([
+    { reason: 'cannot be stored in Postgres (SQLSTATE 22009)' },
+  ]);
+});
+
+test('a result of null is an empty list', async () => {
+  await answerWith([item(1)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith(null);
+  done(await pull('track-trace'));
+  expect(await traces()).toMatchObject([{ id: 1, gone: true }]);
+});
+
+test('a failure before the gate is tried again soon, not an hour later', async () => {
+  await sandbox.faults({ operation: 'common.token', count: 4, effect: { status: 503 } });
+  await database.query(`insert into sync.jobs (client, job) values ('default', 'track-trace')`);
+  expect(await pull('track-trace', { trigger: 'schedule' })).toMatchObject({ status: 'failed' });
+  const [job] = await database.query<{ minutes: number }>(
+    `select extract(epoch from due_at - now())::float8 / 60 as minutes from sync.jobs where job = 'track-trace'`,
+  );
+  expect(job?.minutes).toBeLessThan(11);
 });
 
 test('a list that is suddenly empty is worth a word', async () => {

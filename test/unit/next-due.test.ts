@@ -34,12 +34,22 @@ describe('an interval', () => {
     }
   });
 
-  test('begins just when a gate opens where it comes round as often, else in its phase after that', () => {
+  test('begins within moments of a gate that opens where it comes round as often, else in its phase after that', () => {
     const opens = new Date('2026-03-29T02:00:00Z');
-    expect(dueNotBefore(every(60 * minuteMs), opens, 3_605_000, turn)).toEqual(opens);
+    const waitMs = (dueNotBefore(every(60 * minuteMs), opens, 3_605_000, turn)?.getTime() ?? 0) - opens.getTime();
+    expect(waitMs).toBeGreaterThanOrEqual(0);
+    expect(waitMs).toBeLessThan(20_000);
     const later = dueNotBefore(every(360 * minuteMs), opens, 3_605_000, turn);
     expect(later?.getTime()).toBeGreaterThan(opens.getTime());
     expect(dueNotBefore({ kind: 'off' }, opens, 3_605_000, turn)).toBeNull();
+    // Asked at the full hour, the gate opens seconds after the next one.
+    const after = new Date('2026-03-29T02:00:35Z');
+    expect(dueNotBefore(cron('0 * * * *'), after, 3_605_000, turn)).toEqual(after);
+    for (const minutes of [61, 65, 90]) {
+      const begun = nextDue(every(minutes * minuteMs), now, turn) ?? now;
+      const next = dueNotBefore(every(minutes * minuteMs), new Date(begun.getTime() + 3_605_000), 3_605_000, turn);
+      expect(next?.getTime()).toBe(begun.getTime() + minutes * minuteMs);
+    }
   });
 });
 

@@ -1,6 +1,7 @@
 import { readConfig } from '../../../config/env.ts';
 import { identityOf } from '../../../config/files.ts';
-import { acceptIdentity, type KnownClient, readClients } from '../../erp/clients.ts';
+import { acceptIdentity } from '../../erp/accept-identity.ts';
+import { type KnownClient, readClients } from '../../erp/clients.ts';
 import { operatorName } from '../operator.ts';
 import { identified } from '../runner.ts';
 import { formatTable } from '../table.ts';
@@ -20,6 +21,8 @@ interface Listed {
   readonly timeZone: string | null;
   readonly state: string;
   readonly because: string | null;
+  /** When a client that is held back is tried again. */
+  readonly holdUntil: Date | null;
 }
 
 /** Shows the clients, and what keeps them from being read. */
@@ -43,19 +46,22 @@ export async function clientListCommand({ json }: ClientOptions): Promise<number
   });
 }
 
+const free = { holdUntil: null };
+
 function stateOf(
   row: KnownClient | undefined,
   isConfigured: boolean,
   fits: boolean,
-): Pick<Listed, 'state' | 'because'> {
-  if (!isConfigured) return { state: 'not set up here', because: 'its rows stay as they are' };
-  if (row === undefined) return { state: 'new', because: 'no worker has met it yet' };
+): Pick<Listed, 'state' | 'because' | 'holdUntil'> {
+  if (!isConfigured) return { ...free, state: 'not set up here', because: 'its rows stay as they are' };
+  if (row === undefined) return { ...free, state: 'new', because: 'no worker has met it yet' };
   if (!fits) {
-    const because = `its rows come from ${row.baseUrl} or another account there; if this one is meant: client accept-identity ${row.client}`;
-    return { state: 'parked', because };
+    const because = `its rows come from ${row.baseUrl} or another account there; if this one is meant: fulfilment-sync client accept-identity ${row.client}`;
+    return { ...free, state: 'parked', because };
   }
-  if (row.holdCode !== null) return { state: row.holdCode, because: row.holdReason };
-  return { state: 'ok', because: null };
+  if (row.holdCode === null) return { ...free, state: 'ok', because: null };
+  const because = `${row.holdReason}; tried again at ${row.holdUntil?.toISOString()}, or at once with: fulfilment-sync run <job> --client ${row.client}`;
+  return { state: row.holdCode, because, holdUntil: row.holdUntil };
 }
 
 function formatClients(rows: readonly Listed[]): string {
@@ -77,7 +83,7 @@ export async function acceptIdentityCommand(key: string, { keepCursors = false }
   if (client === undefined)
     throw new UsageError(`There is no client ${key}; known are ${clients.map((known) => known.key).join(', ')}`);
   return withDatabase('client', async (db) => {
-    const { accepted, formerBaseUrl, openOutboxRows } = await acceptIdentity(
+    const { accepted, formerBaseUrl, waitingRows, buriedRows } = await acceptIdentity(
       db,
       identified(client),
       keepCursors,
@@ -93,8 +99,14 @@ export async function acceptIdentityCommand(key: string, { keepCursors = false }
     say(keepCursors ? 'Its streams go on where they stood.' : 'Its streams are read anew from the beginning.');
     if (!keepCursors && formerBaseUrl !== null)
       say('Rows of the former service stay in the tables; for a clean beginning give the client another key.');
-    if (openOutboxRows > 0)
-      say(`${openOutboxRows} outbox rows that are not through go to the new service: outbox list`);
+    if (buriedRows > 0)
+      say(
+        `${buriedRows} outbox rows whose outcome at the former service is not known are dead: outbox list --status dead`,
+      );
+    if (waitingRows > 0)
+      say(
+        `${waitingRows} pending outbox rows go to the new service; to keep one back: fulfilment-sync outbox cancel <id>`,
+      );
     return 0;
   });
 }

@@ -1,8 +1,11 @@
+import type { WarehouseClient } from '../../../config/files.ts';
 import { type JobName, jobNames, pushJob } from '../../../config/schedules.ts';
+import type { Database } from '../../erp/connect.ts';
+import { type Refusal, readStanding, refusalOf } from '../../erp/standing.ts';
 import type { RunReport } from '../../sync/run.ts';
 import { describeEnd, exitCodeFor, inForeground } from '../foreground.ts';
 import { openPusher } from '../pushing.ts';
-import { runJob } from '../runner.ts';
+import { identified, runJob } from '../runner.ts';
 import { UsageError } from '../usage.ts';
 
 export interface RunOptions {
@@ -44,12 +47,22 @@ async function pushOnce(only: string | undefined): Promise<number> {
     } finally {
       await close();
     }
-    for (const [client, own] of counts) {
-      const text = [...own].map(([status, count]) => `${status} ${count}`).join(', ');
-      process.stdout.write(`${client} ${pushJob.name}: ${text || 'nothing was due'}\n`);
+    const refusals = await Promise.all(clients.map((client) => pushRefusal(deps.db, client)));
+    for (const [index, { key }] of clients.entries()) {
+      const counted = [...(counts.get(key) ?? [])].map(([status, count]) => `${status} ${count}`).join(', ');
+      const refusal = refusals[index];
+      const text = refusal ? `skipped (${refusal.because})` : counted || 'nothing was due';
+      process.stdout.write(`${key} ${pushJob.name}: ${text}\n`);
     }
-    return stop.aborted || [...counts.values()].some((own) => own.has('dead')) ? 1 : 0;
+    const isParked = refusals.some((refusal) => refusal?.reason === 'identity');
+    return stop.aborted || isParked || [...counts.values()].some((own) => own.has('dead')) ? 1 : 0;
   });
+}
+
+/** Why nothing of a client is pushed; null where nothing is against it. */
+async function pushRefusal(db: Database, client: WarehouseClient): Promise<Refusal | null> {
+  const asked = { ...identified(client), job: pushJob.name };
+  return refusalOf(asked, await readStanding(db, asked));
 }
 
 function isJobName(name: string): name is JobName {

@@ -3,6 +3,7 @@ import { type KnownClient, readClients } from '../../erp/clients.ts';
 import { readGates, type StoredGate } from '../../erp/gates.ts';
 import { assertSchemaFits } from '../../erp/migrate.ts';
 import { readOutboxStatus } from '../../erp/outbox-admin.ts';
+import { type Pause, readPauses, resumeHint } from '../../erp/pauses.ts';
 import { readHolds } from '../../erp/push-holds.ts';
 import { type JobStatus, readJobStatus } from '../../erp/status.ts';
 import { readStreamStatus, type StreamStatus } from '../../erp/stream-status.ts';
@@ -28,18 +29,19 @@ export async function statusCommand({ json }: StatusOptions): Promise<number> {
     await assertSchemaFits(db, version);
     const [jobs, streams] = [await readJobStatus(db), await readStreamStatus(db)];
     const [outbox, holds] = [await readOutboxStatus(db), await readHolds(db, null)];
-    const [clients, gates] = [await readClients(db), await readGates(db)];
+    const [clients, gates, pauses] = [await readClients(db), await readGates(db), await readPauses(db)];
     const { LOOKBACK_DAYS: lookbackDays } = config;
     const now = new Date();
     const text = json
       ? JSON.stringify(
-          { lookbackDays, jobs, streams, outbox, holds, clients: clients.map(withoutIdentity), gates },
+          { lookbackDays, jobs, streams, outbox, holds, clients: clients.map(withoutIdentity), gates, pauses },
           null,
           2,
         )
       : [
           formatStatus(jobs, streams, lookbackDays, now),
           formatClients(clients, gates, now),
+          pauses.map(describePause).join('\n'),
           formatOutbox(outbox, holds),
         ]
           .filter(Boolean)
@@ -125,16 +127,19 @@ function formatStreams(rows: readonly StreamStatus[], now: Date, lookbackDays: n
 }
 
 function notesOfJob(row: JobStatus, now: Date): string[] {
-  const { client, job, lastError, consecutiveFailures, warnings, pausedSince, lastSkipAt, lastSkipReason, skips } = row;
+  const { client, job, lastError, consecutiveFailures, warnings, lastSkipAt, lastSkipReason, skips } = row;
   const notes = warnings.map((warning) => `${client} ${job}: ${warning}`);
   if (lastError !== null) notes.unshift(`${client} ${job}: failed ${consecutiveFailures} times: ${lastError}`);
-  if (pausedSince !== null)
-    notes.push(`${client} ${job}: paused since ${pausedSince.toISOString()}; go on with: resume ${job}`);
   if (lastSkipAt !== null && now.getTime() - lastSkipAt.getTime() < dayMs)
     notes.push(
       `${client} ${job}: ${skips} runs refused or missed so far, last ${lastSkipAt.toISOString()}: ${lastSkipReason}`,
     );
   return notes;
+}
+
+function describePause(pause: Pause): string {
+  const { client, job, since, by } = pause;
+  return `${client ?? 'every client'} ${job}: paused since ${since.toISOString()} by ${by}; go on with: ${resumeHint(pause)}`;
 }
 
 /** What keeps whole clients from being read, and the gates that calls wait for. */
@@ -143,12 +148,12 @@ function formatClients(clients: readonly KnownClient[], gates: readonly StoredGa
     ...(offeredBaseUrl === null
       ? []
       : [
-          `${client}: parked: a worker or command came with ${offeredBaseUrl}, its rows come from ${baseUrl}; see: client list`,
+          `${client}: parked: a worker or command came with ${offeredBaseUrl}, its rows come from ${baseUrl}; see: fulfilment-sync client list`,
         ]),
     ...(holdCode === null
       ? []
       : [
-          `${client}: nothing is pulled since ${holdSince?.toISOString()}: ${holdReason}; tried again ${inWords(holdUntil, now)}`,
+          `${client}: nothing is pulled since ${holdSince?.toISOString()}: ${holdReason}; tried again ${inWords(holdUntil, now)}, or at once with: fulfilment-sync run <job> --client ${client}`,
         ]),
   ]);
   const waits = gates

@@ -33,8 +33,11 @@ export async function startEmbeddedPostgres(): Promise<EmbeddedPostgres> {
 }
 
 async function restart(host: ChildProcess, downMs: number): Promise<void> {
+  // Whoever waits for it must not end before.
+  host.channel?.ref();
   host.send(downMs);
   const message = await firstMessage(host);
+  host.channel?.unref();
   if ('error' in message) throw new Error(`The embedded Postgres did not start again: ${message.error}`);
 }
 

@@ -1,4 +1,5 @@
 import { CodedError } from '../../core/errors.ts';
+import type { Own } from '../../erp/clients.ts';
 import type { Database } from '../../erp/connect.ts';
 import { readOptions, type StoredOption, takeSettingsTurn } from '../../erp/settings.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
@@ -15,14 +16,14 @@ const failedPauseMs = 15_000;
 /** Ids by the codes that payloads name, of one client's settings. */
 export class SettingCodes {
   readonly #db: Database;
-  readonly #client: string;
+  readonly #own: Own;
   readonly #warehouse: Warehouse;
   #kept: { readonly options: readonly StoredOption[]; readonly untilMs: number } | undefined;
   #refreshing: Promise<void> | undefined;
 
-  constructor(db: Database, client: string, warehouse: Warehouse) {
+  constructor(db: Database, own: Own, warehouse: Warehouse) {
     this.#db = db;
-    this.#client = client;
+    this.#own = own;
     this.#warehouse = warehouse;
   }
 
@@ -48,7 +49,7 @@ export class SettingCodes {
 
   async #options(): Promise<readonly StoredOption[]> {
     if (this.#kept === undefined || performance.now() > this.#kept.untilMs)
-      this.#kept = { options: await readOptions(this.#db, this.#client), untilMs: performance.now() + keptMs };
+      this.#kept = { options: await readOptions(this.#db, this.#own.client), untilMs: performance.now() + keptMs };
     return this.#kept.options;
   }
 
@@ -62,10 +63,10 @@ export class SettingCodes {
   }
 
   async #read(signal: AbortSignal): Promise<void> {
-    const turn = await takeSettingsTurn(this.#db, this.#client, refreshPauseMs, failedPauseMs);
+    const turn = await takeSettingsTurn(this.#db, this.#own.client, refreshPauseMs, failedPauseMs);
     if (turn === 'recent') return;
     if (turn === 'later') throw new SettingsUnreadError();
-    await readSettingsNow(this.#db, this.#client, this.#warehouse, signal);
+    await readSettingsNow(this.#db, this.#own, this.#warehouse, signal);
   }
 }
 

@@ -1,5 +1,6 @@
 import type { Transaction } from 'kysely';
 import { isObject, type Json } from '../../core/json.ts';
+import { isAccepted } from '../../erp/clients.ts';
 import { lockStream } from '../../erp/confirmations.ts';
 import type { Database } from '../../erp/connect.ts';
 import { appendChanges, type Change } from '../../erp/feed.ts';
@@ -17,6 +18,8 @@ import type { Ended } from './attempt.ts';
 export interface SettleContext {
   readonly db: Database;
   readonly client: string;
+  /** Fingerprint of the account. */
+  readonly identity: string;
   readonly zone: string;
   readonly worker: string;
 }
@@ -66,6 +69,8 @@ async function settleAll(
 ): Promise<readonly Settled[]> {
   const { client, worker } = context;
   const settled = await settleRows(trx, worker, oneEach(ended));
+  // Another service was accepted while they were under way: what they brought is not of the client's rows.
+  if (!(await isAccepted(trx, context))) return settled;
   const changes: Change[] = [];
   // Always in one order: two settlements that wait for each other's streams would never end.
   for (const stream of streamsOf(ended)) changes.push(...(await writeReadings(trx, context, stream, ended)));

@@ -1,0 +1,62 @@
+/**
+ * What the statements cost that every worker makes for all clients, again and again: with 50, 1,000 and 10,000 of them.
+ * `npm run --silent bench:clients`
+ */
+import pg from 'pg';
+import { jobNames } from '../config/schedules.ts';
+import { migrateDatabase } from '../src/app/commands/migrate.ts';
+import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
+import { connectDatabase } from '../src/app/deps.ts';
+import { createLogger } from '../src/app/log.ts';
+import { registerClients } from '../src/erp/clients.ts';
+import { nextDueByClient } from '../src/erp/outbox.ts';
+import { dueJobs, reviveAbandoned } from '../src/erp/schedule.ts';
+
+const rounds = 11;
+const silent = createLogger({ level: 'silent', pretty: false });
+const postgres = await startEmbeddedPostgres();
+await migrateDatabase(postgres.url, silent);
+const { db, close } = connectDatabase(postgres.url, silent);
+const client = new pg.Client(postgres.url);
+await client.connect();
+
+for (const count of [50, 1_000, 10_000]) {
+  const clients = Array.from({ length: count }, (_, index) => ({
+    client: `shop-${index}`,
+    identity: 'f'.repeat(64),
+    baseUrl: 'https://service.test/',
+  }));
+  await client.query('truncate sync.jobs, sync.clients, sync.leases');
+  await registerClients(db, clients);
+  await client.query(
+    `insert into sync.jobs (client, job, due_at)
+     select k, j, now() + random() * interval '5 minutes' from unnest($1::text[]) k, unnest($2::text[]) j`,
+    [clients.map((own) => own.client), jobNames],
+  );
+  await client.query('insert into sync.leases (client, name) select client, job from sync.jobs');
+  await client.query('analyze');
+  const statements = {
+    'overdue (every 3 s)': () => dueJobs(db, jobNames, clients, -5_000),
+    'abandoned (every 3 s)': () => reviveAbandoned(db),
+    'registered (every 15 s)': () => registerClients(db, clients),
+    'a tick, two minutes ahead': () => dueJobs(db, ['pull-shipments'], clients, 120_000),
+    'a look of the pusher': () => nextDueByClient(db, clients, ['order.create']),
+  };
+  const figures: string[] = [];
+  for (const [name, run] of Object.entries(statements)) figures.push(`${name} ${(await median(run)).toFixed(1)} ms`);
+  process.stdout.write(`${count.toLocaleString('en')} clients: ${figures.join(', ')}\n`);
+}
+
+async function median(run: () => Promise<unknown>): Promise<number> {
+  const times: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    const startedAtMs = performance.now();
+    await run();
+    times.push(performance.now() - startedAtMs);
+  }
+  return times.sort((a, b) => a - b)[Math.floor(rounds / 2)] ?? 0;
+}
+
+await client.end();
+await close();
+await postgres.stop();
