@@ -10,7 +10,7 @@ const database = useDatabase();
 const processes = useProcesses();
 
 const clients = ['shop-a', 'shop-b', 'shop-c', 'shop-d', 'shop-e'].map((key) => ({ key }));
-const hours = lasting(3, 10);
+const hours = lasting(2, 10);
 const path = '/v2/shipment/tracktrace';
 
 /** The clock of schedules, which the test sets forward: how far it was ahead, since when (real time). */

@@ -104,8 +104,11 @@ export class Fleet {
   }
 }
 
-/** How long a campaign lasts: short with the other tests, `long` where CAMPAIGN_DAEMON asks for it. */
-export const lasting = <T>(short: T, long: T): T => (process.env.CAMPAIGN_DAEMON === undefined ? short : long);
+/** Whether campaigns are played at full length (`npm run campaign:daemon`). */
+export const isLong = process.env.CAMPAIGN_DAEMON !== undefined;
+
+/** How long a campaign lasts: short with the other tests, `long` where it is asked for. */
+export const lasting = <T>(short: T, long: T): T => (isLong ? long : short);
 
 /** Says what a campaign measured, for the record. */
 export function report(name: string, figures: unknown): void {
