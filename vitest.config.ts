@@ -2,8 +2,8 @@ import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
   test: {
-    // Most of the time is spent waiting for processes and leases: four at a time, also on a machine of two cores.
-    maxWorkers: 4,
+    // Most of the time is spent waiting for processes and leases: five at a time, also on a machine of two cores.
+    maxWorkers: 5,
     projects: [
       { test: { name: 'architecture', include: ['test/architecture.test.ts'] } },
       { test: { name: 'unit', include: ['test/unit/**/*.test.ts'] } },

