@@ -25,7 +25,7 @@ export interface StockStored {
   readonly changes: readonly Change[];
 }
 
-/** Stores what the service said of articles that are still watched; the feed hears of those whose stock changed. */
+/** Stores what the service said; the feed hears of articles whose stock changed. */
 export async function storeStock(
   trx: Transaction<DB>,
   client: string,
@@ -35,7 +35,6 @@ export async function storeStock(
     with asked as (
       select a.sku, a.stock, l.stock as before, l.sku is not null as known
       from unnest(${answers.map(({ sku }) => sku)}::text[], ${answers.map(({ stock }) => stock)}::integer[]) as a (sku, stock)
-      join fulfilment.stock_watch w on w.client = ${client} and w.sku = a.sku
       left join fulfilment.stock_levels l on l.client = ${client} and l.sku = a.sku
     ), written as (
       insert into fulfilment.stock_levels as t (client, sku, stock, asked_at)

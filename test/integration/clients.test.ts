@@ -108,6 +108,19 @@ describe('another base URL for a client', () => {
     expect((await other.requests()).filter(({ method, path }) => method === 'POST' && path !== '/token')).toEqual([]);
   });
 
+  test('that is accepted while an order is under way to the former one gets nothing of its answer', async () => {
+    await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const pushing = outbox.push();
+    await waitFor('the order under way', async () =>
+      (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.create'),
+    );
+    expect(await accept()).toMatchObject({ buriedRows: 1 });
+    await pushing;
+    expect(await count('fulfilment.orders')).toBe(0);
+    expect((await outbox.row(id)).status).toBe('dead');
+  });
+
   test('that was accepted already changes nothing', async () => {
     done(await pullOther('pull-shipments'));
     expect(await accept()).toMatchObject({ accepted: false });
@@ -159,6 +172,9 @@ describe('a hold of a client', () => {
     expect((await sandbox.requests(place)).map(({ path }) => path)).toEqual(['/status/get']);
     expect((await hold())?.seconds).toBeGreaterThan(7);
     expect((await hold())?.seconds).toBeLessThan(10);
+    // One that was under way already, or was tried by hand, makes the others wait no longer.
+    expect(await pull('pull-shipments', { env: away })).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_times: 2 });
     await sandbox.clearFaults();
     done(await pull('pull-shipments'));
     expect(await hold()).toMatchObject({ hold_code: null });

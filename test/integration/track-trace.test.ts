@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { runJob } from '../../src/app/runner.ts';
+import { closeGate, passGate } from '../../src/erp/gates.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses } from '../helpers/processes.ts';
 import { configFor, done, inProcess, usePuller } from '../helpers/puller.ts';
@@ -95,6 +96,20 @@ test('it is asked once an hour, whoever asks; a refused run says when, and is co
   await setScheduleClock(database, 3_626);
   done(await pull('track-trace', { trigger: 'schedule' }));
   expect(await asked()).toBe(2);
+});
+
+test('who comes back late from a passage does not open or close the gate of a later one', async () => {
+  const gate = { name: 'track-trace', identity: 'x', client: 'default' };
+  const first = await passGate(database.db, gate, 3_600_000);
+  expect(first).toMatchObject({ passed: true, number: 1 });
+  expect(await passGate(database.db, gate, 3_600_000)).toMatchObject({ passed: false });
+  await setScheduleClock(database, 4_000);
+  expect(await passGate(database.db, gate, 3_600_000)).toMatchObject({ passed: true, number: 2 });
+  const before = await database.query('select * from sync.gates');
+  expect(before).toMatchObject([{ taken: 2, spent: 1, finished_at: null }]);
+  expect(await closeGate(database.db, gate, 1, 0)).toBeNull();
+  expect(await database.query('select * from sync.gates')).toEqual(before);
+  expect(await closeGate(database.db, gate, 2, 0)).not.toBeNull();
 });
 
 test('another key for the same account meets the same gate', async () => {
