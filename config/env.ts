@@ -206,6 +206,13 @@ function readClients(
   return [{ key: 'default', baseUrl, username, password, timeZone: data.WAREHOUSE_TIME_ZONE }];
 }
 
+/** Variables that are set and are ours by their name, also those that do not exist: a slip of the pen has no effect. */
+export function namesSet(source: NodeJS.ProcessEnv = process.env): string[] {
+  const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
+  const isOurs = (name: string) => ours.has(name) || /^(WAREHOUSE|SCHEDULE|PUSH|QUARANTINE|RETENTION)_/.test(name);
+  return Object.keys(source).filter((name) => source[name] !== '' && isOurs(name));
+}
+
 /** The environment without any setting of this product, for a process that must not inherit what someone configured. */
 export function environmentWithoutSettings(source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);

@@ -6,6 +6,7 @@ import { finish, wholeNumber } from './cli/options.ts';
 import { addOutboxCommands } from './cli/outbox.ts';
 import type { ClientOptions } from './commands/client.ts';
 import type { DemoOptions } from './commands/demo.ts';
+import type { DoctorOptions } from './commands/doctor.ts';
 import type { PauseOptions } from './commands/pause.ts';
 import type { QuarantineOptions } from './commands/quarantine.ts';
 import type { BackfillOptions, RescanOptions } from './commands/rescan.ts';
@@ -42,9 +43,16 @@ export function createCli(): Command {
   cli
     .command('status')
     .description('show how every job of every client stands')
+    .option('--watch', 'again every two seconds, until it is stopped')
     .option('--json', 'for programs')
     .addHelpText('after', '\nExample:\n  fulfilment-sync status --json')
     .action(async (options: StatusOptions) => finish((await import('./commands/status.ts')).statusCommand(options)));
+  cli
+    .command('doctor')
+    .description('look at everything a worker needs, change nothing, and say what to do')
+    .option('--json', 'for programs')
+    .addHelpText('after', '\nExits with 1 where something is to be mended.\n\nExample:\n  fulfilment-sync doctor')
+    .action(async (options: DoctorOptions) => finish((await import('./commands/doctor.ts')).doctorCommand(options)));
   cli
     .command('run')
     .description('run one job once in this process, due or not')

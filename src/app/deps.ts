@@ -162,6 +162,27 @@ async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBack
   return { backend: redisBackend(producer, consumer), close };
 }
 
+/**
+ * What a Redis says of itself (INFO: server, memory, persistence).
+ * @throws Error where it cannot be reached
+ */
+export async function readRedisInfo(url: string): Promise<string> {
+  const redis = new Redis(url, {
+    maxRetriesPerRequest: 1,
+    commandTimeout: 5_000,
+    retryStrategy: () => null,
+    lazyConnect: true,
+  });
+  // What goes wrong is told by the call itself.
+  redis.on('error', () => undefined);
+  try {
+    await redis.connect();
+    return await redis.info();
+  } finally {
+    redis.disconnect();
+  }
+}
+
 /** Names a worker in leases and the ledger. */
 export function workerName(): string {
   return `${hostname()}:${process.pid}`;

@@ -64,6 +64,17 @@ test('paused pushes are shown, and refused by hand', async () => {
   expect((await run(env, 'run', 'push-outbox')).output).toContain('dead 1');
 });
 
+test('status is shown again and again where it is watched, until it is stopped', async () => {
+  await database.query(`insert into sync.jobs (client, job) values ('default', 'pull-shipments')`);
+  const watch = processes.cli(['status', '--watch'], { DATABASE_URL: database.url });
+  await waitFor(
+    'it to be shown twice',
+    () => watch.lines.filter((line) => line.startsWith('default  pull')).length === 2,
+  );
+  watch.kill('SIGINT');
+  expect((await watch.ended).code).toBe(0);
+});
+
 test('a client that comes from elsewhere is shown as parked, and accepted by command', async () => {
   const [here, there] = [await processes.sandbox(), await processes.sandbox()];
   const [former, env] = [workerEnv(database.url, here), workerEnv(database.url, there)];

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { readSchemaParts } from '../../src/erp/schema-parts.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { dumpSchema } from '../helpers/schema-dump.ts';
 
@@ -12,6 +13,11 @@ const database = useDatabase();
 
 test('the migrations make the schema in test/schema.sql', async () => {
   await expect(await dumpSchema(database)).toMatchFileSnapshot('../schema.sql');
+});
+
+test('the parts that doctor looks for are those of the migrated database', async () => {
+  const parts = `${JSON.stringify(await readSchemaParts(database.db), null, 2)}\n`;
+  await expect(parts).toMatchFileSnapshot('../../src/erp/schema-parts.json');
 });
 
 test('every table and column of the ERP side carries a comment', async () => {

@@ -1,5 +1,8 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { readConfig } from '../../../config/env.ts';
+import { describeError } from '../../core/errors.ts';
 import { type KnownClient, readClients } from '../../erp/clients.ts';
+import type { Database } from '../../erp/connect.ts';
 import { readGates, type StoredGate } from '../../erp/gates.ts';
 import { assertSchemaFits } from '../../erp/migrate.ts';
 import { readOutboxStatus } from '../../erp/outbox-admin.ts';
@@ -10,47 +13,68 @@ import { readStreamStatus, type StreamStatus } from '../../erp/stream-status.ts'
 import { connectDatabase } from '../deps.ts';
 import { createLogger } from '../log.ts';
 import { formatOutbox } from '../outbox-view.ts';
+import { stopSignal } from '../stop-signal.ts';
 import { formatSpan, formatTable } from '../table.ts';
 import { version } from '../version.ts';
 
 export interface StatusOptions {
   readonly json?: boolean;
+  readonly watch?: boolean;
 }
+
+const watchMs = 2_000;
+/** Clears a terminal and puts its cursor at the top. */
+const clear = '\u001b[2J\u001b[3J\u001b[H';
 
 const dayMs = 86_400_000;
 /** A stream that usually changes so many rows a day and changed none is worth a word. */
 const worthAWord = 5;
 
-export async function statusCommand({ json }: StatusOptions): Promise<number> {
+export async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = createLogger({ level: 'silent', pretty: false });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'status', 1);
   try {
     await assertSchemaFits(db, version);
-    const [jobs, streams] = [await readJobStatus(db), await readStreamStatus(db)];
-    const [outbox, holds] = [await readOutboxStatus(db), await readHolds(db, null)];
-    const [clients, gates, pauses] = [await readClients(db), await readGates(db), await readPauses(db)];
-    const { LOOKBACK_DAYS: lookbackDays } = config;
-    const now = new Date();
-    const text = json
-      ? JSON.stringify(
-          { lookbackDays, jobs, streams, outbox, holds, clients: clients.map(withoutIdentity), gates, pauses },
-          null,
-          2,
-        )
-      : [
-          formatStatus(jobs, streams, lookbackDays, now),
-          formatClients(clients, gates, now),
-          pauses.map(describePause).join('\n'),
-          formatOutbox(outbox, holds),
-        ]
-          .filter(Boolean)
-          .join('\n\n');
-    process.stdout.write(`${text}\n`);
+    if (!watch) {
+      process.stdout.write(`${await describe(db, config.LOOKBACK_DAYS, json)}\n`);
+      return 0;
+    }
+    const stop = stopSignal();
+    while (!stop.aborted) {
+      // An outage is when one watches.
+      const text = await describe(db, config.LOOKBACK_DAYS, json).catch(
+        (error: unknown) => `It cannot be read at present: ${describeError(error)}`,
+      );
+      process.stdout.write(`${process.stdout.isTTY ? clear : ''}${text}\n`);
+      // Stopped in the middle of the wait: the loop sees it.
+      await wait(watchMs, undefined, { signal: stop }).catch(() => undefined);
+    }
     return 0;
   } finally {
     await close();
   }
+}
+
+async function describe(db: Database, lookbackDays: number, json: boolean): Promise<string> {
+  const [jobs, streams] = [await readJobStatus(db), await readStreamStatus(db)];
+  const [outbox, holds] = [await readOutboxStatus(db), await readHolds(db, null)];
+  const [clients, gates, pauses] = [await readClients(db), await readGates(db), await readPauses(db)];
+  const now = new Date();
+  return json
+    ? JSON.stringify(
+        { lookbackDays, jobs, streams, outbox, holds, clients: clients.map(withoutIdentity), gates, pauses },
+        null,
+        2,
+      )
+    : [
+        formatStatus(jobs, streams, lookbackDays, now),
+        formatClients(clients, gates, now),
+        pauses.map(describePause).join('\n'),
+        formatOutbox(outbox, holds),
+      ]
+        .filter(Boolean)
+        .join('\n\n');
 }
 
 const withoutIdentity = ({ identity: _identity, ...client }: KnownClient) => client;

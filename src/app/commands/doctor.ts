@@ -1,0 +1,48 @@
+import { readConfig } from '../../../config/env.ts';
+import { type KnownClient, readClients } from '../../erp/clients.ts';
+import { countWatched } from '../../erp/diagnosis.ts';
+import { connectDatabase } from '../deps.ts';
+import { checkClients } from '../doctor/check-clients.ts';
+import { checkDatabase } from '../doctor/check-database.ts';
+import { checkQueue } from '../doctor/check-queue.ts';
+import { checkSettings } from '../doctor/check-settings.ts';
+import type { Finding } from '../doctor/finding.ts';
+import { createLogger } from '../log.ts';
+
+export interface DoctorOptions {
+  readonly json?: boolean;
+}
+
+/** Looks at everything a worker needs, changes nothing, and says what to do. */
+export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
+  const config = readConfig({ database: true, clients: true });
+  const log = createLogger({ level: 'silent', pretty: false });
+  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'doctor', 2);
+  try {
+    const database = await checkDatabase(db);
+    const isUsable = database.every(({ state }) => state !== 'fail');
+    const known: readonly KnownClient[] = isUsable ? await readClients(db) : [];
+    const [queue, clients, settings] = await Promise.all([
+      // In a database that cannot be used there is nothing more to find.
+      config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, log),
+      checkClients(config, known),
+      checkSettings(config, isUsable ? await countWatched(db) : 0),
+    ]);
+    const findings = [...database, ...queue, ...clients, ...settings];
+    process.stdout.write(`${json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
+    return findings.some(({ state }) => state === 'fail') ? 1 : 0;
+  } finally {
+    await close();
+  }
+}
+
+/** A line each, with what to do below it. */
+export function formatFindings(findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ check }) => check.length));
+  const lines = findings.flatMap(({ check, state, found, remedy }) => [
+    `${state.padEnd(4)}  ${check.padEnd(width)}  ${found}`,
+    ...(remedy === null ? [] : [`${' '.repeat(6 + width)}  -> ${remedy}`]),
+  ]);
+  const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;
+  return [...lines, '', `${count('ok')} ok, ${count('warn')} to look at, ${count('fail')} to mend`].join('\n');
+}

@@ -1,0 +1,51 @@
+import { type Kysely, sql } from 'kysely';
+import type { DB } from './rows.ts';
+
+/** What the database's own server says of itself. */
+export interface ServerFacts {
+  readonly version: string;
+  /** Milliseconds since 1970, by the server's clock. */
+  readonly nowMs: number;
+  readonly readOnly: boolean;
+  readonly maxConnections: number;
+  readonly connections: number;
+  readonly databaseBytes: number;
+}
+
+/** Reads it in one statement; needs no schema of ours. */
+export async function readServerFacts(db: Kysely<DB>): Promise<ServerFacts> {
+  const { rows } = await sql<ServerFacts>`
+    select current_setting('server_version') as version,
+      extract(epoch from clock_timestamp())::float8 * 1000 as "nowMs",
+      (pg_is_in_recovery() or current_setting('default_transaction_read_only')::boolean) as "readOnly",
+      current_setting('max_connections')::int as "maxConnections",
+      (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as connections,
+      pg_database_size(current_database())::float8 as "databaseBytes"`.execute(db);
+  return rows[0] as ServerFacts;
+}
+
+/** Tables of ours that the role logged in may not read or write as workers do. */
+export async function readMissingGrants(db: Kysely<DB>): Promise<string[]> {
+  const { rows } = await sql<{ missing: string }>`
+    select format('%s on %I.%I', p.privilege, n.nspname, c.relname) as missing
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    cross join (values ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) as p (privilege)
+    where n.nspname in ('fulfilment', 'sync') and c.relkind = 'r'
+      and not has_table_privilege(c.oid, p.privilege)
+    order by 1`.execute(db);
+  return rows.map(({ missing }) => missing);
+}
+
+/** Roles for the ERP that are not there: the migrating role may not have been allowed to create them. */
+export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
+  const { rows } = await sql<{ role: string }>`
+    select r.role from (values ('fulfilment_reader'), ('fulfilment_writer')) as r (role)
+    where not exists (select from pg_roles where rolname = r.role)`.execute(db);
+  return rows.map(({ role }) => role);
+}
+
+/** How many articles are watched, by client. */
+export async function countWatched(db: Kysely<DB>): Promise<number> {
+  const { rows } = await sql<{ count: number }>`select count(*)::int as count from fulfilment.stock_watch`.execute(db);
+  return rows[0]?.count ?? 0;
+}
