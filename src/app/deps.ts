@@ -4,6 +4,7 @@ import { Redis } from 'ioredis';
 import pg from 'pg';
 import { Agent } from 'undici';
 import type { Config } from '../../config/env.ts';
+import { CodedError } from '../core/errors.ts';
 import { type Database, openDatabase, poolConfig } from '../erp/connect.ts';
 import { LeaseKeeper } from '../erp/leases.ts';
 import { Listener } from '../erp/listen.ts';
@@ -173,11 +174,16 @@ export async function readRedisInfo(url: string): Promise<string> {
     retryStrategy: () => null,
     lazyConnect: true,
   });
-  // What goes wrong is told by the call itself.
-  redis.on('error', () => undefined);
+  // The call itself says only that the connection is closed.
+  let cause: Error | undefined;
+  redis.on('error', (error) => {
+    cause = error;
+  });
   try {
     await redis.connect();
     return await redis.info();
+  } catch (error) {
+    throw cause === undefined ? error : new CodedError('redis_unreachable', cause.message);
   } finally {
     redis.disconnect();
   }

@@ -52,7 +52,7 @@ export class Schedules {
     const turns = this.#clients.flatMap(({ client }) => jobNames.map((job) => ({ client, job })));
     const wanted: WantedJob[] = turns.map(({ client, job }) => {
       const schedule = config.schedules[job];
-      if (schedule.kind === 'off') return { client, job, due: 'never' };
+      if (schedule.kind === 'off' || schedule.kind === 'on-request') return { client, job, due: 'never' };
       // Long work waits for its time: there is nothing to prove before the first load is done.
       return { client, job, due: jobs[job].queue === 'bulk' ? nextDue(schedule, now, { client, job }) : null };
     });

@@ -60,28 +60,36 @@ export async function acceptIdentity(
   });
 }
 
-/** Their leases end, so that nothing they still hold in memory is written. */
+/** Their leases end, so that nothing they still hold in memory is written; what they did is due again. */
 async function cutOffRuns(trx: Transaction<DB>, client: string): Promise<void> {
   await sql`
-    update sync.leases set token = token + 1, holder = null, expires_at = null
-    where client = ${client} and expires_at is not null`.execute(trx);
-  await sql`
-    update sync.runs set status = 'abandoned', finished_at = now()
-    where client = ${client} and status = 'running'`.execute(trx);
+    with cut as (
+      update sync.leases set token = token + 1, holder = null, expires_at = null
+      where client = ${client} and expires_at is not null returning name
+    ), closed as (
+      update sync.runs set status = 'abandoned', finished_at = now() where client = ${client} and status = 'running'
+    )
+    update sync.jobs j set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
+    from cut where j.client = ${client} and j.job = cut.name`.execute(trx);
 }
 
 /**
  * What was or may have been sent to the former service must not be looked up at another one, found absent and sent again:
- * a person decides.
+ * a person decides. What certainly was not sent waits for its turn.
  */
 async function buryUnsettled(trx: Transaction<DB>, client: string, formerBaseUrl: string, by: string): Promise<number> {
   const because = `what became of it at ${formerBaseUrl} is not known, and another service was accepted since: outbox retry or done`;
+  await sql`
+    update fulfilment.outbox set status = 'pending', next_attempt_at = now(), lease_until = null, claim_no = null,
+      attempts = attempts - 1
+    where client = ${client} and status = 'sending' and sent_at is null and written_at is null`.execute(trx);
   const { rows } = await sql`
     with buried as (
       update fulfilment.outbox set status = 'dead', finished_at = now(), next_attempt_at = null, lease_until = null,
         claim_no = null, sent_at = null, refusal = null, last_error = ${because},
         written_at = coalesce(written_at, sent_at)
-      where client = ${client} and status in ('sending', 'unknown') returning id
+      where client = ${client} and (status in ('sending', 'unknown')
+        or (status = 'pending' and written_at is not null and absences < 2)) returning id
     )
     insert into sync.outbox_attempts (outbox_id, step, by, became, error)
     select id, 'taken over', ${by}, 'dead', ${because} from buried returning 1`.execute(trx);

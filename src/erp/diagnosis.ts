@@ -7,6 +7,7 @@ export interface ServerFacts {
   /** Milliseconds since 1970, by the server's clock. */
   readonly nowMs: number;
   readonly readOnly: boolean;
+  /** For roles like ours; what is kept back for superusers does not count. */
   readonly maxConnections: number;
   readonly connections: number;
   readonly databaseBytes: number;
@@ -18,29 +19,47 @@ export async function readServerFacts(db: Kysely<DB>): Promise<ServerFacts> {
     select current_setting('server_version') as version,
       extract(epoch from clock_timestamp())::float8 * 1000 as "nowMs",
       (pg_is_in_recovery() or current_setting('default_transaction_read_only')::boolean) as "readOnly",
-      current_setting('max_connections')::int as "maxConnections",
-      (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as connections,
+      current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+        - coalesce(current_setting('reserved_connections', true)::int, 0) as "maxConnections",
+      (select sum(numbackends)::int from pg_stat_database) as connections,
       pg_database_size(current_database())::float8 as "databaseBytes"`.execute(db);
   return rows[0] as ServerFacts;
 }
 
-/** Tables of ours that the role logged in may not read or write as workers do. */
+/** Schemas of ours that are there and that the role logged in may not use. */
+export async function readUnusableSchemas(db: Kysely<DB>): Promise<string[]> {
+  const { rows } = await sql<{ name: string }>`
+    select nspname as name from pg_namespace
+    where nspname in ('fulfilment', 'sync', 'bullmq') and not has_schema_privilege(oid, 'USAGE') order by 1`.execute(
+    db,
+  );
+  return rows.map(({ name }) => name);
+}
+
+/** What the role logged in may not do with tables and sequences of ours, as workers do. */
 export async function readMissingGrants(db: Kysely<DB>): Promise<string[]> {
   const { rows } = await sql<{ missing: string }>`
     select format('%s on %I.%I', p.privilege, n.nspname, c.relname) as missing
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
     cross join (values ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) as p (privilege)
-    where n.nspname in ('fulfilment', 'sync') and c.relkind = 'r'
+    where n.nspname in ('fulfilment', 'sync', 'bullmq') and c.relkind in ('r', 'p')
       and not has_table_privilege(c.oid, p.privilege)
+    union all
+    select format('USAGE on sequence %I.%I', n.nspname, c.relname)
+    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = 'sync' and c.relkind = 'S' and c.relname = 'read_no' and not has_sequence_privilege(c.oid, 'USAGE')
     order by 1`.execute(db);
   return rows.map(({ missing }) => missing);
 }
 
-/** Roles for the ERP that are not there: the migrating role may not have been allowed to create them. */
+/** Roles for the ERP that are not there, or were granted nothing: the migrating role may not have been allowed to create them. */
 export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
   const { rows } = await sql<{ role: string }>`
     select r.role from (values ('fulfilment_reader'), ('fulfilment_writer')) as r (role)
-    where not exists (select from pg_roles where rolname = r.role)`.execute(db);
+    left join pg_roles p on p.rolname = r.role
+    where p.oid is null or not has_schema_privilege(p.oid, 'fulfilment', 'USAGE')
+      or not has_table_privilege(p.oid, 'fulfilment.orders', 'SELECT')
+    order by r.role`.execute(db);
   return rows.map(({ role }) => role);
 }
 

@@ -104,6 +104,11 @@ export async function assertSchemaFits<T>(db: Kysely<T>, version: string): Promi
   assertNotTooOld(applied, version);
 }
 
+/** Whether a newer version has migrated the database: it is not as this one would make it. */
+export async function isMigratedByNewer<T>(db: Kysely<T>): Promise<boolean> {
+  return unknownTo(await readMigrations(), await appliedMigrations(db)).length > 0;
+}
+
 /**
  * Checks, before a run begins, that no migration came by meanwhile that this code cannot work with.
  * @throws SchemaError `code_too_old`

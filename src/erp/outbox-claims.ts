@@ -7,6 +7,15 @@ import type { DB } from './rows.ts';
 export const claimMs = 10_000;
 export const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
 
+/** Gives claims back of which nothing was sent. */
+export async function returnClaims(db: Kysely<DB>, claims: readonly Claimed[]): Promise<void> {
+  await sql`
+    update fulfilment.outbox o set status = 'pending', next_attempt_at = clock_timestamp(), lease_until = null,
+      claim_no = null, sent_at = null, attempts = o.attempts - 1
+    from unnest(${claims.map(({ id }) => id)}::bigint[], ${claims.map(({ claimNo }) => claimNo)}::bigint[]) as c (id, claim_no)
+    where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
+}
+
 /** A claim under way: the row, and the number by which it is recognised. */
 export interface Claimed {
   readonly id: number;

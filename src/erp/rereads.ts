@@ -29,19 +29,25 @@ export async function postponeRereads(
   );
 }
 
-/** Asks that these be read by id at the next occasion. */
+/**
+ * Asks that these be read by id at the next occasion.
+ * @param again also those that the service once did not know
+ */
 export async function requestRereads(
   trx: Transaction<DB>,
   client: string,
   stream: string,
   ids: readonly number[],
   reason: string,
+  again = true,
 ): Promise<void> {
   if (ids.length === 0) return;
   await sql`
-    insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
-    select ${client}, ${stream}, i.id, 0, now(), ${reason} from unnest(${ids}::bigint[]) as i (id) order by i.id
-    on conflict (client, stream, id) do nothing`.execute(trx);
+    insert into sync.rereads as r (client, stream, id, tries, next_try_at, last_reason)
+    select distinct ${client}, ${stream}, i.id, 0, now(), ${reason} from unnest(${ids}::bigint[]) as i (id)
+    on conflict (client, stream, id) do update
+      set tries = 0, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason
+      where ${again} and r.last_reason = ${unknownToService}`.execute(trx);
 }
 
 /** Ids whose turn to be read has come, the longest waiting first; not those that the service is known not to know. */

@@ -55,7 +55,7 @@ const gateOf = ({ identity, client }: PullContext): Gate => ({ name, identity, c
 async function enter(context: PullContext, way: Way): Promise<void> {
   way.readNo = await drawReadNo(context.db);
   const askedAtMs = performance.now();
-  const passage = await passGate(context.db, gateOf(context), hourMs + maxPassMs + context.timeoutMs);
+  const passage = await passGate(context.db, gateOf(context), hourMs + maxPassMs + 2 * context.timeoutMs);
   if (!passage.passed) {
     context.plan.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
     throw new NotYetError('track-trace is asked at most once an hour, whoever asks', passage.opensAt);
@@ -71,7 +71,10 @@ async function leave(context: PullContext, passage: number, error: unknown): Pro
   const opensAt = await inTransaction(context.db, (trx) =>
     closeGate(trx, gateOf(context), passage, made ? trackTraceGapMs : notMadeMs),
   );
-  if (opensAt !== null) context.plan.dueAt = made ? context.dueNotBefore(opensAt, trackTraceGapMs) : opensAt;
+  if (opensAt === null) return;
+  const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
+  // Asked for by hand alone, it does not come round by itself.
+  context.plan.dueAt = made || dueAt === null ? dueAt : opensAt;
 }
 
 async function store(context: PullContext, list: TrackTraceList, way: Way): Promise<void> {
@@ -118,7 +121,7 @@ async function write(context: PullContext, reading: TrackTraceReading, { readNo,
   const present = aside.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
   const stored = await underLease(db, run.lease, async (trx) => {
     const result = await storeTrackTraces(trx, client, rows, present.length < aside.length ? null : present);
-    await requestRereads(trx, client, 'shipments', result.unknownShipments, 'track-trace names it');
+    await requestRereads(trx, client, 'shipments', result.unknownShipments, 'track-trace names it', false);
     const quarantined = await quarantine(trx, name, run, readNo, entries);
     await forgetOlderQuarantined(trx, client, name, readNo);
     const sum: Totals = {

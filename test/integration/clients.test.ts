@@ -108,6 +108,22 @@ describe('another base URL for a client', () => {
     expect((await other.requests()).filter(({ method, path }) => method === 'POST' && path !== '/token')).toEqual([]);
   });
 
+  test('that is accepted makes due again what it cut off, and leaves what was certainly not sent', async () => {
+    done(await pull('pull-orders'));
+    const id = await outbox.insert('order.release', 'SO-1');
+    await database.query(`
+      update fulfilment.outbox set status = 'sending', claim_no = 1, lease_until = now() + interval '10 seconds',
+        next_attempt_at = null, attempts = 1`);
+    await database.query(`
+      insert into sync.leases (client, name, holder, expires_at) values ('default', 'backfill', 'w', now() + interval '10 seconds')`);
+    await database.query(`insert into sync.jobs (client, job, due_at) values ('default', 'backfill', 'infinity')`);
+    expect(await accept()).toMatchObject({ waitingRows: 1, buriedRows: 0 });
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+    expect(
+      await database.query(`select due_at <= now() as due, last_outcome from sync.jobs where job = 'backfill'`),
+    ).toEqual([{ due: true, last_outcome: 'abandoned' }]);
+  });
+
   test('that is accepted while an order is under way to the former one gets nothing of its answer', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));

@@ -37,6 +37,12 @@ test.each(['track-trace', 'pull-shipments', 'pull-stock'])(
   },
 );
 
+test('a job on request comes when it is asked for alone', async () => {
+  await prepare({ SCHEDULE_RECONCILE: 'on-request' });
+  expect(await dueIn('reconcile')).toBe(Number.POSITIVE_INFINITY);
+  expect(await dueIn('backfill')).toBe(Number.POSITIVE_INFINITY);
+});
+
 test('a schedule that is made shorter takes effect at the next start, and a plain restart changes nothing', async () => {
   const day = { SCHEDULE_PULL_SHIPMENTS: '1d', SCHEDULE_TRACK_TRACE: '1d' };
   await prepare(day);

@@ -22,11 +22,12 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');
     const known: readonly KnownClient[] = isUsable ? await readClients(db) : [];
+    const watched = isUsable ? await countWatched(db) : null;
     const [queue, clients, settings] = await Promise.all([
       // In a database that cannot be used there is nothing more to find.
       config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, log),
       checkClients(config, known),
-      checkSettings(config, isUsable ? await countWatched(db) : 0),
+      checkSettings(config, watched),
     ]);
     const findings = [...database, ...queue, ...clients, ...settings];
     process.stdout.write(`${json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);

@@ -43,9 +43,7 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
     const stop = stopSignal();
     while (!stop.aborted) {
       // An outage is when one watches.
-      const text = await describe(db, config.LOOKBACK_DAYS, json).catch(
-        (error: unknown) => `It cannot be read at present: ${describeError(error)}`,
-      );
+      const text = await describe(db, config.LOOKBACK_DAYS, json).catch((error: unknown) => outage(error, json));
       process.stdout.write(`${process.stdout.isTTY ? clear : ''}${text}\n`);
       // Stopped in the middle of the wait: the loop sees it.
       await wait(watchMs, undefined, { signal: stop }).catch(() => undefined);
@@ -75,6 +73,11 @@ async function describe(db: Database, lookbackDays: number, json: boolean): Prom
       ]
         .filter(Boolean)
         .join('\n\n');
+}
+
+function outage(error: unknown, json: boolean): string {
+  const words = describeError(error);
+  return json ? JSON.stringify({ error: words }) : `It cannot be read at present: ${words}`;
 }
 
 const withoutIdentity = ({ identity: _identity, ...client }: KnownClient) => client;

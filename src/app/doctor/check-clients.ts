@@ -1,6 +1,6 @@
 import type { Config } from '../../../config/env.ts';
 import { identityOf, type WarehouseClient } from '../../../config/files.ts';
-import { WarehouseError } from '../../core/errors.ts';
+import { describeError, WarehouseError } from '../../core/errors.ts';
 import type { KnownClient } from '../../erp/clients.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { decodeSettings } from '../../warehouse/settings.ts';
@@ -9,13 +9,15 @@ import { type Finding, fail, ok, orFailure, warn } from './finding.ts';
 
 /** A service whose clock is further off moves watermarks by days. */
 const maxSkewMs = 60_000;
+const patienceMs = 20_000;
 /** Lists that payloads name codes of: empty, they make every such row dead. */
 const needed = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
 
 /** Whether the service of each client can be reached, lets us in and has its settings. */
 export async function checkClients(config: Config, known: readonly KnownClient[]): Promise<readonly Finding[]> {
   const { warehouses, close } = openWarehouses(config);
-  const { signal } = new AbortController();
+  // Whoever looks wants an answer, not every chance taken.
+  const signal = AbortSignal.timeout(patienceMs);
   try {
     const checked = config.clients.map(async (client) => {
       const warehouse = warehouses.get(client.key)?.withoutRetries();
@@ -78,15 +80,22 @@ async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSigna
         : warn(`${key}: settings`, `${empty.join(', ')} came empty`, 'have the operator of the service set them up'),
     ];
   } catch (error) {
-    if (!(error instanceof WarehouseError)) throw error;
-    const refused = error.code === 'credentials_refused';
+    if (error instanceof WarehouseError && error.code === 'credentials_refused')
+      return [
+        fail(`${key}: access`, 'the service refuses user name and password', 'check them with whoever issued them'),
+      ];
+    const undocumented = error instanceof WarehouseError && ['nok', 'undecodable'].includes(error.code);
     return [
-      refused
-        ? fail(`${key}: access`, 'the service refuses user name and password', 'check them with whoever issued them')
-        : fail(
+      undocumented
+        ? fail(
             `${key}: settings`,
             error.message,
             'ask the operator of the service: settings/get does not answer as documented',
+          )
+        : fail(
+            `${key}: access`,
+            describeError(error),
+            'the service is up but does not answer this; try again in a moment',
           ),
     ];
   }

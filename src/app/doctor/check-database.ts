@@ -1,6 +1,6 @@
 import type { Database } from '../../erp/connect.ts';
-import { readMissingGrants, readMissingRoles, readServerFacts } from '../../erp/diagnosis.ts';
-import { assertSchemaFits, SchemaError } from '../../erp/migrate.ts';
+import { readMissingGrants, readMissingRoles, readServerFacts, readUnusableSchemas } from '../../erp/diagnosis.ts';
+import { assertSchemaFits, isMigratedByNewer, SchemaError } from '../../erp/migrate.ts';
 import { readSchemaDrift } from '../../erp/schema-parts.ts';
 import { version } from '../version.ts';
 import { type Finding, fail, ok, orFailure, warn } from './finding.ts';
@@ -19,10 +19,17 @@ export async function checkDatabase(db: Database): Promise<readonly Finding[]> {
   const server = await orFailure('database', reachable, () => checkServer(db));
   // Without it nothing else can be told.
   if (server.some(({ state }) => state === 'fail')) return server;
+  const unusable = await readUnusableSchemas(db);
+  if (unusable.length > 0) {
+    const found = `this role may not use schema ${unusable.join(', ')}`;
+    return [...server, fail('grants', found, `let workers log in as the role that migrated, or: ${usageOf(unusable)}`)];
+  }
   const schema = await orFailure('schema', 'run: fulfilment-sync migrate', () => checkSchema(db));
   if (schema.some(({ state }) => state === 'fail')) return [...server, ...schema];
   return [...server, ...schema, ...(await orFailure('grants', 'see docs/erp.md', () => checkGrants(db)))];
 }
+
+const usageOf = (schemas: readonly string[]) => `grant usage on schema ${schemas.join(', ')} to <role>`;
 
 async function checkServer(db: Database): Promise<readonly Finding[]> {
   const askedAtMs = Date.now();
@@ -59,6 +66,8 @@ async function checkSchema(db: Database): Promise<readonly Finding[]> {
     const remedy = error.code === 'code_too_old' ? 'upgrade this program' : 'run: fulfilment-sync migrate';
     return [fail('schema', error.message, remedy)];
   }
+  if (await isMigratedByNewer(db))
+    return [ok('schema', `a newer version has migrated it, and ${version} can work with it; not compared`)];
   const { missing, unexpected } = await readSchemaDrift(db);
   const several = (parts: readonly string[]) =>
     `${parts.slice(0, namedAtMost).join('; ')}${parts.length > namedAtMost ? `; and ${parts.length - namedAtMost} more` : ''}`;
@@ -83,15 +92,14 @@ async function checkGrants(db: Database): Promise<readonly Finding[]> {
           `this role lacks ${missing.slice(0, namedAtMost).join(', ')}${missing.length > namedAtMost ? `, and ${missing.length - namedAtMost} more` : ''}`,
           'let workers log in as the role that migrated, or grant them all on schemas fulfilment, sync and bullmq',
         );
-  const named = roles.map((role) => `create role ${role} nologin`).join('; ');
   return [
     grants,
     roles.length === 0
       ? ok('roles', 'fulfilment_reader and fulfilment_writer are there for the ERP')
       : warn(
           'roles',
-          `${roles.join(' and ')} are not there`,
-          `as a superuser: ${named}; then: fulfilment-sync migrate of a new version, or grant by hand`,
+          `${roles.join(' and ')}: not there, or without grants`,
+          'have a superuser run what docs/erp.md shows under Roles',
         ),
   ];
 }

@@ -1,14 +1,18 @@
 import { statfs } from 'node:fs/promises';
-import { type Config, namesSet, variableNames } from '../../../config/env.ts';
+import { type Config, namesSet, secretNames, variableNames } from '../../../config/env.ts';
 import { pushJob, scheduleVariable } from '../../../config/schedules.ts';
 import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { type Finding, ok, orFailure, warn } from './finding.ts';
 
+const fileForms = secretNames.map((name) => `${name}_FILE`);
 const hourMs = 3_600_000;
 const minFreeBytes = 1024 ** 3;
 
-/** Settings without effect, operations that the interface description does not show, and room on this machine's disk. */
-export async function checkSettings(config: Config, watched: number): Promise<readonly Finding[]> {
+/**
+ * Settings without effect, operations that the interface description does not show, and room on this machine's disk.
+ * @param watched articles in stock_watch; null where that is not known
+ */
+export async function checkSettings(config: Config, watched: number | null): Promise<readonly Finding[]> {
   return [
     ...checkVariables(config, watched),
     checkOperations(config),
@@ -16,9 +20,11 @@ export async function checkSettings(config: Config, watched: number): Promise<re
   ];
 }
 
-function checkVariables(config: Config, watched: number): readonly Finding[] {
+function checkVariables(config: Config, watched: number | null): readonly Finding[] {
   const set = namesSet();
-  const unknown = set.filter((name) => !(variableNames as string[]).includes(name) && !/_FILE$|^SCHEDULE_/.test(name));
+  const unknown = set.filter(
+    (name) => !(variableNames as string[]).includes(name) && !fileForms.includes(name) && !name.startsWith('SCHEDULE_'),
+  );
   const { 'track-trace': trackTrace, 'pull-stock': stock } = config.schedules;
   const idle: string[] = [];
   if (set.includes('OTEL_EXPORTER_OTLP_ENDPOINT')) idle.push('OTEL_EXPORTER_OTLP_ENDPOINT (not built in yet)');

@@ -3,7 +3,8 @@ import { Breaker, breakerCapMs, breakerPauseMs } from '../../core/breaker.ts';
 import { describeError } from '../../core/errors.ts';
 import { beliefMs } from '../../core/look-up.ts';
 import { type Hold, isServiceAnswer, type UnknownRule } from '../../core/push-outcome.ts';
-import { type ClaimedRow, claimRows } from '../../erp/outbox.ts';
+import { type ClaimedRow, claimRows, mayPushFor } from '../../erp/outbox.ts';
+import { returnClaims } from '../../erp/outbox-claims.ts';
 import { type Settled, type Settlement, wakeLanes } from '../../erp/outbox-settle.ts';
 import { passProbeOn, placeHold, releaseHold, type StoredHold, takeProbe } from '../../erp/push-holds.ts';
 import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
@@ -83,6 +84,11 @@ export class ClientPusher {
       lingering,
       ...(probing ? { probing } : {}),
     });
+    // Another account may have been accepted in the very moment of the claim: what comes after finds the rows under way.
+    if (rows.length > 0 && !(await mayPushFor(db, { client, identity }))) {
+      await returnClaims(db, rows);
+      return { claimed: 0, more: false };
+    }
     for (const row of rows) this.#inFlight.set(row, this.#push(row, claimedAtMs, probing));
     return { claimed: rows.length, more: putOff > 0 };
   }

@@ -68,9 +68,11 @@ async function settleAll(
   ended: readonly Ended[],
 ): Promise<readonly Settled[]> {
   const { client, worker } = context;
+  // First, as whoever accepts an account locks it before the rows.
+  const isOurs = await isAccepted(trx, context);
   const settled = await settleRows(trx, worker, oneEach(ended));
   // Another service was accepted while they were under way: what they brought is not of the client's rows.
-  if (!(await isAccepted(trx, context))) return settled;
+  if (!isOurs) return settled;
   const changes: Change[] = [];
   // Always in one order: two settlements that wait for each other's streams would never end.
   for (const stream of streamsOf(ended)) changes.push(...(await writeReadings(trx, context, stream, ended)));
