@@ -1,13 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Breaker, breakerCapMs, breakerPauseMs } from '../../core/breaker.ts';
 import { describeError } from '../../core/errors.ts';
-import { beliefMs } from '../../core/look-up.ts';
-import { type Hold, isServiceAnswer, type UnknownRule } from '../../core/push-outcome.ts';
-import { type ClaimedRow, claimRows, mayPushFor } from '../../erp/outbox.ts';
-import { returnClaims } from '../../erp/outbox-claims.ts';
+import { type Hold, isServiceAnswer } from '../../core/push-outcome.ts';
+import type { ClaimedRow } from '../../erp/outbox.ts';
 import { type Settled, type Settlement, wakeLanes } from '../../erp/outbox-settle.ts';
 import { passProbeOn, placeHold, releaseHold, type StoredHold, takeProbe } from '../../erp/push-holds.ts';
 import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
+import { claimDue } from './claim.ts';
 import { lookUpRows } from './look-up.ts';
 import { settleEnded } from './settle.ts';
 
@@ -68,27 +67,8 @@ export class ClientPusher {
   async claim(probing?: { readonly kind: string }): Promise<{ claimed: number; more: boolean }> {
     const free = probing ? 1 : this.#slots - this.#inFlight.size;
     if (free <= 0) return { claimed: 0, more: false };
-    const { db, client, identity, kinds, timeoutMs } = this.deps;
-    const named = (rule: UnknownRule) =>
-      [...kinds.values()].filter(({ unknown }) => unknown === rule).map(({ name }) => name);
-    const lingering = { kinds: named('send again'), ms: beliefMs(timeoutMs) };
-    const stamped = [...kinds.values()]
-      .filter(({ lookUp }) => lookUp?.whenAbsent === 'send again')
-      .map(({ name }) => name);
     const claimedAtMs = performance.now();
-    const { rows, putOff } = await claimRows(db, {
-      client,
-      identity,
-      slots: free,
-      stamped,
-      lingering,
-      ...(probing ? { probing } : {}),
-    });
-    // Another account may have been accepted in the very moment of the claim: what comes after finds the rows under way.
-    if (rows.length > 0 && !(await mayPushFor(db, { client, identity }))) {
-      await returnClaims(db, rows);
-      return { claimed: 0, more: false };
-    }
+    const { rows, putOff } = await claimDue(this.deps, free, probing);
     for (const row of rows) this.#inFlight.set(row, this.#push(row, claimedAtMs, probing));
     return { claimed: rows.length, more: putOff > 0 };
   }

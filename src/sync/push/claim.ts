@@ -1,0 +1,33 @@
+import { beliefMs } from '../../core/look-up.ts';
+import type { UnknownRule } from '../../core/push-outcome.ts';
+import { type Claim, claimRows, mayPushFor } from '../../erp/outbox.ts';
+import { returnClaims } from '../../erp/outbox-claims.ts';
+import type { PushDeps } from './attempt.ts';
+
+/**
+ * Claims what is due of a client, at most `slots` rows.
+ * @param probing also what this hold holds, of a kind or (empty) of the client
+ */
+export async function claimDue(
+  { db, client, identity, kinds, timeoutMs }: PushDeps,
+  slots: number,
+  probing?: { readonly kind: string },
+): Promise<Claim> {
+  const named = (rule: UnknownRule) =>
+    [...kinds.values()].filter(({ unknown }) => unknown === rule).map(({ name }) => name);
+  const stamped = [...kinds.values()]
+    .filter(({ lookUp }) => lookUp?.whenAbsent === 'send again')
+    .map(({ name }) => name);
+  const claim = await claimRows(db, {
+    client,
+    identity,
+    slots,
+    stamped,
+    lingering: { kinds: named('send again'), ms: beliefMs(timeoutMs) },
+    ...(probing ? { probing } : {}),
+  });
+  // Another account may have been accepted in the very moment of the claim; what is accepted later finds the rows under way.
+  if (claim.rows.length === 0 || (await mayPushFor(db, { client, identity }))) return claim;
+  await returnClaims(db, claim.rows);
+  return { rows: [], putOff: 0 };
+}
