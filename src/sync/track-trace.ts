@@ -22,6 +22,9 @@ const notMadeMs = 60_000;
 const maxPassMs = 5_000;
 /** A list that held so many packages and now holds none is worth a word. */
 const worthAWord = 20;
+const assumedPath =
+  'the interface description does not show the path of track-trace (docs/assumptions.md): ' +
+  'set the right one in WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off';
 const name = 'track-trace';
 
 /**
@@ -36,6 +39,7 @@ export async function pullTrackTrace(context: PullContext): Promise<void> {
     const result = await warehouse.askOnce({ operation: 'v2.shipment.trackTrace' }, { signal, beforeSend });
     await store(context, decodeTrackTraces(result, zone), way);
   } catch (error) {
+    if (error instanceof WarehouseError && [403, 404, 405].includes(error.status ?? 0)) warn(context, assumedPath);
     if (way.passage !== null) await leave(context, way.passage, error);
     throw error;
   }

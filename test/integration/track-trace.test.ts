@@ -138,6 +138,14 @@ test.each([
   expect(await traces()).toEqual([{ id: 1, package: '3S1', status: 10, gone: false }]);
 });
 
+test('a path that the service does not have is named, with what to do', async () => {
+  await sandbox.faults({ operation, effect: { status: 404 } });
+  expect(await pull('track-trace')).toMatchObject({
+    status: 'failed',
+    totals: { warnings: [expect.stringContaining('WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off')] },
+  });
+});
+
 test('a service that could not be reached has not been asked: it is tried again in a minute', async () => {
   const own = await processes.sandbox();
   const never = new AbortController().signal;
