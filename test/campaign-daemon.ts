@@ -1,5 +1,5 @@
 /**
- * Plays what the daemon promises at full length: `npm run campaign:daemon`, some twenty minutes. Queues that are emptied,
+ * Plays what the daemon promises at full length: `npm run campaign:daemon`, a quarter of an hour. Queues that are emptied,
  * workers that are killed and stopped, servers that are away for a minute, slow clients, and ten hours of track-trace.
  */
 import { spawnSync } from 'node:child_process';

@@ -2,13 +2,12 @@ import { readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import { streams } from '../../jobs/registry.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
-import { registerClients } from '../erp/clients.ts';
 import { assertSchemaFits } from '../erp/migrate.ts';
 import type { RunReport } from '../sync/run.ts';
 import type { Stream } from '../sync/stream.ts';
 import { connectDatabase, openLeaseKeeper, openWarehouses, workerName } from './deps.ts';
 import { createLogger } from './log.ts';
-import { identified, type RunnerDeps } from './runner.ts';
+import type { RunnerDeps } from './runner.ts';
 import { UsageError } from './usage.ts';
 import { version } from './version.ts';
 
@@ -48,7 +47,6 @@ export async function inForeground<T>(
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
   try {
     await assertSchemaFits(db, version);
-    await registerClients(db, clients.map(identified));
     const deps = { config, db, keeper: leases.keeper, warehouses, worker: workerName(), log, said: new Map() };
     return await work({ deps, clients, stop: stop.signal });
   } finally {

@@ -29,16 +29,15 @@ export function processorOf(
     if (!slots.take(key)) return;
     try {
       const signal = cancelled === undefined ? stop : AbortSignal.any([stop, cancelled]);
-      const report = await runJob(deps, job, client, 'schedule', signal);
+      const report = await runJob(deps, job, client, 'schedule', signal).catch((error: unknown) => {
+        // Not a failure of the run, which would be in the ledger: the database could not take its record.
+        deps.log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
+        if (error instanceof SchemaError) onOutdated(error);
+        throw error;
+      });
       // The ledger has the story; BullMQ only shows that it failed.
       if (report.status === 'failed' || report.status === 'lost')
         throw new CodedError('run_failed', `${job}: see sync.runs`);
-    } catch (error) {
-      if (!(error instanceof CodedError && error.code === 'run_failed'))
-        // Not a failure of the run, which would be in the ledger: the database could not take its record.
-        deps.log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
-      if (error instanceof SchemaError) onOutdated(error);
-      throw error;
     } finally {
       if (slots.give(key) && !stop.aborted) schedules.wakeClient(key);
     }

@@ -6,7 +6,7 @@ import { appendChanges, type Change } from './feed.ts';
 import type { DB } from './rows.ts';
 import { inTransaction } from './transaction.ts';
 
-/** What is forgotten where a client's rows come from another service from now on. */
+/** What came of accepting another account. */
 export interface Acceptance {
   readonly accepted: boolean;
   readonly formerBaseUrl: string | null;

@@ -42,13 +42,16 @@ export async function holdIdentity(trx: Transaction<DB>, client: string): Promis
   await sql`select pg_advisory_xact_lock_shared(${lockOf(client)})`.execute(trx);
 }
 
-/**
- * Whether this account is the one that a client's rows come from; it stays so until the transaction ends.
- */
-export async function isAccepted(trx: Transaction<DB>, { client, identity }: Own): Promise<boolean> {
-  await holdIdentity(trx, client);
-  const { rows } = await sql`select from sync.clients where client = ${client} and identity = ${identity}`.execute(trx);
+/** Whether this account is the one that a client's rows come from. */
+export async function isAccepted(db: Kysely<DB>, { client, identity }: Own): Promise<boolean> {
+  const { rows } = await sql`select from sync.clients where client = ${client} and identity = ${identity}`.execute(db);
   return rows.length > 0;
+}
+
+/** The same, and it stays so until the transaction ends. */
+export async function staysAccepted(trx: Transaction<DB>, own: Own): Promise<boolean> {
+  await holdIdentity(trx, own.client);
+  return isAccepted(trx, own);
 }
 
 /** A client as the database knows it. */

@@ -63,7 +63,7 @@ export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
   return rows.map(({ role }) => role);
 }
 
-/** How many articles are watched, by client. */
+/** How many articles are watched, of all clients. */
 export async function countWatched(db: Kysely<DB>): Promise<number> {
   const { rows } = await sql<{ count: number }>`select count(*)::int as count from fulfilment.stock_watch`.execute(db);
   return rows[0]?.count ?? 0;

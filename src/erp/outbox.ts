@@ -151,12 +151,6 @@ const mayPush = (client: unknown, identity: unknown) => sql`
   exists (select from sync.clients k where k.client = ${client} and k.identity = ${identity})
   and ${pausedSince(client, 'push-outbox')} is null`;
 
-/** Whether this account is the one that a client's rows go to. */
-export async function mayPushFor(db: Kysely<DB>, { client, identity }: Own): Promise<boolean> {
-  const { rows } = await sql`select from sync.clients where client = ${client} and identity = ${identity}`.execute(db);
-  return rows.length > 0;
-}
-
 /**
  * When each client's next row is due, pending or (of these kinds) to be looked up. Clients without any are left out, and
  * those for which nothing may be pushed.

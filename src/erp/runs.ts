@@ -5,6 +5,7 @@ import { forgetConfirmations } from './confirmations.ts';
 import type { Database } from './connect.ts';
 import { type Lease, releaseLease } from './leases.ts';
 import type { DB } from './rows.ts';
+import type { JobKey } from './schedule.ts';
 import { underLease } from './transaction.ts';
 
 export type Trigger = 'schedule' | 'manual';
@@ -72,7 +73,8 @@ const retryAt = sql`sync.clock() + interval '10 minutes' * power(2, least(consec
 /** Ends a run: ledger, state of the job, hold of the client and lease in one transaction. */
 export async function finishRun(db: Database, run: Run, totals: Totals, end: RunEnd): Promise<void> {
   await underLease(db, run.lease, async (trx) => {
-    if (end.status === 'skipped') await recordRefusal(trx, run, end.reason, end.dueAt ?? null);
+    if (end.status === 'skipped')
+      await recordRefusal(trx, { client: run.lease.client, job: run.lease.name }, end.reason, end.dueAt ?? null);
     else await recordEnd(trx, run, totals, end);
     await settleHold(trx, run, end);
     await forgetConfirmations(trx, run.lease);
@@ -109,7 +111,7 @@ async function recordEnd(
 /** Counts a run that was refused, and says why; `dueAt` null leaves the due time as it is. */
 export async function recordRefusal(
   trx: Transaction<DB>,
-  { lease: { client, name: job } }: { readonly lease: Pick<Lease, 'client' | 'name'> },
+  { client, job }: JobKey,
   reason: string,
   dueAt: Date | null,
 ): Promise<void> {

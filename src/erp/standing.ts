@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import type { Own } from './clients.ts';
 import { pausedSince, resumeHint } from './pauses.ts';
 import type { DB } from './rows.ts';
 
@@ -16,11 +17,8 @@ export interface Standing {
 }
 
 /** Whose job is asked after, by whom. */
-export interface Asked {
-  readonly client: string;
+export interface Asked extends Own {
   readonly job: string;
-  /** Fingerprint of the account that whoever asks is set up with. */
-  readonly identity: string;
 }
 
 /** Reads how a job of a registered client stands. */

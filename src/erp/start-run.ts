@@ -100,12 +100,12 @@ const heldBack = ({ reason, until }: HeldBack): Skipped => ({
 
 async function skip(
   trx: Transaction<DB>,
-  { client, job }: RunRequest,
+  request: RunRequest,
   { dueAt }: Standing,
   refusal: Pick<Skipped, 'reason' | 'because'>,
   counts: boolean,
 ): Promise<Skipped> {
-  if (counts) await recordRefusal(trx, { lease: { client, name: job } }, refusal.because, null);
+  if (counts) await recordRefusal(trx, request, refusal.because, null);
   return { kind: 'skipped', ...refusal, dueAt };
 }
 

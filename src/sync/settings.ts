@@ -1,4 +1,4 @@
-import { isAccepted, type Own } from '../erp/clients.ts';
+import { type Own, staysAccepted } from '../erp/clients.ts';
 import type { Database } from '../erp/connect.ts';
 import { appendChanges } from '../erp/feed.ts';
 import { recordProgress } from '../erp/runs.ts';
@@ -22,7 +22,7 @@ export async function readSettingsNow(
   const settings = await askSettings(warehouse, signal);
   await inTransaction(db, async (trx) => {
     // Of another service than the one that was accepted meanwhile nothing is stored.
-    if (!(await isAccepted(trx, own))) return;
+    if (!(await staysAccepted(trx, own))) return;
     const { changes } = await storeSettings(trx, own.client, settings);
     await appendChanges(trx, own.client, changes);
   });

@@ -27,6 +27,7 @@ async function query(url: string, text: string, values: unknown[] = []): Promise
     // Not up yet, or going down: asked again until the deadline.
     return null;
   } finally {
+    // Of a connection that never was, or is gone, there is nothing left to end.
     await client.end().catch(() => undefined);
   }
 }

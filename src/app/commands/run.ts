@@ -1,5 +1,6 @@
 import type { WarehouseClient } from '../../../config/files.ts';
 import { type JobName, jobNames, pushJob } from '../../../config/schedules.ts';
+import { registerClients } from '../../erp/clients.ts';
 import type { Database } from '../../erp/connect.ts';
 import { type Refusal, readStanding, refusalOf } from '../../erp/standing.ts';
 import type { RunReport } from '../../sync/run.ts';
@@ -39,6 +40,7 @@ async function pushOnce(only: string | undefined): Promise<number> {
       const own = counts.get(client);
       own?.set(status, (own.get(status) ?? 0) + 1);
     };
+    await registerClients(deps.db, clients.map(identified));
     const databaseUrl = deps.config.DATABASE_URL ?? '';
     const { pusher, close } = openPusher({ ...deps, databaseUrl, onSettled, ...(only === undefined ? {} : { only }) });
     try {

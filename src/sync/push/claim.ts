@@ -1,6 +1,7 @@
 import { beliefMs } from '../../core/look-up.ts';
 import type { UnknownRule } from '../../core/push-outcome.ts';
-import { type Claim, claimRows, mayPushFor } from '../../erp/outbox.ts';
+import { isAccepted } from '../../erp/clients.ts';
+import { type Claim, claimRows } from '../../erp/outbox.ts';
 import { returnClaims } from '../../erp/outbox-claims.ts';
 import type { PushDeps } from './attempt.ts';
 
@@ -27,7 +28,7 @@ export async function claimDue(
     ...(probing ? { probing } : {}),
   });
   // Another account may have been accepted in the very moment of the claim; what is accepted later finds the rows under way.
-  if (claim.rows.length === 0 || (await mayPushFor(db, { client, identity }))) return claim;
+  if (claim.rows.length === 0 || (await isAccepted(db, { client, identity }))) return claim;
   await returnClaims(db, claim.rows);
   return { rows: [], putOff: 0 };
 }

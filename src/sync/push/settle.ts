@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely';
 import { isObject, type Json } from '../../core/json.ts';
-import { isAccepted } from '../../erp/clients.ts';
+import { staysAccepted } from '../../erp/clients.ts';
 import { lockStream } from '../../erp/confirmations.ts';
 import type { Database } from '../../erp/connect.ts';
 import { appendChanges, type Change } from '../../erp/feed.ts';
@@ -69,7 +69,7 @@ async function settleAll(
 ): Promise<readonly Settled[]> {
   const { client, worker } = context;
   // First, as whoever accepts an account locks it before the rows.
-  const isOurs = await isAccepted(trx, context);
+  const isOurs = await staysAccepted(trx, context);
   const settled = await settleRows(trx, worker, oneEach(ended));
   // Another service was accepted while they were under way: what they brought is not of the client's rows.
   if (!isOurs) return settled;
