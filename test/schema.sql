@@ -333,8 +333,8 @@ create table sync.absences (
 create table sync.audit (
   id bigint not null generated always as identity, -- Number of the row
   at timestamp with time zone not null default now(), -- When
-  by text not null, -- Worker, or who called the command
-  action text not null, -- paused, resumed, identity_accepted, schedulers_set or pruned
+  by text not null, -- Worker, who called the command, or page with the address it was asked from
+  action text not null, -- paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
   client text, -- Client key; null: not about one
   detail text not null, -- The rest in words
 ); -- What operators did, and what the daemon put right by itself
@@ -669,6 +669,7 @@ CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return
 CREATE INDEX runs_by_end ON sync.runs USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
 CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);
+CREATE INDEX runs_troubled ON sync.runs USING btree (id) WHERE (status = ANY (ARRAY['failed'::text, 'abandoned'::text, 'stopped'::text]));
 CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
 CREATE INDEX shipments_by_number ON fulfilment.shipments USING btree (client, external_order_number);
 CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (client, order_id);

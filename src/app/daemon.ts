@@ -4,7 +4,9 @@ import { jobNames } from '../../config/schedules.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { StoppedError } from '../core/errors.ts';
 import { assertSchemaFits, type SchemaError } from '../erp/migrate.ts';
+import type { QueueTelemetry, TaskQueue } from '../queue/backend.ts';
 import { ClientSlots } from '../queue/client-slots.ts';
+import type { QueueName } from '../queue/define-job.ts';
 import { Sweeper } from '../queue/sweeper.ts';
 import {
   connectDatabase,
@@ -15,6 +17,7 @@ import {
   workerName,
 } from './deps.ts';
 import { errorFields, type Logger } from './log.ts';
+import type { WorkMetrics } from './metrics/work-metrics.ts';
 import { processorOf } from './processor.ts';
 import { openPusher } from './pushing.ts';
 import { logReachability } from './reachability.ts';
@@ -36,6 +39,9 @@ export interface Daemon {
   readonly sinceLastSweepMs: () => number | undefined;
   /** Settles, with the reason, where this worker must not go on: the database was migrated beyond its code. */
   readonly outdated: Promise<SchemaError>;
+  readonly queues: ReadonlyMap<QueueName, TaskQueue>;
+  /** Queues at once what is due of a client. */
+  readonly wakeClient: (client: string) => void;
   /**
    * Stops claiming, lets the page being written be finished, gives leases back, closes everything.
    * @returns false where that took too long; what is left behind runs out by itself
@@ -47,7 +53,13 @@ export interface Daemon {
  * Starts a worker: it runs what is due, sweeps up what the queue lost, and goes on until stopped.
  * @throws SchemaError, QueueSetupError where it must not start
  */
-export async function startDaemon(config: Config, databaseUrl: string, log: Logger): Promise<Daemon> {
+export async function startDaemon(
+  config: Config,
+  databaseUrl: string,
+  log: Logger,
+  metrics: WorkMetrics,
+  telemetry?: QueueTelemetry,
+): Promise<Daemon> {
   const closers: (() => Promise<unknown>)[] = [];
   const opened = <T extends { close: () => Promise<unknown> }>(part: T): T => {
     closers.unshift(() => part.close());
@@ -62,10 +74,11 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     const { db } = opened(connectDatabase(databaseUrl, log));
     await assertSchemaFits(db, version);
     const { keeper } = opened(openLeaseKeeper(databaseUrl, log));
-    const { warehouses } = opened(openWarehouses(config));
-    const { backend } = opened(await openQueueBackend(config, databaseUrl, log));
+    const { warehouses } = opened(openWarehouses(config, (client, exchange) => metrics.onExchange(client, exchange)));
+    const { backend } = opened(await openQueueBackend(config, databaseUrl, log, telemetry));
     const worker = workerName();
-    const deps: RunnerDeps = { config, db, keeper, warehouses, worker, log, said: new Map() };
+    const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
+    const deps: RunnerDeps = { config, db, keeper, warehouses, worker, log, said: new Map(), onRun };
     const stopping = new AbortController();
     const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
 
@@ -85,7 +98,7 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     await Promise.all([...queues.values(), ...workers].map((part) => part.waitUntilReady()));
     await schedules.prepare();
     // Not before it is known whose rows they are.
-    const pushing = config.pushSweepMs === null ? null : startPushing(deps, databaseUrl);
+    const pushing = config.pushSweepMs === null ? null : startPushing(deps, databaseUrl, metrics);
     if (pushing !== null) closers.unshift(() => pushing.stop());
 
     const sweeper = new Sweeper(schedules.sweeperTasks());
@@ -96,6 +109,8 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {
       outdated,
+      queues,
+      wakeClient: (client) => schedules.wakeClient(client),
       sinceLastSweepMs: () => sweeper.sinceLastDoneMs(),
       stop: async () => {
         stopping.abort(new StoppedError());
@@ -115,8 +130,16 @@ export async function startDaemon(config: Config, databaseUrl: string, log: Logg
 }
 
 /** Pushes as rows come, told by a notification or found by looking. */
-function startPushing(deps: RunnerDeps, databaseUrl: string): { readonly stop: () => Promise<void> } {
-  const { pusher, close } = openPusher({ ...deps, databaseUrl });
+function startPushing(
+  deps: RunnerDeps,
+  databaseUrl: string,
+  metrics: WorkMetrics,
+): { readonly stop: () => Promise<void> } {
+  const { pusher, close } = openPusher({
+    ...deps,
+    databaseUrl,
+    onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
+  });
   const listener = openListener(databaseUrl, 'fulfilment_outbox', () => pusher.wake(), deps.log);
   pusher.start();
   const end = async () => {

@@ -13,9 +13,11 @@ import {
   assertRedisFits,
   postgresBackend,
   type QueueBackend,
+  type QueueTelemetry,
   redisBackend,
 } from '../queue/backend.ts';
 import { Warehouse } from '../warehouse/client.ts';
+import type { Exchange } from '../warehouse/http.ts';
 import { errorFields, type Logger } from './log.ts';
 import { repeatedWarnings } from './repeated.ts';
 
@@ -73,8 +75,14 @@ export function openListener(databaseUrl: string, channel: string, onNotify: () 
   return new Listener({ databaseUrl, channel, onNotify, onError });
 }
 
-/** The service's side of every configured client, over one set of connections. */
-export function openWarehouses(config: Config): { warehouses: Map<string, Warehouse>; close: () => Promise<void> } {
+/**
+ * The service's side of every configured client, over one set of connections.
+ * @param onExchange told of every request and what came of it
+ */
+export function openWarehouses(
+  config: Config,
+  onExchange?: (client: string, exchange: Exchange) => void,
+): { warehouses: Map<string, Warehouse>; close: () => Promise<void> } {
   const dispatcher = new Agent({
     connect: { timeout: Math.min(connectTimeoutMs, config.HTTP_TIMEOUT_MS) },
     maxResponseSize: maxResponseBytes,
@@ -88,7 +96,12 @@ export function openWarehouses(config: Config): { warehouses: Map<string, Wareho
     timeoutMs: config.HTTP_TIMEOUT_MS,
     requestsPerSecond: config.REQUESTS_PER_SECOND,
   };
-  const warehouses = new Map(config.clients.map((client) => [client.key, new Warehouse(client, options)]));
+  const warehouses = new Map(
+    config.clients.map((client) => {
+      const told = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
+      return [client.key, new Warehouse(client, { ...options, ...told })];
+    }),
+  );
   return { warehouses, close: () => dispatcher.destroy() };
 }
 
@@ -105,8 +118,9 @@ export async function openQueueBackend(
   config: Pick<Config, 'REDIS_URL'>,
   databaseUrl: string,
   log: Logger,
+  telemetry?: QueueTelemetry,
 ): Promise<OpenQueueBackend> {
-  if (config.REDIS_URL !== undefined) return openRedisBackend(config.REDIS_URL, log);
+  if (config.REDIS_URL !== undefined) return openRedisBackend(config.REDIS_URL, log, telemetry);
   const pool = openQueuePool(databaseUrl, log);
   try {
     await assertPostgresQueueFits(pool);
@@ -114,7 +128,7 @@ export async function openQueueBackend(
     await pool.end();
     throw error;
   }
-  return { backend: postgresBackend(pool), close: () => pool.end() };
+  return { backend: postgresBackend(pool, telemetry), close: () => pool.end() };
 }
 
 /** Its own pool, as each Worker keeps a client of it, and as BullMQ's statements name no schema. */
@@ -135,7 +149,7 @@ export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
   return pool as unknown as PgPool;
 }
 
-async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBackend> {
+async function openRedisBackend(url: string, log: Logger, telemetry?: QueueTelemetry): Promise<OpenQueueBackend> {
   const retryStrategy = (times: number) => Math.min(times * 100, 2_000);
   const warn = repeatedWarnings(log);
   const lost = (error: unknown) => warn({ event: 'redis_connection_lost', ...errorFields(error) });
@@ -160,7 +174,7 @@ async function openRedisBackend(url: string, log: Logger): Promise<OpenQueueBack
     await close();
     throw error;
   }
-  return { backend: redisBackend(producer, consumer), close };
+  return { backend: redisBackend(producer, consumer, telemetry), close };
 }
 
 /**

@@ -1,6 +1,7 @@
 import { pino } from 'pino';
 import pinoPretty from 'pino-pretty';
 import { describeError } from '../core/errors.ts';
+import { loggable } from './log-schema.ts';
 
 export type Logger = pino.Logger;
 
@@ -10,22 +11,32 @@ export interface LogOptions {
   readonly pretty: boolean;
 }
 
-/**
- * One JSON line an event on standard output. What is logged is named field by field; no request, answer or row ever is.
- */
+/** One JSON line an event on standard output, of the fields that log-schema.ts knows. */
 export function createLogger({ level, pretty }: LogOptions): Logger {
   const options: pino.LoggerOptions = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
-    formatters: { level: (label) => ({ level: label }) },
+    formatters: {
+      level: (label) => ({ level: label }),
+      log: loggable,
+      bindings: loggable,
+    },
   };
   return pretty ? pino(options, pinoPretty({ colorize: process.stdout.isTTY, sync: true })) : pino(options);
 }
 
-/** An error as log fields: its stable code and its chain in words; no stack, unless it is a fault of ours. */
+/** An error as log fields: its stable code and its chain in words; where in this program, if it is a fault of ours. */
 export function errorFields(error: unknown): { code: string; error: string; stack?: string } {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unexpected';
   const fields = { code, error: describeError(error) };
-  return code === 'unexpected' && error instanceof Error && error.stack ? { ...fields, stack: error.stack } : fields;
+  return code === 'unexpected' && error instanceof Error ? { ...fields, stack: framesOf(error) } : fields;
+}
+
+/** A stack without the message above it, which `error` has already, and in which nothing is quoted. */
+function framesOf({ stack = '' }: Error): string {
+  return stack
+    .split('\n')
+    .filter((line) => line.startsWith('    at '))
+    .join('\n');
 }

@@ -1,5 +1,6 @@
-import type { OutboxStatus } from '../erp/outbox-admin.ts';
+import type { OutboxStatus } from '../erp/outbox-status.ts';
 import type { StoredHold } from '../erp/push-holds.ts';
+import { describeProblem, problemsOfOutbox } from './overview/problems.ts';
 import { formatSpan, formatTable } from './table.ts';
 
 /** How the outbox of each client stands, and below it what stands in the way. Empty where nothing was ever asked. */
@@ -17,18 +18,6 @@ export function formatOutbox(rows: readonly OutboxStatus[], holds: readonly Stor
       formatSpan(row.oldestSeconds),
     ]),
   );
-  const notes = [
-    ...holds.map(({ client, kind, reason, untilInMs }) => {
-      const what = kind === '' ? 'nothing is pushed' : `no ${kind} is pushed`;
-      const next = untilInMs > 0 ? `tried again in ${formatSpan(untilInMs / 1_000)}` : 'being tried again';
-      return `${client}: ${what}: ${reason}; ${next}`;
-    }),
-    ...rows.flatMap(({ client, dead, toDecide }) => [
-      ...(dead > 0
-        ? [`${client}: ${dead} rows are dead and block what is behind them: outbox list --status dead`]
-        : []),
-      ...(toDecide > 0 ? [`${client}: ${toDecide} rows wait for a person: outbox list --status unknown`] : []),
-    ]),
-  ];
+  const notes = problemsOfOutbox(rows, holds).map(describeProblem);
   return [table, notes.join('\n')].filter((part) => part !== '').join('\n\n');
 }

@@ -5,7 +5,7 @@ import { jobs } from '../../jobs/registry.ts';
 import type { ClientIdentity } from '../erp/clients.ts';
 import type { Database } from '../erp/connect.ts';
 import type { LeaseKeeper } from '../erp/leases.ts';
-import { rowsWritten, type Trigger } from '../erp/runs.ts';
+import type { Trigger } from '../erp/runs.ts';
 import type { RunRequest } from '../erp/start-run.ts';
 import { dueNotBefore, missedTurns, nextDue } from '../queue/next-due.ts';
 import { newServiceClock, newShare, type PullContext } from '../sync/pull.ts';
@@ -23,6 +23,8 @@ export interface RunnerDeps {
   readonly log: Logger;
   /** Warnings of each job's last run: what is said again with every poll is a warning once. */
   readonly said: Map<string, string>;
+  /** Told of every run, however it ended. */
+  readonly onRun?: (client: string, job: string, report: RunReport, durationMs: number) => void;
 }
 
 /** What to run for one client, under which lease. */
@@ -87,7 +89,9 @@ export async function runWork(
     if (scope.run.probing) await context.warehouse.ready(scope.signal);
     await work.run(context);
   });
-  logReport(runLog, report, Math.round(performance.now() - startedAtMs), isNews(deps.said, request, report));
+  const durationMs = Math.round(performance.now() - startedAtMs);
+  logReport(runLog, report, durationMs, isNews(deps.said, request, report));
+  deps.onRun?.(client.key, work.name, report, durationMs);
   return report;
 }
 
@@ -156,10 +160,16 @@ function logReport(log: Logger, report: RunReport, durationMs: number, isNew: bo
     return;
   }
   const { warnings, ...counts } = report.totals;
-  const fields = { event: `run_${report.status}`, durationMs, ...counts, ...(warnings.length > 0 ? { warnings } : {}) };
+  const fields = {
+    event: `run_${report.status}`,
+    run: report.token,
+    durationMs,
+    ...counts,
+    ...(warnings.length > 0 ? { warnings } : {}),
+  };
   const failed = report.status === 'failed' || report.status === 'lost';
   const problem = report.error === undefined || report.status === 'stopped' ? {} : errorFields(report.error);
   if (failed) log.error({ ...fields, ...problem });
   else if (isNew || counts.quarantined > 0) log.warn(fields);
-  else log[rowsWritten(report.totals) > 0 ? 'info' : 'debug'](fields);
+  else log.info(fields);
 }

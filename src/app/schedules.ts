@@ -129,7 +129,7 @@ export class Schedules {
         .map((job) => ({ job, schedule: config.schedules[job] }));
       const { set, missing, removed } = await alignSchedulers(queue, plan, version);
       if (set.length + removed.length === 0) continue;
-      log.info({ event: 'schedulers_aligned', queue: name, set, missing, removed });
+      log.info({ event: 'schedulers_aligned', queue: name, set, lost: missing, removedSchedulers: removed });
       // Workers that are set up differently change each other's for ever; that is no news.
       if (missing.length === 0) continue;
       const detail = `queue ${name}: ${missing.join(', ')}`;

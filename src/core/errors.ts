@@ -1,3 +1,5 @@
+import { quote } from './quote.ts';
+
 /** An error with a stable `code` that logs, the ledger and scripts may rely on. */
 export class CodedError extends Error {
   readonly code: string;
@@ -23,7 +25,10 @@ export interface WarehouseErrorDetails extends ErrorOptions {
   readonly jsonBody?: boolean;
 }
 
-/** A request to the service failed (interface.md, Errors). The message never holds a token, a password or a body. */
+/**
+ * A request to the service failed (interface.md, Errors). The message never holds a token, a password or a body; what it
+ * repeats of the service's words is quoted.
+ */
 export class WarehouseError extends CodedError {
   readonly outcome: Outcome;
   readonly status: number | undefined;
@@ -68,7 +73,8 @@ export function stopReason({ reason }: AbortSignal): Error {
 }
 
 /**
- * The whole chain of an error as one line for people: `outer: inner: innermost`.
+ * The whole chain of an error as one line for people: `outer: inner: innermost`. Words that may repeat what was sent or
+ * received are quoted, so that a log can leave them out.
  */
 export function describeError(error: unknown): string {
   const parts: string[] = [];
@@ -78,9 +84,32 @@ export function describeError(error: unknown): string {
       break;
     }
     const code = 'code' in current && typeof current.code === 'string' ? current.code : '';
-    const text = current.message || code || current.name;
+    const text = current.message === '' ? code || current.name : wordsOf(current, code);
     if (!parts.includes(text)) parts.push(text);
     current = current.cause;
   }
   return parts.join(': ').slice(0, 2_000);
+}
+
+/** SQLSTATE classes whose messages repeat values: data exceptions, and constraints. */
+const quotesValues = /^2[23][0-9A-Z]{3}$/;
+/** What the language itself and servers that never see a row throw. */
+const plainErrors = new Set([
+  'Error',
+  'TypeError',
+  'RangeError',
+  'ReferenceError',
+  'AggregateError',
+  'TimeoutError',
+  'ReplyError',
+  'ConfigError',
+]);
+
+function wordsOf(error: Error, code: string): string {
+  if (error instanceof CodedError) return error.message;
+  const isPlain = plainErrors.has(error.name) || /^(E[A-Z]|ERR_|UND_ERR_)/.test(code);
+  const name = error.name === 'Error' || error.name === 'error' ? code : error.name;
+  // A database error calls itself `error`. Others, such as a SyntaxError, may show the text they stumbled over.
+  const isOpen = error.name === 'error' || isPlain;
+  return isOpen && !quotesValues.test(code) ? error.message : `${name}: ${quote(error.message)}`;
 }

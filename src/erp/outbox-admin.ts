@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Json } from '../core/json.ts';
+import { recordAudit } from './audit.ts';
 import type { Database } from './connect.ts';
 import { unfinished } from './outbox.ts';
 import { wakeLanes } from './outbox-settle.ts';
@@ -143,6 +144,7 @@ export async function actOnOutbox(
     const ids = rows.map(({ id }) => id);
     if (action === 'done') await insertAttachments(trx, ids);
     if (action !== 'retry') await wakeLanes(trx, rows);
+    await auditRows(trx, `outbox_${action}`, by, rows);
     await sql`select pg_notify('fulfilment_outbox', '')`.execute(trx);
     return ids;
   });
@@ -159,43 +161,44 @@ async function insertAttachments(trx: Transaction<DB>, ids: readonly number[]): 
     where o.id = any(${ids}::bigint[]) and o.kind = 'order.create' and a.place > 1 order by o.id, a.place`.execute(trx);
 }
 
+/** So many numbers are named in the audit; the history of each row has it as well. */
+const namedRows = 20;
+
+/** Writes down what a person did to rows. */
+async function auditRows(
+  trx: Kysely<DB>,
+  action: 'outbox_retry' | 'outbox_done' | 'outbox_cancel' | 'outbox_replace' | 'outbox_reveal',
+  by: string,
+  rows: readonly { readonly id: number; readonly client: string }[],
+): Promise<void> {
+  const [first] = rows;
+  if (first === undefined) return;
+  const client = rows.every((row) => row.client === first.client) ? first.client : null;
+  const ids = rows.slice(0, namedRows).map(({ id }) => id);
+  const more = rows.length > namedRows ? ` and ${rows.length - namedRows} more` : '';
+  const detail = `outbox ${rows.length === 1 ? 'row' : 'rows'} ${ids.join(', ')}${more}`;
+  await recordAudit(trx, { by, action, client, detail });
+}
+
 /** Gives a row another payload, as `fulfilment.outbox_replace` does. @throws a database error 22023 that says why it may not */
-export async function replaceOutbox(db: Kysely<DB>, id: number, payload: string): Promise<void> {
-  await sql`select fulfilment.outbox_replace(${id}, ${payload}::jsonb)`.execute(db);
+export async function replaceOutbox(db: Database, id: number, payload: string, by: string): Promise<void> {
+  await inTransaction(db, async (trx) => {
+    await sql`select fulfilment.outbox_replace(${id}, ${payload}::jsonb)`.execute(trx);
+    await auditRows(trx, 'outbox_replace', by, await ownerOf(trx, id));
+  });
 }
 
-/** How a client's outbox stands. */
-export interface OutboxStatus {
-  readonly client: string;
-  readonly pending: number;
-  readonly sending: number;
-  readonly unknown: number;
-  /** Of those, the ones that a person has to settle. */
-  readonly toDecide: number;
-  readonly dead: number;
-  readonly doneLastDay: number;
-  readonly oldestSeconds: number | null;
+/** Reads a row for somebody who is to see its payload as it is, which is written down. */
+export async function revealOutbox(db: Database, id: number, by: string): Promise<OutboxDetail | null> {
+  return inTransaction(db, async (trx) => {
+    const row = await readOutbox(trx, id);
+    if (row !== null) await auditRows(trx, 'outbox_reveal', by, [row]);
+    return row;
+  });
 }
 
-/** Counts by client; rows that are through are counted for one day. */
-export async function readOutboxStatus(db: Kysely<DB>): Promise<OutboxStatus[]> {
-  const { rows } = await sql<OutboxStatus>`
-    with counted as (
-      select client, status, count(*)::int as count, min(created_at) as oldest,
-        count(*) filter (where next_attempt_at is null)::int as undated
-      from fulfilment.outbox where status in ('pending', 'sending', 'unknown', 'dead') group by client, status
-      union all
-      select client, 'done', count(*)::int, null, 0 from fulfilment.outbox
-      where finished_at > now() - interval '1 day' and status = 'done' group by client
-    )
-    select client,
-      coalesce(sum(count) filter (where status = 'pending'), 0)::int as pending,
-      coalesce(sum(count) filter (where status = 'sending'), 0)::int as sending,
-      coalesce(sum(count) filter (where status = 'unknown'), 0)::int as unknown,
-      coalesce(sum(undated) filter (where status = 'unknown'), 0)::int as "toDecide",
-      coalesce(sum(count) filter (where status = 'dead'), 0)::int as dead,
-      coalesce(sum(count) filter (where status = 'done'), 0)::int as "doneLastDay",
-      extract(epoch from now() - min(oldest))::float8 as "oldestSeconds"
-    from counted group by client order by client`.execute(db);
+async function ownerOf(trx: Kysely<DB>, id: number): Promise<{ id: number; client: string }[]> {
+  const { rows } = await sql<{ id: number; client: string }>`
+    select id, client from fulfilment.outbox where id = ${id}`.execute(trx);
   return rows;
 }

@@ -134,15 +134,16 @@ const columns = sql`id, client, stream, resource_id as "resourceId", member_path
   first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt", run_worker as worker,
   (select r.id from sync.runs r where r.client = q.client and r.job = q.run_job and r.lease_token = q.run_lease_token) as run`;
 
-/** What is in quarantine, longest first. */
+/** What is in quarantine, longest first; all of it where no limit is given. */
 export async function listQuarantined(
   db: Kysely<DB>,
   { client = null, stream = null }: { client?: string | null; stream?: string | null },
+  limit: number | null = null,
 ): Promise<Quarantined[]> {
   const { rows } = await sql<Quarantined>`
     select ${columns} from sync.quarantine q
     where (${client}::text is null or client = ${client}) and (${stream}::text is null or stream = ${stream})
-    order by id`.execute(db);
+    order by id limit ${limit}`.execute(db);
   return rows;
 }
 

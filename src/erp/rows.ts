@@ -1442,7 +1442,7 @@ export interface SyncAbsences {
 
 export interface SyncAudit {
   /**
-   * paused, resumed, identity_accepted, schedulers_set or pruned
+   * paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
    */
   action: string;
   /**
@@ -1450,7 +1450,7 @@ export interface SyncAudit {
    */
   at: Generated<Timestamp>;
   /**
-   * Worker, or who called the command
+   * Worker, who called the command, or page with the address it was asked from
    */
   by: string;
   /**

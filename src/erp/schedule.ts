@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import { recordAudit } from './audit.ts';
 import type { Own } from './clients.ts';
 import type { Database } from './connect.ts';
 import { pausedSince } from './pauses.ts';
@@ -88,4 +89,18 @@ export async function bringForward(db: Database, latest: readonly LatestDue[]): 
       ${latest.map(({ due }) => due.toISOString())}::timestamptz[],
       ${latest.map(({ ifNever }) => ifNever.toISOString())}::timestamptz[]) as l (client, job, due, if_never)
     where j.client = l.client and j.job = l.job and j.due_at > l.due`.execute(db);
+}
+
+/**
+ * Makes a job due at once, for a person who does not want to wait for its turn.
+ * @returns false where there is no such job
+ */
+export async function requestRun(db: Database, { client, job }: JobKey, by: string): Promise<boolean> {
+  return db.transaction().execute(async (trx) => {
+    const { rows } = await sql`
+      update sync.jobs set due_at = least(due_at, sync.clock())
+      where client = ${client} and job = ${job} returning 1`.execute(trx);
+    if (rows.length > 0) await recordAudit(trx, { by, action: 'run_requested', client, detail: job });
+    return rows.length > 0;
+  });
 }

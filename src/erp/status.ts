@@ -44,3 +44,9 @@ export async function readJobStatus(db: Database): Promise<JobStatus[]> {
     order by j.client, j.job`.execute(db);
   return rows;
 }
+
+/** The clock that all times here are by. */
+export async function readDatabaseClock(db: Database): Promise<Date> {
+  const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db);
+  return rows[0]?.now as Date;
+}

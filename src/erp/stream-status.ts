@@ -55,7 +55,9 @@ export interface StreamStatus {
 export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
   const { rows } = await sql<StreamStatus>`
     with streams as (
-      select j.*, substring(j.job from '^pull-(.*)$') as stream from sync.jobs j where j.job like 'pull-%'
+      select j.*, substring(j.job from '^pull-(.*)$') as stream from sync.jobs j
+      -- One that is off and was never run is not missed.
+      where j.job like 'pull-%' and (j.last_started_at is not null or isfinite(j.due_at))
     )
     select s.client, s.stream, s.last_started_at as "lastAttemptAt", s.last_success_at as "lastSuccessAt",
       s.last_change_at as "lastChangeAt", f.newest_source_at as "newestSourceAt",

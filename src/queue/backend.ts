@@ -6,12 +6,16 @@ import {
   runMigrations,
   SchemaMigrationRequiredError,
   SchemaVersionMismatchError,
+  type Telemetry,
   Worker,
   withBackend,
 } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { CodedError } from '../core/errors.ts';
 import type { JobData, QueueName } from './define-job.ts';
+
+/** What BullMQ tells of each job to whoever traces it. */
+export type { Telemetry as QueueTelemetry } from 'bullmq';
 
 /** The queue cannot be used as it is set up; the message says what to change. */
 export class QueueSetupError extends CodedError {}
@@ -46,6 +50,8 @@ export interface TaskQueue {
     template: { name: string; data: JobData; opts: { attempts: number } },
   ): Promise<unknown>;
   removeJobScheduler(id: string): Promise<boolean>;
+  /** Jobs by state. */
+  getJobCounts(): Promise<Readonly<Record<string, number>>>;
   on(event: 'error', listener: (error: Error) => void): unknown;
   close(): Promise<void>;
 }
@@ -69,10 +75,13 @@ export interface QueueBackend {
   readonly worker: (name: QueueName, processor: Processor, concurrency: number) => TaskWorker;
 }
 
-const queueOptions = { streams: { events: { maxLen: 1_000 } } };
+function queueOptions(telemetry: Telemetry | undefined) {
+  return { streams: { events: { maxLen: 1_000 } }, ...(telemetry === undefined ? {} : { telemetry }) };
+}
 
-function workerOptions(concurrency: number) {
+function workerOptions(concurrency: number, telemetry: Telemetry | undefined) {
   return {
+    ...(telemetry === undefined ? {} : { telemetry }),
     // A Worker that starts by itself on a schema that is not ready starves the event loop.
     autorun: false,
     concurrency,
@@ -87,14 +96,14 @@ function workerOptions(concurrency: number) {
 }
 
 /** The queue in Postgres. The pool needs `2 x workers + 2` clients: each Worker keeps one for LISTEN. */
-export function postgresBackend(pool: PgPool): QueueBackend {
+export function postgresBackend(pool: PgPool, telemetry?: Telemetry): QueueBackend {
   const backed = withBackend(createPostgresBackend);
   return {
     kind: 'postgres',
-    queue: (name) => new backed.Queue<JobData>(name, { ...queueOptions, connection: pool }),
+    queue: (name) => new backed.Queue<JobData>(name, { ...queueOptions(telemetry), connection: pool }),
     worker: (name, processor, concurrency) =>
       new backed.Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
-        ...workerOptions(concurrency),
+        ...workerOptions(concurrency, telemetry),
         connection: pool,
       }),
   };
@@ -105,13 +114,13 @@ export function postgresBackend(pool: PgPool): QueueBackend {
  * @param producer answers at once or fails (no offline queue)
  * @param consumer waits for Redis to come back, as long as it takes
  */
-export function redisBackend(producer: Redis, consumer: Redis): QueueBackend {
+export function redisBackend(producer: Redis, consumer: Redis, telemetry?: Telemetry): QueueBackend {
   return {
     kind: 'redis',
-    queue: (name) => new Queue<JobData>(name, { ...queueOptions, connection: producer }),
+    queue: (name) => new Queue<JobData>(name, { ...queueOptions(telemetry), connection: producer }),
     worker: (name, processor, concurrency) =>
       new Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
-        ...workerOptions(concurrency),
+        ...workerOptions(concurrency, telemetry),
         connection: consumer,
       }),
   };

@@ -16,8 +16,14 @@ import { newTotals, type PullContext } from './pull.ts';
 /** What came of a run, for the log and the command line. */
 export type RunReport =
   | ({ readonly status: 'skipped' } & Pick<Skipped, 'reason' | 'because' | 'dueAt'>)
-  | { readonly status: 'lost'; readonly totals: Totals; readonly error: LeaseLostError }
-  | { readonly status: 'done' | 'stopped' | 'failed'; readonly totals: Totals; readonly error?: unknown };
+  | (Ran & { readonly status: 'lost'; readonly error: LeaseLostError })
+  | (Ran & { readonly status: 'done' | 'stopped' | 'failed'; readonly error?: unknown });
+
+interface Ran {
+  readonly totals: Totals;
+  /** Token of its lease, by which it is found in sync.runs; null: it never began. */
+  readonly token: number | null;
+}
 
 /** A run under way, as the work inside it sees it. */
 export interface RunScope {
@@ -44,7 +50,7 @@ export async function runUnderLease(
   stop: AbortSignal,
   work: (scope: RunScope) => Promise<void>,
 ): Promise<RunReport> {
-  if (stop.aborted) return { status: 'stopped', totals: newTotals() };
+  if (stop.aborted) return { status: 'stopped', totals: newTotals(), token: null };
   const start = await startRun(db, request);
   if (start.kind === 'skipped') {
     const { reason, because, dueAt } = start;
@@ -53,18 +59,19 @@ export async function runUnderLease(
   const { run, afterAbandoned, missed } = start;
   const totals = newTotals();
   const plan: PullContext['plan'] = { dueAt: null };
+  const ran = { totals, token: run.lease.token };
   const lost = keeper.hold(run.lease);
   try {
     const signal = AbortSignal.any([stop, lost]);
     const failure = await outcomeOf(work({ run, totals, afterAbandoned, missed, plan, signal }));
-    if (failure instanceof LeaseLostError) return { status: 'lost', totals, error: failure };
+    if (failure instanceof LeaseLostError) return { ...ran, status: 'lost', error: failure };
     const end = endOf(failure, plan);
     await finishRun(db, run, totals, end);
     if (end.status === 'skipped')
       return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
-    return { status: end.status, totals, ...(failure === undefined ? {} : { error: failure }) };
+    return { ...ran, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
   } catch (error) {
-    if (error instanceof LeaseLostError) return { status: 'lost', totals, error };
+    if (error instanceof LeaseLostError) return { ...ran, status: 'lost', error };
     throw error;
   } finally {
     keeper.drop(run.lease);

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { WarehouseError } from '../core/errors.ts';
 import { type Json, parseExact } from '../core/json.ts';
+import { quote } from '../core/quote.ts';
 
 /** Answers of the oldest and v2 generations (interface.md, Conventions); unknown members are kept. */
 const envelopeSchema = z.looseObject({
@@ -22,6 +23,6 @@ export function decodeEnvelope(operation: string, body: string): Json {
     throw new WarehouseError('undecodable', `${operation}: the answer is no envelope`, { outcome: 'unknown' });
   }
   if (envelope.messageCode === 'OK') return envelope.result ?? null;
-  const words = (envelope.message ?? 'without a message').slice(0, 200);
+  const words = envelope.message == null ? 'without a message' : quote(envelope.message);
   throw new WarehouseError('nok', `${operation}: NOK: ${words}`, { outcome: 'refused' });
 }

@@ -1,5 +1,6 @@
 import { type Outcome, WarehouseError } from '../core/errors.ts';
 import { isObject, parseExact } from '../core/json.ts';
+import { quote } from '../core/quote.ts';
 
 /** Codes of failures before a request could have been written: DNS, TCP, and a certificate that is not accepted. */
 const notConnected = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
@@ -95,7 +96,7 @@ export function readRetryAfterMs(header: string | undefined, dateMs: number | nu
 function nokMessage(body: string): string | null {
   const envelope = parsed(body);
   if (!isObject(envelope) || envelope.messageCode !== 'NOK') return null;
-  return typeof envelope.message === 'string' ? envelope.message.slice(0, 200) : 'without a message';
+  return typeof envelope.message === 'string' ? quote(envelope.message) : 'without a message';
 }
 
 function errorTitles(body: string): string {
@@ -104,8 +105,8 @@ function errorTitles(body: string): string {
   const titles = document.errors.map((error) =>
     isObject(error) && typeof error.title === 'string' ? error.title : '',
   );
-  const text = titles.filter(Boolean).join('; ').slice(0, 200);
-  return text === '' ? '' : `: ${text}`;
+  const text = titles.filter(Boolean).join('; ');
+  return text === '' ? '' : `: ${quote(text)}`;
 }
 
 function parsed(body: string) {

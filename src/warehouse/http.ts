@@ -13,6 +13,16 @@ export interface HttpOptions {
   readonly timeoutMs: number;
   /** At most this many requests a second of this process; unlimited where undefined. */
   readonly requestsPerSecond: number | undefined;
+  /** Told of every exchange, however it ended. */
+  readonly onExchange?: (exchange: Exchange) => void;
+}
+
+/** One request and what came of it. */
+export interface Exchange {
+  readonly operation: OperationName;
+  /** HTTP status, or the code of the error where none came: `timeout`, `connect_failed`, … */
+  readonly status: string;
+  readonly durationMs: number;
 }
 
 export interface HttpRequest {
@@ -68,6 +78,24 @@ export class WarehouseHttp {
     await this.#pace(request.signal);
     if (request.signal.aborted) throwStopped(request.signal);
     await beforeSend?.();
+    const startedAtMs = performance.now();
+    const tell = (status: string) =>
+      this.#options.onExchange?.({
+        operation: request.operation,
+        status,
+        durationMs: performance.now() - startedAtMs,
+      });
+    try {
+      const { status, answer } = await this.#exchange(request);
+      tell(String(status));
+      return answer;
+    } catch (error) {
+      tell(error instanceof WarehouseError ? String(error.status ?? error.code) : 'stopped');
+      throw error;
+    }
+  }
+
+  async #exchange(request: HttpRequest): Promise<{ readonly status: number; readonly answer: HttpAnswer }> {
     const { baseUrl, operations, dispatcher, timeoutMs } = this.#options;
     const operation = operations[request.operation];
     const url = urlOf(baseUrl, operation.path, request);
@@ -87,7 +115,7 @@ export class WarehouseHttp {
       const dateMs = readDateHeader(headers.date);
       const ok = statusCode >= 200 && statusCode < 300;
       const text = new TextDecoder('utf-8', { fatal: ok }).decode(bytes);
-      if (ok) return { url, body: text, dateMs };
+      if (ok) return { status: statusCode, answer: { url, body: text, dateMs } };
       throw statusError(request.operation, {
         status: statusCode,
         body: text,

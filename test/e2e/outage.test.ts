@@ -60,7 +60,7 @@ describe.each([
         await fleet.sandbox.advance(7_200);
         await waitFor('the first hours', same);
         const pid = worker.child.pid;
-        const { port } = JSON.parse(await worker.line('probes_listening')) as { port: number };
+        const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
         const probe = async (name: string) => (await fetch(`http://127.0.0.1:${port}/${name}`)).status;
         const outage = away === 'postgres' ? postgres.restart(downMs) : redis?.restart(downMs);
         await wait(downMs - 1_000);

@@ -50,7 +50,7 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
         async () => (await database.query(proved, [flushed])).length === 1,
       );
 
-      const { port } = JSON.parse(await worker.line('probes_listening')) as { port: number };
+      const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
       for (const probe of ['livez', 'readyz'])
         expect((await fetch(`http://127.0.0.1:${port}/${probe}`)).status).toBe(200);
 

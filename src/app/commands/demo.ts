@@ -5,6 +5,7 @@ import type { Database } from '../../erp/connect.ts';
 import { countRows, latestLines } from '../../erp/snapshot.ts';
 import { readJobStatus } from '../../erp/status.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
+import { freePort } from '../demo/free-port.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';
 import { DemoProcess, startSandbox } from '../demo/processes.ts';
 import { DemoView, describeLine } from '../demo/view.ts';
@@ -23,6 +24,8 @@ const liveSpeed = 600;
 const cycleDays = 14;
 const tableNames = streams.flatMap(({ tables }) => [tables.parent, ...tables.children]).map(({ name }) => name);
 const waitForRunMs = 60_000;
+/** Taken where it is free, so that its address is easy to remember. */
+const usualAdminPort = 8080;
 
 /** Shows everything at work on this machine alone, and leaves nothing behind. */
 export async function demoCommand({ once = false }: DemoOptions): Promise<number> {
@@ -41,13 +44,18 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
     say(`Sandbox of the warehouse service at ${sandbox.href}`);
     database = connectDatabase(postgres.url, log, 'demo', 2);
-    const worker = startWorker(postgres.url, sandbox, started);
-    say('Worker started\n');
+    const adminPort = await freePort(usualAdminPort);
+    const worker = startWorker(postgres.url, sandbox, adminPort, started);
+    const page = `http://127.0.0.1:${adminPort}/`;
+    say(`Worker started; its status page is ${page}`);
+    say(`Look inside: psql '${postgres.url}'\n`);
     const stopped = new Promise<number>((resolve) => {
       if (stop.aborted) resolve(0);
       stop.addEventListener('abort', () => resolve(0));
     });
-    const play = once ? playOnce(database.db, sandbox) : playOn(database.db, sandbox, postgres.url, stop);
+    const play = once
+      ? playOnce(database.db, sandbox)
+      : playOn(database.db, sandbox, { databaseUrl: postgres.url, page }, stop);
     return await Promise.race([play, stopped, worker.died()]);
   } finally {
     // Postgres last, so that the worker can give back what it holds.
@@ -61,7 +69,7 @@ function say(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
-function startWorker(databaseUrl: string, sandbox: URL, started: DemoProcess[]): DemoProcess {
+function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, started: DemoProcess[]): DemoProcess {
   const env = {
     DATABASE_URL: databaseUrl,
     WAREHOUSE_BASE_URL: sandbox.href,
@@ -70,7 +78,7 @@ function startWorker(databaseUrl: string, sandbox: URL, started: DemoProcess[]):
     ...Object.fromEntries(streams.map(({ name }) => [scheduleVariable(`pull-${name}`), '2s'])),
     SCHEDULE_REFRESH_SETTINGS: '10s',
     SCHEDULE_RECONCILE: '10s',
-    ADMIN_PORT: '0',
+    ADMIN_PORT: String(adminPort),
     LOG_LEVEL: 'error',
     LOG_PRETTY: 'false',
   };
@@ -80,11 +88,21 @@ function startWorker(databaseUrl: string, sandbox: URL, started: DemoProcess[]):
 }
 
 /** Redraws until stopped. */
-async function playOn(db: Database, sandbox: URL, databaseUrl: string, stop: AbortSignal): Promise<number> {
+async function playOn(
+  db: Database,
+  sandbox: URL,
+  { databaseUrl, page }: { readonly databaseUrl: string; readonly page: string },
+  stop: AbortSignal,
+): Promise<number> {
   await advance(sandbox, 2);
   const view = new DemoView(
     db,
-    `fulfilment-sync demo: ${liveSpeed} virtual seconds a second; sandbox ${sandbox.href}\nlook inside: psql '${databaseUrl}'`,
+    [
+      `fulfilment-sync demo, ${liveSpeed} virtual seconds a second`,
+      `status page  ${page}`,
+      `sandbox      ${sandbox.href}`,
+      `database     psql '${databaseUrl}'`,
+    ].join('\n'),
   );
   while (!stop.aborted) {
     await view.draw();

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
 import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import {
@@ -8,13 +7,14 @@ import {
   countOutbox,
   listOutbox,
   type OutboxAction,
-  type OutboxDetail,
   type OutboxFilter,
   readOutbox,
   replaceOutbox,
 } from '../../erp/outbox-admin.ts';
 import { sqlState } from '../../erp/transaction.ts';
 import { maskPayload, shortenResult } from '../../sync/push/mask.ts';
+import { operatorName } from '../operator.ts';
+import { adviceFor } from '../outbox-advice.ts';
 import { formatTable } from '../table.ts';
 import { UsageError } from '../usage.ts';
 import { withDatabase } from '../with-database.ts';
@@ -98,20 +98,9 @@ export async function outboxShowCommand(id: string, { json, reveal }: OutboxOpti
         ]),
       )}`,
     );
-    print(`\n${advice(row)}`);
+    print(`\n${adviceFor(row)}`);
   }
   return 0;
-}
-
-/** What can be done with a row. */
-function advice({ status, nextAttemptAt, because, lastError }: OutboxDetail): string {
-  const undated = nextAttemptAt === null;
-  if (status === 'pending' && because !== null && because !== lastError) return `It waits: ${because}`;
-  if (status === 'dead')
-    return 'Mend the cause, then: outbox retry <id>; outbox replace <id> <payload>; outbox done <id> if it is true already; or outbox cancel <id>';
-  if (status === 'unknown' && undated)
-    return 'See at the service whether it was carried out, then: outbox done <id> if it was, or outbox retry <id> to send it again';
-  return status === 'unknown' ? 'It is being looked up; nothing needs to be done' : 'Nothing needs to be done';
 }
 
 /** Sends rows again, marks them as done, or cancels them: by their numbers, or all that fit. */
@@ -133,7 +122,7 @@ export async function outboxActCommand(
         `This would ${action} ${count} ${filter.status} rows; add --yes to do it (outbox list shows them)`,
       );
     }
-    const by = `${userInfo().username} (outbox ${action})`;
+    const by = `${operatorName()} (outbox ${action})`;
     const done = await actOnOutbox(db, action, filter, by, result);
     const left = (filter.ids ?? []).filter((id) => !done.includes(id));
     if (options.json) print(JSON.stringify({ done, left }));
@@ -153,7 +142,7 @@ export async function outboxReplaceCommand(id: string, payload: string): Promise
   parsePayload(text, 'payload');
   return withDatabase('outbox', async (db) => {
     try {
-      await replaceOutbox(db, idOf(id), text);
+      await replaceOutbox(db, idOf(id), text, `${operatorName()} (outbox replace)`);
     } catch (error) {
       if (sqlState(error) !== '22023' || !(error instanceof Error)) throw error;
       process.stderr.write(`${error.message}\n`);

@@ -1,18 +1,24 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { readConfig } from '../../../config/env.ts';
 import { describeError } from '../../core/errors.ts';
-import { type KnownClient, readClients } from '../../erp/clients.ts';
+import type { KnownClient } from '../../erp/clients.ts';
 import type { Database } from '../../erp/connect.ts';
-import { readGates, type StoredGate } from '../../erp/gates.ts';
+import type { StoredGate } from '../../erp/gates.ts';
 import { assertSchemaFits } from '../../erp/migrate.ts';
-import { readOutboxStatus } from '../../erp/outbox-admin.ts';
-import { type Pause, readPauses, resumeHint } from '../../erp/pauses.ts';
-import { readHolds } from '../../erp/push-holds.ts';
-import { type JobStatus, readJobStatus } from '../../erp/status.ts';
-import { readStreamStatus, type StreamStatus } from '../../erp/stream-status.ts';
+import type { JobStatus } from '../../erp/status.ts';
+import type { StreamStatus } from '../../erp/stream-status.ts';
 import { connectDatabase } from '../deps.ts';
 import { createLogger } from '../log.ts';
 import { formatOutbox } from '../outbox-view.ts';
+import {
+  describeProblem,
+  inWords,
+  problemOfPause,
+  problemsOfClient,
+  problemsOfJob,
+  problemsOfStream,
+} from '../overview/problems.ts';
+import { readSnapshot } from '../overview/snapshot.ts';
 import { stopSignal } from '../stop-signal.ts';
 import { formatSpan, formatTable } from '../table.ts';
 import { version } from '../version.ts';
@@ -25,10 +31,6 @@ export interface StatusOptions {
 const watchMs = 2_000;
 /** Clears a terminal and puts its cursor at the top. */
 const clear = '\u001b[2J\u001b[3J\u001b[H';
-
-const dayMs = 86_400_000;
-/** A stream that usually changes so many rows a day and changed none is worth a word. */
-const worthAWord = 5;
 
 export async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
   const config = readConfig({ database: true, clients: false });
@@ -55,24 +57,21 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
 }
 
 async function describe(db: Database, lookbackDays: number, json: boolean): Promise<string> {
-  const [jobs, streams] = [await readJobStatus(db), await readStreamStatus(db)];
-  const [outbox, holds] = [await readOutboxStatus(db), await readHolds(db, null)];
-  const [clients, gates, pauses] = [await readClients(db), await readGates(db), await readPauses(db)];
-  const now = new Date();
-  return json
-    ? JSON.stringify(
-        { lookbackDays, jobs, streams, outbox, holds, clients: clients.map(withoutIdentity), gates, pauses },
-        null,
-        2,
-      )
-    : [
-        formatStatus(jobs, streams, lookbackDays, now),
-        formatClients(clients, gates, now),
-        pauses.map(describePause).join('\n'),
-        formatOutbox(outbox, holds),
-      ]
-        .filter(Boolean)
-        .join('\n\n');
+  const { now, ...snapshot } = await readSnapshot(db);
+  const { jobs, streams, outbox, holds, clients, gates, pauses } = snapshot;
+  if (json) return JSON.stringify({ lookbackDays, ...snapshot, clients: clients.map(withoutIdentity) }, null, 2);
+  const ofClients = [
+    ...clients.flatMap((row) => problemsOfClient(row, now)).map(describeProblem),
+    ...waits(gates, now),
+  ];
+  return [
+    formatStatus(jobs, streams, lookbackDays, now),
+    ofClients.join('\n'),
+    pauses.map(problemOfPause).map(describeProblem).join('\n'),
+    formatOutbox(outbox, holds),
+  ]
+    .filter(Boolean)
+    .join('\n\n');
 }
 
 function outage(error: unknown, json: boolean): string {
@@ -91,10 +90,10 @@ export function formatStatus(
 ): string {
   if (jobs.length === 0) return 'No job was ever registered here; start a worker with: fulfilment-sync worker';
   const notes = [
-    ...jobs.flatMap((job) => notesOfJob(job, now)),
-    ...streams.flatMap((stream) => notesOfStream(stream, lookbackDays, now)),
+    ...jobs.flatMap((job) => problemsOfJob(job, now)),
+    ...streams.flatMap((stream) => problemsOfStream(stream, lookbackDays, now)),
   ];
-  const parts = [formatJobs(jobs), formatStreams(streams, now, lookbackDays), notes.join('\n')];
+  const parts = [formatJobs(jobs), formatStreams(streams, now, lookbackDays), notes.map(describeProblem).join('\n')];
   return parts.filter((part) => part !== '').join('\n\n');
 }
 
@@ -153,71 +152,8 @@ function formatStreams(rows: readonly StreamStatus[], now: Date, lookbackDays: n
   );
 }
 
-function notesOfJob(row: JobStatus, now: Date): string[] {
-  const { client, job, lastError, consecutiveFailures, warnings, lastSkipAt, lastSkipReason, skips } = row;
-  const notes = warnings.map((warning) => `${client} ${job}: ${warning}`);
-  if (lastError !== null) notes.unshift(`${client} ${job}: failed ${consecutiveFailures} times: ${lastError}`);
-  if (lastSkipAt !== null && now.getTime() - lastSkipAt.getTime() < dayMs)
-    notes.push(
-      `${client} ${job}: ${skips} runs refused or missed so far, last ${lastSkipAt.toISOString()}: ${lastSkipReason}`,
-    );
-  return notes;
-}
-
-function describePause(pause: Pause): string {
-  const { client, job, since, by } = pause;
-  return `${client ?? 'every client'} ${job}: paused since ${since.toISOString()} by ${by}; go on with: ${resumeHint(pause)}`;
-}
-
-/** What keeps whole clients from being read, and the gates that calls wait for. */
-function formatClients(clients: readonly KnownClient[], gates: readonly StoredGate[], now: Date): string {
-  const notes = clients.flatMap(({ client, baseUrl, offeredBaseUrl, holdCode, holdReason, holdSince, holdUntil }) => [
-    ...(offeredBaseUrl === null
-      ? []
-      : [
-          `${client}: parked: a worker or command came with ${offeredBaseUrl}, its rows come from ${baseUrl}; see: fulfilment-sync client list`,
-        ]),
-    ...(holdCode === null
-      ? []
-      : [
-          `${client}: nothing is pulled since ${holdSince?.toISOString()}: ${holdReason}; tried again ${inWords(holdUntil, now)}, or at once with: fulfilment-sync run <job> --client ${client}`,
-        ]),
-  ]);
-  const waits = gates
+/** The gates that calls wait for. */
+const waits = (gates: readonly StoredGate[], now: Date) =>
+  gates
     .filter(({ nextAt }) => nextAt > now)
     .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${inWords(nextAt, now)}`);
-  return [...notes, ...waits].join('\n');
-}
-
-function inWords(at: Date | null, now: Date): string {
-  const seconds = ((at ?? now).getTime() - now.getTime()) / 1_000;
-  return seconds <= 0 ? 'now' : `in ${formatSpan(seconds)}`;
-}
-
-function notesOfStream(row: StreamStatus, lookbackDays: number, now: Date): string[] {
-  const name = `${row.client} ${row.stream}`;
-  const notes: string[] = [];
-  if (row.firstLoad) {
-    const soFar = row.fetchedSoFar === null ? 'no run is under way' : `${row.fetchedSoFar} read by the run under way`;
-    notes.push(`${name}: the first load is not done; ${soFar}`);
-  }
-  const sinceSuccessMs = row.lastSuccessAt === null ? null : now.getTime() - row.lastSuccessAt.getTime();
-  if (sinceSuccessMs !== null && sinceSuccessMs > dayMs)
-    notes.push(`${name}: nothing was read for ${formatSpan(sinceSuccessMs / 1_000)}; is a worker running?`);
-  else if (row.changedLastDay === 0 && (row.usualPerDay ?? 0) >= worthAWord)
-    notes.push(`${name}: ran, and changed no row in 24 hours; usual are ${Math.round(row.usualPerDay ?? 0)} a day`);
-  for (const { from, to } of row.gaps)
-    notes.push(`${name}: nobody read from ${from} to ${to}; that can no longer be listed; refetch single ids you miss`);
-  for (const { id, kind, background, fetched, expected, from, to } of row.openRescans) {
-    const span = [from === null ? '' : ` --from ${from}`, to === null ? '' : ` --to ${to}`].join('');
-    const share = expected === null ? '' : ` of about ${expected}`;
-    const who = background ? 'workers go on with it' : `go on with: ${kind} ${row.stream}${span}`;
-    notes.push(`${name}: ${kind} ${id} is not done: ${fetched}${share} read; ${who}`);
-  }
-  const lateDays = (row.lateSecondsP99 ?? 0) / 86_400;
-  if (row.readByDay && lateDays > lookbackDays)
-    notes.push(
-      `${name}: changes were healed up to ${formatSpan(row.lateSecondsP99)} late, beyond LOOKBACK_DAYS ${lookbackDays}`,
-    );
-  return notes;
-}

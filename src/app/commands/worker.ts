@@ -1,13 +1,21 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Config, readConfig } from '../../../config/env.ts';
+import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { sqlState } from '../../erp/transaction.ts';
-import { startProbes } from '../admin/probes.ts';
+import { startAdmin } from '../admin/server.ts';
 import { type Daemon, startDaemon } from '../daemon.ts';
+import { connectDatabase } from '../deps.ts';
 import { createLogger, errorFields, type Logger } from '../log.ts';
+import { WorkMetrics } from '../metrics/work-metrics.ts';
 import { stopSignal } from '../stop-signal.ts';
+import { startTracing, type Tracing } from '../tracing.ts';
+import { version } from '../version.ts';
 
 const bootRetryMs = 2_000;
+/** Connections of the admin server, and how long it waits for an answer: it must not add to an outage. */
+const adminPoolSize = 3;
+const adminQueryMs = 10_000;
 
 /** Runs the daemon until it is stopped. */
 export async function workerCommand(): Promise<number> {
@@ -17,26 +25,41 @@ export async function workerCommand(): Promise<number> {
   const stop = stopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
   const stopped = once(stop, 'abort');
   let daemon: Daemon | null = null;
-  const probes = await startProbes(config.ADMIN_HOST, config.ADMIN_PORT, () => daemon?.sinceLastSweepMs());
-  log.info({ event: 'probes_listening', host: config.ADMIN_HOST, port: probes.port });
+  const kinds = outboxKinds.map(({ name }) => name);
+  const metrics = new WorkMetrics(version, kinds, () => daemon?.sinceLastSweepMs());
+  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'admin', adminPoolSize, adminQueryMs);
+  const tracing = await startTracing(config);
+  if (tracing !== null) log.info({ event: 'tracing_started', endpoint: tracing.endpoint });
   try {
-    daemon = await boot(config, log, stop);
-    if (daemon === null) return 0;
-    const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
-    // Something that hangs would keep the process alive: it ends here, and its leases run out.
-    if (!(await daemon.stop())) process.exit(1);
-    if (outdated === null) return 0;
-    throw outdated;
+    const admin = await startAdmin({ config, db, log, metrics, daemon: () => daemon });
+    log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
+    try {
+      daemon = await boot(config, log, metrics, tracing, stop);
+      if (daemon === null) return 0;
+      const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
+      // Something that hangs would keep the process alive: it ends here, and its leases run out.
+      if (!(await daemon.stop())) process.exit(1);
+      if (outdated === null) return 0;
+      throw outdated;
+    } finally {
+      await admin.close();
+    }
   } finally {
-    await probes.close();
+    await Promise.all([close(), tracing?.close()]);
   }
 }
 
 /** Starts anew, with new connections, while Postgres or Redis cannot be reached; null where stopped before that. */
-async function boot(config: Config, log: Logger, stop: AbortSignal): Promise<Daemon | null> {
+async function boot(
+  config: Config,
+  log: Logger,
+  metrics: WorkMetrics,
+  tracing: Tracing | null,
+  stop: AbortSignal,
+): Promise<Daemon | null> {
   while (!stop.aborted) {
     try {
-      return await startDaemon(config, config.DATABASE_URL ?? '', log);
+      return await startDaemon(config, config.DATABASE_URL ?? '', log, metrics, tracing?.telemetry);
     } catch (error) {
       if (!isUnreachable(error)) throw error;
       log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });
@@ -62,7 +85,7 @@ function isUnreachable(error: unknown): boolean {
 /** After an error nobody caught, nothing in memory can be trusted; what is in the database can. */
 function endOnUncaught(log: Logger): void {
   process.on('uncaughtException', (error) => {
-    log.fatal({ event: 'uncaught', ...errorFields(error), stack: error.stack });
+    log.fatal({ event: 'uncaught', ...errorFields(error) });
     process.exit(1);
   });
 }

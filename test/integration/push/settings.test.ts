@@ -116,7 +116,7 @@ test('settings that cannot be read make no row dead, and leave what is stored', 
   });
   const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'pending', last_error: 'common.settings.get: NOK: Settings' });
+  expect(await outbox.row(id)).toMatchObject({ status: 'pending', last_error: 'common.settings.get: NOK: «Settings»' });
   // Not at once again, however eager the row is.
   await database.query('update fulfilment.outbox set next_attempt_at = now()');
   await outbox.push();

@@ -207,7 +207,7 @@ const others: [string, string, unknown, string][] = [
     { weight: 'heavy' },
     'the payload cannot be sent: name: is missing; weight: must be a number or a decimal text such as "9.95"',
   ],
-  ['return_label.create', 'SO-1', { shipmentId: 999_999 }, 'v2.returnLabel.get: NOK: Shipment not found'],
+  ['return_label.create', 'SO-1', { shipmentId: 999_999 }, 'v2.returnLabel.get: NOK: «Shipment not found»'],
   [
     'order.crate',
     'SO-1',

@@ -1,0 +1,170 @@
+import { createHash, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
+import cookie from '@fastify/cookie';
+import csrf from '@fastify/csrf-protection';
+import formbody from '@fastify/formbody';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { RateLimiterMemory } from 'rate-limiter-flexible';
+import { z } from 'zod';
+import { isLoopback } from '../../../config/env.ts';
+import type { Logger } from '../log.ts';
+import { html } from './html.ts';
+import { barePage } from './view.ts';
+
+const sessionCookie = 'fulfilment_session';
+const sessionMs = 12 * 3_600_000;
+/** So many wrong tokens a minute from one address; after that none is looked at until the minute is over. */
+const mostFailures = 10;
+const failureSpanS = 60;
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Answered without a token. */
+    open?: boolean;
+  }
+}
+
+export interface AccessOptions {
+  /** Undefined: only this machine can reach the server, and need not say who it is. */
+  readonly token: string | undefined;
+  readonly log: Logger;
+}
+
+/** Who may see and do what: everything asks for the token but what is marked `open`. */
+export async function guard(app: FastifyInstance, { token, log }: AccessOptions): Promise<void> {
+  // Slow by intent: who got hold of a cookie must not find the token by trying.
+  const secret = token === undefined ? randomBytes(32) : scryptSync(token, 'fulfilment-sync session', 32);
+  const failures = new RateLimiterMemory({ points: mostFailures, duration: failureSpanS });
+  await app.register(cookie, { secret });
+  const cookieOpts = { signed: true, httpOnly: true, sameSite: 'lax', secure: 'auto', path: '/' } as const;
+  await app.register(csrf, { cookieKey: 'fulfilment_csrf', cookieOpts });
+  await app.register(formbody);
+
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.routeOptions.config.open === true) return;
+    if (token === undefined) return refuseForeignHost(request, reply);
+    if (hasSession(request)) return;
+    const [scheme, given] = (request.headers.authorization ?? '').split(' ', 2);
+    if (given !== undefined && scheme?.toLowerCase() === 'bearer') {
+      const refusal = await judge(failures, token, given, request, log);
+      return refusal === null ? undefined : refuse(reply, refusal);
+    }
+    if (wantsPage(request)) return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303);
+    return refuse(reply, { status: 401, words: 'Send ADMIN_TOKEN as a bearer token, or log in at /login' });
+  });
+  // After the form was read: that is where its token stands.
+  app.addHook('preHandler', (request, reply, done) => {
+    if (request.method === 'GET' || request.method === 'HEAD') return done();
+    app.csrfProtection(request, reply, done);
+  });
+  if (token !== undefined) loginRoutes(app, token, failures, log);
+}
+
+/** Whether one came by the login form, and so can log out. */
+export function hasSession(request: FastifyRequest): boolean {
+  const { valid, value } = request.unsignCookie(request.cookies[sessionCookie] ?? '');
+  return valid && Number(value?.split('.')[0]) > Date.now();
+}
+
+interface Refusal {
+  readonly status: 401 | 429;
+  readonly words: string;
+  readonly retryAfterS?: number;
+}
+
+/** Null where the token is right. While an address is held off, the right token is refused too: else it could go on guessing. */
+async function judge(
+  failures: RateLimiterMemory,
+  token: string,
+  given: string,
+  { ip }: FastifyRequest,
+  log: Logger,
+): Promise<Refusal | null> {
+  const held = await failures.get(ip);
+  if (held !== null && held.consumedPoints >= mostFailures)
+    return {
+      status: 429,
+      words: 'Too many wrong tokens; wait a minute',
+      retryAfterS: Math.ceil(held.msBeforeNext / 1_000),
+    };
+  if (sameText(given, token)) return null;
+  await failures.penalty(ip);
+  log.warn({ event: 'admin_refused', from: ip });
+  return { status: 401, words: 'That is not the ADMIN_TOKEN of this worker' };
+}
+
+/** In a time that tells nothing, not even the length. */
+function sameText(one: string, other: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(one), digest(other));
+}
+
+function refuse(reply: FastifyReply, { status, words, retryAfterS }: Refusal): FastifyReply {
+  if (status === 401) reply.header('www-authenticate', 'Bearer realm="fulfilment-sync"');
+  if (retryAfterS !== undefined) reply.header('retry-after', String(retryAfterS));
+  return reply.code(status).send({ error: words });
+}
+
+/** A page elsewhere may have its own name lead to this machine; without a token only names of this machine are answered. */
+function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
+  const { hostname } = request;
+  if (isLoopback(hostname.replace(/^\[|\]$/g, ''))) return undefined;
+  const error = 'Without ADMIN_TOKEN only localhost is answered here; set a token to use another name';
+  return reply.code(421).send({ error });
+}
+
+const wantsPage = ({ method, headers }: FastifyRequest) =>
+  method === 'GET' && (headers.accept ?? '').includes('text/html');
+
+const loginSchema = z.object({ token: z.string(), next: z.string().default('/') });
+
+function loginRoutes(app: FastifyInstance, token: string, failures: RateLimiterMemory, log: Logger): void {
+  const open = { config: { open: true } };
+  app.get('/login', open, async (request, reply) => {
+    const { next } = loginSchema.pick({ next: true }).parse(request.query);
+    return reply.type('text/html').send(loginPage(reply.generateCsrf(), next, null));
+  });
+  app.post('/login', open, async (request, reply) => {
+    const { token: given, next } = loginSchema.parse(request.body);
+    const refusal = await judge(failures, token, given, request, log);
+    if (refusal !== null) {
+      if (refusal.retryAfterS !== undefined) reply.header('retry-after', String(refusal.retryAfterS));
+      return reply
+        .code(refusal.status)
+        .type('text/html')
+        .send(loginPage(reply.generateCsrf(), next, refusal.words));
+    }
+    const value = `${Date.now() + sessionMs}.${randomBytes(16).toString('hex')}`;
+    reply.setCookie(sessionCookie, value, {
+      signed: true,
+      httpOnly: true,
+      sameSite: 'lax',
+      secure: 'auto',
+      path: '/',
+      maxAge: sessionMs / 1_000,
+    });
+    return reply.redirect(ownPath(next), 303);
+  });
+  app.post('/logout', async (_request, reply) => {
+    reply.clearCookie(sessionCookie, { path: '/' });
+    return reply.redirect('/login', 303);
+  });
+}
+
+/** Where a login leads: a path of this server, whatever the address said. */
+function ownPath(next: string): string {
+  const base = 'http://here.invalid';
+  const url = URL.canParse(next, base) ? new URL(next, base) : null;
+  return url !== null && url.origin === base ? url.pathname + url.search : '/';
+}
+
+function loginPage(csrfToken: string, next: string, problem: string | null): string {
+  return barePage(
+    'Log in',
+    html`<h1>fulfilment-sync</h1>
+${problem === null ? '' : html`<p class="why" role="alert">${problem}</p>`}
+<form method="post" action="/login" class="login">
+<input type="hidden" name="_csrf" value="${csrfToken}"><input type="hidden" name="next" value="${next}">
+<label>ADMIN_TOKEN <input type="password" name="token" required autocomplete="current-password"></label>
+<button>Log in</button></form>`,
+  );
+}

@@ -1,0 +1,117 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { jobNames, pushJob } from '../../../config/schedules.ts';
+import { isObject, type Json, parseExact } from '../../core/json.ts';
+import {
+  actOnOutbox,
+  allowedFrom,
+  type OutboxAction,
+  readOutbox,
+  replaceOutbox,
+  revealOutbox,
+} from '../../erp/outbox-admin.ts';
+import { pauseJob, resumeJob } from '../../erp/pauses.ts';
+import { requestRun } from '../../erp/schedule.ts';
+import { sqlState } from '../../erp/transaction.ts';
+import { AdminError } from './admin-error.ts';
+import { idSchema, showRow } from './routes.ts';
+import type { AdminDeps } from './server.ts';
+
+/** A payload may hold documents. */
+const mostPayloadBytes = 32 * 1024 * 1024;
+
+/** What the pages can change: each by a POST with the token of its form, each with a row in sync.audit. */
+export function actionRoutes(app: FastifyInstance, deps: AdminDeps): void {
+  for (const action of ['retry', 'done', 'cancel'] as const)
+    app.post(`/outbox/:id/${action}`, async (request, reply) => {
+      const { id } = idSchema.parse(request.params);
+      await act(deps, action, id, request);
+      return reply.redirect(`/outbox/${id}?said=${action}`, 303);
+    });
+  app.post('/outbox/:id/replace', { bodyLimit: mostPayloadBytes }, async (request, reply) => {
+    const { id } = idSchema.parse(request.params);
+    const { payload } = z.object({ payload: z.string() }).parse(request.body);
+    objectOf(payload, 'payload');
+    await replace(deps, id, payload, byOf(request));
+    return reply.redirect(`/outbox/${id}?said=replace`, 303);
+  });
+  app.post('/outbox/:id/reveal', async (request, reply) => {
+    const { id } = idSchema.parse(request.params);
+    const row = await revealOutbox(deps.db, id, byOf(request));
+    if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
+    return showRow(request, reply, row, true);
+  });
+  scheduleRoutes(app, deps);
+}
+
+/** Who did it, as far as one can tell: everybody has the same token. */
+const byOf = ({ ip }: FastifyRequest) => `page ${ip}`;
+
+const actSchema = z.object({ sure: z.string().optional(), result: z.string().default('{}') });
+
+async function act({ db, log }: AdminDeps, action: OutboxAction, id: number, request: FastifyRequest): Promise<void> {
+  const { sure, result } = actSchema.parse(request.body ?? {});
+  const row = await readOutbox(db, id);
+  if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
+  const undecided = row.status === 'unknown' && row.nextAttemptAt === null;
+  if (sure === undefined && (action !== 'retry' || undecided))
+    throw new AdminError(400, 'Tick the box beside the button: this cannot be taken back');
+  const done = await actOnOutbox(db, action, { ids: [id] }, byOf(request), objectOf(result, 'result'));
+  log.info({ event: 'admin_action', action: `outbox_${action}`, outbox: id, client: row.client, from: request.ip });
+  if (done.length === 0)
+    throw new AdminError(
+      409,
+      `Row ${id} is ${row.status} by now; that can be done only from ${allowedFrom[action].join(', ')}`,
+    );
+}
+
+async function replace({ db, log }: AdminDeps, id: number, payload: string, by: string): Promise<void> {
+  try {
+    await replaceOutbox(db, id, payload, by);
+    log.info({ event: 'admin_action', action: 'outbox_replace', outbox: id });
+  } catch (error) {
+    if (sqlState(error) !== '22023' || !(error instanceof Error)) throw error;
+    throw new AdminError(409, error.message);
+  }
+}
+
+/** @throws AdminError where the text is no JSON object */
+function objectOf(text: string, name: string): Json {
+  try {
+    const value = parseExact(text);
+    if (isObject(value)) return value;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+  }
+  throw new AdminError(400, `The ${name} must be a JSON object`);
+}
+
+function scheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: AdminDeps): void {
+  const clients = config.clients.map(({ key }) => key);
+  const turnSchema = z.object({
+    client: z.enum(['', ...clients]),
+    job: z.enum([...jobNames, pushJob.name]),
+  });
+  const noted = (action: string, request: FastifyRequest, client: string, job: string) =>
+    log.info({ event: 'admin_action', action, job, from: request.ip, ...(client === '' ? {} : { client }) });
+  app.post('/schedules/pause', async (request, reply) => {
+    const { client, job } = turnSchema.parse(request.body);
+    await pauseJob(db, job, client === '' ? null : client, byOf(request));
+    noted('paused', request, client, job);
+    return reply.redirect('/schedules?said=pause', 303);
+  });
+  app.post('/schedules/resume', async (request, reply) => {
+    const { client, job } = turnSchema.parse(request.body);
+    await resumeJob(db, job, client === '' ? null : client, byOf(request));
+    noted('resumed', request, client, job);
+    return reply.redirect('/schedules?said=resume', 303);
+  });
+  app.post('/schedules/run', async (request, reply) => {
+    const { client, job } = turnSchema.parse(request.body);
+    if (!(await requestRun(db, { client, job }, byOf(request))))
+      throw new AdminError(404, `There is no job ${job} of ${client}`);
+    noted('run_requested', request, client, job);
+    daemon()?.wakeClient(client);
+    return reply.redirect('/schedules?said=run', 303);
+  });
+}

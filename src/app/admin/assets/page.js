@@ -1,0 +1,14 @@
+// Shows what the server tells of the overview, part by part, without taking the focus away from who is reading it.
+const events = new EventSource('/events');
+
+events.onmessage = ({ data }) => {
+  for (const [id, markup] of Object.entries(JSON.parse(data))) {
+    const part = document.getElementById(id);
+    if (part === null || part.innerHTML === markup) continue;
+    const focused = part.contains(document.activeElement) ? document.activeElement : null;
+    const links = [...part.querySelectorAll('a')];
+    const place = focused === null ? -1 : links.indexOf(focused);
+    part.innerHTML = markup;
+    if (place >= 0) part.querySelectorAll('a')[place]?.focus();
+  }
+};

@@ -1,0 +1,71 @@
+import { type RecentRuns, readRecentRuns } from '../../erp/run-list.ts';
+import { findProblems, type Problem } from '../overview/problems.ts';
+import { readSnapshot, type Snapshot } from '../overview/snapshot.ts';
+import { findStale, type StaleJob } from '../overview/staleness.ts';
+import { formatSpan } from '../table.ts';
+import type { AdminDeps } from './server.ts';
+
+/** Whoever asks again so soon gets the same answer: many watchers cost the database no more than one. */
+const freshMs = 1_500;
+const barsShown = 24;
+
+/** What a probe, the metrics and the overview are made of. */
+export interface Standing {
+  readonly snapshot: Snapshot;
+  readonly stale: readonly StaleJob[];
+}
+
+/** All that the overview shows. */
+export interface Overview extends Standing {
+  readonly problems: readonly Problem[];
+  readonly recent: readonly RecentRuns[];
+}
+
+/** Remembers what was read for a moment; askers at the same time wait for the same answer. */
+function remembered<T>(read: () => Promise<T>): () => Promise<T> {
+  let last: { readonly atMs: number; readonly value: Promise<T> } | undefined;
+  return () => {
+    if (last === undefined || performance.now() - last.atMs > freshMs) {
+      const entry = { atMs: performance.now(), value: read() };
+      last = entry;
+      // A failure is told to those who wait for it, and not remembered.
+      entry.value.catch(() => {
+        if (last === entry) last = undefined;
+      });
+    }
+    return last.value;
+  };
+}
+
+/** Reads how everything stands, for all parts of the admin server. */
+export function openStandings({ db, config }: Pick<AdminDeps, 'db' | 'config'>) {
+  const standing = remembered(async (): Promise<Standing> => {
+    const snapshot = await readSnapshot(db);
+    const own = new Set(config.clients.map(({ key }) => key));
+    const cameAt = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
+    const jobs = snapshot.jobs.filter(({ client }) => own.has(client));
+    return { snapshot, stale: findStale(jobs, config.schedules, cameAt, snapshot.now) };
+  });
+  const overview = remembered(async (): Promise<Overview> => {
+    const [{ snapshot, stale }, recent] = [await standing(), await readRecentRuns(db, barsShown)];
+    const problems = [...problemsOfStale(stale, snapshot), ...findProblems(snapshot, config.LOOKBACK_DAYS)];
+    return { snapshot, stale, recent, problems: problems.sort(bySeverity) };
+  });
+  return { standing, overview };
+}
+
+const severities: readonly Problem['severity'][] = ['bad', 'warn', 'note'];
+const bySeverity = (one: Problem, other: Problem) =>
+  severities.indexOf(one.severity) - severities.indexOf(other.severity);
+
+/** A job that fails has told why already, and one that is paused that it is. */
+function problemsOfStale(stale: readonly StaleJob[], { now }: Snapshot): Problem[] {
+  return stale
+    .filter(({ because }) => because === 'not run')
+    .map(({ client, job, lastSuccessAt, since }) => ({
+      severity: 'bad',
+      subject: `${client} ${job}`,
+      text: `late for ${formatSpan((now.getTime() - since.getTime()) / 1_000)}; it last got done ${lastSuccessAt === null ? 'never' : lastSuccessAt.toISOString()}`,
+      remedy: `is a worker running, and what holds the client? Ask for a run with: fulfilment-sync run ${job} --client ${client}`,
+    }));
+}

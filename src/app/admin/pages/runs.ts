@@ -1,0 +1,57 @@
+import { jobNames } from '../../../../config/schedules.ts';
+import type { ListedRun, RunFilter } from '../../../erp/run-list.ts';
+import { formatSpan } from '../../table.ts';
+import { type Html, html } from '../html.ts';
+import { badge, choice, moment, type Tone, table } from '../view.ts';
+
+export const runStatuses = ['running', 'done', 'failed', 'stopped', 'abandoned'] as const;
+
+const tones: Readonly<Record<string, Tone>> = { done: 'good', running: 'note', failed: 'bad', abandoned: 'warn' };
+
+/** `/runs`: the ledger, newest first. */
+export function runsPage(
+  runs: readonly ListedRun[],
+  filter: RunFilter,
+  clients: readonly string[],
+  pageSize: number,
+): Html {
+  const rows = runs.map((run) => [
+    run.id,
+    run.client,
+    run.job,
+    badge(tones[run.status] ?? 'note', run.status),
+    moment(run.startedAt),
+    run.finishedAt === null ? '–' : formatSpan((run.finishedAt.getTime() - run.startedAt.getTime()) / 1_000),
+    `${run.fetched} in ${run.pages} pages`,
+    `${run.created} / ${run.updated} / ${run.removed}`,
+    run.quarantined,
+    html`${run.error}${run.warnings.map((warning) => html`<p>${warning}</p>`)}<small>${run.trigger}, ${run.worker}</small>`,
+  ]);
+  const headings = [
+    'run',
+    'client',
+    'job',
+    'status',
+    'began (UTC)',
+    'took',
+    'read',
+    'created / updated / removed',
+    'quarantined',
+    'remarks',
+  ];
+  return html`<h1>Runs</h1>
+<p>Runs that wrote something or did not get done. The others are counted in <code>sync.jobs</code>.</p>
+<form class="filter" method="get" action="/runs">
+${choice('client', 'Client', clients, filter.client)}
+${choice('job', 'Job', [...jobNames, 'replay'], filter.job)}
+${choice('status', 'Status', runStatuses, filter.status)}
+<button>Show</button></form>
+${rows.length === 0 ? html`<p class="none">No run fits.</p>` : table('Newest first', headings, rows)}
+${runs.length === pageSize ? html`<p><a href="${olderThan(filter, runs.at(-1)?.id ?? 0)}">Older runs</a></p>` : ''}`;
+}
+
+function olderThan({ client, job, status }: RunFilter, id: number): string {
+  const query = new URLSearchParams({ before: String(id) });
+  for (const [name, value] of Object.entries({ client, job, status })) if (value !== undefined) query.set(name, value);
+  return `/runs?${query}`;
+}

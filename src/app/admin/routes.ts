@@ -1,0 +1,120 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { jobNames } from '../../../config/schedules.ts';
+import { outboxKinds } from '../../../jobs/push-outbox.ts';
+import { streams } from '../../../jobs/registry.ts';
+import { type Json, parseExact } from '../../core/json.ts';
+import { readAudit } from '../../erp/audit.ts';
+import { listOutbox, type OutboxDetail, type OutboxFilter, readOutbox } from '../../erp/outbox-admin.ts';
+import { listQuarantined } from '../../erp/quarantine.ts';
+import { listRuns, type RunFilter } from '../../erp/run-list.ts';
+import { maskPayload, shortenResult } from '../../sync/push/mask.ts';
+import { hasSession } from './access.ts';
+import { AdminError } from './admin-error.ts';
+import type { Html } from './html.ts';
+import type { openStandings } from './overview-data.ts';
+import { auditPage, quarantinePage } from './pages/lists.ts';
+import { outboxPage, outboxRowPage, outboxStatuses } from './pages/outbox.ts';
+import { overviewPage } from './pages/overview.ts';
+import { runStatuses, runsPage } from './pages/runs.ts';
+import { schedulesPage } from './pages/schedules.ts';
+import { sayings } from './sayings.ts';
+import type { AdminDeps } from './server.ts';
+import { page } from './view.ts';
+
+const rowsShown = 100;
+
+/** A choice that was left open is as good as none. */
+const optional = <T extends z.ZodType>(schema: T) =>
+  z.preprocess((value) => (value === '' ? undefined : value), schema.optional());
+const text = optional(z.string());
+export const idSchema = z.object({
+  id: z
+    .string()
+    .regex(/^[1-9]\d{0,14}$/, 'is no number of a row')
+    .transform(Number),
+});
+
+/** The pages that show something; they change nothing. */
+export function pageRoutes(app: FastifyInstance, deps: AdminDeps, standings: ReturnType<typeof openStandings>): void {
+  const { db, config } = deps;
+  const clients = config.clients.map(({ key }) => key);
+  app.get('/', async (request, reply) =>
+    show(request, reply, 'Overview', overviewPage(await standings.overview()), { live: true }),
+  );
+  app.get('/outbox', async (request, reply) => {
+    const chosen = z
+      .object({ client: text, status: optional(z.enum(outboxStatuses)), kind: text, reference: text })
+      .parse(request.query);
+    const given = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined));
+    const filter: OutboxFilter = chosen.status === undefined ? { ...given, open: true } : given;
+    const rows = await listOutbox(db, filter, rowsShown);
+    return show(request, reply, 'Outbox', outboxPage(rows, chosen, clients, rowsShown, new Date()));
+  });
+  app.get('/outbox/:id', async (request, reply) => {
+    const { id } = idSchema.parse(request.params);
+    const row = await readOutbox(db, id);
+    if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
+    return showRow(request, reply, row, false);
+  });
+  app.get('/runs', async (request, reply) => {
+    const filter = z
+      .object({
+        client: text,
+        job: optional(z.enum([...jobNames, 'replay'])),
+        status: optional(z.enum(runStatuses)),
+        before: optional(z.coerce.number().int().positive()),
+      })
+      .parse(request.query) as RunFilter;
+    return show(request, reply, 'Runs', runsPage(await listRuns(db, filter, rowsShown), filter, clients, rowsShown));
+  });
+  app.get('/schedules', async (request, reply) => {
+    const { client } = z.object({ client: text }).parse(request.query);
+    const { snapshot } = await standings.standing();
+    return show(request, reply, 'Schedules', (csrf) => schedulesPage(snapshot, config, csrf, client));
+  });
+  app.get('/quarantine', async (request, reply) => {
+    const chosen = z.object({ client: text, stream: text }).parse(request.query);
+    const rows = await listQuarantined(db, { client: chosen.client ?? null, stream: chosen.stream ?? null }, rowsShown);
+    const names = streams.map(({ name }) => name);
+    return show(request, reply, 'Quarantine', quarantinePage(rows, chosen, clients, names, rowsShown));
+  });
+  app.get('/audit', async (request, reply) => show(request, reply, 'Audit', auditPage(await readAudit(db, rowsShown))));
+}
+
+/** Sends a page; the token of its forms is bound to the browser that asked. */
+export function show(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  title: string,
+  body: Html | ((csrf: string) => Html),
+  { live = false }: { readonly live?: boolean } = {},
+): FastifyReply {
+  const csrf = reply.generateCsrf();
+  const { said } = z.object({ said: text.catch(undefined) }).parse(request.query);
+  const frame = {
+    title,
+    path: request.url.split('?', 1)[0] ?? '/',
+    loggedIn: hasSession(request),
+    said: said === undefined ? undefined : sayings[said],
+    live,
+    csrf,
+  };
+  return reply.type('text/html').send(page(frame, typeof body === 'function' ? body(csrf) : body));
+}
+
+/** Sends the page of one row, its payload masked unless it was asked for. */
+export function showRow(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  row: OutboxDetail,
+  revealed: boolean,
+): FastifyReply {
+  const kind = outboxKinds.find(({ name }) => name === row.kind);
+  const payload: Json = parseExact(row.payload);
+  const shown = revealed ? payload : maskPayload(kind, payload);
+  const result = row.result === null || revealed ? row.result : shortenResult(row.result);
+  return show(request, reply, `Row ${row.id}`, (csrf) =>
+    outboxRowPage({ ...row, result }, shown, revealed, csrf, new Date()),
+  );
+}

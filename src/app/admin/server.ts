@@ -1,0 +1,132 @@
+import { STATUS_CODES } from 'node:http';
+import helmet from '@fastify/helmet';
+import files from '@fastify/static';
+import { type FastifyInstance, fastify } from 'fastify';
+import { ZodError } from 'zod';
+import type { Config } from '../../../config/env.ts';
+import { CodedError } from '../../core/errors.ts';
+import type { Database } from '../../erp/connect.ts';
+import { sqlState } from '../../erp/transaction.ts';
+import type { Daemon } from '../daemon.ts';
+import { errorFields, type Logger } from '../log.ts';
+import { StateMetrics } from '../metrics/state-metrics.ts';
+import type { WorkMetrics } from '../metrics/work-metrics.ts';
+import { guard } from './access.ts';
+import { actionRoutes } from './actions.ts';
+import { AdminError } from './admin-error.ts';
+import { boardRoutes } from './board.ts';
+import { html } from './html.ts';
+import { liveRoutes } from './live.ts';
+import { metricsRoute } from './metrics-route.ts';
+import { openStandings } from './overview-data.ts';
+import { probeRoutes } from './probes.ts';
+import { pageRoutes } from './routes.ts';
+import { barePage } from './view.ts';
+
+/** What the admin server works with. */
+export interface AdminDeps {
+  readonly config: Config;
+  /** Of a pool of its own: whoever looks must not keep a run waiting. */
+  readonly db: Database;
+  readonly log: Logger;
+  readonly metrics: WorkMetrics;
+  /** Null until the worker has started. */
+  readonly daemon: () => Daemon | null;
+}
+
+export interface AdminServer {
+  readonly port: number;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Serves probes, metrics, the status pages and the queue board (contracts, section 6).
+ * @throws CodedError `admin_port_taken` that says what to do
+ */
+export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
+  const { config, log } = deps;
+  const { ADMIN_HOST: host, ADMIN_PORT: port, ADMIN_TOKEN: token } = config;
+  const app = fastify({ logger: false, forceCloseConnections: true });
+  try {
+    await guard(app, { token, log });
+    const standings = openStandings(deps);
+    probeRoutes(app, deps, standings.standing);
+    metricsRoute(app, deps, new StateMetrics(deps.metrics.registry), standings.standing);
+    await app.register(async (pages) => {
+      await pages.register(helmet, strictPolicy);
+      // Nothing of these pages is kept by a browser or a proxy on the way.
+      pages.addHook('onRequest', async (_request, reply) => void reply.header('cache-control', 'no-store'));
+      liveRoutes(pages, standings.overview);
+      pageRoutes(pages, deps, standings);
+      actionRoutes(pages, deps);
+    });
+    await assetRoutes(app);
+    await boardRoutes(app, deps);
+    explainErrors(app, log);
+    const address = new URL(await app.listen({ host, port }));
+    return { port: Number(address.port), close: () => app.close() };
+  } catch (cause) {
+    await app.close();
+    const taken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
+    if (!taken) throw cause;
+    const message = `Port ${port} on ${host} is taken; set ADMIN_PORT to another`;
+    throw new CodedError('admin_port_taken', message, { cause });
+  }
+}
+
+/** Only what this server itself sends runs or is shown; nothing may frame it. */
+const strictPolicy = {
+  // Whoever puts TLS in front of it decides that.
+  strictTransportSecurity: false,
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: {
+      defaultSrc: ["'none'"],
+      scriptSrc: ["'self'"],
+      styleSrc: ["'self'"],
+      imgSrc: ["'self'"],
+      connectSrc: ["'self'"],
+      formAction: ["'self'"],
+      baseUri: ["'none'"],
+      frameAncestors: ["'none'"],
+    },
+  },
+};
+
+/** `/assets/…`: style, script and icon; open, as the login page needs them. */
+async function assetRoutes(app: FastifyInstance): Promise<void> {
+  await app.register(async (scope) => {
+    scope.addHook('onRoute', (route) => {
+      route.config = { ...route.config, open: true };
+    });
+    await scope.register(files, { root: `${import.meta.dirname}/assets`, prefix: '/assets/', decorateReply: false });
+  });
+}
+
+/** Problems in words: as a page for who looks at pages, else as JSON. Faults of our own are logged, and told as such. */
+function explainErrors(app: FastifyInstance, log: Logger): void {
+  app.setErrorHandler((error, request, reply) => {
+    const { status, words } = judged(error);
+    if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
+    reply.code(status);
+    if (!(request.headers.accept ?? '').includes('text/html')) return reply.send({ error: words });
+    const title = STATUS_CODES[status] ?? 'Error';
+    return reply
+      .type('text/html')
+      .send(barePage(title, html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">To the overview</a></p>`));
+  });
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'There is no such page; see /' }));
+}
+
+function judged(error: unknown): { status: number; words: string } {
+  if (error instanceof ZodError)
+    return { status: 400, words: `${error.issues[0]?.path.join('.')}: ${error.issues[0]?.message}` };
+  if (error instanceof AdminError) return { status: error.status, words: error.message };
+  const given = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
+  if (given === 403) return { status: 403, words: 'The form is too old, or came from elsewhere: load the page again' };
+  if (given < 500) return { status: given, words: error instanceof Error ? error.message : 'It cannot be read' };
+  const away = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53)/.test(sqlState(error));
+  return away
+    ? { status: 503, words: 'The database cannot be reached at present; the worker goes on once it is back' }
+    : { status: 500, words: 'It failed; the log of the worker says why (event admin_failed)' };
+}

@@ -1,0 +1,46 @@
+import type { Config } from '../../config/env.ts';
+import type { QueueTelemetry } from '../queue/backend.ts';
+import { version } from './version.ts';
+
+/** Traces on their way to a collector. */
+export interface Tracing {
+  readonly telemetry: QueueTelemetry;
+  /** Where they are sent, for people. */
+  readonly endpoint: string;
+  /** Sends what is left. */
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Sends traces of queued jobs and of requests to the service to OTEL_EXPORTER_OTLP_ENDPOINT by OTLP over HTTP; null where
+ * none is set, and nothing of it is loaded then. A span of a request holds method, address and status; no header or body.
+ */
+export async function startTracing({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }: Config): Promise<Tracing | null> {
+  if (endpoint === undefined) return null;
+  const [node, otlp, resources, instrumentation, undici, bullmq] = await Promise.all([
+    import('@opentelemetry/sdk-trace-node'),
+    import('@opentelemetry/exporter-trace-otlp-http'),
+    import('@opentelemetry/resources'),
+    import('@opentelemetry/instrumentation'),
+    import('@opentelemetry/instrumentation-undici'),
+    import('bullmq-otel'),
+  ]);
+  const url = `${endpoint.replace(/\/+$/, '')}/v1/traces`;
+  const provider = new node.NodeTracerProvider({
+    resource: resources.resourceFromAttributes({ 'service.name': 'fulfilment-sync', 'service.version': version }),
+    spanProcessors: [new node.BatchSpanProcessor(new otlp.OTLPTraceExporter({ url }))],
+  });
+  provider.register();
+  const stop = instrumentation.registerInstrumentations({
+    tracerProvider: provider,
+    instrumentations: [new undici.UndiciInstrumentation({ requireParentforSpans: false })],
+  });
+  return {
+    endpoint: new URL(url).origin,
+    telemetry: new bullmq.BullMQOtel({ tracerName: 'fulfilment-sync', version }),
+    close: async () => {
+      stop();
+      await provider.shutdown();
+    },
+  };
+}
