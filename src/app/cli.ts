@@ -1,4 +1,5 @@
-import { Command, CommanderError } from 'commander';
+import completion from '@bomb.sh/tab/commander';
+import { Argument, Command, CommanderError } from 'commander';
 import { ConfigError } from '../../config/env.ts';
 import { jobNames, pushJob } from '../../config/schedules.ts';
 import { describeError } from '../core/errors.ts';
@@ -16,10 +17,14 @@ import type { StatusOptions } from './commands/status.ts';
 import { UsageError } from './usage.ts';
 import { version } from './version.ts';
 
-const streamNames = jobNames
-  .filter((job) => job.startsWith('pull-'))
-  .map((job) => job.slice('pull-'.length))
-  .join(', ');
+const streams = jobNames
+  .filter((job) => job.startsWith('pull-') && job !== 'pull-stock')
+  .map((job) => job.slice('pull-'.length));
+const streamNames = streams.join(', ');
+
+/** An argument that completion knows the values of; the command itself says what it thinks of another. */
+const oneOf = (name: string, values: readonly string[]) =>
+  new Argument(name, values.join(', ')).choices(values).argParser((value) => value);
 
 /** Each command loads its own code when it is called, so that none waits for what the others need. */
 export function createCli(): Command {
@@ -56,7 +61,7 @@ export function createCli(): Command {
   cli
     .command('run')
     .description('run one job once in this process, due or not')
-    .argument('<job>', [...jobNames, pushJob.name].join(', '))
+    .addArgument(oneOf('<job>', [...jobNames, pushJob.name]))
     .option('--client <key>', 'only this client')
     .addHelpText('after', '\nExample:\n  fulfilment-sync run pull-shipments --client default')
     .action(async (job: string, options: RunOptions) =>
@@ -67,6 +72,14 @@ export function createCli(): Command {
   addOutboxCommands(cli);
   addQuarantineCommands(cli);
   addSandboxCommands(cli);
+  completion(cli);
+  cli.commands
+    .find((command) => command.name() === 'complete')
+    ?.description('print the completion script of a shell')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  source <(fulfilment-sync complete bash)\n  fulfilment-sync complete zsh > ~/.zfunc/_fulfilment-sync\n  fulfilment-sync complete fish | source',
+    );
   return cli;
 }
 
@@ -108,7 +121,7 @@ function addScheduleCommands(cli: Command): void {
     cli
       .command(action)
       .description(description)
-      .argument('<job>', [...jobNames, pushJob.name].join(', '))
+      .addArgument(oneOf('<job>', [...jobNames, pushJob.name]))
       .option('--client <key>', 'only for this client')
       .addHelpText('after', `\nExample:\n  fulfilment-sync ${action} pull-shipments --client default`)
       .action(async (job: string, options: PauseOptions) => {
@@ -139,7 +152,7 @@ function addRescanCommands(cli: Command): void {
   cli
     .command('reconcile')
     .description('hold what the service lists against the tables, column by column, and heal what differs')
-    .argument('<stream>', streamNames)
+    .addArgument(oneOf('<stream>', streams))
     .option('--client <key>', 'only this client')
     .option('--json', 'for programs')
     .addHelpText(
@@ -153,7 +166,7 @@ function addRescanCommands(cli: Command): void {
   cli
     .command('backfill')
     .description('read a span of days again, or everything, beside the polls')
-    .argument('<stream>', streamNames)
+    .addArgument(oneOf('<stream>', streams))
     .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
     .option('--to <day>', 'last day')
     .option('--background', 'leave it to the workers')
@@ -188,6 +201,7 @@ function addQuarantineCommands(cli: Command): void {
     .option('--client <key>', 'only this client')
     .option('--stream <stream>', `only this one: ${streamNames}`)
     .option('--json', 'for programs')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine list --stream shipments')
     .action(async (options: QuarantineOptions) =>
       finish((await import('./commands/quarantine.ts')).quarantineListCommand(options)),
     );
@@ -196,15 +210,17 @@ function addQuarantineCommands(cli: Command): void {
     .description('show one whole; it may hold personal data')
     .argument('<number>', 'as list shows it')
     .option('--json', 'for programs')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine show 7')
     .action(async (number: string, options: QuarantineOptions) =>
       finish((await import('./commands/quarantine.ts')).quarantineShowCommand(number, options)),
     );
   quarantine
     .command('replay')
     .description('decode them again, after an upgrade')
-    .argument('[stream]', streamNames)
+    .addArgument(oneOf('[stream]', streams))
     .option('--client <key>', 'only this client')
     .option('--json', 'for programs')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine replay shipments')
     .action(async (stream: string | undefined, options: QuarantineOptions) =>
       finish((await import('./commands/quarantine.ts')).quarantineReplayCommand(stream, options)),
     );

@@ -17,6 +17,7 @@ export function formatOutbox(rows: readonly OutboxStatus[], holds: readonly Stor
       row.doneLastDay,
       formatSpan(row.oldestSeconds),
     ]),
+    { look: (text, heading) => (/dead|unknown/.test(heading) && text !== '0' ? 'red' : null) },
   );
   const notes = problemsOfOutbox(rows, holds).map(describeProblem);
   return [table, notes.join('\n')].filter((part) => part !== '').join('\n\n');

@@ -9,6 +9,7 @@ import { listOutbox, type OutboxDetail, type OutboxFilter, readOutbox } from '..
 import { listQuarantined } from '../../erp/quarantine.ts';
 import { listRuns, type RunFilter } from '../../erp/run-list.ts';
 import { maskPayload, shortenResult } from '../../sync/push/mask.ts';
+import { readSnapshot } from '../overview/snapshot.ts';
 import { hasSession } from './access.ts';
 import { AdminError } from './admin-error.ts';
 import type { Html } from './html.ts';
@@ -70,7 +71,8 @@ export function pageRoutes(app: FastifyInstance, deps: AdminDeps, standings: Ret
   });
   app.get('/schedules', async (request, reply) => {
     const { client } = z.object({ client: text }).parse(request.query);
-    const { snapshot } = await standings.standing();
+    // Read anew: who comes from a form wants to see what came of it.
+    const snapshot = await readSnapshot(db);
     return show(request, reply, 'Schedules', (csrf) => schedulesPage(snapshot, config, csrf, client));
   });
   app.get('/quarantine', async (request, reply) => {

@@ -48,6 +48,8 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
   const { ADMIN_HOST: host, ADMIN_PORT: port, ADMIN_TOKEN: token } = config;
   const app = fastify({ logger: false, forceCloseConnections: true });
   try {
+    // First: what is registered afterwards inherits it.
+    explainErrors(app, log);
     await guard(app, { token, log });
     const standings = openStandings(deps);
     probeRoutes(app, deps, standings.standing);
@@ -62,7 +64,6 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     });
     await assetRoutes(app);
     await boardRoutes(app, deps);
-    explainErrors(app, log);
     const address = new URL(await app.listen({ host, port }));
     return { port: Number(address.port), close: () => app.close() };
   } catch (cause) {

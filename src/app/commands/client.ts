@@ -4,7 +4,7 @@ import { acceptIdentity } from '../../erp/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/clients.ts';
 import { operatorName } from '../operator.ts';
 import { identified } from '../runner.ts';
-import { formatTable } from '../table.ts';
+import { formatTable, lookOfState } from '../table.ts';
 import { UsageError } from '../usage.ts';
 import { withDatabase } from '../with-database.ts';
 
@@ -68,6 +68,7 @@ function formatClients(rows: readonly Listed[]): string {
   const table = formatTable(
     ['client', 'base URL', 'zone', 'state'],
     rows.map(({ client, baseUrl, timeZone, state }) => [client, baseUrl ?? '-', timeZone ?? '-', state]),
+    { look: (text, heading) => (heading === 'state' ? lookOfState(text) : null) },
   );
   const notes = rows.flatMap(({ client, because }) => (because === null ? [] : [`${client}: ${because}`]));
   return [table, notes.join('\n')].filter((part) => part !== '').join('\n\n');

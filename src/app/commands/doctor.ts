@@ -1,3 +1,4 @@
+import { styleText } from 'node:util';
 import { readConfig } from '../../../config/env.ts';
 import { type KnownClient, readClients } from '../../erp/clients.ts';
 import { countWatched } from '../../erp/diagnosis.ts';
@@ -37,11 +38,13 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
   }
 }
 
+const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
+
 /** A line each, with what to do below it. */
 export function formatFindings(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
   const lines = findings.flatMap(({ check, state, found, remedy }) => [
-    `${state.padEnd(4)}  ${check.padEnd(width)}  ${found}`,
+    `${styleText(looks[state], state.padEnd(4))}  ${check.padEnd(width)}  ${found}`,
     ...(remedy === null ? [] : [`${' '.repeat(6 + width)}  -> ${remedy}`]),
   ]);
   const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;

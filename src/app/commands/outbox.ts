@@ -15,7 +15,7 @@ import { sqlState } from '../../erp/transaction.ts';
 import { maskPayload, shortenResult } from '../../sync/push/mask.ts';
 import { operatorName } from '../operator.ts';
 import { adviceFor } from '../outbox-advice.ts';
-import { formatTable } from '../table.ts';
+import { formatTable, lookOfState } from '../table.ts';
 import { UsageError } from '../usage.ts';
 import { withDatabase } from '../with-database.ts';
 
@@ -59,7 +59,9 @@ export async function outboxListCommand(options: OutboxOptions): Promise<number>
       row.because ?? '-',
     ]);
     print(
-      formatTable(['id', 'client', 'kind', 'reference', 'status', 'attempts', 'created', 'next', 'because'], cells),
+      formatTable(['id', 'client', 'kind', 'reference', 'status', 'attempts', 'created', 'next', 'because'], cells, {
+        look: (text, heading) => (heading === 'status' ? lookOfState(text) : null),
+      }),
     );
     if (rows.length === limit) print(`\nThe first ${limit}; more with --limit`);
     print('\nOne whole: outbox show <id>');

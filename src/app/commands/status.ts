@@ -20,7 +20,7 @@ import {
 } from '../overview/problems.ts';
 import { readSnapshot } from '../overview/snapshot.ts';
 import { stopSignal } from '../stop-signal.ts';
-import { formatSpan, formatTable } from '../table.ts';
+import { formatSpan, formatTable, lookOfState } from '../table.ts';
 import { version } from '../version.ts';
 
 export interface StatusOptions {
@@ -110,6 +110,7 @@ function formatJobs(rows: readonly JobStatus[]): string {
       formatSpan(row.lagSeconds),
       row.quarantined,
     ]),
+    { look: (text, heading) => (heading === 'state' ? lookOfState(text) : null) },
   );
 }
 

@@ -27,7 +27,6 @@ function checkVariables(config: Config, watched: number | null): readonly Findin
   );
   const { 'track-trace': trackTrace, 'pull-stock': stock } = config.schedules;
   const idle: string[] = [];
-  if (set.includes('OTEL_EXPORTER_OTLP_ENDPOINT')) idle.push('OTEL_EXPORTER_OTLP_ENDPOINT (not built in yet)');
   if (config.pushSweepMs === null)
     idle.push(
       ...set

@@ -1,3 +1,4 @@
+import { styleText } from 'node:util';
 import type { KnownClient } from '../../erp/clients.ts';
 import type { OutboxStatus } from '../../erp/outbox-status.ts';
 import { type Pause, resumeHint } from '../../erp/pauses.ts';
@@ -43,9 +44,11 @@ export function findProblems(snapshot: Snapshot, lookbackDays: number): Problem[
   ];
 }
 
+const looks = { bad: 'red', warn: 'yellow', note: 'cyan' } as const;
+
 /** One line for a terminal. */
-export const describeProblem = ({ subject, text, remedy }: Problem): string =>
-  `${subject}: ${text}${remedy === null ? '' : `; ${remedy}`}`;
+export const describeProblem = ({ severity, subject, text, remedy }: Problem): string =>
+  `${styleText(looks[severity], subject)}: ${text}${remedy === null ? '' : `; ${remedy}`}`;
 
 export function problemsOfJob(row: JobStatus, now: Date): Problem[] {
   const { client, job, lastError, consecutiveFailures, warnings, lastSkipAt, lastSkipReason, skips } = row;

@@ -1,0 +1,72 @@
+import { pino } from 'pino';
+import { afterEach } from 'vitest';
+import { readConfig } from '../../config/env.ts';
+import { outboxKinds } from '../../jobs/push-outbox.ts';
+import { type AdminServer, startAdmin } from '../../src/app/admin/server.ts';
+import { WorkMetrics } from '../../src/app/metrics/work-metrics.ts';
+import type { TestDatabase } from './database.ts';
+
+/** A browser without a window: remembers cookies, follows nothing by itself. */
+export class Visitor {
+  readonly #cookies = new Map<string, string>();
+  readonly base: string;
+
+  constructor(base: string) {
+    this.base = base;
+  }
+
+  async get(path: string, headers: Record<string, string> = {}): Promise<Response> {
+    return this.#ask(path, { headers: { accept: 'text/html', ...headers } });
+  }
+
+  /** Sends a form; with the token of the form at `from`, where that is given. */
+  async post(path: string, fields: Record<string, string> = {}, from?: string): Promise<Response> {
+    const token =
+      from === undefined ? null : /name="_csrf" value="([^"]+)"/.exec(await (await this.get(from)).text())?.[1];
+    const body = new URLSearchParams(token ? { ...fields, _csrf: token } : fields);
+    return this.#ask(path, { method: 'POST', body, headers: { accept: 'text/html' } });
+  }
+
+  cookie(name: string): string | undefined {
+    return this.#cookies.get(name);
+  }
+
+  async #ask(path: string, init: RequestInit & { headers: Record<string, string> }): Promise<Response> {
+    const cookie = [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const headers = cookie === '' ? init.headers : { ...init.headers, cookie };
+    const answer = await fetch(new URL(path, this.base), { ...init, headers, redirect: 'manual' });
+    for (const line of answer.headers.getSetCookie()) {
+      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+      this.#cookies.set(name, value);
+    }
+    return answer;
+  }
+}
+
+/** Admin servers of this process, on the database of each test, of a worker that has not started; closed at its end. */
+export function useAdmin(database: TestDatabase) {
+  const servers: AdminServer[] = [];
+  afterEach(async () => {
+    await Promise.all(servers.splice(0).map((server) => server.close()));
+  });
+  return async (env: Record<string, string> = {}) => {
+    const config = readConfig(
+      { database: true, clients: true },
+      {
+        DATABASE_URL: database.url,
+        WAREHOUSE_BASE_URL: 'http://127.0.0.1:9',
+        WAREHOUSE_USERNAME: 'default',
+        WAREHOUSE_PASSWORD: 'default',
+        ADMIN_PORT: '0',
+        ...env,
+      },
+    );
+    const logged: string[] = [];
+    const log = pino({ level: 'trace' }, { write: (line: string) => logged.push(line) });
+    const kinds = outboxKinds.map(({ name }) => name);
+    const metrics = new WorkMetrics('0.0.0', kinds, () => undefined);
+    const server = await startAdmin({ config, db: database.db, log, metrics, daemon: () => null });
+    servers.push(server);
+    return { visitor: new Visitor(`http://127.0.0.1:${server.port}`), metrics, logged, port: server.port };
+  };
+}

@@ -1,0 +1,135 @@
+import { request } from 'node:http';
+import { expect, test } from 'vitest';
+import { useAdmin, Visitor } from '../../helpers/admin.ts';
+import { useDatabase } from '../../helpers/database.ts';
+
+const database = useDatabase();
+const admin = useAdmin(database);
+const token = 'a-token-of-some-length';
+const guarded = [
+  '/',
+  '/outbox',
+  '/outbox/1',
+  '/runs',
+  '/schedules',
+  '/quarantine',
+  '/audit',
+  '/metrics',
+  '/queues',
+  '/events',
+];
+
+/** The status for a name in the Host header, which fetch would not let one choose. */
+const asHost = (port: number, host: string) =>
+  new Promise<number | undefined>((resolve, reject) => {
+    request({ port, host: '127.0.0.1', headers: { host } }, (answer) => {
+      answer.resume();
+      resolve(answer.statusCode);
+    })
+      .on('error', reject)
+      .end();
+  });
+
+test('without a token only names of this machine are answered, so that no page elsewhere can borrow one', async () => {
+  const { port } = await admin();
+  for (const host of ['127.0.0.1:8080', 'localhost', '[::1]:9000'])
+    expect([host, await asHost(port, host)]).toEqual([host, 200]);
+  for (const host of ['evil.example', '127.0.0.1.evil.example', '10.0.0.1'])
+    expect([host, await asHost(port, host)]).toEqual([host, 421]);
+});
+
+test('with a token everything but probes, login and style asks for it', async () => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  for (const path of guarded) {
+    expect([path, (await visitor.get(path, { accept: '*/*' })).status]).toEqual([path, 401]);
+    const page = await visitor.get(path);
+    expect([path, page.status, page.headers.get('location')]).toEqual([
+      path,
+      303,
+      `/login?next=${encodeURIComponent(path)}`,
+    ]);
+  }
+  expect((await visitor.get('/nowhere', { accept: '*/*' })).status).toBe(401);
+  for (const path of ['/livez', '/login', '/assets/page.css', '/assets/page.js', '/assets/icon.svg'])
+    expect([path, (await visitor.get(path)).status]).toEqual([path, 200]);
+  // Not started, but answered.
+  expect((await visitor.get('/readyz')).status).toBe(503);
+  for (const path of guarded.filter((one) => one !== '/events' && one !== '/outbox/1'))
+    expect([path, (await visitor.get(path, { authorization: `Bearer ${token}` })).status]).toEqual([path, 200]);
+});
+
+test('the login form sets a cookie that scripts cannot read, leads back, and is let out again', async () => {
+  const { visitor, port } = await admin({ ADMIN_TOKEN: token });
+  const answer = await visitor.post('/login', { token, next: '/outbox?status=dead' }, '/login?next=/outbox');
+  expect([answer.status, answer.headers.get('location')]).toEqual([303, '/outbox?status=dead']);
+  const [cookie = ''] = answer.headers.getSetCookie().filter((line) => line.startsWith('fulfilment_session='));
+  expect(cookie).toMatch(/; HttpOnly/);
+  expect(cookie).toMatch(/; SameSite=Lax/);
+  expect(cookie).not.toContain(token);
+  expect((await visitor.get('/')).status).toBe(200);
+  expect((await visitor.post('/logout')).status).toBe(403);
+  expect((await visitor.post('/logout', {}, '/')).headers.get('location')).toBe('/login');
+  expect((await visitor.get('/')).status).toBe(303);
+
+  const forged = (value: string) =>
+    new Visitor(`http://127.0.0.1:${port}`).get('/', { cookie: `fulfilment_session=${value}` });
+  const [, value = ''] = /^[^=]+=([^;]+)/.exec(cookie) ?? [];
+  expect((await forged(value)).status).toBe(200);
+  expect((await forged(value.replace(/^\d/, '9'))).status).toBe(303);
+  expect((await forged(`${Date.now() + 1e9}.abc`)).status).toBe(303);
+});
+
+test.each(['//evil.example', '/\\evil.example', 'https://evil.example/', 'javascript:alert(1)'])(
+  'a login never leads to %s',
+  async (next) => {
+    const { visitor } = await admin({ ADMIN_TOKEN: token });
+    const answer = await visitor.post('/login', { token, next }, '/login');
+    expect(answer.headers.get('location')).toMatch(/^\/(?![/\\])|^\/$/);
+  },
+);
+
+test('after ten wrong tokens an address is held off, also with the right one; who is logged in is not', async () => {
+  const { visitor, port, logged } = await admin({ ADMIN_TOKEN: token });
+  await visitor.post('/login', { token }, '/login');
+  const stranger = new Visitor(`http://127.0.0.1:${port}`);
+  const bearer = async (given: string) => (await stranger.get('/metrics', { authorization: `Bearer ${given}` })).status;
+  for (let attempt = 0; attempt < 10; attempt++) expect(await bearer(`wrong-${attempt}`)).toBe(401);
+  expect(await bearer('wrong-again')).toBe(429);
+  expect(await bearer(token)).toBe(429);
+  const form = await stranger.post('/login', { token }, '/login');
+  expect([form.status, Number(form.headers.get('retry-after'))]).toEqual([429, expect.any(Number)]);
+  expect((await visitor.get('/')).status).toBe(200);
+  expect(logged.filter((line) => line.includes('admin_refused'))).toHaveLength(10);
+  expect(logged.join()).not.toContain('wrong-');
+});
+
+test('a form without its token, or with that of another browser, changes nothing', async () => {
+  const { visitor, port } = await admin();
+  const stranger = new Visitor(`http://127.0.0.1:${port}`);
+  const fields = { client: 'default', job: 'pull-orders' };
+  expect((await visitor.post('/schedules/pause', fields)).status).toBe(403);
+  const foreign = /name="_csrf" value="([^"]+)"/.exec(await (await stranger.get('/schedules')).text())?.[1] ?? '';
+  await visitor.get('/schedules');
+  expect((await visitor.post('/schedules/pause', { ...fields, _csrf: foreign })).status).toBe(403);
+  expect(await database.query('select * from sync.pauses')).toEqual([]);
+  expect((await visitor.post('/schedules/pause', fields, '/schedules')).status).toBe(303);
+  expect(await database.query('select client, job from sync.pauses')).toEqual([fields]);
+});
+
+test('what is sent runs nothing of elsewhere, is framed by nobody and kept by nobody', async () => {
+  const { visitor } = await admin();
+  const { headers } = await visitor.get('/');
+  expect(headers.get('content-security-policy')).toBe(
+    "default-src 'none';script-src 'self';style-src 'self';img-src 'self';connect-src 'self';form-action 'self';base-uri 'none';frame-ancestors 'none'",
+  );
+  expect(headers.get('cache-control')).toBe('no-store');
+  expect(headers.get('x-content-type-options')).toBe('nosniff');
+  expect((await visitor.get('/queues')).headers.get('content-security-policy')).toContain("script-src 'self';");
+});
+
+test('the board of the queues changes nothing', async () => {
+  const { visitor } = await admin();
+  const token = { _csrf: 'x' };
+  expect((await visitor.post('/queues/api/queues/poll/pause', token)).status).toBe(403);
+  expect((await visitor.get('/queues/api/queues')).status).toBe(200);
+});

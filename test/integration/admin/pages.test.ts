@@ -1,0 +1,232 @@
+import { describe, expect, test } from 'vitest';
+import { registerClients } from '../../../src/erp/clients.ts';
+import { ensureJobs } from '../../../src/erp/start-run.ts';
+import { useAdmin } from '../../helpers/admin.ts';
+import { useDatabase } from '../../helpers/database.ts';
+
+const database = useDatabase();
+const admin = useAdmin(database);
+
+const order = { externalOrderNumber: 'SO-1', email: 'jan@example.com', items: [{ sku: 'MUG', quantity: 1 }] };
+
+/** An outbox row in a state of its own. */
+async function row(status: 'dead' | 'unknown' | 'pending', reference = 'SO-1', kind = 'order.create'): Promise<number> {
+  const [{ id } = { id: 0 }] = await database.query<{ id: number }>(
+    `insert into fulfilment.outbox (kind, reference, payload) values ($1, $2, $3) returning id`,
+    [kind, reference, JSON.stringify(order)],
+  );
+  const changes = {
+    dead: `status = 'dead', next_attempt_at = null, finished_at = now(), last_error = 'refused: «no such sku»'`,
+    unknown: `status = 'unknown', next_attempt_at = null, claim_no = 1, written_at = now(), attempts = 1`,
+    pending: `attempts = 0`,
+  };
+  await database.query(`update fulfilment.outbox set ${changes[status]} where id = $1`, [id]);
+  return id;
+}
+
+const audit = () =>
+  database.query<{ action: string; detail: string }>('select action, client, detail, by from sync.audit order by id');
+const statusOf = async (id: number) =>
+  (await database.query<{ status: string }>('select status from fulfilment.outbox where id = $1', [id]))[0]?.status;
+
+describe('the page of an outbox row', () => {
+  test('tells why it is dead, shows its payload masked, and as it is only to who asks for it, which is written down', async () => {
+    const { visitor } = await admin();
+    const id = await row('dead');
+    const page = await (await visitor.get(`/outbox/${id}`)).text();
+    expect(page).toContain('refused: «no such sku»');
+    expect(page).toContain('MUG');
+    expect(page).not.toContain('jan@example.com');
+    expect(await audit()).toEqual([]);
+    const revealed = await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`);
+    expect(await revealed.text()).toContain('jan@example.com');
+    expect(await audit()).toMatchObject([
+      { action: 'outbox_reveal', client: 'default', detail: `outbox row ${id}`, by: 'page 127.0.0.1' },
+    ]);
+  });
+
+  test('sends a row again, gives it another payload, marks it as done and cancels it, each with its record', async () => {
+    const { visitor } = await admin();
+    const ids = {
+      retry: await row('dead', 'A'),
+      replace: await row('dead', 'B'),
+      done: await row('unknown', 'C'),
+      cancel: await row('pending', 'D'),
+    };
+    const fields = {
+      retry: {},
+      replace: { payload: '{"externalOrderNumber":"B"}' },
+      done: { sure: 'on', result: '{"orderId":7}' },
+      cancel: { sure: 'on' },
+    };
+    for (const [action, id] of Object.entries(ids)) {
+      const answer = await visitor.post(
+        `/outbox/${id}/${action}`,
+        fields[action as keyof typeof fields],
+        `/outbox/${id}`,
+      );
+      expect([action, answer.status, answer.headers.get('location')]).toEqual([
+        action,
+        303,
+        `/outbox/${id}?said=${action}`,
+      ]);
+    }
+    expect(await Promise.all(Object.values(ids).map(statusOf))).toEqual(['pending', 'pending', 'done', 'cancelled']);
+    expect(
+      await database.query('select result, payload from fulfilment.outbox where id in ($1, $2) order by id', [
+        ids.replace,
+        ids.done,
+      ]),
+    ).toMatchObject([{ payload: { externalOrderNumber: 'B' } }, { result: { orderId: 7 } }]);
+    expect((await audit()).map(({ action, detail }) => [action, detail])).toEqual(
+      Object.entries(ids).map(([action, id]) => [`outbox_${action}`, `outbox row ${id}`]),
+    );
+    expect(await (await visitor.get(`/outbox/${ids.cancel}?said=cancel`)).text()).toContain('The row is cancelled');
+  });
+
+  test.each<[string, 'dead' | 'unknown' | 'pending', string, Record<string, string>, number, string]>([
+    ['an unknown row sent again without a look at the service', 'unknown', 'retry', {}, 400, 'Tick the box'],
+    ['a row cancelled in passing', 'dead', 'cancel', {}, 400, 'Tick the box'],
+    ['an unknown row cancelled', 'unknown', 'cancel', { sure: 'on' }, 409, 'only from dead, pending'],
+    ['a payload that is no JSON', 'dead', 'replace', { payload: '{' }, 400, 'payload must be a JSON object'],
+    ['a result that is no object', 'dead', 'done', { sure: 'on', result: '7' }, 400, 'result must be a JSON object'],
+    ['a payload for a row that may have been carried out', 'unknown', 'replace', { payload: '{}' }, 409, 'is unknown'],
+  ])('refuses %s', async (_what, status, action, fields, code, words) => {
+    const { visitor } = await admin();
+    const id = await row(status);
+    const answer = await visitor.post(`/outbox/${id}/${action}`, fields, `/outbox/${id}`);
+    expect([answer.status, await answer.text()]).toEqual([code, expect.stringContaining(words)]);
+    expect(await statusOf(id)).toBe(status);
+    expect(await audit()).toEqual([]);
+  });
+
+  test('is none for rows that are not there, or for no number', async () => {
+    const { visitor } = await admin();
+    expect((await visitor.get('/outbox/99')).status).toBe(404);
+    expect((await visitor.get('/outbox/x')).status).toBe(400);
+    expect((await visitor.post('/outbox/99/retry', {}, '/schedules')).status).toBe(404);
+  });
+});
+
+test('whatever stands in rows, no page becomes markup of it', async () => {
+  const { visitor } = await admin();
+  const nasty = `"><script>alert(1)</script><img src=x onerror='alert(2)'>`;
+  const id = await row('dead', nasty);
+  await database.query(`update fulfilment.outbox set last_error = $1, payload = $2 where id = $3`, [
+    nasty,
+    JSON.stringify({ [nasty]: nasty }),
+    id,
+  ]);
+  await database.query(
+    `insert into sync.clients (client, identity, base_url, hold_code, hold_reason, hold_since, hold_until) values ($1, 'x', $1, $1, $1, now(), now() + interval '1 hour')`,
+    [nasty],
+  );
+  await database.query(
+    `insert into sync.jobs (client, job, due_at, last_error, warnings) values ('default', 'pull-orders', now(), $1, array[$1])`,
+    [nasty],
+  );
+  await database.query(
+    `insert into sync.runs (client, job, trigger, worker, lease_token, started_at, status, finished_at, error) values ('default', 'pull-orders', 'schedule', $1, 1, now(), 'failed', now(), $1)`,
+    [nasty],
+  );
+  await database.query(
+    `insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker) values ('default', 'orders', '1', $1, $1, '{}', $1)`,
+    [nasty],
+  );
+  await database.query(`insert into sync.audit (by, action, client, detail) values ($1, $1, $1, $1)`, [nasty]);
+  for (const path of [
+    '/',
+    '/outbox',
+    `/outbox/${id}`,
+    '/runs',
+    '/schedules',
+    '/quarantine',
+    '/audit',
+    `/outbox?reference=${encodeURIComponent(nasty)}`,
+    `/login?next=${encodeURIComponent(nasty)}`,
+    `/?said=${encodeURIComponent(nasty)}`,
+  ]) {
+    const text = await (await visitor.get(path)).text();
+    expect([path, /<script>|<img/.test(text)]).toEqual([path, false]);
+    if (!/login|said/.test(path) && path !== '/schedules')
+      expect([path, text.includes('&lt;script&gt;')]).toEqual([path, true]);
+  }
+});
+
+describe('/schedules', () => {
+  const client = 'default';
+  const setUp = () => ensureJobs(database.db, [{ client, job: 'pull-orders', due: 'never' }]);
+  const jobs = () => database.query('select due_at <= now() as due from sync.jobs');
+
+  test('pauses a job, lets it go on, and asks for a run', async () => {
+    await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+    await setUp();
+    const { visitor } = await admin();
+    const fields = { client, job: 'pull-orders' };
+    await visitor.post('/schedules/pause', fields, '/schedules');
+    const paused = await (await visitor.get('/schedules?said=pause')).text();
+    expect(paused).toContain('The job is paused');
+    expect(paused).toMatch(/paused<\/span> <small>by page 127\.0\.0\.1/);
+    expect(paused).not.toContain('Run now: pull-orders');
+    await visitor.post('/schedules/resume', fields, '/schedules');
+    expect(await jobs()).toEqual([{ due: false }]);
+    await visitor.post('/schedules/run', fields, '/schedules');
+    expect(await jobs()).toEqual([{ due: true }]);
+    expect((await audit()).map(({ action, detail }) => [action, detail])).toEqual([
+      ['paused', 'pull-orders'],
+      ['resumed', 'pull-orders'],
+      ['run_requested', 'pull-orders'],
+    ]);
+  });
+
+  test('lifts a pause of every client for all of them', async () => {
+    await setUp();
+    await database.query(`insert into sync.pauses (client, job, by) values ('', 'pull-orders', 'me')`);
+    const { visitor } = await admin();
+    expect(await (await visitor.get('/schedules')).text()).toContain('Resume for all');
+    expect((await visitor.post('/schedules/resume', { client: '', job: 'pull-orders' }, '/schedules')).status).toBe(
+      303,
+    );
+    expect(await database.query('select * from sync.pauses')).toEqual([]);
+  });
+
+  test.each([
+    { client: 'nobody', job: 'pull-orders' },
+    { client, job: 'pull-everything' },
+    { client, job: 'reconcile' },
+  ])('knows no %o', async (fields) => {
+    const { visitor } = await admin();
+    expect((await visitor.post('/schedules/run', fields, '/schedules')).status).toBeGreaterThanOrEqual(400);
+    expect(await audit()).toEqual([]);
+  });
+});
+
+describe('/runs', () => {
+  const numbers = (text: string) =>
+    [...text.matchAll(/data-label="run"><div>(\d+)</g)].map(([, number]) => Number(number));
+
+  test('shows the ledger by client, job and status, a page at a time', async () => {
+    await ensureJobs(
+      database.db,
+      ['a', 'b'].flatMap((client) => ['pull-orders', 'pull-shipments'].map((job) => ({ client, job, due: null }))),
+    );
+    await database.query(`
+      insert into sync.runs (client, job, trigger, worker, lease_token, started_at, status, finished_at, error)
+      select case when n % 2 = 0 then 'a' else 'b' end, case when n <= 150 then 'pull-orders' else 'pull-shipments' end, 'schedule', 'w', n, now(),
+        case when n % 50 = 0 then 'failed' else 'done' end, now(), case when n % 50 = 0 then 'away' end
+      from generate_series(1, 300) n`);
+    const { visitor } = await admin();
+    const shown = async (query: string) => numbers(await (await visitor.get(`/runs?${query}`)).text());
+    const all = await shown('');
+    expect([all.length, all[0], all.at(-1)]).toEqual([100, 300, 201]);
+    expect(await (await visitor.get('/runs')).text()).toContain('href="/runs?before=201"');
+    expect((await shown('before=201'))[0]).toBe(200);
+    expect(await shown('status=failed')).toEqual([300, 250, 200, 150, 100, 50]);
+    expect(await shown('status=failed&job=pull-orders')).toEqual([150, 100, 50]);
+    expect((await shown('job=pull-orders'))[0]).toBe(150);
+    expect((await shown('client=b&status='))[0]).toBe(299);
+    expect(await shown('client=b&status=failed')).toEqual([]);
+    expect((await shown('client=a&job=pull-orders&status=done&before=100'))[0]).toBe(98);
+    expect((await visitor.get('/runs?status=none')).status).toBe(400);
+  });
+});

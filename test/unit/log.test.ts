@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest';
+import { errorFields } from '../../src/app/log.ts';
+import { loggable } from '../../src/app/log-schema.ts';
+import { describeError, WarehouseError } from '../../src/core/errors.ts';
+import { quote, withoutQuotes } from '../../src/core/quote.ts';
+
+describe('a quotation', () => {
+  test.each([
+    ['v3.orders.create: NOK: «Jan Jansen is not known»', 'v3.orders.create: NOK: «…»'],
+    ['«a» and «b»', '«…» and «…»'],
+    ['cut off: «Jan Jan', 'cut off: «…»'],
+    ['nothing quoted', 'nothing quoted'],
+  ])('%j is left out of a log', (text, expected) => expect(withoutQuotes(text)).toBe(expected));
+
+  test('cannot be ended by what is quoted, and is cut', () => {
+    expect(quote('a» Jan «b')).toBe("«a' Jan 'b»");
+    expect(withoutQuotes(`${quote(`${quote('x')} Jan`)} ours`)).toBe('«…» ours');
+    expect(quote('x'.repeat(1_000))).toHaveLength(202);
+  });
+});
+
+describe('the words of an error', () => {
+  const database = (code: string, message: string) => Object.assign(new Error(message), { name: 'error', code });
+  test.each<[string, unknown, string]>([
+    ['ours', new WarehouseError('timeout', 'v3.x: no answer', { outcome: 'unknown' }), 'v3.x: no answer'],
+    [
+      'of the network',
+      Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }),
+      'connect ECONNREFUSED',
+    ],
+    ['of the database about itself', database('57P01', 'terminating connection'), 'terminating connection'],
+    [
+      'of the database about a value',
+      database('22P02', 'invalid input syntax: "Jan"'),
+      '22P02: «invalid input syntax: "Jan"»',
+    ],
+    ['of the database about a row', database('23505', 'duplicate key Jan'), '23505: «duplicate key Jan»'],
+    [
+      'of a parser',
+      new SyntaxError('Unexpected token, "Jan" is not valid JSON'),
+      'SyntaxError: «Unexpected token, "Jan" is not valid JSON»',
+    ],
+    ['of anything else', Object.assign(new Error('Jan'), { name: 'OddError' }), 'OddError: «Jan»'],
+    [
+      'with its cause',
+      new WarehouseError('x', 'outer', { outcome: 'unknown', cause: new SyntaxError('Jan') }),
+      'outer: SyntaxError: «Jan»',
+    ],
+  ])('%s', (_what, error, words) => expect(describeError(error)).toBe(words));
+
+  test('of a fault of ours come with where it was, not with the message once more', () => {
+    const { stack = '' } = errorFields(new SyntaxError('Jan'));
+    expect(stack).toMatch(/^ {4}at /);
+    expect(stack).not.toContain('Jan');
+  });
+});
+
+test('a log line has the fields of the schema, others by name alone', () => {
+  const at = new Date(0);
+  expect(
+    loggable({
+      event: 'x',
+      error: 'a «Jan»',
+      warnings: ['«Jan»', 'b'],
+      dueAt: at,
+      missed: 3,
+      client: null,
+      email: 'jan@example.com',
+      payload: {},
+    }),
+  ).toEqual({
+    event: 'x',
+    error: 'a «…»',
+    warnings: ['«…»', 'b'],
+    dueAt: at,
+    missed: 3,
+    client: null,
+    leftOut: ['email', 'payload'],
+  });
+  expect(loggable({ reason: { name: 'Jan' } })).toEqual({ reason: '(left out)' });
+});
