@@ -72,10 +72,13 @@ export function openPusher(options: PushingOptions): { pusher: Pusher; close: ()
 /** One line per outcome, by its code: the words of a service may quote whom an order is for. They stand in the row. */
 function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
   const warn = repeatedWarnings(log);
+  // An ERP may write anything into a row.
+  const known = new Set(outboxKinds.map(({ name }) => name));
+  const named = (kind: string) => (known.has(kind) ? kind : 'unknown');
   const onSettled: PushEvents['onSettled'] = (settlement, kind) => {
     alsoTell?.(settlement, kind);
     const { id, client, step, status, durationMs, errorCode, delayMs } = settlement;
-    const fields = { event: `push_${status}`, client, outbox: id, kind, step, durationMs };
+    const fields = { event: `push_${status}`, client, outbox: id, kind: named(kind), step, durationMs };
     const problem = errorCode === null ? {} : { code: errorCode };
     if (status === 'done') log.info(fields);
     else if (status === 'dead' || (status === 'unknown' && delayMs === null)) log.error({ ...fields, ...problem });
@@ -85,7 +88,7 @@ function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
   return {
     onSettled,
     onHold: (client: string, kind: string, { code, ms }: Hold) => {
-      const what = kind === '' ? 'all pushes' : kind;
+      const what = kind === '' ? 'all pushes' : named(kind);
       warn({
         event: 'push_held',
         code: `${code} ${client} ${what}`,
@@ -95,7 +98,7 @@ function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
     onError: (task: string, error: unknown) =>
       warn({ event: `push_${task.replaceAll(' ', '_')}_failed`, ...errorFields(error) }),
     onTakenOver: ({ id, client, kind, became }: { id: number; client: string; kind: string; became: string }) =>
-      log.warn({ event: 'push_taken_over', client, outbox: id, kind, became }),
+      log.warn({ event: 'push_taken_over', client, outbox: id, kind: named(kind), became }),
     onBuried: (rows: number) => log.error({ event: 'push_unknown_client', rows }),
   };
 }

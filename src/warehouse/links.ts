@@ -1,5 +1,6 @@
 import { WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
+import { quote } from '../core/quote.ts';
 
 /**
  * The query of `links.next`, in any usual shape: a string or `{href}`, absolute or relative; null or absent at the end.
@@ -19,7 +20,7 @@ export function nextQuery(links: Json | undefined, requested: URL): string | nul
   if (target.host !== requested.host || !/^https?:$/.test(target.protocol)) {
     throw new WarehouseError(
       'link_elsewhere',
-      `links.next leads to ${target.origin}, but this client's service is ${requested.origin}; nothing was sent there`,
+      `links.next leads to ${quote(target.origin)}, but this client's service is ${requested.origin}; nothing was sent there`,
       { outcome: 'refused' },
     );
   }

@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { errorFields } from '../../src/app/log.ts';
 import { loggable } from '../../src/app/log-schema.ts';
@@ -78,4 +79,18 @@ test('a log line has the fields of the schema, others by name alone', () => {
     leftOut: ['email', 'payload'],
   });
   expect(loggable({ reason: { name: 'Jan' } })).toEqual({ reason: '(left out)' });
+});
+
+test('every event of the source is explained in docs/operations.md', () => {
+  const root = new URL('../../', import.meta.url);
+  const files = readdirSync(new URL('src/', root), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.ts'),
+  );
+  const text = files.map((file) => readFileSync(new URL(`src/${file}`, root), 'utf8')).join('\n');
+  const events = new Set([...text.matchAll(/event: '(\w+_\w+|uncaught)'/g)].map(([, event = '']) => event));
+  expect(events.size).toBeGreaterThan(25);
+  for (const status of ['done', 'failed', 'lost', 'stopped']) events.add(`run_${status}`);
+  for (const status of ['done', 'dead', 'unknown', 'pending']) events.add(`push_${status}`);
+  const docs = readFileSync(new URL('docs/operations.md', root), 'utf8');
+  expect([...events].filter((event) => !docs.includes(`\`${event}\``))).toEqual([]);
 });

@@ -65,7 +65,7 @@ export class StateMetrics {
     for (const [name, help] of ofJobs) this.#gauge(name, help, ['client', 'job']);
     this.#gauge('fulfilment_stream_lag_seconds', 'Since a poll last read everything', ['client', 'stream']);
     this.#gauge('fulfilment_reconcile_rows', 'What the last reconciliation found', ['client', 'stream', 'finding']);
-    this.#gauge('fulfilment_job_late_seconds', 'How long it should have got done by; 0: it is not late', [
+    this.#gauge('fulfilment_job_late_seconds', 'For how long it should have got done; 0: it is not late', [
       'client',
       'job',
     ]);

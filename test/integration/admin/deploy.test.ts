@@ -1,0 +1,81 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { useAdmin } from '../../helpers/admin.ts';
+import { useDatabase } from '../../helpers/database.ts';
+
+const database = useDatabase();
+const admin = useAdmin(database);
+const read = (name: string) => readFileSync(new URL(`../../../${name}`, import.meta.url), 'utf8');
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: { readonly summary: string };
+}
+const { groups } = parse(read('deploy/prometheus-alerts.yml')) as { groups: { rules: Rule[] }[] };
+const rules = groups.flatMap((group) => group.rules);
+const dashboard = JSON.parse(read('deploy/grafana-dashboard.json')) as {
+  panels: { title: string; targets?: { expr: string }[] }[];
+};
+const panels = dashboard.panels.filter(({ targets }) => targets !== undefined);
+
+/** Metrics of an expression with the labels it asks of each. */
+function metricsOf(expr: string): { name: string; labels: string[] }[] {
+  return [...expr.matchAll(/\b((?:fulfilment|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)].map(
+    ([, name = '', selector = '']) => ({
+      name,
+      labels: [...selector.matchAll(/(\w+)\s*(?:=~|!~|!=|=)/g)].map(([, label = '']) => label),
+    }),
+  );
+}
+
+test('alerts and dashboard name metrics that there are, with labels they have', async () => {
+  const { visitor, metrics } = await admin();
+  await (await visitor.get('/metrics')).text();
+  const known = await metrics.registry.getMetricsAsJSON();
+  const named = (name: string) =>
+    known.find((metric) => metric.name === name.replace(/_(bucket|count|sum)$/, '') || metric.name === name);
+  const labelNames = (name: string) => {
+    const metric = metrics.registry.getSingleMetric(named(name)?.name ?? '') as unknown as
+      | { labelNames?: string[] }
+      | undefined;
+    return metric?.labelNames ?? [];
+  };
+  const asked = [
+    ...rules.map(({ expr }) => expr),
+    ...panels.flatMap(({ targets }) => targets?.map(({ expr }) => expr) ?? []),
+  ];
+  expect(asked.length).toBeGreaterThan(35);
+  const used = asked.flatMap(metricsOf);
+  expect(used.length).toBeGreaterThan(45);
+  expect(used.filter(({ name }) => named(name) === undefined)).toEqual([]);
+  expect(used.filter(({ name, labels }) => labels.some((label) => !labelNames(name).includes(label)))).toEqual([]);
+  // By what is grouped is there too.
+  for (const expr of asked)
+    for (const [, labels = '', name = ''] of expr.matchAll(
+      /by \(([\w, ]+)\) \((?:rate\()?((?:fulfilment|nodejs|process)_\w+)/g,
+    ))
+      expect([
+        expr,
+        labels
+          .split(', ')
+          .filter((label) => label !== 'le' && label !== 'instance' && !labelNames(name).includes(label)),
+      ]).toEqual([expr, []]);
+});
+
+test('every alert says what it means in docs/operations.md, and every metric of ours is listed there', async () => {
+  const docs = read('docs/operations.md');
+  for (const { alert, annotations } of rules) {
+    expect(docs).toContain(`### ${alert}\n`);
+    expect(annotations.summary.length).toBeGreaterThan(10);
+  }
+  const alerts = [...docs.matchAll(/^### (Fulfilment\w+)$/gm)].map(([, name]) => name);
+  expect(alerts).toEqual(rules.map(({ alert }) => alert));
+  const { metrics } = await admin();
+  const names = (await metrics.registry.getMetricsAsJSON())
+    .map(({ name }) => name)
+    .filter((name) => name.startsWith('fulfilment_'));
+  expect(names.length).toBeGreaterThan(35);
+  for (const name of names) expect(docs).toContain(`| \`${name}\` |`);
+});
