@@ -6,6 +6,9 @@ import { afterEach } from 'vitest';
 import { SandboxControl } from './sandbox.ts';
 import { waitFor } from './wait.ts';
 
+/** Processes of the product are started by the hundred: what the first one compiled need not be compiled again. */
+const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
+
 const main = fileURLToPath(new URL('../../src/app/main.ts', import.meta.url));
 
 /** A command of the product as a process of its own. */
@@ -17,7 +20,7 @@ export class CliProcess {
   constructor(args: readonly string[], env: Readonly<Record<string, string>>, entry = main) {
     const { PATH = '', HOME = '' } = process.env;
     this.child = spawn(process.execPath, [entry, ...args], {
-      env: { PATH, HOME, ...env },
+      env: { PATH, HOME, NODE_COMPILE_CACHE: compileCache, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.ended = once(this.child, 'close').then(([code, signal]) => ({ code, signal }));
