@@ -69,7 +69,10 @@ describe('against a database', () => {
     });
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 400 } });
     const failed = await run(['run', 'pull-shipments'], env);
-    expect(failed).toMatchObject({ code: 1, output: expect.stringContaining('answered 400: A fault of the sandbox') });
+    expect(failed).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('answered 400: «A fault of the sandbox»'),
+    });
     const { output } = await run(['status'], env);
     expect(output).toMatch(/failed 1 times: v3\.shipments\.list: answered 400/);
     expect(failed.output + output).not.toMatch(/bearer|access_token/i);

@@ -70,7 +70,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     await app.close();
     const taken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
     if (!taken) throw cause;
-    const message = `Port ${port} on ${host} is taken; set ADMIN_PORT to another`;
+    const message = `ADMIN_PORT ${port} is in use on ${host}; set another (0 takes any free one)`;
     throw new CodedError('admin_port_taken', message, { cause });
   }
 }
