@@ -45,6 +45,12 @@ export function parseSpanMs(text: string): number | null {
   return match?.[1] && match[2] ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : null;
 }
 
+/** A span as `parseSpanMs` reads it, in the largest unit that says it whole. */
+export function writeSpan(ms: number): string {
+  const [unit, size] = Object.entries(unitMs).findLast(([, size]) => ms % size === 0) ?? ['s', unitMs.s];
+  return `${ms / size}${unit}`;
+}
+
 /**
  * Reads one schedule.
  * @throws RangeError that names the allowed forms

@@ -2,7 +2,7 @@ import completion from '@bomb.sh/tab/commander';
 import { Argument, Command, CommanderError } from 'commander';
 import { ConfigError } from '../../config/env.ts';
 import { jobNames, pushJob } from '../../config/schedules.ts';
-import { describeError } from '../core/errors.ts';
+import { CodedError, describeError } from '../core/errors.ts';
 import { finish, wholeNumber } from './cli/options.ts';
 import { addOutboxCommands } from './cli/outbox.ts';
 import type { ClientOptions } from './commands/client.ts';
@@ -33,7 +33,11 @@ export function createCli(): Command {
     .version(version)
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
-    .showHelpAfterError('(see --help)');
+    .showHelpAfterError('(see --help)')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  fulfilment-sync doctor\n  fulfilment-sync status --watch\n  fulfilment-sync help run',
+    );
 
   cli
     .command('worker')
@@ -128,7 +132,10 @@ function addScheduleCommands(cli: Command): void {
         const { pauseCommand, resumeCommand } = await import('./commands/pause.ts');
         return finish((action === 'pause' ? pauseCommand : resumeCommand)(job, options));
       });
-  const client = cli.command('client').description('the clients, and the accounts that their rows come from');
+  const client = cli
+    .command('client')
+    .description('the clients, and the accounts that their rows come from')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync client list');
   client
     .command('list')
     .description('show them, and what keeps them from being read')
@@ -194,7 +201,10 @@ function addRescanCommands(cli: Command): void {
 }
 
 function addQuarantineCommands(cli: Command): void {
-  const quarantine = cli.command('quarantine').description('resources that could not be decoded, kept whole');
+  const quarantine = cli
+    .command('quarantine')
+    .description('resources that could not be decoded, kept whole')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine list');
   quarantine
     .command('list')
     .description('show them, with the member that stands in the way')
@@ -226,10 +236,22 @@ function addQuarantineCommands(cli: Command): void {
     );
 }
 
+/** A server that is not there, or does not let us in: what the driver says of it names no setting. */
+function isOutOfReach(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.some(isOutOfReach);
+  const code = error instanceof Error && !(error instanceof CodedError) && 'code' in error ? String(error.code) : '';
+  return /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|28P01|28000|3D000)$/.test(
+    code,
+  );
+}
+
 /** Says what went wrong in words, and gives the exit code: 2 for wrong usage or configuration, else 1. */
 export function exitCodeOf(error: unknown): number {
   // Commander has written its message already; help and version end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-  process.stderr.write(`${describeError(error)}\n`);
+  const hint = isOutOfReach(error)
+    ? '\nCheck DATABASE_URL (and REDIS_URL, where it is set); fulfilment-sync doctor says more'
+    : '';
+  process.stderr.write(`${describeError(error)}${hint}\n`);
   return error instanceof ConfigError || error instanceof UsageError ? 2 : 1;
 }

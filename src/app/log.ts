@@ -22,9 +22,18 @@ export function createLogger({ level, pretty }: LogOptions): Logger {
       log: loggable,
       bindings: loggable,
     },
+    // Fields alone: a message would pass by the schema.
+    hooks: {
+      logMethod([fields], method) {
+        method.call(this, typeof fields === 'object' ? fields : {});
+      },
+    },
   };
-  return pretty ? pino(options, pinoPretty({ colorize: process.stdout.isTTY, sync: true })) : pino(options);
+  return pretty ? pino(options, pinoPretty({ colorize: hasColours(), sync: true })) : pino(options);
 }
+
+/** Whether standard output is a terminal whose user wants colours (NO_COLOR). */
+const hasColours = () => process.stdout.isTTY && process.stdout.hasColors();
 
 /** An error as log fields: its stable code and its chain in words; where in this program, if it is a fault of ours. */
 export function errorFields(error: unknown): { code: string; error: string; stack?: string } {
@@ -34,8 +43,9 @@ export function errorFields(error: unknown): { code: string; error: string; stac
 }
 
 /** A stack without the message above it, which `error` has already, and in which nothing is quoted. */
-function framesOf({ stack = '' }: Error): string {
+function framesOf({ stack = '', message }: Error): string {
   return stack
+    .replace(message, '')
     .split('\n')
     .filter((line) => line.startsWith('    at '))
     .join('\n');

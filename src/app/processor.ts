@@ -33,7 +33,7 @@ export function processorOf(
         // Not a failure of the run, which would be in the ledger: the database could not take its record.
         deps.log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
         if (error instanceof SchemaError) onOutdated(error);
-        throw error;
+        throw new CodedError('run_unrecorded', `${job}: see the log`);
       });
       // The ledger has the story; BullMQ only shows that it failed.
       if (report.status === 'failed' || report.status === 'lost')

@@ -88,12 +88,8 @@ function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
   return {
     onSettled,
     onHold: (client: string, kind: string, { code, ms }: Hold) => {
-      const what = kind === '' ? 'all pushes' : named(kind);
-      warn({
-        event: 'push_held',
-        code: `${code} ${client} ${what}`,
-        error: `no pushes for ${Math.round(ms / 1_000)} s; status says why`,
-      });
+      const what = kind === '' ? {} : { kind: named(kind) };
+      warn({ event: 'push_held', client, ...what, code, delayMs: ms, error: 'no pushes for a while; status says why' });
     },
     onError: (task: string, error: unknown) =>
       warn({ event: `push_${task.replaceAll(' ', '_')}_failed`, ...errorFields(error) }),

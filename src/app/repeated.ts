@@ -20,8 +20,12 @@ export function repeatedWarnings(log: Logger, nowMs: () => number = () => perfor
     readonly code: string;
     readonly error: string;
     readonly task?: string;
+    readonly client?: string;
+    readonly kind?: string;
+    readonly delayMs?: number;
   }): void => {
-    const key = `${fields.event} ${fields.task ?? ''} ${fields.code}`;
+    const { event, task, client, kind, code } = fields;
+    const key = JSON.stringify([event, task, client, kind, code]);
     const last = said.get(key);
     if (last !== undefined && nowMs() - last.atMs < intervalMs) {
       last.held++;

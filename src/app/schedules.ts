@@ -1,7 +1,7 @@
 import { type JobName, jobNames } from '../../config/schedules.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { recordAudit } from '../erp/audit.ts';
-import { retryRefusedCredentials } from '../erp/client-holds.ts';
+import { retryRefused } from '../erp/client-holds.ts';
 import { type ClientIdentity, registerClients } from '../erp/clients.ts';
 import { tryExclusively } from '../erp/exclusive.ts';
 import { bringForward, dueJobs, reviveAbandoned, scheduleClock } from '../erp/schedule.ts';
@@ -44,7 +44,7 @@ export class Schedules {
   async prepare(): Promise<void> {
     const { db, config } = this.#deps;
     await this.#register();
-    await retryRefusedCredentials(
+    await retryRefused(
       db,
       this.#clients.map(({ client }) => client),
     );

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../config/env.ts';
 import type { QueueTelemetry } from '../queue/backend.ts';
 import { version } from './version.ts';
@@ -11,9 +12,13 @@ export interface Tracing {
   readonly close: () => Promise<void>;
 }
 
+/** So long may a collector take; one that is away must not keep a worker from stopping. */
+const exportMs = 2_000;
+
 /**
  * Sends traces of queued jobs and of requests to the service to OTEL_EXPORTER_OTLP_ENDPOINT by OTLP over HTTP; null where
- * none is set, and nothing of it is loaded then. A span of a request holds method, address and status; no header or body.
+ * none is set, and nothing of it is loaded then. A span of a request holds method, path and status; no query (which has
+ * order numbers), no header and no body.
  */
 export async function startTracing({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }: Config): Promise<Tracing | null> {
   if (endpoint === undefined) return null;
@@ -28,19 +33,25 @@ export async function startTracing({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }: Co
   const url = `${endpoint.replace(/\/+$/, '')}/v1/traces`;
   const provider = new node.NodeTracerProvider({
     resource: resources.resourceFromAttributes({ 'service.name': 'fulfilment-sync', 'service.version': version }),
-    spanProcessors: [new node.BatchSpanProcessor(new otlp.OTLPTraceExporter({ url }))],
+    spanProcessors: [new node.BatchSpanProcessor(new otlp.OTLPTraceExporter({ url, timeoutMillis: exportMs }))],
   });
   provider.register();
   const stop = instrumentation.registerInstrumentations({
     tracerProvider: provider,
-    instrumentations: [new undici.UndiciInstrumentation({ requireParentforSpans: false })],
+    instrumentations: [
+      new undici.UndiciInstrumentation({
+        requireParentforSpans: false,
+        startSpanHook: ({ origin, path }) => ({ 'url.full': `${origin}${path.split('?', 1)[0]}`, 'url.query': '' }),
+      }),
+    ],
   });
   return {
     endpoint: new URL(url).origin,
     telemetry: new bullmq.BullMQOtel({ tracerName: 'fulfilment-sync', version }),
     close: async () => {
       stop();
-      await provider.shutdown();
+      // What a collector does not take within moments is lost; no order depends on it.
+      await Promise.race([provider.shutdown().catch(() => undefined), wait(exportMs, undefined, { ref: false })]);
     },
   };
 }

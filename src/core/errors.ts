@@ -93,21 +93,12 @@ export function describeError(error: unknown): string {
 
 /** SQLSTATE classes whose messages repeat values: data exceptions, and constraints. */
 const quotesValues = /^2[23][0-9A-Z]{3}$/;
-/** What the language itself and servers that never see a row throw. */
-const plainErrors = new Set([
-  'Error',
-  'TypeError',
-  'RangeError',
-  'ReferenceError',
-  'AggregateError',
-  'TimeoutError',
-  'ReplyError',
-  'ConfigError',
-]);
+/** What servers throw that never see a row. Faults of the language may show the value they stumbled over. */
+const plainErrors = new Set(['Error', 'AggregateError', 'TimeoutError', 'ReplyError', 'ConfigError']);
 
 function wordsOf(error: Error, code: string): string {
   if (error instanceof CodedError) return error.message;
-  const isPlain = plainErrors.has(error.name) || /^(E[A-Z]|ERR_|UND_ERR_)/.test(code);
+  const isPlain = plainErrors.has(error.name) || /^(E[A-Z]+$|EAI_|ERR_TLS|ERR_SSL|UND_ERR_)/.test(code);
   const name = error.name === 'Error' || error.name === 'error' ? code : error.name;
   // A database error calls itself `error`. Others, such as a SyntaxError, may show the text they stumbled over.
   const isOpen = error.name === 'error' || isPlain;

@@ -64,3 +64,14 @@ export function unstorableReason(text: string): string | null {
   }
   return null;
 }
+
+/** A JSON object, every digit kept; null where the text is none. */
+export function parseObject(text: string): { [member: string]: Json } | null {
+  try {
+    const value = parseExact(text);
+    return isObject(value) ? value : null;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return null;
+  }
+}

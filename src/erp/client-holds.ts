@@ -42,14 +42,17 @@ export async function placeClientHold(
     where client = ${client} and (hold_code is null or ${probing})`.execute(trx);
 }
 
-/** Lets one run, and one push, find out at once whether refused credentials are let in by now: they may have been put right. */
-export async function retryRefusedCredentials(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
+/**
+ * Lets one run, and one push, find out at once whether refused credentials are let in by now, and whether a parked kind is
+ * answered: user name, password or path may have been put right.
+ */
+export async function retryRefused(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
   await sql`
     update sync.clients set hold_until = clock_timestamp()
     where client = any(${clients}::text[]) and hold_code = 'credentials_refused'`.execute(db);
   await sql`
     update sync.push_holds set until = clock_timestamp()
-    where client = any(${clients}::text[]) and kind = '' and code = 'credentials_refused'`.execute(db);
+    where client = any(${clients}::text[]) and code in ('credentials_refused', 'kind_parked')`.execute(db);
 }
 
 /** Lets go of a hold that was there before a run began which got done. */

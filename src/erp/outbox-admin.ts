@@ -7,6 +7,9 @@ import { wakeLanes } from './outbox-settle.ts';
 import type { DB } from './rows.ts';
 import { inTransaction } from './transaction.ts';
 
+/** Every status, those that wait for a person first. */
+export const outboxStatuses = ['dead', 'unknown', 'pending', 'sending', 'done', 'cancelled'] as const;
+
 /** Which rows a command is about. */
 export interface OutboxFilter {
   readonly ids?: readonly number[];
@@ -18,6 +21,8 @@ export interface OutboxFilter {
   readonly reference?: string;
   /** Part of last_error. */
   readonly error?: string;
+  /** Whether a time for the next attempt or look-up is set. */
+  readonly dated?: boolean;
 }
 
 /** A row as a person looks at it. */
@@ -35,7 +40,7 @@ export interface OutboxSummary {
   readonly because: string | null;
 }
 
-function conditions({ ids, open, client, status, kind, reference, error }: OutboxFilter): RawBuilder<unknown> {
+function conditions({ ids, open, client, status, kind, reference, error, dated }: OutboxFilter): RawBuilder<unknown> {
   const all = [
     ids === undefined ? null : sql`o.id = any(${ids}::bigint[])`,
     open ? sql`o.status in ${unfinished}` : null,
@@ -43,6 +48,7 @@ function conditions({ ids, open, client, status, kind, reference, error }: Outbo
     status === undefined ? null : sql`o.status = ${status}`,
     kind === undefined ? null : sql`o.kind = ${kind}`,
     reference === undefined ? null : sql`o.reference = ${reference}`,
+    dated === undefined ? null : sql`(o.next_attempt_at is not null) = ${dated}`,
     error === undefined ? null : sql`position(lower(${error}) in lower(o.last_error)) > 0`,
   ].filter((condition) => condition !== null);
   return all.length === 0 ? sql`true` : sql.join(all, sql` and `);

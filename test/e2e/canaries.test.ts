@@ -194,12 +194,12 @@ test('a day with people and secrets in it leaves none of them in a log, an error
   for (const path of ['/', '/outbox', '/outbox/1', '/runs', '/queues/api/queues'])
     expect((await admin(path)).status).toBe(200);
   expect((await admin('/metrics', 'kanarie-wrong-token')).status).toBe(401);
-  const pages = await Promise.all(
-    ['/', '/outbox/1', '/outbox/3', '/runs', '/schedules', '/quarantine', '/audit'].map(async (path) =>
-      (await admin(path)).text(),
-    ),
-  );
-  expect(pages.map((text) => canary.test(withoutQuotes(text)))).toEqual(pages.map(() => false));
+  const paths = ['/', '/outbox', '/outbox/1', '/outbox/3', '/outbox/5', '/runs', '/schedules', '/quarantine', '/audit'];
+  for (const path of paths) {
+    // Each text by itself: a quotation that was cut off must not hide what comes after it.
+    const texts = (await (await admin(path)).text()).split(/<[^>]*>/).map(withoutQuotes);
+    expect([path, texts.filter((text) => canary.test(text) && !text.includes('kanarie.kind'))]).toEqual([path, []]);
+  }
   const metrics = await (await admin('/metrics')).text();
   worker.kill('SIGTERM');
   await worker.ended;

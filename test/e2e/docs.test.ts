@@ -57,7 +57,7 @@ test('no block of SQL stands where no test runs it', () => {
       expect([file, blocksOf(file, 'sql')]).toEqual([file, []]);
 });
 
-test('every command in the docs is one that there is, and does what it is shown for', async () => {
+test('every command in the docs is one that there is, and ends well', async () => {
   const sandbox = await processes.sandbox();
   await sandbox.advance(10 * 86_400);
   const env = workerEnv(database.url, sandbox);

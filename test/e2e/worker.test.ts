@@ -53,6 +53,17 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
       for (const probe of ['livez', 'readyz'])
         expect((await fetch(`http://127.0.0.1:${port}/${probe}`)).status).toBe(200);
+      const board = await (await fetch(`http://127.0.0.1:${port}/queues/api/queues`)).json();
+      expect(board).toMatchObject({
+        queues: [
+          { name: 'poll', readOnlyMode: true, counts: { completed: expect.any(Number) } },
+          { name: 'bulk', readOnlyMode: true },
+        ],
+      });
+      const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      expect(metrics).toMatch(/^fulfilment_queue_jobs\{queue="poll",state="completed"\} [1-9]/m);
+      expect(metrics).toMatch(/^fulfilment_runs_total\{client="default",job="pull-shipments",outcome="done"\} [1-9]/m);
+      expect(metrics).toMatch(/^fulfilment_requests_total\{client="default",status="2xx"\} [1-9]/m);
 
       worker.kill('SIGTERM');
       expect(await worker.ended).toEqual({ code: 0, signal: null });

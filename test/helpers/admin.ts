@@ -4,6 +4,7 @@ import { readConfig } from '../../config/env.ts';
 import { outboxKinds } from '../../jobs/push-outbox.ts';
 import { type AdminServer, startAdmin } from '../../src/app/admin/server.ts';
 import { WorkMetrics } from '../../src/app/metrics/work-metrics.ts';
+import type { Database } from '../../src/erp/connect.ts';
 import type { TestDatabase } from './database.ts';
 
 /** A browser without a window: remembers cookies, follows nothing by itself. */
@@ -49,7 +50,7 @@ export function useAdmin(database: TestDatabase) {
   afterEach(async () => {
     await Promise.all(servers.splice(0).map((server) => server.close()));
   });
-  return async (env: Record<string, string> = {}) => {
+  return async (env: Record<string, string> = {}, db?: Database) => {
     const config = readConfig(
       { database: true, clients: true },
       {
@@ -65,7 +66,7 @@ export function useAdmin(database: TestDatabase) {
     const log = pino({ level: 'trace' }, { write: (line: string) => logged.push(line) });
     const kinds = outboxKinds.map(({ name }) => name);
     const metrics = new WorkMetrics('0.0.0', kinds, () => undefined);
-    const server = await startAdmin({ config, db: database.db, log, metrics, daemon: () => null });
+    const server = await startAdmin({ config, db: db ?? database.db, log, metrics, daemon: () => null });
     servers.push(server);
     return { visitor: new Visitor(`http://127.0.0.1:${server.port}`), metrics, logged, port: server.port };
   };

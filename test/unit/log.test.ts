@@ -24,6 +24,7 @@ describe('the words of an error', () => {
   const database = (code: string, message: string) => Object.assign(new Error(message), { name: 'error', code });
   test.each<[string, unknown, string]>([
     ['ours', new WarehouseError('timeout', 'v3.x: no answer', { outcome: 'unknown' }), 'v3.x: no answer'],
+    ['of the language', new TypeError('no such member in Jan'), 'TypeError: «no such member in Jan»'],
     [
       'of the network',
       Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }),

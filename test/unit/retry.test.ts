@@ -71,7 +71,7 @@ describe('statusError', () => {
 
   test('quotes the title of an error and nothing else of the body', () => {
     const { message } = statusError('v3.orders.list', { ...answer, status: 400 });
-    expect(message).toBe('v3.orders.list: answered 400: No such thing');
+    expect(message).toBe('v3.orders.list: answered 400: «No such thing»');
   });
 });
 

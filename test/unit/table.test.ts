@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { formatTable } from '../../src/app/table.ts';
 
 const headings = ['id', 'reference', 'because'];
@@ -7,6 +7,10 @@ const rows = [
   [12, 'SO-2', 'x'.repeat(40)],
 ] as const;
 const linesOf = (width?: number) => formatTable(headings, rows, { width }).split('\n');
+
+// What it is coloured with elsewhere is no part of it.
+beforeEach(() => vi.stubEnv('FORCE_COLOR', '0'));
+afterEach(() => vi.unstubAllEnvs());
 
 describe('a table', () => {
   test('is as wide as it is where nobody says how wide it may be', () =>

@@ -16,6 +16,8 @@ const sessionMs = 12 * 3_600_000;
 const mostFailures = 10;
 const failureSpanS = 60;
 
+const cookieOptions = { signed: true, httpOnly: true, sameSite: 'lax', path: '/' } as const;
+
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** Answered without a token. */
@@ -35,8 +37,7 @@ export async function guard(app: FastifyInstance, { token, log }: AccessOptions)
   const secret = token === undefined ? randomBytes(32) : scryptSync(token, 'fulfilment-sync session', 32);
   const failures = new RateLimiterMemory({ points: mostFailures, duration: failureSpanS });
   await app.register(cookie, { secret });
-  const cookieOpts = { signed: true, httpOnly: true, sameSite: 'lax', secure: 'auto', path: '/' } as const;
-  await app.register(csrf, { cookieKey: 'fulfilment_csrf', cookieOpts });
+  await app.register(csrf, { cookieKey: 'fulfilment_csrf', cookieOpts: cookieOptions });
   await app.register(formbody);
 
   app.addHook('onRequest', async (request, reply) => {
@@ -62,7 +63,9 @@ export async function guard(app: FastifyInstance, { token, log }: AccessOptions)
 /** Whether one came by the login form, and so can log out. */
 export function hasSession(request: FastifyRequest): boolean {
   const { valid, value } = request.unsignCookie(request.cookies[sessionCookie] ?? '');
-  return valid && Number(value?.split('.')[0]) > Date.now();
+  const [kind, until] = value?.split('.') ?? [];
+  // The cookie of the forms is signed with the same key.
+  return valid && kind === 'session' && Number(until) > Date.now();
 }
 
 interface Refusal {
@@ -79,15 +82,14 @@ async function judge(
   { ip }: FastifyRequest,
   log: Logger,
 ): Promise<Refusal | null> {
-  const held = await failures.get(ip);
-  if (held !== null && held.consumedPoints >= mostFailures)
-    return {
-      status: 429,
-      words: 'Too many wrong tokens; wait a minute',
-      retryAfterS: Math.ceil(held.msBeforeNext / 1_000),
-    };
-  if (sameText(given, token)) return null;
-  await failures.penalty(ip);
+  // Counted before anything is waited for: requests that come together must not all be the first.
+  const { consumedPoints, msBeforeNext } = await failures.penalty(ip);
+  const retryAfterS = Math.ceil(msBeforeNext / 1_000);
+  if (consumedPoints > mostFailures) return { status: 429, words: 'Too many wrong tokens; wait a minute', retryAfterS };
+  if (sameText(given, token)) {
+    await failures.reward(ip);
+    return null;
+  }
   log.warn({ event: 'admin_refused', from: ip });
   return { status: 401, words: 'That is not the ADMIN_TOKEN of this worker' };
 }
@@ -133,15 +135,10 @@ function loginRoutes(app: FastifyInstance, token: string, failures: RateLimiterM
         .type('text/html')
         .send(loginPage(reply.generateCsrf(), next, refusal.words));
     }
-    const value = `${Date.now() + sessionMs}.${randomBytes(16).toString('hex')}`;
-    reply.setCookie(sessionCookie, value, {
-      signed: true,
-      httpOnly: true,
-      sameSite: 'lax',
-      secure: 'auto',
-      path: '/',
-      maxAge: sessionMs / 1_000,
-    });
+    const value = `session.${Date.now() + sessionMs}.${randomBytes(16).toString('hex')}`;
+    // Behind a proxy that ends TLS, it alone knows how the browser came.
+    const secure = request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https';
+    reply.setCookie(sessionCookie, value, { ...cookieOptions, secure, maxAge: sessionMs / 1_000 });
     return reply.redirect(ownPath(next), 303);
   });
   app.post('/logout', async (_request, reply) => {
@@ -154,7 +151,8 @@ function loginRoutes(app: FastifyInstance, token: string, failures: RateLimiterM
 function ownPath(next: string): string {
   const base = 'http://here.invalid';
   const url = URL.canParse(next, base) ? new URL(next, base) : null;
-  return url !== null && url.origin === base ? url.pathname + url.search : '/';
+  // A path that begins with two slashes would name another server.
+  return url !== null && url.origin === base ? `/${url.pathname.replace(/^\/+/, '')}${url.search}` : '/';
 }
 
 function loginPage(csrfToken: string, next: string, problem: string | null): string {

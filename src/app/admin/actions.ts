@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { jobNames, pushJob } from '../../../config/schedules.ts';
-import { isObject, type Json, parseExact } from '../../core/json.ts';
+import { jobNames, pushJob, type Schedule } from '../../../config/schedules.ts';
+import { type Json, parseObject } from '../../core/json.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -13,6 +13,7 @@ import {
 import { pauseJob, resumeJob } from '../../erp/pauses.ts';
 import { requestRun } from '../../erp/schedule.ts';
 import { sqlState } from '../../erp/transaction.ts';
+import type { Logger } from '../log.ts';
 import { AdminError } from './admin-error.ts';
 import { idSchema, showRow } from './routes.ts';
 import type { AdminDeps } from './server.ts';
@@ -33,16 +34,21 @@ export function actionRoutes(app: FastifyInstance, deps: AdminDeps): void {
     const { payload } = z.object({ payload: z.string() }).parse(request.body);
     objectOf(payload, 'payload');
     await replace(deps, id, payload, byOf(request));
+    noted(deps.log, 'replace', id, request);
     return reply.redirect(`/outbox/${id}?said=replace`, 303);
   });
   app.post('/outbox/:id/reveal', async (request, reply) => {
     const { id } = idSchema.parse(request.params);
     const row = await revealOutbox(deps.db, id, byOf(request));
     if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
+    noted(deps.log, 'reveal', id, request);
     return showRow(request, reply, row, true);
   });
   scheduleRoutes(app, deps);
 }
+
+const noted = (log: Logger, action: OutboxAction | 'replace' | 'reveal', outbox: number, { ip }: FastifyRequest) =>
+  log.info({ event: 'admin_action', action: `outbox_${action}`, outbox, from: ip });
 
 /** Who did it, as far as one can tell: everybody has the same token. */
 const byOf = ({ ip }: FastifyRequest) => `page ${ip}`;
@@ -56,35 +62,34 @@ async function act({ db, log }: AdminDeps, action: OutboxAction, id: number, req
   const undecided = row.status === 'unknown' && row.nextAttemptAt === null;
   if (sure === undefined && (action !== 'retry' || undecided))
     throw new AdminError(400, 'Tick the box beside the button: this cannot be taken back');
-  const done = await actOnOutbox(db, action, { ids: [id] }, byOf(request), objectOf(result, 'result'));
-  log.info({ event: 'admin_action', action: `outbox_${action}`, outbox: id, client: row.client, from: request.ip });
-  if (done.length === 0)
-    throw new AdminError(
-      409,
-      `Row ${id} is ${row.status} by now; that can be done only from ${allowedFrom[action].join(', ')}`,
-    );
+  // As it was seen: meanwhile it may have become one of which a person has to say first what became of it.
+  const seen = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
+  const done = await actOnOutbox(db, action, seen, byOf(request), objectOf(result, 'result'));
+  if (done.length > 0) return noted(log, action, id, request);
+  throw new AdminError(
+    409,
+    `Row ${id} is ${row.status} by now; that can be done only from ${allowedFrom[action].join(', ')}`,
+  );
 }
 
-async function replace({ db, log }: AdminDeps, id: number, payload: string, by: string): Promise<void> {
+async function replace({ db }: AdminDeps, id: number, payload: string, by: string): Promise<void> {
   try {
     await replaceOutbox(db, id, payload, by);
-    log.info({ event: 'admin_action', action: 'outbox_replace', outbox: id });
   } catch (error) {
     if (sqlState(error) !== '22023' || !(error instanceof Error)) throw error;
-    throw new AdminError(409, error.message);
+    throw new AdminError((await readOutbox(db, id)) === null ? 404 : 409, error.message);
   }
 }
 
 /** @throws AdminError where the text is no JSON object */
 function objectOf(text: string, name: string): Json {
-  try {
-    const value = parseExact(text);
-    if (isObject(value)) return value;
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-  }
-  throw new AdminError(400, `The ${name} must be a JSON object`);
+  const value = parseObject(text);
+  if (value === null) throw new AdminError(400, `The ${name} must be a JSON object`);
+  return value;
 }
+
+/** Jobs that come by themselves: others are not run by being due. */
+const comesByItself = ({ kind }: Schedule) => kind === 'every' || kind === 'cron';
 
 function scheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: AdminDeps): void {
   const clients = config.clients.map(({ key }) => key);
@@ -92,25 +97,30 @@ function scheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: Admin
     client: z.enum(['', ...clients]),
     job: z.enum([...jobNames, pushJob.name]),
   });
-  const noted = (action: string, request: FastifyRequest, client: string, job: string) =>
+  const noteTurn = (action: string, request: FastifyRequest, client: string, job: string) =>
     log.info({ event: 'admin_action', action, job, from: request.ip, ...(client === '' ? {} : { client }) });
   app.post('/schedules/pause', async (request, reply) => {
     const { client, job } = turnSchema.parse(request.body);
     await pauseJob(db, job, client === '' ? null : client, byOf(request));
-    noted('paused', request, client, job);
+    noteTurn('paused', request, client, job);
     return reply.redirect('/schedules?said=pause', 303);
   });
   app.post('/schedules/resume', async (request, reply) => {
     const { client, job } = turnSchema.parse(request.body);
     await resumeJob(db, job, client === '' ? null : client, byOf(request));
-    noted('resumed', request, client, job);
+    noteTurn('resumed', request, client, job);
     return reply.redirect('/schedules?said=resume', 303);
   });
   app.post('/schedules/run', async (request, reply) => {
     const { client, job } = turnSchema.parse(request.body);
+    if (job === pushJob.name || !comesByItself(config.schedules[job]))
+      throw new AdminError(
+        409,
+        `${job} does not come by itself at this worker; run it with: fulfilment-sync run ${job}`,
+      );
     if (!(await requestRun(db, { client, job }, byOf(request))))
       throw new AdminError(404, `There is no job ${job} of ${client}`);
-    noted('run_requested', request, client, job);
+    noteTurn('run_requested', request, client, job);
     daemon()?.wakeClient(client);
     return reply.redirect('/schedules?said=run', 303);
   });

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import type { StateMetrics } from '../metrics/state-metrics.ts';
+import { inTime } from './in-time.ts';
 import type { Standing } from './overview-data.ts';
 import type { AdminDeps } from './server.ts';
 
@@ -12,14 +13,13 @@ export function metricsRoute(
 ): void {
   const own = config.clients.map(({ key }) => key);
   app.get('/metrics', async (_request, reply) => {
-    const standing = await read().catch(() => null);
-    const queues = await countJobs(daemon()?.queues ?? new Map(), log);
+    const [standing, queues] = await Promise.all([
+      inTime(read()).catch(() => null),
+      countJobs(daemon()?.queues ?? new Map(), log),
+    ]);
     // Set at once and then written: another scrape cannot come in between.
     if (standing === null) state.setUnknown();
-    else {
-      const known = new Set([...own, ...standing.snapshot.clients.map(({ client }) => client)]);
-      state.set(standing.snapshot, standing.stale, known);
-    }
+    else state.set(standing, own, config.LOOKBACK_DAYS);
     for (const [name, counts] of queues) state.setQueue(name, counts);
     return reply.type(metrics.registry.contentType).send(await metrics.registry.metrics());
   });
@@ -31,9 +31,9 @@ async function countJobs(queues: Queues, log: AdminDeps['log']) {
   const counted = await Promise.all(
     [...queues].map(async ([name, queue]) => {
       try {
-        return [[name, await queue.getJobCounts()] as const];
+        return [[name, await inTime(queue.getJobCounts())] as const];
       } catch {
-        // Redis away is told by queue_error; no count is better than a wrong one.
+        // A queue that is away is told by queue_error; no count is better than a wrong one.
         log.debug({ event: 'queue_not_counted', queue: name });
         return [];
       }

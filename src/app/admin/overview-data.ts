@@ -1,3 +1,4 @@
+import type { Schedule } from '../../../config/schedules.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/run-list.ts';
 import { findProblems, type Problem } from '../overview/problems.ts';
 import { readSnapshot, type Snapshot } from '../overview/snapshot.ts';
@@ -19,29 +20,34 @@ export interface Standing {
 export interface Overview extends Standing {
   readonly problems: readonly Problem[];
   readonly recent: readonly RecentRuns[];
+  /** Whether this worker is set up to run a job of a client by itself. */
+  readonly isScheduled: (client: string, job: string) => boolean;
 }
 
 /** Remembers what was read for a moment; askers at the same time wait for the same answer. */
 function remembered<T>(read: () => Promise<T>): () => Promise<T> {
-  let last: { readonly atMs: number; readonly value: Promise<T> } | undefined;
+  let reading: Promise<T> | undefined;
   return () => {
-    if (last === undefined || performance.now() - last.atMs > freshMs) {
-      const entry = { atMs: performance.now(), value: read() };
-      last = entry;
-      // A failure is told to those who wait for it, and not remembered.
-      entry.value.catch(() => {
-        if (last === entry) last = undefined;
-      });
-    }
-    return last.value;
+    if (reading !== undefined) return reading;
+    const started = read();
+    const forget = () => {
+      reading = undefined;
+    };
+    // From when it is there: one that takes long is not asked once more meanwhile. A failure is not remembered.
+    started.then(() => setTimeout(forget, freshMs).unref(), forget);
+    reading = started;
+    return started;
   };
 }
 
 /** Reads how everything stands, for all parts of the admin server. */
 export function openStandings({ db, config }: Pick<AdminDeps, 'db' | 'config'>) {
+  const own = new Set(config.clients.map(({ key }) => key));
+  const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
+  const isScheduled = (client: string, job: string) =>
+    own.has(client) && !['off', undefined].includes(schedules[job]?.kind);
   const standing = remembered(async (): Promise<Standing> => {
     const snapshot = await readSnapshot(db);
-    const own = new Set(config.clients.map(({ key }) => key));
     const cameAt = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
     const jobs = snapshot.jobs.filter(({ client }) => own.has(client));
     return { snapshot, stale: findStale(jobs, config.schedules, cameAt, snapshot.now) };
@@ -49,7 +55,7 @@ export function openStandings({ db, config }: Pick<AdminDeps, 'db' | 'config'>) 
   const overview = remembered(async (): Promise<Overview> => {
     const [{ snapshot, stale }, recent] = [await standing(), await readRecentRuns(db, barsShown)];
     const problems = [...problemsOfStale(stale, snapshot), ...findProblems(snapshot, config.LOOKBACK_DAYS)];
-    return { snapshot, stale, recent, problems: problems.sort(bySeverity) };
+    return { snapshot, stale, recent, problems: problems.sort(bySeverity), isScheduled };
   });
   return { standing, overview };
 }

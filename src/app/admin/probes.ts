@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { sweepMs } from '../../queue/sweeper.ts';
 import type { StaleJob } from '../overview/staleness.ts';
+import { inTime } from './in-time.ts';
 import type { Standing } from './overview-data.ts';
 import type { AdminDeps } from './server.ts';
 
@@ -11,7 +12,7 @@ const deadAfterMs = 40 * sweepMs;
 
 /**
  * `/livez` and `/readyz`: 200 while the worker's sweeps get done, 503 when none did for two minutes, or for one. `/readyz`
- * also names the jobs that are late, whoever's fault it is, and since when; with `?stale=fail` they make it 503 too.
+ * also names the jobs that are late, whosever fault it is, and since when; with `?stale=fail` they make it 503 too.
  */
 export function probeRoutes(app: FastifyInstance, { daemon }: AdminDeps, read: () => Promise<Standing>): void {
   const startedAtMs = performance.now();
@@ -24,11 +25,11 @@ export function probeRoutes(app: FastifyInstance, { daemon }: AdminDeps, read: (
   });
   app.get<{ Querystring: { stale?: string } }>('/readyz', open, async (request, reply) => {
     const age = sweepAgeMs();
-    const stale = await read().then(
+    const stale = await inTime(read()).then(
       (standing) => standing.stale.map(named),
       () => null,
     );
-    const ready = age !== undefined && age < lateAfterMs && stale !== null;
+    const ready = age !== undefined && age < lateAfterMs;
     const isStale = request.query.stale === 'fail' && (stale?.length ?? 0) > 0;
     return reply.code(ready && !isStale ? 200 : 503).send({
       ready,

@@ -5,7 +5,13 @@ import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { streams } from '../../../jobs/registry.ts';
 import { type Json, parseExact } from '../../core/json.ts';
 import { readAudit } from '../../erp/audit.ts';
-import { listOutbox, type OutboxDetail, type OutboxFilter, readOutbox } from '../../erp/outbox-admin.ts';
+import {
+  listOutbox,
+  type OutboxDetail,
+  type OutboxFilter,
+  outboxStatuses,
+  readOutbox,
+} from '../../erp/outbox-admin.ts';
 import { listQuarantined } from '../../erp/quarantine.ts';
 import { listRuns, type RunFilter } from '../../erp/run-list.ts';
 import { maskPayload, shortenResult } from '../../sync/push/mask.ts';
@@ -15,7 +21,7 @@ import { AdminError } from './admin-error.ts';
 import type { Html } from './html.ts';
 import type { openStandings } from './overview-data.ts';
 import { auditPage, quarantinePage } from './pages/lists.ts';
-import { outboxPage, outboxRowPage, outboxStatuses } from './pages/outbox.ts';
+import { outboxPage, outboxRowPage } from './pages/outbox.ts';
 import { overviewPage } from './pages/overview.ts';
 import { runStatuses, runsPage } from './pages/runs.ts';
 import { schedulesPage } from './pages/schedules.ts';
@@ -98,7 +104,7 @@ export function show(
     title,
     path: request.url.split('?', 1)[0] ?? '/',
     loggedIn: hasSession(request),
-    said: said === undefined ? undefined : sayings[said],
+    said: said !== undefined && Object.hasOwn(sayings, said) ? sayings[said] : undefined,
     live,
     csrf,
   };

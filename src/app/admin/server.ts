@@ -50,14 +50,16 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
   try {
     // First: what is registered afterwards inherits it.
     explainErrors(app, log);
+    await app.register(helmet, strictPolicy);
+    app.addHook('onRequest', async (request, reply) => {
+      // Nothing of the pages is kept by a browser or a proxy on the way.
+      if (!request.url.startsWith(assetsPath)) reply.header('cache-control', 'no-store');
+    });
     await guard(app, { token, log });
     const standings = openStandings(deps);
     probeRoutes(app, deps, standings.standing);
     metricsRoute(app, deps, new StateMetrics(deps.metrics.registry), standings.standing);
     await app.register(async (pages) => {
-      await pages.register(helmet, strictPolicy);
-      // Nothing of these pages is kept by a browser or a proxy on the way.
-      pages.addHook('onRequest', async (_request, reply) => void reply.header('cache-control', 'no-store'));
       liveRoutes(pages, standings.overview);
       pageRoutes(pages, deps, standings);
       actionRoutes(pages, deps);
@@ -74,6 +76,8 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     throw new CodedError('admin_port_taken', message, { cause });
   }
 }
+
+const assetsPath = '/assets/';
 
 /** Only what this server itself sends runs or is shown; nothing may frame it. */
 const strictPolicy = {
@@ -100,7 +104,7 @@ async function assetRoutes(app: FastifyInstance): Promise<void> {
     scope.addHook('onRoute', (route) => {
       route.config = { ...route.config, open: true };
     });
-    await scope.register(files, { root: `${import.meta.dirname}/assets`, prefix: '/assets/', decorateReply: false });
+    await scope.register(files, { root: `${import.meta.dirname}/assets`, prefix: assetsPath, decorateReply: false });
   });
 }
 

@@ -14,7 +14,10 @@ function withOutboxFilter(command: Command): Command {
 
 /** `outbox …` */
 export function addOutboxCommands(cli: Command): void {
-  const outbox = cli.command('outbox').description('what the ERP asked for: see it, and put it right');
+  const outbox = cli
+    .command('outbox')
+    .description('what the ERP asked for: see it, and put it right')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead');
   withOutboxFilter(
     outbox.command('list').description('show rows, those that are not through unless options name others, and why'),
   )

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { outboxKinds } from '../../../jobs/push-outbox.ts';
-import { isObject, type Json, parseExact } from '../../core/json.ts';
+import { type Json, parseExact, parseObject } from '../../core/json.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -8,8 +8,10 @@ import {
   listOutbox,
   type OutboxAction,
   type OutboxFilter,
+  outboxStatuses,
   readOutbox,
   replaceOutbox,
+  revealOutbox,
 } from '../../erp/outbox-admin.ts';
 import { sqlState } from '../../erp/transaction.ts';
 import { maskPayload, shortenResult } from '../../sync/push/mask.ts';
@@ -34,7 +36,6 @@ export interface OutboxOptions {
 }
 
 const pastOf = { retry: 'sent again', done: 'marked as done', cancel: 'cancelled' } as const;
-const statuses = ['pending', 'sending', 'done', 'dead', 'unknown', 'cancelled'];
 const defaultLimit = 100;
 
 /** Shows rows, with the reason why each is not through. */
@@ -71,7 +72,9 @@ export async function outboxListCommand(options: OutboxOptions): Promise<number>
 
 /** Shows one row with its history; personal data in its payload is masked unless it is asked for. */
 export async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
-  const row = await withDatabase('outbox', (db) => readOutbox(db, idOf(id)));
+  const row = await withDatabase('outbox', (db) =>
+    reveal ? revealOutbox(db, idOf(id), operatorName()) : readOutbox(db, idOf(id)),
+  );
   if (row === null) return missing(id);
   const kind = outboxKinds.find(({ name }) => name === row.kind);
   const payload = parseExact(row.payload);
@@ -164,21 +167,17 @@ function readPayloadFile(path: string): string {
 }
 
 function parsePayload(text: string, name: string): Json {
-  try {
-    const value = parseExact(text);
-    if (isObject(value)) return value;
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-  }
-  throw new UsageError(`The ${name} must be a JSON object`);
+  const value = parseObject(text);
+  if (value === null) throw new UsageError(`The ${name} must be a JSON object`);
+  return value;
 }
 
 const resultOf = (text: string | undefined): Json => (text === undefined ? {} : parsePayload(text, 'result'));
 
 function filterOf(ids: readonly string[], options: OutboxOptions): OutboxFilter {
   const { client, status, kind, reference, error } = options;
-  if (status !== undefined && !statuses.includes(status))
-    throw new UsageError(`There is no status ${status}; known are ${statuses.join(', ')}`);
+  if (status !== undefined && !(outboxStatuses as readonly string[]).includes(status))
+    throw new UsageError(`There is no status ${status}; known are ${outboxStatuses.join(', ')}`);
   return {
     ...(ids.length === 0 ? {} : { ids: ids.map(idOf) }),
     ...(client === undefined ? {} : { client }),

@@ -8,7 +8,7 @@ import { type Finding, fail, ok, orFailure, warn } from './finding.ts';
 /** A clock that is further off confuses people who compare logs; what is due goes by the database's alone. */
 const maxSkewMs = 5_000;
 /** Of max_connections, what one worker opens at most (docs/scaling.md). */
-const workerConnections = 27;
+const workerConnections = 30;
 const namedAtMost = 3;
 
 const reachable =

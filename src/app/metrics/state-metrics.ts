@@ -1,8 +1,8 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { JobStatus } from '../../erp/status.ts';
 import type { StreamStatus } from '../../erp/stream-status.ts';
+import type { Standing } from '../admin/overview-data.ts';
 import type { Snapshot } from '../overview/snapshot.ts';
-import type { StaleJob } from '../overview/staleness.ts';
 
 const seconds = (date: Date | null) => (date === null ? null : date.getTime() / 1_000);
 
@@ -32,8 +32,8 @@ const ofStreams: readonly (readonly [name: string, help: string, value: (row: St
   ['fulfilment_reconcile_timestamp_seconds', 'When a reconciliation last got done', (row) => seconds(row.reconciledAt)],
   [
     'fulfilment_reconcile_lateness_p99_seconds',
-    'How far back the dates of healed changes lay, 99 % of them at most',
-    (row) => row.lateSecondsP99,
+    'How far back the dates of healed changes lay, 99 % of them at most; of streams that are read by day',
+    (row) => (row.readByDay ? row.lateSecondsP99 : null),
   ],
 ];
 
@@ -50,7 +50,6 @@ const ofJobs: readonly (readonly [name: string, help: string, value: (row: JobSt
     'Runs that failed since the last one that got done',
     (row) => row.consecutiveFailures,
   ],
-  ['fulfilment_job_paused', '1 while an operator has it paused', (row) => Number(row.pausedSince !== null)],
   ['fulfilment_job_skips', 'Runs that were refused or missed so far', (row) => row.skips],
 ];
 
@@ -69,10 +68,16 @@ export class StateMetrics {
       'client',
       'job',
     ]);
+    this.#gauge('fulfilment_paused_seconds', 'How long a job (also push-outbox) is paused by now', ['client', 'job']);
+    this.#gauge('fulfilment_lookback_days', 'LOOKBACK_DAYS of this worker', []);
     this.#gauge('fulfilment_outbox_rows', 'Rows that are not through, by status', ['client', 'status']);
     this.#gauge('fulfilment_outbox_done_last_day', 'Rows that got through in 24 hours', ['client']);
     this.#gauge('fulfilment_outbox_undecided_rows', 'Unknown rows that wait for a person', ['client']);
-    this.#gauge('fulfilment_outbox_oldest_seconds', 'Age of the oldest row that is not through', ['client']);
+    this.#gauge(
+      'fulfilment_outbox_oldest_seconds',
+      'Age of the oldest row that is on its way: not dead, nor for a person to decide',
+      ['client'],
+    );
     this.#gauge(
       'fulfilment_push_held',
       '1 while pushes are held (kind empty: all), by code; breaker_open is the breaker',
@@ -93,10 +98,11 @@ export class StateMetrics {
     this.#set('fulfilment_database_up', {}, 0);
   }
 
-  /** @param known clients that there are: an ERP may write any into a row */
-  set(snapshot: Snapshot, stale: readonly StaleJob[], known: ReadonlySet<string>): void {
+  /** @param own clients that this worker is set up with */
+  set({ snapshot, stale }: Standing, own: readonly string[], lookbackDays: number): void {
     this.setUnknown();
     this.#set('fulfilment_database_up', {}, 1);
+    this.#set('fulfilment_lookback_days', {}, lookbackDays);
     const now = snapshot.now.getTime();
     for (const row of snapshot.streams) this.#setStream(row, now);
     for (const row of snapshot.jobs) {
@@ -106,8 +112,12 @@ export class StateMetrics {
     }
     for (const { client, job, since } of stale)
       this.#set('fulfilment_job_late_seconds', { client, job }, (now - since.getTime()) / 1_000);
-    this.#setOutbox(snapshot, known);
+    // An ERP may write any client into a row.
+    this.#setOutbox(snapshot, new Set([...own, ...snapshot.clients.map(({ client }) => client)]));
     this.#setClients(snapshot, now);
+    for (const { client, job, since } of snapshot.pauses)
+      for (const one of client === null ? own : [client])
+        this.#set('fulfilment_paused_seconds', { client: one, job }, (now - since.getTime()) / 1_000);
   }
 
   /** Jobs of a queue by state. */
@@ -143,7 +153,8 @@ export class StateMetrics {
         { client },
         sum((row) => row.toDecide),
       );
-      this.#set('fulfilment_outbox_oldest_seconds', { client }, Math.max(...rows.map((row) => row.oldestSeconds ?? 0)));
+      const oldest = Math.max(...rows.map((row) => row.oldestMovingSeconds ?? 0));
+      this.#set('fulfilment_outbox_oldest_seconds', { client }, oldest);
     }
     for (const { client, kind, code } of holds) this.#set('fulfilment_push_held', { client, kind, code }, 1);
   }

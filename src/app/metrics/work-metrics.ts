@@ -61,10 +61,10 @@ export class WorkMetrics {
     }).set({ version }, 1);
     new Gauge({
       name: 'fulfilment_worker_sweep_age_seconds',
-      help: 'Since the last sweep that did all it had to; none was done yet: +Inf',
+      help: 'Since the last sweep that did all it had to; since the start, where none was done yet',
       registers,
       collect() {
-        this.set((sinceLastSweepMs() ?? Number.POSITIVE_INFINITY) / 1_000);
+        this.set((sinceLastSweepMs() ?? performance.now()) / 1_000);
       },
     });
   }

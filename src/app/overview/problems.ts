@@ -53,8 +53,17 @@ export const describeProblem = ({ severity, subject, text, remedy }: Problem): s
 export function problemsOfJob(row: JobStatus, now: Date): Problem[] {
   const { client, job, lastError, consecutiveFailures, warnings, lastSkipAt, lastSkipReason, skips } = row;
   const subject = `${client} ${job}`;
+  const remedy = 'it is tried again by itself; if it stays: fulfilment-sync doctor';
+  const runs = `/runs?client=${encodeURIComponent(client)}&job=${job}`;
   const failing =
-    lastError === null ? [] : [problem('bad', subject, `failed ${consecutiveFailures} times: ${lastError}`)];
+    lastError === null
+      ? []
+      : [
+          {
+            ...problem('bad', subject, `failed ${times(consecutiveFailures)}: ${lastError}`, remedy),
+            page: runs,
+          },
+        ];
   const skipped =
     lastSkipAt === null || now.getTime() - lastSkipAt.getTime() >= dayMs
       ? []
@@ -86,6 +95,7 @@ export function problemsOfStream(row: StreamStatus, lookbackDays: number, now: D
         'warn',
         subject,
         `ran, and changed no row in 24 hours; usual are ${Math.round(row.usualPerDay ?? 0)} a day`,
+        `prove it with: fulfilment-sync reconcile ${row.stream} --client ${row.client}`,
       ),
     );
   for (const { from, to } of row.gaps)
@@ -105,6 +115,7 @@ export function problemsOfStream(row: StreamStatus, lookbackDays: number, now: D
         'warn',
         subject,
         `changes were healed up to ${formatSpan(row.lateSecondsP99)} late, beyond LOOKBACK_DAYS ${lookbackDays}`,
+        'raise it, or leave them to the daily reconciliation',
       ),
     );
   return found;
@@ -162,30 +173,31 @@ export function problemsOfOutbox(rows: readonly OutboxStatus[], holds: readonly 
       const next = untilInMs > 0 ? `tried again in ${formatSpan(untilInMs / 1_000)}` : 'being tried again';
       return problem('bad', client, `${what}: ${reason}`, next);
     }),
-    ...rows.flatMap(({ client, dead, toDecide }) => [
-      ...(dead > 0
-        ? [
-            {
-              ...problem(
-                'bad',
-                client,
-                `${dead} rows are dead and block what is behind them: outbox list --status dead`,
-              ),
-              page: `/outbox?status=dead&client=${encodeURIComponent(client)}`,
-            },
-          ]
-        : []),
-      ...(toDecide > 0
-        ? [
-            {
-              ...problem('bad', client, `${toDecide} rows wait for a person: outbox list --status unknown`),
-              page: `/outbox?status=unknown&client=${encodeURIComponent(client)}`,
-            },
-          ]
-        : []),
-    ]),
+    ...rows.flatMap((row) => [...problemOfDead(row), ...problemOfUndecided(row)]),
   ];
 }
+
+function problemOfDead({ client, dead }: OutboxStatus): Problem[] {
+  if (dead === 0) return [];
+  const text =
+    dead === 1 ? '1 row is dead and blocks what is behind it' : `${dead} rows are dead and block what is behind them`;
+  const remedy = 'see: fulfilment-sync outbox list --status dead';
+  return [
+    { ...problem('bad', client, text, remedy), page: `/outbox?status=dead&client=${encodeURIComponent(client)}` },
+  ];
+}
+
+function problemOfUndecided({ client, toDecide }: OutboxStatus): Problem[] {
+  if (toDecide === 0) return [];
+  const text = `${toDecide === 1 ? '1 row waits' : `${toDecide} rows wait`} for a person to say what became of it`;
+  const remedy = 'see: fulfilment-sync outbox list --status unknown';
+  return [
+    { ...problem('bad', client, text, remedy), page: `/outbox?status=unknown&client=${encodeURIComponent(client)}` },
+  ];
+}
+
+/** `once`, `3 times`. */
+export const times = (count: number): string => (count === 1 ? 'once' : `${count} times`);
 
 /** `in 12m`, or `now`. */
 export function inWords(at: Date | null, now: Date): string {

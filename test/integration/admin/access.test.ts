@@ -75,18 +75,25 @@ test('the login form sets a cookie that scripts cannot read, leads back, and is 
     new Visitor(`http://127.0.0.1:${port}`).get('/', { cookie: `fulfilment_session=${value}` });
   const [, value = ''] = /^[^=]+=([^;]+)/.exec(cookie) ?? [];
   expect((await forged(value)).status).toBe(200);
-  expect((await forged(value.replace(/^\d/, '9'))).status).toBe(303);
-  expect((await forged(`${Date.now() + 1e9}.abc`)).status).toBe(303);
+  expect((await forged(value.replace(/session\.\d/, 'session.9'))).status).toBe(303);
+  const { fulfilment_csrf: other = '' } = Object.fromEntries([['fulfilment_csrf', visitor.cookie('fulfilment_csrf')]]);
+  expect((await forged(other)).status).toBe(303);
+  expect((await forged(`session.${Date.now() + 1e9}.abc`)).status).toBe(303);
 });
 
-test.each(['//evil.example', '/\\evil.example', 'https://evil.example/', 'javascript:alert(1)'])(
-  'a login never leads to %s',
-  async (next) => {
-    const { visitor } = await admin({ ADMIN_TOKEN: token });
-    const answer = await visitor.post('/login', { token, next }, '/login');
-    expect(answer.headers.get('location')).toMatch(/^\/(?![/\\])|^\/$/);
-  },
-);
+test.each([
+  '//evil.example',
+  '/\\evil.example',
+  'https://evil.example/',
+  'javascript:alert(1)',
+  '/.//evil.example',
+  '/%2e//evil.example',
+  'http://here.invalid//evil.example',
+])('a login never leads to %s', async (next) => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  const answer = await visitor.post('/login', { token, next }, '/login');
+  expect(answer.headers.get('location')).toMatch(/^\/(?![/\\])|^\/$/);
+});
 
 test('after ten wrong tokens an address is held off, also with the right one; who is logged in is not', async () => {
   const { visitor, port, logged } = await admin({ ADMIN_TOKEN: token });
@@ -118,7 +125,15 @@ test('a form without its token, or with that of another browser, changes nothing
 
 test('what is sent runs nothing of elsewhere, is framed by nobody and kept by nobody', async () => {
   const { visitor } = await admin();
-  const { headers } = await visitor.get('/');
+  const login = (await admin({ ADMIN_TOKEN: token })).visitor;
+  const [{ headers }, ...others] = [
+    await visitor.get('/'),
+    await login.get('/login'),
+    await visitor.get('/nowhere'),
+    await login.get('/assets/page.css'),
+  ] as const;
+  for (const other of others)
+    expect(other.headers.get('content-security-policy')).toBe(headers.get('content-security-policy'));
   expect(headers.get('content-security-policy')).toBe(
     "default-src 'none';script-src 'self';style-src 'self';img-src 'self';connect-src 'self';form-action 'self';base-uri 'none';frame-ancestors 'none'",
   );
@@ -129,7 +144,7 @@ test('what is sent runs nothing of elsewhere, is framed by nobody and kept by no
 
 test('the board of the queues changes nothing', async () => {
   const { visitor } = await admin();
-  const token = { _csrf: 'x' };
-  expect((await visitor.post('/queues/api/queues/poll/pause', token)).status).toBe(403);
+  const answer = await fetch(`${visitor.base}/queues/api/queues/poll/pause`, { method: 'PUT' });
+  expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('shown only')]);
   expect((await visitor.get('/queues/api/queues')).status).toBe(200);
 });

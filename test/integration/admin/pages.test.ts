@@ -153,6 +153,76 @@ test('whatever stands in rows, no page becomes markup of it', async () => {
   }
 });
 
+describe('/', () => {
+  const client = 'default';
+  const overview = async (visitor: { get: (path: string) => Promise<Response> }) => (await visitor.get('/')).text();
+  /** What a person reads of it: without markup. */
+  const words = (page: string) => page.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+  const setUp = async (lastSuccess: string) => {
+    await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
+    await ensureJobs(database.db, [{ client, job: 'pull-orders', due: null }]);
+    await database.query(
+      `update sync.jobs set last_started_at = now(), last_success_at = now() - $1::interval, last_change_at = now() - interval '2 hours'`,
+      [lastSuccess],
+    );
+  };
+
+  test('says that no worker was there yet', async () => {
+    const { visitor } = await admin();
+    expect(await overview(visitor)).toContain('No worker was here yet');
+  });
+
+  test('says that all is fresh, with what each stream did', async () => {
+    await setUp('5 seconds');
+    await database.query(`
+      insert into sync.runs (client, job, trigger, worker, lease_token, started_at, status, finished_at, created, updated)
+      select 'default', 'pull-orders', 'schedule', 'w', n, now() - interval '1 minute' * (4 - n), 'done', now(), n, 10 from generate_series(1, 3) n`);
+    const page = await overview((await admin()).visitor);
+    expect(page).toContain('<h1 class="good">All is fresh</h1>');
+    expect(page).toContain('aria-label="Rows written by the latest runs of default orders that wrote any: 11, 12, 13"');
+    expect(words(page)).toMatch(/fresh \d+s ago .* last change 2h ago ; 36 rows in 24 h/);
+    expect(words(page)).toContain('Nothing needs attention');
+  });
+
+  test.each([
+    ['', 'late', /1 thing to mend.*default pull-orders : late for \d+m; it last got done .* is a worker running/],
+    [
+      'consecutive_failures = 3, last_error = $$away$$',
+      'failing',
+      /1 thing to mend.*failed 3 times: away See → it is tried again by itself/,
+    ],
+  ])('names a job that is late, and why: %s', async (change, badge, said) => {
+    await setUp('1 hour');
+    if (change !== '') await database.query(`update sync.jobs set ${change}`);
+    const page = words(await overview((await admin()).visitor));
+    expect(page).toMatch(said);
+    expect(page).toContain(` ${badge} 60m ago`);
+  });
+
+  test('takes no stream for fresh that this worker does not run', async () => {
+    await setUp('20 days');
+    const page = words(await overview((await admin({ SCHEDULE_PULL_ORDERS: 'off' })).visitor));
+    expect(page).toContain('not run by this worker 20d ago');
+    expect(page).not.toContain('fresh 20d');
+  });
+
+  test('shows the outbox with what waits for a person first, and the gate of track-trace', async () => {
+    await setUp('1 second');
+    await row('dead', 'A');
+    await row('unknown', 'B');
+    await row('unknown', 'C');
+    await row('pending', 'D');
+    await database.query(
+      `insert into sync.gates (gate, identity, client, next_at, taken_at, taken) values ('track-trace', 'x', 'default', now() + interval '30 minutes', now() - interval '31 minutes', 7)`,
+    );
+    const page = await overview((await admin()).visitor);
+    expect(words(page)).toMatch(/1 dead refused.* 2 unknown 2 wait for you.* 1 pending .* 0 sending .* 0 done/);
+    expect(words(page)).toMatch(/1 row is dead and blocks what is behind it See .*2 rows wait for a person/);
+    expect(page).toContain('href="/outbox?status=dead&amp;client=default"');
+    expect(words(page)).toMatch(/default track-trace closed opens in 30m 31m ago 7 0/);
+  });
+});
+
 describe('/schedules', () => {
   const client = 'default';
   const setUp = () => ensureJobs(database.db, [{ client, job: 'pull-orders', due: 'never' }]);
@@ -191,12 +261,15 @@ describe('/schedules', () => {
   });
 
   test.each([
-    { client: 'nobody', job: 'pull-orders' },
-    { client, job: 'pull-everything' },
-    { client, job: 'reconcile' },
-  ])('knows no %o', async (fields) => {
+    [400, { client: 'nobody', job: 'pull-orders' }],
+    [400, { client, job: 'pull-everything' }],
+    [404, { client, job: 'reconcile' }],
+    [409, { client, job: 'pull-stock' }],
+    [409, { client, job: 'backfill' }],
+    [409, { client, job: 'push-outbox' }],
+  ])('answers %i to a run of %o', async (status, fields) => {
     const { visitor } = await admin();
-    expect((await visitor.post('/schedules/run', fields, '/schedules')).status).toBeGreaterThanOrEqual(400);
+    expect((await visitor.post('/schedules/run', fields, '/schedules')).status).toBe(status);
     expect(await audit()).toEqual([]);
   });
 });

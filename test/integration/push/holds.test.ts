@@ -118,7 +118,7 @@ test('a row that fails too often is dead, saying so; retried by hand it counts a
     status: 'dead',
     attempts: 3,
     last_error:
-      'oldest.product.add: answered 429: A fault of the sandbox; given up after 3 attempts (PUSH_MAX_ATTEMPTS)',
+      'oldest.product.add: answered 429: «A fault of the sandbox»; given up after 3 attempts (PUSH_MAX_ATTEMPTS)',
   });
   await database.query('select fulfilment.outbox_replace($1, \'{"name": "A"}\')', [id]);
   await outbox.push({ PUSH_MAX_ATTEMPTS: '3' });

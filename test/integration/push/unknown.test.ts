@@ -119,7 +119,7 @@ describe('an order whose outcome is not known', () => {
       expect(row).toMatchObject({ status: 'unknown', absences: 0 });
     }
     expect(words).toEqual([
-      'v3.orders.list: answered 500: A fault of the sandbox; the look-up is tried again',
+      'v3.orders.list: answered 500: «A fault of the sandbox»; the look-up is tried again',
       'the look-up brought a number that was not asked for; it is tried again',
       expect.stringMatching(/^an order in the answer cannot be read: attributes: .*; the look-up is tried again$/),
     ]);

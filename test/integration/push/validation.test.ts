@@ -146,7 +146,7 @@ const others: [string, string, unknown, string][] = [
     'order.update',
     'SO-1',
     { fulfillFrom: 'ROT' },
-    'v3.orders.update: answered 422: Warehouse ROT does not belong to the fulfilment strategy (AMS, EIN)',
+    'v3.orders.update: answered 422: «Warehouse ROT does not belong to the fulfilment strategy (AMS, EIN)»',
   ],
   [
     'order.update',
@@ -193,7 +193,7 @@ const others: [string, string, unknown, string][] = [
     'inbound_packing_slip.create',
     'PO-1',
     { expectedIn: 'ROT', expectedOn: '2026-05-11', items: [{ sku: 'A', quantity: 1 }] },
-    'v3.inboundPackingSlips.create: answered 422: Warehouse ROT does not belong to the fulfilment strategy (AMS, EIN)',
+    'v3.inboundPackingSlips.create: answered 422: «Warehouse ROT does not belong to the fulfilment strategy (AMS, EIN)»',
   ],
   [
     'inbound_packing_slip.create',

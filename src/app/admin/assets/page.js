@@ -12,3 +12,10 @@ events.onmessage = ({ data }) => {
     if (place >= 0) part.querySelectorAll('a')[place]?.focus();
   }
 };
+
+// What nobody renews must not look as if it were true still.
+events.onerror = () => {
+  const headline = document.getElementById('headline');
+  if (headline !== null)
+    headline.innerHTML = '<h1 class="bad">Not connected</h1><p>Below is how it stood; reload the page.</p>';
+};

@@ -1,11 +1,15 @@
 import { outboxKinds } from '../../../../jobs/push-outbox.ts';
 import type { Json } from '../../../core/json.ts';
-import { allowedFrom, type OutboxAction, type OutboxDetail, type OutboxSummary } from '../../../erp/outbox-admin.ts';
+import {
+  allowedFrom,
+  type OutboxAction,
+  type OutboxDetail,
+  type OutboxSummary,
+  outboxStatuses,
+} from '../../../erp/outbox-admin.ts';
 import { adviceFor } from '../../outbox-advice.ts';
 import { type Child, type Html, html } from '../html.ts';
 import { ago, badge, choice, moment, type Tone, table } from '../view.ts';
-
-export const outboxStatuses = ['dead', 'unknown', 'pending', 'sending', 'done', 'cancelled'] as const;
 
 /** What of the outbox is shown. */
 export interface OutboxChoice {

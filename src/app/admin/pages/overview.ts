@@ -71,7 +71,7 @@ function problemList(problems: readonly Problem[]): Html {
 }
 
 /** A row for each client, a column for each stream. */
-function streamMatrix({ snapshot, stale, recent }: Overview): Html {
+function streamMatrix({ snapshot, stale, recent, isScheduled }: Overview): Html {
   const { streams, now } = snapshot;
   if (streams.length === 0) return html`<h2>Streams</h2><p class="none">No stream was read yet.</p>`;
   const known: readonly string[] = allStreams.map(({ name }) => name);
@@ -86,16 +86,22 @@ function streamMatrix({ snapshot, stale, recent }: Overview): Html {
     ...known.map((name) => {
       const row = own.find(({ stream }) => stream === name);
       if (row === undefined) return '–';
-      const [tone, state] = freshnessOf(row, late.get(`${client}/pull-${name}`)?.because);
+      const scheduled = isScheduled(client, `pull-${name}`);
+      const [tone, state] = freshnessOf(row, scheduled, late.get(`${client}/pull-${name}`)?.because);
       return html`${badge(tone, state)} ${ago(row.lastSuccessAt, now)}
-<div>${sparkline(bars.get(`${client}/${name}`) ?? [], `Rows of the latest runs of ${client} ${name}`)}</div>
-<small>${row.changedLastDay} rows in 24 h${row.usualPerDay === null ? '' : `, usual ${Math.round(row.usualPerDay)}`}${proofOf(row)}</small>`;
+<div>${sparkline(bars.get(`${client}/${name}`) ?? [], `Rows written by the latest runs of ${client} ${name} that wrote any`)}</div>
+<small>last change ${ago(row.lastChangeAt, now)}; ${row.changedLastDay} rows in 24 h${row.usualPerDay === null ? '' : `, usual ${Math.round(row.usualPerDay)}`}${proofOf(row)}</small>`;
     }),
   ]);
-  return html`<h2>Streams</h2>${table('Freshness of each stream of each client; bars are the rows of its latest runs', ['client', ...known], rows)}`;
+  return html`<h2>Streams</h2>${table('Freshness of each stream of each client; a bar is what one run wrote, of its latest runs that wrote anything', ['client', ...known], rows)}`;
 }
 
-function freshnessOf(row: StreamStatus, because: 'failing' | 'paused' | 'not run' | undefined): [Tone, string] {
+function freshnessOf(
+  row: StreamStatus,
+  scheduled: boolean,
+  because: 'failing' | 'paused' | 'not run' | undefined,
+): [Tone, string] {
+  if (!scheduled) return ['note', 'not run by this worker'];
   if (because === 'paused') return ['note', 'paused'];
   if (because !== undefined) return ['bad', because === 'failing' ? 'failing' : 'late'];
   if (row.firstLoad) return ['note', row.fetchedSoFar === null ? 'first load' : `first load: ${row.fetchedSoFar} read`];

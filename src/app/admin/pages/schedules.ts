@@ -1,8 +1,8 @@
 import type { Config } from '../../../../config/env.ts';
-import { type JobName, pushJob, type Schedule } from '../../../../config/schedules.ts';
+import { type JobName, pushJob, type Schedule, writeSpan } from '../../../../config/schedules.ts';
 import type { JobStatus } from '../../../erp/status.ts';
+import { times } from '../../overview/problems.ts';
 import type { Snapshot } from '../../overview/snapshot.ts';
-import { formatSpan } from '../../table.ts';
 import { type Html, html } from '../html.ts';
 import { ago, badge, choice, table } from '../view.ts';
 
@@ -48,7 +48,7 @@ function cellsOf(job: JobStatus, snapshot: Snapshot, config: Config, csrf: strin
 
 function stateOf({ running, lastOutcome, consecutiveFailures }: JobStatus): Html {
   if (running) return badge('note', 'running');
-  if (consecutiveFailures > 0) return badge('bad', `failed ${consecutiveFailures} times`);
+  if (consecutiveFailures > 0) return badge('bad', `failed ${times(consecutiveFailures)}`);
   return lastOutcome === null ? badge('note', 'waiting') : badge('good', lastOutcome);
 }
 
@@ -75,7 +75,7 @@ function buttons({ pauses }: Snapshot, client: string, job: string, csrf: string
 }
 
 /** A schedule as it would be written in the environment. */
-export function describeSchedule(schedule: Schedule): string {
-  if (schedule.kind === 'every') return `every ${formatSpan(schedule.everyMs / 1_000)}`;
+function describeSchedule(schedule: Schedule): string {
+  if (schedule.kind === 'every') return `every ${writeSpan(schedule.everyMs)}`;
   return schedule.kind === 'cron' ? `${schedule.pattern} (UTC)` : schedule.kind;
 }
