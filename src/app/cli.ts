@@ -1,30 +1,21 @@
 import completion from '@bomb.sh/tab/commander';
-import { Argument, Command, CommanderError } from 'commander';
+import { Command, CommanderError } from 'commander';
 import { ConfigError } from '../../config/env.ts';
 import { jobNames, pushJob } from '../../config/schedules.ts';
 import { CodedError, describeError } from '../core/errors.ts';
-import { finish, wholeNumber } from './cli/options.ts';
+import { finish, oneOf, streams, wholeNumber } from './cli/options.ts';
 import { addOutboxCommands } from './cli/outbox.ts';
+import { addQuarantineCommands } from './cli/quarantine.ts';
 import type { ClientOptions } from './commands/client.ts';
 import type { DemoOptions } from './commands/demo.ts';
 import type { DoctorOptions } from './commands/doctor.ts';
 import type { PauseOptions } from './commands/pause.ts';
-import type { QuarantineOptions } from './commands/quarantine.ts';
 import type { BackfillOptions, RescanOptions } from './commands/rescan.ts';
 import type { RunOptions } from './commands/run.ts';
 import type { SandboxOptions } from './commands/sandbox.ts';
 import type { StatusOptions } from './commands/status.ts';
 import { UsageError } from './usage.ts';
 import { version } from './version.ts';
-
-const streams = jobNames
-  .filter((job) => job.startsWith('pull-') && job !== 'pull-stock')
-  .map((job) => job.slice('pull-'.length));
-const streamNames = streams.join(', ');
-
-/** An argument that completion knows the values of; the command itself says what it thinks of another. */
-const oneOf = (name: string, values: readonly string[]) =>
-  new Argument(name, values.join(', ')).choices(values).argParser((value) => value);
 
 /** Each command loads its own code when it is called, so that none waits for what the others need. */
 export function createCli(): Command {
@@ -197,42 +188,6 @@ function addRescanCommands(cli: Command): void {
     .addHelpText('after', '\nExample:\n  fulfilment-sync refetch shipments 1042')
     .action(async (stream: string, id: string, options: RescanOptions) =>
       finish((await import('./commands/rescan.ts')).refetchCommand(stream, id, options)),
-    );
-}
-
-function addQuarantineCommands(cli: Command): void {
-  const quarantine = cli
-    .command('quarantine')
-    .description('resources that could not be decoded, kept whole')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine list');
-  quarantine
-    .command('list')
-    .description('show them, with the member that stands in the way')
-    .option('--client <key>', 'only this client')
-    .option('--stream <stream>', `only this one: ${streamNames}`)
-    .option('--json', 'for programs')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine list --stream shipments')
-    .action(async (options: QuarantineOptions) =>
-      finish((await import('./commands/quarantine.ts')).quarantineListCommand(options)),
-    );
-  quarantine
-    .command('show')
-    .description('show one whole; it may hold personal data')
-    .argument('<number>', 'as list shows it')
-    .option('--json', 'for programs')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine show 7')
-    .action(async (number: string, options: QuarantineOptions) =>
-      finish((await import('./commands/quarantine.ts')).quarantineShowCommand(number, options)),
-    );
-  quarantine
-    .command('replay')
-    .description('decode them again, after an upgrade')
-    .addArgument(oneOf('[stream]', streams))
-    .option('--client <key>', 'only this client')
-    .option('--json', 'for programs')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine replay shipments')
-    .action(async (stream: string | undefined, options: QuarantineOptions) =>
-      finish((await import('./commands/quarantine.ts')).quarantineReplayCommand(stream, options)),
     );
 }
 

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, rmSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -19,7 +19,11 @@ test('the built program migrates, follows the sandbox and ends', async () => {
   const tsc = join(createRequire(import.meta.url).resolve('typescript/package.json'), '../bin/tsc');
   try {
     execFileSync(process.execPath, [tsc, '-p', join(root, 'tsconfig.build.json'), '--outDir', out], { stdio: 'pipe' });
-    cpSync(join(root, 'migrations'), join(out, 'migrations'), { recursive: true });
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: { build: string } };
+    for (const folder of ['migrations', 'src/app/admin/assets']) {
+      expect(scripts.build).toContain(`'${folder}'`);
+      cpSync(join(root, folder), join(out, folder), { recursive: true });
+    }
     const main = join(out, 'src/app/main.js');
     const sandbox = await processes.sandbox();
     await sandbox.advance(86_400);
@@ -31,6 +35,9 @@ test('the built program migrates, follows the sandbox and ends', async () => {
       'the tables to be the sandbox',
       async () => (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).length === 0,
     );
+    const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+    for (const path of ['/', '/assets/page.css', '/queues', '/metrics'])
+      expect([path, (await fetch(`http://127.0.0.1:${port}${path}`)).status]).toEqual([path, 200]);
     worker.kill('SIGTERM');
     expect((await worker.ended).code).toBe(0);
   } finally {

@@ -18,7 +18,8 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
 const work = useWork(database, sandbox);
 
-const documents = 50_000;
+/** FUZZ_DOCUMENTS=50000 takes a few minutes on two cores. */
+const documents = Number(process.env.FUZZ_DOCUMENTS ?? 10_000);
 const batch = 100;
 /** Where the ids given out here begin; others are what mutations made of them, and may be shared. */
 const ownIds = 1_000_000;
@@ -174,5 +175,6 @@ test(`${documents} mutated resources: no crash, each stored whole or quarantined
     ),
   );
   process.stdout.write(`stored/quarantined: ${JSON.stringify(counts)}\n`);
-  for (const [stored, aside] of Object.values(counts)) expect(Math.min(stored, aside)).toBeGreaterThan(1_000);
+  for (const [stored, aside] of Object.values(counts))
+    expect(Math.min(stored, aside)).toBeGreaterThan(documents / streams.length / 10);
 });

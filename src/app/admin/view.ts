@@ -26,6 +26,18 @@ const places = [
   ['/queues', 'Queues'],
 ] as const;
 
+const head = (title: string, live: boolean): Html => html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>${title} · fulfilment-sync</title>
+<link rel="icon" href="/assets/icon.svg">
+<link rel="stylesheet" href="/assets/page.css">
+${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-equiv="refresh" content="10"></noscript>` : ''}
+</head>`;
+
 /** A whole page. */
 export function page({ title, path, loggedIn, said, live, csrf }: Frame, body: Child): string {
   const isHere = (place: string) => (place === '/' ? path === '/' : path.startsWith(place));
@@ -37,17 +49,7 @@ export function page({ title, path, loggedIn, said, live, csrf }: Frame, body: C
     loggedIn && csrf !== undefined
       ? html`<form method="post" action="/logout"><input type="hidden" name="_csrf" value="${csrf}"><button class="quiet">Log out</button></form>`
       : '';
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>${title} · fulfilment-sync</title>
-<link rel="icon" href="/assets/icon.svg">
-<link rel="stylesheet" href="/assets/page.css">
-${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-equiv="refresh" content="10"></noscript>` : ''}
-</head>
+  return html`${head(title, live === true)}
 <body>
 <a class="skip" href="#main">Skip to content</a>
 <header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav>${logout}</header>
@@ -62,16 +64,7 @@ ${body}
 
 /** A page for people who are not let in yet, or for whom something went wrong. */
 export function barePage(title: string, body: Child): string {
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>${title} · fulfilment-sync</title>
-<link rel="icon" href="/assets/icon.svg">
-<link rel="stylesheet" href="/assets/page.css">
-</head>
+  return html`${head(title, false)}
 <body class="bare"><main id="main">
 ${body}
 </main></body>

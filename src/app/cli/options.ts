@@ -1,4 +1,10 @@
-import { InvalidArgumentError } from 'commander';
+import { Argument, InvalidArgumentError } from 'commander';
+import { jobNames } from '../../../config/schedules.ts';
+
+/** Names of the streams, for help and completion; what a command knows, it looks up itself. */
+export const streams = jobNames
+  .filter((job) => job.startsWith('pull-') && job !== 'pull-stock')
+  .map((job) => job.slice('pull-'.length));
 
 /** Makes what a command came to the exit code of the process. */
 export async function finish(command: Promise<number>): Promise<void> {
@@ -10,3 +16,7 @@ export function wholeNumber(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
   return Number(text);
 }
+
+/** An argument that completion knows the values of; the command itself says what it thinks of another. */
+export const oneOf = (name: string, values: readonly string[]) =>
+  new Argument(name, values.join(', ')).choices(values).argParser((value) => value);
