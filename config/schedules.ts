@@ -37,6 +37,9 @@ export type Schedule =
 const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const scheduleForms = '30s, 2m, 6h, 1d, a 5-field cron expression (UTC), or off';
 
+/** Whether a job comes by itself, rather than never or when a command asks for it. */
+export const comesByItself = ({ kind }: Schedule): boolean => kind === 'every' || kind === 'cron';
+
 /**
  * Milliseconds of a span written as `30s`, `2m`, `6h` or `1d`; null for anything else.
  */

@@ -3,7 +3,13 @@ import pinoPretty from 'pino-pretty';
 import { describeError } from '../core/errors.ts';
 import { loggable } from './log-schema.ts';
 
-export type Logger = pino.Logger;
+/** Writes lines of fields alone: a message would pass by the schema. */
+export type Logger = Readonly<
+  Record<
+    'debug' | 'info' | 'warn' | 'error' | 'fatal',
+    (fields: { readonly event: string; readonly [field: string]: unknown }) => void
+  >
+>;
 
 export interface LogOptions {
   readonly level: string;
@@ -11,25 +17,31 @@ export interface LogOptions {
   readonly pretty: boolean;
 }
 
-/** One JSON line an event on standard output, of the fields that log-schema.ts knows. */
-export function createLogger({ level, pretty }: LogOptions): Logger {
+/** One JSON line an event, on standard output unless another destination is given, of the fields that log-schema.ts knows. */
+export function createLogger({ level, pretty }: LogOptions, destination?: pino.DestinationStream): Logger {
   const options: pino.LoggerOptions = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: {
       level: (label) => ({ level: label }),
-      log: loggable,
-      bindings: loggable,
     },
-    // Fields alone: a message would pass by the schema.
+    // Whatever is written comes by here, also what a library or a slip makes of it.
     hooks: {
       logMethod([fields], method) {
-        method.call(this, typeof fields === 'object' ? fields : {});
+        method.call(this, onlyFields(fields));
       },
     },
   };
-  return pretty ? pino(options, pinoPretty({ colorize: hasColours(), sync: true })) : pino(options);
+  return pretty
+    ? pino(options, pinoPretty({ colorize: hasColours(), sync: true }))
+    : pino(options, destination ?? pino.destination(1));
+}
+
+/** What pino would make a message of is made fields. */
+function onlyFields(given: unknown): Record<string, unknown> {
+  if (given instanceof Error) return loggable({ event: 'error', ...errorFields(given) });
+  return typeof given === 'object' && given !== null ? loggable(given as Record<string, unknown>) : {};
 }
 
 /** Whether standard output is a terminal whose user wants colours (NO_COLOR). */

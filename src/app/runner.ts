@@ -80,17 +80,17 @@ export async function runWork(
   const { db, keeper, log } = deps;
   const startedAtMs = performance.now();
   const request = requestOf(deps, work, client, trigger);
-  const runLog = log.child({ client: client.key, job: work.name });
+  const own = { client: client.key, job: work.name };
   const report = await runUnderLease(db, keeper, request, stop, async (scope) => {
-    if (scope.afterAbandoned) runLog.warn({ event: 'run_abandoned' });
-    if (scope.missed > 0) runLog.warn({ event: 'turns_missed', missed: scope.missed });
+    if (scope.afterAbandoned) log.warn({ ...own, event: 'run_abandoned' });
+    if (scope.missed > 0) log.warn({ ...own, event: 'turns_missed', missed: scope.missed });
     const context = contextOf(deps, work, client, scope);
     // Before many requests run into the same timeout, one asks whether anybody is there and lets us in.
     if (scope.run.probing) await context.warehouse.ready(scope.signal);
     await work.run(context);
   });
   const durationMs = Math.round(performance.now() - startedAtMs);
-  logReport(runLog, report, durationMs, isNews(deps.said, request, report));
+  logReport(log, own, report, durationMs, isNews(deps.said, request, report));
   deps.onRun?.(client.key, work.name, report, durationMs);
   return report;
 }
@@ -153,14 +153,21 @@ function isNews(
   return warnings !== before && warnings !== '[]';
 }
 
-function logReport(log: Logger, report: RunReport, durationMs: number, isNew: boolean): void {
+function logReport(
+  log: Logger,
+  own: { readonly client: string; readonly job: string },
+  report: RunReport,
+  durationMs: number,
+  isNew: boolean,
+): void {
   if (report.status === 'skipped') {
     const level = report.reason === 'not_due' ? 'debug' : 'info';
-    log[level]({ event: 'run_skipped', reason: report.reason, dueAt: report.dueAt });
+    log[level]({ ...own, event: 'run_skipped', reason: report.reason, dueAt: report.dueAt });
     return;
   }
   const { warnings, ...counts } = report.totals;
   const fields = {
+    ...own,
     event: `run_${report.status}`,
     run: report.token,
     durationMs,

@@ -80,7 +80,7 @@ export function describeError(error: unknown): string {
   const parts: string[] = [];
   for (let current: unknown = error; current !== undefined && parts.length < 6; ) {
     if (!(current instanceof Error)) {
-      parts.push(String(current));
+      parts.push(quote(String(current)));
       break;
     }
     const code = 'code' in current && typeof current.code === 'string' ? current.code : '';

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { errorFields } from '../../src/app/log.ts';
+import { createLogger, errorFields } from '../../src/app/log.ts';
 import { loggable } from '../../src/app/log-schema.ts';
 import { describeError, WarehouseError } from '../../src/core/errors.ts';
 import { quote, withoutQuotes } from '../../src/core/quote.ts';
@@ -80,6 +80,16 @@ test('a log line has the fields of the schema, others by name alone', () => {
     leftOut: ['email', 'payload'],
   });
   expect(loggable({ reason: { name: 'Jan' } })).toEqual({ reason: '(left out)' });
+});
+
+test('a message passes by the schema in no form', () => {
+  const written: string[] = [];
+  const log = createLogger({ level: 'info', pretty: false }, { write: (line: string) => written.push(line) });
+  // A slip that the types do not let through.
+  const slip = log.error as unknown as (given: unknown) => void;
+  for (const given of [new SyntaxError('Jan'), { event: 'x', err: new Error('Jan') }, 'Jan']) slip.call(log, given);
+  expect(written.map((line) => JSON.parse(line).event)).toEqual(['error', 'x', undefined]);
+  expect(written.join('')).not.toContain('Jan');
 });
 
 test('every event of the source is explained in docs/operations.md', () => {

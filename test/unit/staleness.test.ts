@@ -53,6 +53,7 @@ describe('a job', () => {
     ['that is off', { lastSuccessAt: minutesAgo(60 * 24 * 90) }, 'off', []],
     ['that comes when it is asked for', { lastSuccessAt: null }, 'on-request', []],
     ['that never got done', { lastSuccessAt: null }, '10m', ['not run']],
+    ['that was switched on a moment ago', { lastSuccessAt: null, dueAt: minutesAgo(-5) }, '10m', []],
     ['whose first run is reading', { lastSuccessAt: null, running: true }, '10m', []],
   ])('%s', (_what, more, schedule, expected) => expect(stale(more, schedule)).toEqual(expected));
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { jobNames, pushJob, type Schedule } from '../../../config/schedules.ts';
+import { comesByItself, jobNames, pushJob } from '../../../config/schedules.ts';
 import { type Json, parseObject } from '../../core/json.ts';
 import {
   actOnOutbox,
@@ -66,6 +66,8 @@ async function act({ db, log }: AdminDeps, action: OutboxAction, id: number, req
   const seen = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
   const done = await actOnOutbox(db, action, seen, byOf(request), objectOf(result, 'result'));
   if (done.length > 0) return noted(log, action, id, request);
+  const allowed: readonly string[] = allowedFrom[action];
+  if (allowed.includes(row.status)) throw new AdminError(409, `Row ${id} changed just now; look at it again`);
   throw new AdminError(
     409,
     `Row ${id} is ${row.status} by now; that can be done only from ${allowedFrom[action].join(', ')}`,
@@ -87,9 +89,6 @@ function objectOf(text: string, name: string): Json {
   if (value === null) throw new AdminError(400, `The ${name} must be a JSON object`);
   return value;
 }
-
-/** Jobs that come by themselves: others are not run by being due. */
-const comesByItself = ({ kind }: Schedule) => kind === 'every' || kind === 'cron';
 
 function scheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: AdminDeps): void {
   const clients = config.clients.map(({ key }) => key);
@@ -116,7 +115,7 @@ function scheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: Admin
     if (job === pushJob.name || !comesByItself(config.schedules[job]))
       throw new AdminError(
         409,
-        `${job} does not come by itself at this worker; run it with: fulfilment-sync run ${job}`,
+        `${job} does not come by itself at this worker; run it with: fulfilment-sync run ${job} --client ${client}`,
       );
     if (!(await requestRun(db, { client, job }, byOf(request))))
       throw new AdminError(404, `There is no job ${job} of ${client}`);

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
+import { inTime } from './in-time.ts';
 import type { Overview } from './overview-data.ts';
 import { overviewParts } from './pages/overview.ts';
 
@@ -37,7 +38,7 @@ export function liveRoutes(app: FastifyInstance, read: () => Promise<Overview>):
 async function tell(reply: FastifyReply, read: () => Promise<Overview>, end: AbortSignal): Promise<void> {
   const sent = new Map<string, string>();
   while (!end.aborted) {
-    const parts = await read().then(
+    const parts = await inTime(read()).then(
       (overview) => Object.entries(overviewParts(overview)).map(([id, { text }]) => [id, text] as const),
       // The page says so; the next look may find the database again.
       () => [['headline', '<h1 class="bad">The database cannot be read at present</h1>']] as const,

@@ -1,4 +1,4 @@
-import type { Schedule } from '../../../config/schedules.ts';
+import { comesByItself, type Schedule } from '../../../config/schedules.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/run-list.ts';
 import { findProblems, type Problem } from '../overview/problems.ts';
 import { readSnapshot, type Snapshot } from '../overview/snapshot.ts';
@@ -14,14 +14,14 @@ const barsShown = 24;
 export interface Standing {
   readonly snapshot: Snapshot;
   readonly stale: readonly StaleJob[];
+  /** Whether this worker is set up to run a job of a client by itself. */
+  readonly isScheduled: (client: string, job: string) => boolean;
 }
 
 /** All that the overview shows. */
 export interface Overview extends Standing {
   readonly problems: readonly Problem[];
   readonly recent: readonly RecentRuns[];
-  /** Whether this worker is set up to run a job of a client by itself. */
-  readonly isScheduled: (client: string, job: string) => boolean;
 }
 
 /** Remembers what was read for a moment; askers at the same time wait for the same answer. */
@@ -44,20 +44,37 @@ function remembered<T>(read: () => Promise<T>): () => Promise<T> {
 export function openStandings({ db, config }: Pick<AdminDeps, 'db' | 'config'>) {
   const own = new Set(config.clients.map(({ key }) => key));
   const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
-  const isScheduled = (client: string, job: string) =>
-    own.has(client) && !['off', undefined].includes(schedules[job]?.kind);
+  const isScheduled = (client: string, job: string) => {
+    const schedule = schedules[job];
+    return own.has(client) && schedule !== undefined && comesByItself(schedule);
+  };
   const standing = remembered(async (): Promise<Standing> => {
     const snapshot = await readSnapshot(db);
     const cameAt = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
     const jobs = snapshot.jobs.filter(({ client }) => own.has(client));
-    return { snapshot, stale: findStale(jobs, config.schedules, cameAt, snapshot.now) };
+    return { snapshot, stale: findStale(jobs, config.schedules, cameAt, snapshot.now), isScheduled };
   });
   const overview = remembered(async (): Promise<Overview> => {
     const [{ snapshot, stale }, recent] = [await standing(), await readRecentRuns(db, barsShown)];
-    const problems = [...problemsOfStale(stale, snapshot), ...findProblems(snapshot, config.LOOKBACK_DAYS)];
+    const problems = [
+      ...problemsOfStale(stale, snapshot),
+      ...findProblems(ofThisWorker(snapshot, isScheduled), config.LOOKBACK_DAYS),
+    ];
     return { snapshot, stale, recent, problems: problems.sort(bySeverity), isScheduled };
   });
   return { standing, overview };
+}
+
+/**
+ * Without what stands for ever where nobody goes on with it: the last error of a job that is off by now, or that was a
+ * command's own.
+ */
+function ofThisWorker(snapshot: Snapshot, isScheduled: Overview['isScheduled']): Snapshot {
+  return {
+    ...snapshot,
+    jobs: snapshot.jobs.filter(({ client, job }) => isScheduled(client, job)),
+    streams: snapshot.streams.filter(({ client, stream }) => isScheduled(client, `pull-${stream}`)),
+  };
 }
 
 const severities: readonly Problem['severity'][] = ['bad', 'warn', 'note'];

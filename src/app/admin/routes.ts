@@ -1,6 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { jobNames } from '../../../config/schedules.ts';
 import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { streams } from '../../../jobs/registry.ts';
 import { type Json, parseExact } from '../../core/json.ts';
@@ -23,7 +22,7 @@ import type { openStandings } from './overview-data.ts';
 import { auditPage, quarantinePage } from './pages/lists.ts';
 import { outboxPage, outboxRowPage } from './pages/outbox.ts';
 import { overviewPage } from './pages/overview.ts';
-import { runStatuses, runsPage } from './pages/runs.ts';
+import { runJobs, runStatuses, runsPage } from './pages/runs.ts';
 import { schedulesPage } from './pages/schedules.ts';
 import { sayings } from './sayings.ts';
 import type { AdminDeps } from './server.ts';
@@ -68,7 +67,7 @@ export function pageRoutes(app: FastifyInstance, deps: AdminDeps, standings: Ret
     const filter = z
       .object({
         client: text,
-        job: optional(z.enum([...jobNames, 'replay'])),
+        job: optional(z.enum(runJobs)),
         status: optional(z.enum(runStatuses)),
         before: optional(z.coerce.number().int().positive()),
       })

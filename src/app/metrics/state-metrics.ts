@@ -99,13 +99,14 @@ export class StateMetrics {
   }
 
   /** @param own clients that this worker is set up with */
-  set({ snapshot, stale }: Standing, own: readonly string[], lookbackDays: number): void {
+  set({ snapshot, stale, isScheduled }: Standing, own: readonly string[], lookbackDays: number): void {
     this.setUnknown();
     this.#set('fulfilment_database_up', {}, 1);
     this.#set('fulfilment_lookback_days', {}, lookbackDays);
     const now = snapshot.now.getTime();
     for (const row of snapshot.streams) this.#setStream(row, now);
-    for (const row of snapshot.jobs) {
+    // What is off, or was a command's own, stays as it last was: nobody could end an alert of it.
+    for (const row of snapshot.jobs.filter(({ client, job }) => isScheduled(client, job))) {
       const labels = { client: row.client, job: row.job };
       for (const [name, , value] of ofJobs) this.#set(name, labels, value(row));
       this.#set('fulfilment_job_late_seconds', labels, 0);
@@ -116,8 +117,12 @@ export class StateMetrics {
     this.#setOutbox(snapshot, new Set([...own, ...snapshot.clients.map(({ client }) => client)]));
     this.#setClients(snapshot, now);
     for (const { client, job, since } of snapshot.pauses)
-      for (const one of client === null ? own : [client])
-        this.#set('fulfilment_paused_seconds', { client: one, job }, (now - since.getTime()) / 1_000);
+      for (const one of client === null ? own : [client]) {
+        // A client's own pause beside one of all: the longer counts.
+        const others = snapshot.pauses.filter((pause) => pause.job === job && (pause.client ?? one) === one);
+        const first = Math.min(since.getTime(), ...others.map((pause) => pause.since.getTime()));
+        this.#set('fulfilment_paused_seconds', { client: one, job }, (now - first) / 1_000);
+      }
   }
 
   /** Jobs of a queue by state. */

@@ -34,7 +34,7 @@ export function findStale(
       const schedule = schedules[row.job as JobName];
       const from = row.lastSuccessAt ?? cameAt.get(row.client);
       if (schedule === undefined || from === undefined) return [];
-      if (row.lastSuccessAt === null && row.running) return [];
+      if (row.lastSuccessAt === null && (row.running || isStillToCome(row, now))) return [];
       const since = lateFrom(schedule, from, row);
       if (since === null || since > now) return [];
       const because = row.pausedSince !== null ? 'paused' : row.consecutiveFailures > 0 ? 'failing' : 'not run';
@@ -42,6 +42,10 @@ export function findStale(
     })
     .sort((one, other) => one.since.getTime() - other.since.getTime());
 }
+
+/** Never run yet, and its first turn is ahead: its schedule may be younger than its client. */
+const isStillToCome = ({ dueAt, consecutiveFailures }: JobStatus, now: Date) =>
+  consecutiveFailures === 0 && dueAt !== null && dueAt > now;
 
 function lateFrom(schedule: Schedule, lastSuccessAt: Date, turn: { client: string; job: string }): Date | null {
   const due = nextDue(schedule, lastSuccessAt, turn);

@@ -199,12 +199,24 @@ describe('/', () => {
     expect(page).toContain(` ${badge} 60m ago`);
   });
 
-  test('takes no stream for fresh that this worker does not run', async () => {
-    await setUp('20 days');
-    const page = words(await overview((await admin({ SCHEDULE_PULL_ORDERS: 'off' })).visitor));
-    expect(page).toContain('not run by this worker 20d ago');
-    expect(page).not.toContain('fresh 20d');
-  });
+  test.each(['off', 'on-request'])(
+    'takes no stream for fresh, nor for broken, whose schedule is %s',
+    async (schedule) => {
+      await setUp('20 days');
+      await database.query(`update sync.jobs set consecutive_failures = 3, last_error = 'away'`);
+      // What a command of its own leaves behind.
+      await ensureJobs(database.db, [{ client, job: 'refetch', due: 'never' }]);
+      await database.query(`update sync.jobs set consecutive_failures = 1, last_error = 'away' where job = 'refetch'`);
+      const page = words(await overview((await admin({ SCHEDULE_PULL_ORDERS: schedule })).visitor));
+      expect(page).toContain('not run by this worker 20d ago');
+      expect(page).not.toContain('fresh 20d');
+      expect(page).toContain('All is fresh');
+      const { visitor } = await admin({ SCHEDULE_PULL_ORDERS: schedule });
+      expect(await (await visitor.get('/metrics')).text()).not.toMatch(/^fulfilment_job_consecutive_failures\{/m);
+      expect(await (await visitor.get('/schedules')).text()).not.toContain('refetch');
+      expect((await visitor.get('/runs?job=refetch')).status).toBe(200);
+    },
+  );
 
   test('shows the outbox with what waits for a person first, and the gate of track-trace', async () => {
     await setUp('1 second');

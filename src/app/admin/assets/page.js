@@ -13,9 +13,20 @@ events.onmessage = ({ data }) => {
   }
 };
 
-// What nobody renews must not look as if it were true still.
-events.onerror = () => {
+// What nobody renews must not look as if it were true still. The server ends each stream now and then, and the browser
+// comes back by itself: that is no news, unless it takes long.
+let lost;
+const tellLost = () => {
   const headline = document.getElementById('headline');
   if (headline !== null)
     headline.innerHTML = '<h1 class="bad">Not connected</h1><p>Below is how it stood; reload the page.</p>';
+};
+
+events.onopen = () => {
+  clearTimeout(lost);
+  lost = undefined;
+};
+events.onerror = () => {
+  if (events.readyState === EventSource.CLOSED) tellLost();
+  else lost ??= setTimeout(tellLost, 10_000);
 };

@@ -4,6 +4,8 @@ import { formatSpan } from '../../table.ts';
 import { type Html, html } from '../html.ts';
 import { badge, choice, moment, type Tone, table } from '../view.ts';
 
+/** Jobs, and commands that leave runs of their own. */
+export const runJobs = [...jobNames, 'replay', 'refetch'] as const;
 export const runStatuses = ['running', 'done', 'failed', 'stopped', 'abandoned'] as const;
 
 const tones: Readonly<Record<string, Tone>> = { done: 'good', running: 'note', failed: 'bad', abandoned: 'warn' };
@@ -43,7 +45,7 @@ export function runsPage(
 <p>Runs that wrote something or did not get done. The others are counted in <code>sync.jobs</code>.</p>
 <form class="filter" method="get" action="/runs">
 ${choice('client', 'Client', clients, filter.client)}
-${choice('job', 'Job', [...jobNames, 'replay'], filter.job)}
+${choice('job', 'Job', runJobs, filter.job)}
 ${choice('status', 'Status', runStatuses, filter.status)}
 <button>Show</button></form>
 ${rows.length === 0 ? html`<p class="none">No run fits.</p>` : table('Newest first', headings, rows)}

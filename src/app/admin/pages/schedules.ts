@@ -9,7 +9,10 @@ import { ago, badge, choice, table } from '../view.ts';
 /** `/schedules`: when each job is due next, and the buttons that change it. */
 export function schedulesPage(snapshot: Snapshot, config: Config, csrf: string, only: string | undefined): Html {
   const own = new Set(config.clients.map(({ key }) => key));
-  const jobs = snapshot.jobs.filter(({ client }) => own.has(client) && (only === undefined || client === only));
+  // Others are a command's own.
+  const jobs = snapshot.jobs.filter(
+    ({ client, job }) => own.has(client) && job in config.schedules && (only === undefined || client === only),
+  );
   const rows = jobs.map((job) => [job.client, job.job, ...cellsOf(job, snapshot, config, csrf)]);
   const pushers = [...own]
     .filter((client) => only === undefined || client === only)
