@@ -223,6 +223,7 @@ test('a day with people and secrets in it leaves none of them in a log, an error
   expect(written.traces).toMatch(/\/v1\/traces/);
   expect(written.traces).toContain('poll');
   expect(written.traces).toContain('v3/orders');
+  expect(written.traces).not.toMatch(/page%5B|page\[|filter/);
 
   // Errors in the tables repeat the service's words for who looks at a row, quoted, and nothing else of anybody's.
   const errors = await database.query<{ error: string }>(`
