@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { retryRefused } from '../../../src/erp/client-holds.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload, usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -128,4 +129,15 @@ test('a row that fails too often is dead, saying so; retried by hand it counts a
   );
   await outbox.push();
   expect((await outbox.row(id)).last_error).toContain('given up after 96 hours (PUSH_MAX_AGE)');
+});
+
+test('a worker that starts has refused credentials and parked kinds tried at once, and waits as it was asked to', async () => {
+  await database.query(`
+    insert into sync.push_holds (client, kind, code, reason, until, probe)
+    select 'default', kind, code, 'x', now() + interval '15 minutes', probe
+    from (values ('', 'credentials_refused', true), ('order.release', 'kind_parked', true), ('product.save', 'retry_after', false))
+      as h (kind, code, probe)`);
+  await retryRefused(database.db, ['default']);
+  const due = await database.query('select code from sync.push_holds where until <= clock_timestamp() order by code');
+  expect(due.map(({ code }) => code)).toEqual(['credentials_refused', 'kind_parked']);
 });
