@@ -17,7 +17,5 @@ export async function inTime<T>(read: Promise<T>): Promise<T> {
     return await Promise.race([read, late]);
   } finally {
     done.abort();
-    // Called off with the rest.
-    late.catch(() => undefined);
   }
 }
