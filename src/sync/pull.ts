@@ -1,5 +1,4 @@
 import type { Transaction } from 'kysely';
-import { WarehouseError } from '../core/errors.ts';
 import { confirm, enterStream } from '../erp/confirmations.ts';
 import type { Database } from '../erp/connect.ts';
 import { appendChanges, type Change } from '../erp/feed.ts';
@@ -150,9 +149,6 @@ export async function commitReading(
   try {
     return await commitPage(context, stream, reading, page, alongside);
   } catch (error) {
-    // Too deep to be written out again: no part of such a document can be kept.
-    if (error instanceof RangeError)
-      throw new WarehouseError('undecodable', 'The answer is nested too deeply', { outcome: 'unknown', cause: error });
     if (!refusesData(error)) throw error;
     const refused = await findRefused(context, stream, reading, page.families);
     if (refused.size === 0) throw error;

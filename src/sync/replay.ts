@@ -1,4 +1,4 @@
-import { parseExact } from '../core/json.ts';
+import { type Json, parseExact, ShapeError } from '../core/json.ts';
 import { forgetQuarantined, nextQuarantined } from '../erp/quarantine.ts';
 import { decodePage } from './decode.ts';
 import { commitReading, type PullContext } from './pull.ts';
@@ -25,7 +25,8 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
     const rows = await nextQuarantined(db, client, stream.name, afterId, batchSize);
     for (const { id, document, readNo } of rows) {
       signal.throwIfAborted();
-      const reading = { data: [parseExact(document)], included: [], escaped: true, readNo, listed: false };
+      const data = parsed(document);
+      const reading = { data, included: [], escaped: true, readNo, listed: false };
       const { families: decodable, warnings } = decodePage(reading, stream.decoder(zone));
       // Without all its lines it would be half a resource.
       if (decodable.length === 0 || warnings.length > 0) {
@@ -43,5 +44,15 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
     const last = rows.at(-1);
     if (last === undefined) return { released, kept };
     afterId = last.id;
+  }
+}
+
+/** One that an earlier version took, and that is of a shape which this one does not take, stays where it is. */
+function parsed(document: string): Json[] {
+  try {
+    return [parseExact(document)];
+  } catch (error) {
+    if (!(error instanceof ShapeError)) throw error;
+    return [];
   }
 }

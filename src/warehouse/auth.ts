@@ -1,11 +1,12 @@
 import { z } from 'zod';
 import { stopReason, WarehouseError } from '../core/errors.ts';
+import { parseExact } from '../core/json.ts';
 import type { WarehouseHttp } from './http.ts';
 
 /** Token answer (interface.md, Token response); members that are not used are let through. */
 const tokenSchema = z.looseObject({
   access_token: z.string().regex(/^[\x21-\x7e]+$/),
-  expires_in: z.number().positive(),
+  expires_in: z.preprocess((value) => (JSON.isRawJSON(value) ? Number(value.rawJSON) : value), z.number().positive()),
 });
 
 export interface Credentials {
@@ -83,7 +84,7 @@ async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
 
 function decodeToken(body: string): z.infer<typeof tokenSchema> {
   try {
-    return tokenSchema.parse(JSON.parse(body));
+    return tokenSchema.parse(parseExact(body));
   } catch (error) {
     // Neither the body nor the parser's message may be quoted: they may hold the token.
     if (!(error instanceof SyntaxError || error instanceof z.ZodError)) throw error;

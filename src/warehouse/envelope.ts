@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { WarehouseError } from '../core/errors.ts';
-import { type Json, parseExact } from '../core/json.ts';
+import { type Json, parseExact, ShapeError } from '../core/json.ts';
 import { quote } from '../core/quote.ts';
 
 /** Answers of the oldest and v2 generations (interface.md, Conventions); unknown members are kept. */
@@ -20,7 +20,8 @@ export function decodeEnvelope(operation: string, body: string): Json {
     envelope = envelopeSchema.parse(parseExact(body));
   } catch (cause) {
     if (!(cause instanceof SyntaxError || cause instanceof z.ZodError)) throw cause;
-    throw new WarehouseError('undecodable', `${operation}: the answer is no envelope`, { outcome: 'unknown' });
+    const what = cause instanceof ShapeError ? cause.message : 'is no envelope';
+    throw new WarehouseError('undecodable', `${operation}: the answer ${what}`, { outcome: 'unknown' });
   }
   if (envelope.messageCode === 'OK') return envelope.result ?? null;
   const words = envelope.message == null ? 'without a message' : quote(envelope.message);

@@ -15,13 +15,20 @@ export function transportError(operation: string, cause: unknown): WarehouseErro
   const named = (ours: string, outcome: Outcome, text: string) =>
     new WarehouseError(ours, `${operation}: ${text}`, { outcome, cause });
   if (isBeforeSending(cause)) {
-    return named('connect_failed', 'not_executed', 'no connection to the service');
+    const why = badCertificate.test(code) ? `: its certificate is not accepted (${code})` : '';
+    return named('connect_failed', 'not_executed', `no connection to the service${why}`);
   }
   if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return named('body_too_large', 'unknown', 'the answer is too large');
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT' || isTimeout(cause)) {
     return named('timeout', 'unknown', 'the service did not answer in time');
   }
   return named('connection_lost', 'unknown', 'the connection broke before the answer was complete');
+}
+
+/** An answer in an encoding, which no request asks for: what it would unpack to is not to be known beforehand. */
+export function encodedError(operation: string, encoding: string): WarehouseError {
+  const message = `${operation}: the answer is encoded as ${quote(encoding)}, which was not asked for`;
+  return new WarehouseError('undecodable', message, { outcome: 'unknown' });
 }
 
 function isBeforeSending(cause: unknown): boolean {

@@ -3,7 +3,7 @@ import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../config/operations.ts';
 import { stopReason, WarehouseError } from '../core/errors.ts';
 import { readRetryDelayMs } from '../core/retry.ts';
-import { statusError, transportError } from './http-error.ts';
+import { encodedError, statusError, transportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
 
 export interface HttpOptions {
@@ -42,6 +42,9 @@ export interface HttpAnswer {
   /** The service's clock by its Date header, null where it sent none. */
   readonly dateMs: number | null;
 }
+
+/** Encodings that make a body something else than text; servers also name some that do not. */
+const packed = /\b(gzip|deflate|br|zstd|compress)\b/i;
 
 /** Sends requests of one client to its service. The only place that speaks HTTP. */
 export class WarehouseHttp {
@@ -105,15 +108,21 @@ export class WarehouseHttp {
         origin: url.origin,
         path: url.pathname + url.search,
         method: operation.method,
-        headers: { accept: 'application/json', ...request.headers },
+        headers: { accept: 'application/json', 'accept-encoding': 'identity', ...request.headers },
         body: request.body ?? null,
         headersTimeout: timeoutMs,
         bodyTimeout: timeoutMs,
         signal: AbortSignal.any([request.signal, deadline]),
       });
+      const ok = statusCode >= 200 && statusCode < 300;
+      const encoding = String(headers['content-encoding'] ?? '');
+      if (ok && packed.test(encoding)) {
+        // It is given up on purpose: that it was, is no news.
+        body.on('error', () => undefined).destroy();
+        throw encodedError(request.operation, encoding);
+      }
       const bytes = await body.arrayBuffer();
       const dateMs = readDateHeader(headers.date);
-      const ok = statusCode >= 200 && statusCode < 300;
       const text = new TextDecoder('utf-8', { fatal: ok }).decode(bytes);
       if (ok) return { status: statusCode, answer: { url, body: text, dateMs } };
       throw statusError(request.operation, {

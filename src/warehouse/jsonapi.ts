@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { WarehouseError } from '../core/errors.ts';
-import { isObject, type Json, parseExact, wholeIfKept } from '../core/json.ts';
+import { isObject, type Json, parseExact, ShapeError, wholeIfKept } from '../core/json.ts';
 
 /** A resource as received, whose members have not been looked at yet. */
 export type Resource = { [member: string]: Json };
@@ -14,15 +14,22 @@ export interface Document {
   readonly escaped: boolean;
 }
 
+/** Pages have 100; a list that is not said to have pages may come whole. Each resource takes its time to be decoded. */
+const mostResources = 20_000;
+const noId = 'must be an id: a whole number from 1 to 9007199254740991';
+
 /** An id: an integer, or as digits in a string (path parameters and one answer give it so). */
-export const idSchema = z.union([
-  z.preprocess(wholeIfKept, z.int().min(1)),
-  z
-    .string()
-    .regex(/^[1-9]\d{0,15}$/)
-    .transform(Number)
-    .pipe(z.int()),
-]);
+export const idSchema = z.union(
+  [
+    z.preprocess(wholeIfKept, z.int(noId).min(1, noId)),
+    z
+      .string(noId)
+      .regex(/^[1-9]\d{0,15}$/, noId)
+      .transform(Number)
+      .pipe(z.int(noId)),
+  ],
+  noId,
+);
 
 /** The id of what may be a resource; null where it cannot be read. */
 export function readId(resource: Json): number | null {
@@ -53,7 +60,7 @@ export function decodeDocument(operation: string, body: string, shape: 'list' | 
     document = parseExact(body);
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw cause;
-    throw broken(operation, 'is no valid JSON');
+    throw broken(operation, cause instanceof ShapeError ? cause.message : 'is no valid JSON');
   }
   if (!isObject(document)) throw broken(operation, 'is no object');
   const { data, included, links } = document;
@@ -63,6 +70,8 @@ export function decodeDocument(operation: string, body: string, shape: 'list' | 
   if (included !== undefined && included !== null && !Array.isArray(included)) {
     throw broken(operation, 'has an included that is no array');
   }
+  if (Array.isArray(data) && data.length > mostResources)
+    throw broken(operation, `holds more than ${mostResources} resources`);
   return {
     data: Array.isArray(data) ? data : [data as Json],
     included: included ?? [],

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isObject, parseExact, unstorableReason } from '../../src/core/json.ts';
+import { isObject, parseExact, ShapeError, unstorableReason } from '../../src/core/json.ts';
 
 describe('parseExact', () => {
   test.each(['12345678901234567890', '0.10', '1e400', '-0', '3.14159265358979323846', '9007199254740993'])(
@@ -35,6 +35,27 @@ describe('parseExact', () => {
 
   test('refuses what is no JSON', () => {
     expect(() => parseExact('{"a":1.10,,}')).toThrow(SyntaxError);
+  });
+
+  test.each([
+    ['arrays', (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`],
+    ['objects', (levels: number) => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`],
+    ['arrays with a kept number', (levels: number) => `${'[1.10,'.repeat(levels)}1${']'.repeat(levels)}`],
+  ])('refuses %s that nest too deep', (_what, nested) => {
+    expect(() => parseExact(nested(2_001))).toThrow(new ShapeError('nests too deep'));
+    expect(() => parseExact(nested(2_000))).not.toThrow();
+  });
+
+  test('refuses more values than memory should hold', () => {
+    const many = (values: number) => `[${'1,'.repeat(values - 1)}1]`;
+    expect(() => parseExact(many(1_500_001))).toThrow(new ShapeError('holds more than 1500000 values'));
+    expect(parseExact(many(1_500_000))).toHaveLength(1_500_000);
+  });
+
+  test('takes brackets in texts for what they are', () => {
+    const text = JSON.stringify({ a: '['.repeat(2_500), [`{"\\${'['.repeat(2_500)}`]: ['"[', '\\', '[['] });
+    expect(parseExact(text)).toEqual(JSON.parse(text));
+    expect(() => parseExact(`"${'['.repeat(2_500)}`)).toThrow(SyntaxError);
   });
 });
 

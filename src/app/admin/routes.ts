@@ -1,8 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { streams } from '../../../jobs/registry.ts';
-import { type Json, parseExact } from '../../core/json.ts';
 import { readAudit } from '../../erp/audit.ts';
 import {
   listOutbox,
@@ -13,8 +11,9 @@ import {
 } from '../../erp/outbox-admin.ts';
 import { listQuarantined } from '../../erp/quarantine.ts';
 import { listRuns, type RunFilter } from '../../erp/run-list.ts';
-import { maskPayload, shortenResult } from '../../sync/push/mask.ts';
+import { shortenResult } from '../../sync/push/mask.ts';
 import { readSnapshot } from '../overview/snapshot.ts';
+import { shownPayload } from '../shown-payload.ts';
 import { hasSession } from './access.ts';
 import { AdminError } from './admin-error.ts';
 import type { Html } from './html.ts';
@@ -117,9 +116,7 @@ export function showRow(
   row: OutboxDetail,
   revealed: boolean,
 ): FastifyReply {
-  const kind = outboxKinds.find(({ name }) => name === row.kind);
-  const payload: Json = parseExact(row.payload);
-  const shown = revealed ? payload : maskPayload(kind, payload);
+  const shown = shownPayload(row, revealed);
   const result = row.result === null || revealed ? row.result : shortenResult(row.result);
   return show(request, reply, `Row ${row.id}`, (csrf) =>
     outboxRowPage({ ...row, result }, shown, revealed, csrf, new Date()),

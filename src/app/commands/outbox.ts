@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { outboxKinds } from '../../../jobs/push-outbox.ts';
-import { type Json, parseExact, parseObject } from '../../core/json.ts';
+import { type Json, parseObject } from '../../core/json.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -14,9 +13,10 @@ import {
   revealOutbox,
 } from '../../erp/outbox-admin.ts';
 import { sqlState } from '../../erp/transaction.ts';
-import { maskPayload, shortenResult } from '../../sync/push/mask.ts';
+import { shortenResult } from '../../sync/push/mask.ts';
 import { operatorName } from '../operator.ts';
 import { adviceFor } from '../outbox-advice.ts';
+import { shownPayload } from '../shown-payload.ts';
 import { formatTable, lookOfState } from '../table.ts';
 import { UsageError } from '../usage.ts';
 import { withDatabase } from '../with-database.ts';
@@ -76,20 +76,18 @@ export async function outboxShowCommand(id: string, { json, reveal }: OutboxOpti
     reveal ? revealOutbox(db, idOf(id), operatorName()) : readOutbox(db, idOf(id)),
   );
   if (row === null) return missing(id);
-  const kind = outboxKinds.find(({ name }) => name === row.kind);
-  const payload = parseExact(row.payload);
   const shown = {
     ...row,
-    payload: reveal ? payload : maskPayload(kind, payload),
+    payload: shownPayload(row, reveal ?? false),
     result: reveal || row.result === null ? row.result : shortenResult(row.result),
   };
   if (json) print(JSON.stringify(shown, null, 2));
   else {
-    const { history, payload: shownPayload, result, ...about } = shown;
+    const { history, payload, result, ...about } = shown;
     for (const [name, value] of Object.entries(about))
       print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
     print(`result: ${JSON.stringify(result)}`);
-    print(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(shownPayload, null, 2)}`);
+    print(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`);
     print(
       `\n${formatTable(
         ['at', 'step', 'by', 'became', 'ms', 'error'],

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isObject, type Json, parseExact } from '../../core/json.ts';
+import { isObject, type Json, parseExact, ShapeError } from '../../core/json.ts';
 import { type AnyKind, type CheckContext, PayloadError } from './kind.ts';
 import { printableProblem } from './printable.ts';
 
@@ -47,7 +47,7 @@ export function given<T extends Record<string, unknown>>(members: T): { [K in ke
  * @throws PayloadError with every problem at once
  */
 export function readPayload(kind: AnyKind, payload: string): unknown {
-  const { problems, read } = judge(kind, plain(parseExact(payload)));
+  const { problems, read } = judge(kind, plain(parsePayload(payload)));
   if (problems.length > 0) throw new PayloadError(problems);
   return read;
 }
@@ -61,12 +61,22 @@ export async function checkPayload(
   { payload, reference }: { readonly payload: string; readonly reference: string },
   context: CheckContext,
 ): Promise<unknown> {
-  const value = plain(parseExact(payload));
+  const value = plain(parsePayload(payload));
   const { problems, read } = judge(kind, value);
   const further = isObject(value) ? [...((await kind.check?.(value, reference, context)) ?? [])] : [];
   if (reference.trim() === '') further.unshift('reference: must not be empty');
   if (problems.length + further.length > 0) throw new PayloadError([...problems, ...further]);
   return read;
+}
+
+function parsePayload(payload: string): Json {
+  try {
+    return parseExact(payload);
+  } catch (error) {
+    // It is JSON, for it comes from a column of that type.
+    if (!(error instanceof ShapeError)) throw error;
+    throw new PayloadError([`payload: ${error.message}`]);
+  }
 }
 
 function judge(kind: AnyKind, value: Json): { problems: string[]; read: unknown } {

@@ -1,5 +1,5 @@
 import { outboxKinds } from '../../../../jobs/push-outbox.ts';
-import type { Json } from '../../../core/json.ts';
+import { isObject, type Json } from '../../../core/json.ts';
 import {
   allowedFrom,
   type OutboxAction,
@@ -77,7 +77,7 @@ export function outboxRowPage(row: OutboxDetail, payload: Json, revealed: boolea
 ${row.because === null ? '' : html`<p class="why"><b>Why:</b> ${row.because}</p>`}
 <p class="remedy">→ ${adviceFor(row, 'page')}</p>
 <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-${actionForms(row, csrf, revealed ? payload : null)}
+${actionForms(row, csrf, revealed && isObject(payload) ? payload : null)}
 <h2>Attempts</h2>
 ${history(row)}
 <h2>Payload</h2>
