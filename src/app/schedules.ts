@@ -6,6 +6,7 @@ import { type ClientIdentity, registerClients } from '../erp/clients.ts';
 import { tryExclusively } from '../erp/exclusive.ts';
 import { bringForward, dueJobs, reviveAbandoned, scheduleClock } from '../erp/schedule.ts';
 import { ensureJobs, type WantedJob } from '../erp/start-run.ts';
+import { inTransaction } from '../erp/transaction.ts';
 import type { TaskQueue } from '../queue/backend.ts';
 import type { QueueName } from '../queue/define-job.ts';
 import { dispatch } from '../queue/dispatch.ts';
@@ -89,7 +90,7 @@ export class Schedules {
     const warn = repeatedWarnings(log);
     return {
       revive: async () => {
-        const lost = await reviveAbandoned(db);
+        const lost = await inTransaction(db, (trx) => reviveAbandoned(trx));
         for (const { client, job } of lost) log.warn({ event: 'run_abandoned', client, job });
         // They have waited for a lease's length already.
         if (lost.length > 0) await this.#fanOut(this.#enabled, this.#clients, 0, Date.now());

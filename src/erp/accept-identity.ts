@@ -4,6 +4,7 @@ import { type ClientIdentity, lockOf } from './clients.ts';
 import type { Database } from './connect.ts';
 import { appendChanges, type Change } from './feed.ts';
 import type { DB } from './rows.ts';
+import { type JobKey, recordAbandoned } from './schedule.ts';
 import { inTransaction } from './transaction.ts';
 
 /** What came of accepting another account. */
@@ -62,15 +63,10 @@ export async function acceptIdentity(
 
 /** Their leases end, so that nothing they still hold in memory is written; what they did is due again. */
 async function cutOffRuns(trx: Transaction<DB>, client: string): Promise<void> {
-  await sql`
-    with cut as (
-      update sync.leases set token = token + 1, holder = null, expires_at = null
-      where client = ${client} and expires_at is not null returning name
-    ), closed as (
-      update sync.runs set status = 'abandoned', finished_at = now() where client = ${client} and status = 'running'
-    )
-    update sync.jobs j set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
-    from cut where j.client = ${client} and j.job = cut.name`.execute(trx);
+  const { rows: cut } = await sql<JobKey>`
+    update sync.leases set token = token + 1, holder = null, expires_at = null
+    where client = ${client} and expires_at is not null returning client, name as job`.execute(trx);
+  await recordAbandoned(trx, cut);
 }
 
 /**

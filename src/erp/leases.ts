@@ -17,7 +17,10 @@ export interface Lease {
   readonly token: number;
 }
 
-/** Takes the lease where it is free or has expired; null where another worker holds it. */
+/**
+ * Takes the lease where it is free; null where another worker holds it, or let it run out: that one is to be revived first
+ * (`reviveAbandoned`), so that no run is passed over whose worker was lost.
+ */
 export async function acquireLease(
   db: Kysely<DB>,
   client: string,
@@ -30,7 +33,7 @@ export async function acquireLease(
     on conflict (client, name) do update
       set token = l.token + 1, holder = excluded.holder,
           acquired_at = excluded.acquired_at, expires_at = excluded.expires_at
-      where l.expires_at is null or l.expires_at <= clock_timestamp()
+      where l.expires_at is null
     returning token`.execute(db);
   const token = rows[0]?.token;
   return token === undefined ? null : { client, name, token };

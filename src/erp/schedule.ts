@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import { recordAudit } from './audit.ts';
 import type { Own } from './clients.ts';
 import type { Database } from './connect.ts';
@@ -52,21 +52,31 @@ export async function dueJobs(
  * @param only looks at this one alone
  * @returns those found
  */
-export async function reviveAbandoned(db: Kysely<DB>, only?: JobKey): Promise<JobKey[]> {
+export async function reviveAbandoned(trx: Transaction<DB>, only?: JobKey): Promise<JobKey[]> {
   const restriction = only === undefined ? sql`` : sql`and client = ${only.client} and name = ${only.job}`;
-  const { rows } = await sql<JobKey>`
+  const { rows: lost } = await sql<JobKey>`
+    update sync.leases set holder = null, expires_at = null
+    where expires_at <= clock_timestamp() ${restriction}
+    returning client, name as job`.execute(trx);
+  await recordAbandoned(trx, lost);
+  return lost;
+}
+
+/**
+ * Records runs as abandoned whose leases were just taken from them. A statement of its own, after that one: it may have
+ * waited for a page of such a run to be committed, and what was committed meanwhile only a later statement sees.
+ */
+export async function recordAbandoned(trx: Transaction<DB>, lost: readonly JobKey[]): Promise<void> {
+  if (lost.length === 0) return;
+  await sql`
     with lost as (
-      update sync.leases set holder = null, expires_at = null
-      where expires_at <= clock_timestamp() ${restriction}
-      returning client, name
+      select * from unnest(${lost.map(({ client }) => client)}::text[], ${lost.map(({ job }) => job)}::text[]) as l (client, job)
     ), closed as (
       update sync.runs r set status = 'abandoned', finished_at = now()
-      from lost where r.client = lost.client and r.job = lost.name and r.status = 'running'
+      from lost where r.client = lost.client and r.job = lost.job and r.status = 'running'
     )
     update sync.jobs j set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
-    from lost where j.client = lost.client and j.job = lost.name
-    returning j.client, j.job`.execute(db);
-  return rows;
+    from lost where j.client = lost.client and j.job = lost.job`.execute(trx);
 }
 
 /** The clock by which all is due. */

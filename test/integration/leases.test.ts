@@ -5,13 +5,14 @@ import { acquireLease, type Lease, LeaseKeeper, releaseLease } from '../../src/e
 import { finishRun, recordProgress } from '../../src/erp/runs.ts';
 import { dueJobs, reviveAbandoned } from '../../src/erp/schedule.ts';
 import { startRun } from '../../src/erp/start-run.ts';
-import { underLease } from '../../src/erp/transaction.ts';
+import { inTransaction, underLease } from '../../src/erp/transaction.ts';
 import { newTotals } from '../../src/sync/pull.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
 const expire = () => database.query(`update sync.leases set expires_at = now() - interval '1 second'`);
+const revive = () => inTransaction(database.db, (trx) => reviveAbandoned(trx));
 const take = async (holder: string) => acquireLease(database.db, 'default', 'job', holder);
 const taken = async (holder: string): Promise<Lease> => {
   const lease = await take(holder);
@@ -25,10 +26,13 @@ describe('a lease', () => {
     expect(asked.filter((lease) => lease !== null)).toHaveLength(1);
   });
 
-  test('can be taken over once it has expired or was given back, under a larger token', async () => {
+  test('can be taken once it was given back, or ran out and was revived, under a larger token', async () => {
     const first = await taken('a');
     expect(await take('b')).toBeNull();
     await expire();
+    // Whoever took it now would pass over a run that nobody has recorded as abandoned.
+    expect(await take('b')).toBeNull();
+    await revive();
     const second = await taken('b');
     expect(second.token).toBeGreaterThan(first.token);
     await releaseLease(database.db, second);
@@ -38,6 +42,7 @@ describe('a lease', () => {
   test('that was taken over lets its old holder write nothing', async () => {
     const old = await taken('a');
     await expire();
+    await revive();
     await taken('b');
     const write = underLease(database.db, old, async (trx) => {
       await sql`insert into sync.rereads (client, stream, id, next_try_at) values ('default', 'x', 1, now())`.execute(
@@ -53,7 +58,7 @@ describe('a lease', () => {
   test('that a lost worker held is fenced as soon as it was revived, before anyone else has it', async () => {
     const lost = await taken('a');
     await expire();
-    await reviveAbandoned(database.db);
+    await revive();
     await expect(underLease(database.db, lost, async () => undefined)).rejects.toBeInstanceOf(LeaseLostError);
   });
 });
@@ -101,6 +106,7 @@ describe('LeaseKeeper', () => {
     await waitFor('a heartbeat', async () => (await expiry()) > before);
     expect(signal.aborted).toBe(false);
     await expire();
+    await revive();
     await taken('b');
     await waitFor('the loss to be noticed', () => signal.aborted);
     expect(signal.reason).toBeInstanceOf(LeaseLostError);
@@ -183,10 +189,35 @@ describe('runs', () => {
     const run = await started();
     await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, { ...newTotals(), created: 1 }));
     await expire();
-    expect(await reviveAbandoned(database.db)).toEqual([{ client: 'default', job: 'pull-shipments' }]);
+    expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
     expect(await due()).toHaveLength(1);
     await expect(finishRun(database.db, run, newTotals(), { status: 'done' })).rejects.toBeInstanceOf(LeaseLostError);
+  });
+
+  test('one whose last page is committed while its lease is taken is recorded as abandoned all the same', async () => {
+    const run = await started();
+    await expire();
+    const committed = Promise.withResolvers<void>();
+    const page = database.db.transaction().execute(async (trx) => {
+      await sql`update sync.leases set expires_at = clock_timestamp() + interval '50 ms'`.execute(trx);
+      await recordProgress(trx, run, { ...newTotals(), created: 1 });
+      await committed.promise;
+    });
+    await waitFor('the page to hold the lease', async () => {
+      const held = `select from pg_locks where relation = 'sync.leases'::regclass and mode = 'RowExclusiveLock'`;
+      return (await database.query(held)).length > 0;
+    });
+    const reviving = revive();
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+    await waitFor('the sweep to wait for it', async () => (await database.query(waiting)).length > 0);
+    const over = `select 1 where clock_timestamp() > (select xact_start + interval '200 ms' from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' limit 1)`;
+    await waitFor('the lease to run out', async () => (await database.query(over)).length > 0);
+    committed.resolve();
+    await page;
+    expect(await reviving).toEqual([{ client: 'default', job: 'pull-shipments' }]);
+    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
   });
 
   test('one whose worker was lost starts again when the queue delivers it anew, before any sweep', async () => {
