@@ -9,7 +9,7 @@ import { ClientSlots } from '../queue/client-slots.ts';
 import type { QueueName } from '../queue/define-job.ts';
 import { Sweeper } from '../queue/sweeper.ts';
 import {
-  connectDatabase,
+  connectForWriting,
   openLeaseKeeper,
   openListener,
   openQueueBackend,
@@ -71,7 +71,7 @@ export async function startDaemon(
   const background = (work: Promise<unknown>) =>
     void work.catch((error: unknown) => log.error({ event: 'background_failed', ...errorFields(error) }));
   try {
-    const { db } = opened(connectDatabase(databaseUrl, log));
+    const { db } = opened(connectForWriting(databaseUrl, log));
     await assertSchemaFits(db, version);
     const { keeper } = opened(openLeaseKeeper(databaseUrl, log));
     const { warehouses } = opened(openWarehouses(config, (client, exchange) => metrics.onExchange(client, exchange)));

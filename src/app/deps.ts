@@ -5,12 +5,20 @@ import pg from 'pg';
 import { Agent } from 'undici';
 import type { Config } from '../../config/env.ts';
 import { CodedError } from '../core/errors.ts';
-import { type Database, openDatabase, poolConfig } from '../erp/connect.ts';
+import {
+  assertTakesWrites,
+  type Database,
+  endWhereUnanswered,
+  keepAliveInitialDelayMillis,
+  openDatabase,
+  poolConfig,
+} from '../erp/connect.ts';
 import { LeaseKeeper } from '../erp/leases.ts';
 import { Listener } from '../erp/listen.ts';
 import {
   assertPostgresQueueFits,
   assertRedisFits,
+  longestBlockMs,
   postgresBackend,
   type QueueBackend,
   type QueueTelemetry,
@@ -21,7 +29,7 @@ import type { Exchange } from '../warehouse/http.ts';
 import { errorFields, type Logger } from './log.ts';
 import { repeatedWarnings } from './repeated.ts';
 
-/** Bytes of one answer; a page of 100 shipments has some 200 KB. */
+/** Bytes of one answer; a page of 100 shipments has some 200 KB, a list of 100,000 parcels some 30 MB. */
 const maxResponseBytes = 64 * 1024 * 1024;
 const connectTimeoutMs = 10_000;
 const databasePoolSize = 12;
@@ -29,6 +37,9 @@ const databasePoolSize = 12;
 const heartbeatTimeoutMs = 5_000;
 /** Two Workers, each of which keeps a client for LISTEN and needs another, and the producers. */
 const queuePoolSize = 6;
+
+/** How long Redis may take to answer. */
+const redisAnswerMs = 5_000;
 
 /** A database with the pool behind it, which its opener ends. */
 export interface OpenDatabase {
@@ -44,9 +55,25 @@ export function connectDatabase(
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
 ): OpenDatabase {
-  const pool = openPool(poolConfig(databaseUrl, name, max, queryTimeoutMs), log);
-  return { db: openDatabase(pool), close: () => pool.end() };
+  return opened(openPool(poolConfig(databaseUrl, name, max, queryTimeoutMs), log));
 }
+
+/**
+ * As `connectDatabase`, for work that cannot do without writing: a connection that takes no writes, as one opened in the
+ * middle of a failover may, is given up at once, rather than kept and used for as long as it is good for nothing.
+ */
+export function connectForWriting(
+  databaseUrl: string,
+  log: Logger,
+  name = 'main',
+  max = databasePoolSize,
+  queryTimeoutMs = 60_000,
+): OpenDatabase {
+  const config = poolConfig(databaseUrl, name, max, queryTimeoutMs);
+  return opened(openPool({ ...config, onConnect: assertTakesWrites }, log));
+}
+
+const opened = (pool: pg.Pool): OpenDatabase => ({ db: openDatabase(pool), close: () => pool.end() });
 
 function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
   const pool = new pg.Pool(options);
@@ -55,13 +82,16 @@ function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
   pool.on('error', lost);
   // The pool listens only while a client is idle. One that breaks while in use fails its query, which is handled there;
   // without a listener the event alone would end the process.
-  pool.on('connect', (client) => client.on('error', lost));
+  pool.on('connect', (client) => {
+    client.on('error', lost);
+    endWhereUnanswered(client);
+  });
   return pool;
 }
 
 /** Keeps leases alive on a connection of its own. */
 export function openLeaseKeeper(databaseUrl: string, log: Logger): { keeper: LeaseKeeper; close: () => Promise<void> } {
-  const { db, close } = connectDatabase(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
+  const { db, close } = connectForWriting(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
   return {
     keeper: new LeaseKeeper(db, (error) => log.warn({ event: 'heartbeat_failed', ...errorFields(error) })),
     close,
@@ -138,10 +168,12 @@ export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
       connectionString: databaseUrl,
       max: queuePoolSize,
       keepAlive: true,
+      keepAliveInitialDelayMillis,
       connectionTimeoutMillis: 10_000,
       query_timeout: 60_000,
       application_name: 'fulfilment-sync queue',
       options: '-c search_path=bullmq',
+      onConnect: assertTakesWrites,
     },
     log,
   );
@@ -156,11 +188,18 @@ async function openRedisBackend(url: string, log: Logger, telemetry?: QueueTelem
   const producer = new Redis(url, {
     maxRetriesPerRequest: 1,
     enableOfflineQueue: false,
-    commandTimeout: 5_000,
+    commandTimeout: redisAnswerMs,
+    // A connection that swallows what it is given is otherwise kept, and every command on it waits in vain.
+    socketTimeout: redisAnswerMs,
     retryStrategy,
     lazyConnect: true,
   });
-  const consumer = new Redis(url, { maxRetriesPerRequest: null, retryStrategy, lazyConnect: true });
+  const consumer = new Redis(url, {
+    maxRetriesPerRequest: null,
+    socketTimeout: longestBlockMs + redisAnswerMs,
+    retryStrategy,
+    lazyConnect: true,
+  });
   const close = async () => {
     producer.disconnect();
     consumer.disconnect();

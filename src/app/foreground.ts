@@ -5,7 +5,7 @@ import { describeError, StoppedError } from '../core/errors.ts';
 import { assertSchemaFits } from '../erp/migrate.ts';
 import type { RunReport } from '../sync/run.ts';
 import type { Stream } from '../sync/stream.ts';
-import { connectDatabase, openLeaseKeeper, openWarehouses, workerName } from './deps.ts';
+import { connectForWriting, openLeaseKeeper, openWarehouses, workerName } from './deps.ts';
 import { createLogger } from './log.ts';
 import type { RunnerDeps } from './runner.ts';
 import { UsageError } from './usage.ts';
@@ -39,7 +39,7 @@ export async function inForeground<T>(
   const databaseUrl = config.DATABASE_URL ?? '';
   const level = quietLog ? 'silent' : config.LOG_LEVEL;
   const log = createLogger({ level, pretty: config.LOG_PRETTY ?? process.stdout.isTTY });
-  const { db, close } = connectDatabase(databaseUrl, log);
+  const { db, close } = connectForWriting(databaseUrl, log);
   const leases = openLeaseKeeper(databaseUrl, log);
   const { warehouses, close: closeWarehouses } = openWarehouses(config);
   const stop = new AbortController();

@@ -6,7 +6,7 @@ import type { PushEvents } from '../sync/push/client-pusher.ts';
 import { Pusher } from '../sync/push/pusher.ts';
 import { SettingCodes } from '../sync/push/setting-codes.ts';
 import type { Warehouse } from '../warehouse/client.ts';
-import { connectDatabase } from './deps.ts';
+import { connectForWriting } from './deps.ts';
 import { errorFields, type Logger } from './log.ts';
 import { repeatedWarnings } from './repeated.ts';
 
@@ -29,8 +29,8 @@ export interface PushingOptions {
 /** Opens all that pushing needs; it begins when the pusher is started. */
 export function openPusher(options: PushingOptions): { pusher: Pusher; close: () => Promise<void> } {
   const { config, databaseUrl, warehouses, worker, log, only } = options;
-  const main = connectDatabase(databaseUrl, log, 'push', pushPoolSize);
-  const claims = connectDatabase(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs);
+  const main = connectForWriting(databaseUrl, log, 'push', pushPoolSize);
+  const claims = connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs);
   const kinds = new Map(outboxKinds.map((kind) => [kind.name, kind]));
   const clients = config.clients.flatMap((client) => {
     const { key, timeZone } = client;

@@ -1,6 +1,10 @@
 import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
+import { CodedError } from '../core/errors.ts';
 import type { DB } from './rows.ts';
+
+/** After so long without a sign of life the system asks the other side for one; its own default is two hours. */
+export const keepAliveInitialDelayMillis = 10_000;
 
 /** All SQL of the product goes through this; row types are generated from the migrated database. */
 export type Database = Kysely<DB>;
@@ -31,6 +35,7 @@ export function poolConfig(databaseUrl: string, name: string, max: number, query
     // A network that swallows packets gives no error; without this a query would wait for the system to give up.
     query_timeout: queryTimeoutMs,
     keepAlive: true,
+    keepAliveInitialDelayMillis,
     options: [
       '-c timezone=UTC',
       '-c search_path=pg_catalog',
@@ -38,6 +43,52 @@ export function poolConfig(databaseUrl: string, name: string, max: number, query
       `-c lock_timeout=${sessionTimeoutMs}`,
     ].join(' '),
   };
+}
+
+/**
+ * Ends a connection on which a query had no answer in time. pg would go on using it: where the network swallows what it
+ * is given, every later query on it would wait in vain as well, for as long as the system takes to notice, or for ever.
+ */
+export function endWhereUnanswered(client: pg.PoolClient): void {
+  const query = client.query.bind(client) as (...given: unknown[]) => unknown;
+  let unanswered: Error | undefined;
+  const watched = (...given: unknown[]) => {
+    // What follows, such as the rollback, fails for the same reason, and says so.
+    if (unanswered !== undefined && typeof given.at(-1) !== 'function') return Promise.reject(unanswered);
+    const result = query(...given);
+    if (!(result instanceof Promise)) return result;
+    return result.catch((error: unknown) => {
+      if (isUnanswered(error)) {
+        unanswered = error;
+        giveUp(client, error);
+      }
+      throw error;
+    });
+  };
+  client.query = watched as typeof client.query;
+}
+
+/**
+ * For new connections of whoever has to write.
+ * @throws CodedError where the server takes no writes on it
+ */
+export async function assertTakesWrites(client: pg.ClientBase): Promise<void> {
+  const { rows } = await client.query<{ transaction_read_only: string }>('show transaction_read_only');
+  if (rows[0]?.transaction_read_only === 'on')
+    throw new CodedError(
+      'database_read_only',
+      'the database takes no writes at present; DATABASE_URL must lead to the primary',
+    );
+}
+
+const isUnanswered = (error: unknown): error is Error =>
+  error instanceof Error && error.message === 'Query read timeout';
+
+function giveUp(client: pg.PoolClient, error: Error): void {
+  // With a query under way the socket is closed at once; waiting for that to be over would be waiting for the answer.
+  void (client as pg.Client).end();
+  // One that is ended tells nobody, and whoever keeps it, as the queue does to listen, would keep it for good.
+  client.emit('error', error);
 }
 
 /** Wraps a pool; the pool stays its maker's to end. */

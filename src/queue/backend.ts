@@ -75,6 +75,14 @@ export interface QueueBackend {
   readonly worker: (name: QueueName, processor: Processor, concurrency: number) => TaskWorker;
 }
 
+/**
+ * Seconds after which an idle worker that knows of nothing to come looks by itself: where its connection swallows what it
+ * is told, that is all it has. One that knows of a job to come looks when that is due.
+ */
+const drainDelay = 5;
+/** How long a worker's connection to Redis may be silent by design; BullMQ blocks for no more than 10 s. */
+export const longestBlockMs = 10_000;
+
 function queueOptions(telemetry: Telemetry | undefined) {
   return { streams: { events: { maxLen: 1_000 } }, ...(telemetry === undefined ? {} : { telemetry }) };
 }
@@ -89,7 +97,7 @@ function workerOptions(concurrency: number, telemetry: Telemetry | undefined) {
     stalledInterval: 5_000,
     maxStalledCount: 10,
     runRetryDelay: 1_000,
-    drainDelay: 60,
+    drainDelay,
     removeOnComplete: { count: 100 },
     removeOnFail: { count: 100 },
   };

@@ -13,6 +13,8 @@ import { startTracing, type Tracing } from '../tracing.ts';
 import { version } from '../version.ts';
 
 const bootRetryMs = 2_000;
+/** How long after all is closed the process may last. */
+const lingerMs = 1_000;
 /** Connections of the admin server, and how long it waits for an answer: it must not add to an outage. */
 const adminPoolSize = 3;
 const adminQueryMs = 10_000;
@@ -46,6 +48,8 @@ export async function workerCommand(): Promise<number> {
     }
   } finally {
     await Promise.all([close(), tracing?.close()]);
+    // Connections that swallow what they are given keep a process alive whose work is done.
+    setTimeout(() => process.exit(), lingerMs).unref();
   }
 }
 
@@ -70,16 +74,29 @@ async function boot(
   return null;
 }
 
-/** Connection refused, reset or timed out, name not resolved; Postgres starting up or shutting down. */
+/** Codes of what passes by itself; those of five characters are SQLSTATEs. */
+const passingCodes: readonly RegExp[] = [
+  // Connection refused, reset or timed out, name not resolved.
+  /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|08\d{3})$/,
+  // Postgres starting up or shutting down; out of connections, disk or memory; read-only for now.
+  /^(57P0[123]|53\d{3}|25006|database_read_only)$/,
+  // Others at work on the same rows: serialization failure, deadlock, lock timeout.
+  /^(40001|40P01|55P03)$/,
+];
+/** The same by its words, where there is no code. */
+const passingWords: readonly RegExp[] = [
+  /Connection (is closed|terminated)|timeout exceeded when trying to connect|Query read timeout|is not queryable/,
+  /Command timed out|Stream isn't writeable/,
+  // Redis full, loading, a replica, unable to write its disk, or without its primary.
+  /^(OOM|LOADING|READONLY|MISCONF|MASTERDOWN) /,
+];
+
+/** Whether what is needed to begin is not to be had at present, though it may be in a moment. */
 function isUnreachable(error: unknown): boolean {
   if (error instanceof AggregateError) return error.errors.every(isUnreachable);
   const code = sqlState(error);
-  if (/^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|57P0[123]|08\d{3})$/.test(code))
-    return true;
-  return (
-    error instanceof Error &&
-    /Connection (is closed|terminated)|timeout exceeded when trying to connect/.test(error.message)
-  );
+  if (passingCodes.some((passing) => passing.test(code))) return true;
+  return error instanceof Error && passingWords.some((passing) => passing.test(error.message));
 }
 
 /** After an error nobody caught, nothing in memory can be trusted; what is in the database can. */

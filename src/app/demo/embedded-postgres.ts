@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import type { Restart } from './postgres-host.ts';
 
 const messageSchema = z.union([z.object({ url: z.string() }), z.object({ error: z.string() })]);
 
@@ -11,6 +12,8 @@ export interface EmbeddedPostgres {
   readonly url: string;
   /** Ends it and, after `downMs`, starts it again with the same data; all connections are lost. */
   restart(downMs?: number): Promise<void>;
+  /** As `restart`, but it is stopped at once (immediate shutdown): it has to recover when it starts. */
+  crash(downMs?: number): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -29,13 +32,18 @@ export async function startEmbeddedPostgres(): Promise<EmbeddedPostgres> {
   const message = await firstMessage(host);
   if ('error' in message) throw new Error(`The embedded Postgres did not start: ${message.error}`);
   host.channel?.unref();
-  return { url: message.url, restart: (downMs = 0) => restart(host, downMs), stop: () => stop(host) };
+  return {
+    url: message.url,
+    restart: (downMs = 0) => restart(host, { downMs, signal: 'SIGINT' }),
+    crash: (downMs = 0) => restart(host, { downMs, signal: 'SIGQUIT' }),
+    stop: () => stop(host),
+  };
 }
 
-async function restart(host: ChildProcess, downMs: number): Promise<void> {
+async function restart(host: ChildProcess, how: Restart): Promise<void> {
   // Whoever waits for it must not end before.
   host.channel?.ref();
-  host.send(downMs);
+  host.send(how);
   const message = await firstMessage(host);
   host.channel?.unref();
   if ('error' in message) throw new Error(`The embedded Postgres did not start again: ${message.error}`);

@@ -17,6 +17,9 @@ import { z } from 'zod';
 import { freePort } from './free-port.ts';
 
 const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
+/** Postgres' fast (SIGINT) or immediate (SIGQUIT) shutdown, then so many milliseconds without it. */
+const restartSchema = z.object({ downMs: z.number(), signal: z.enum(['SIGINT', 'SIGQUIT']) });
+export type Restart = z.infer<typeof restartSchema>;
 type Owner = { readonly uid: number; readonly gid: number };
 
 /** Another process may take a free port before Postgres does. */
@@ -111,12 +114,11 @@ function isUp(child: ChildProcess): Promise<boolean> {
   });
 }
 
-/** Ends Postgres, if it runs. */
-async function end(postgres: ChildProcess | undefined): Promise<void> {
+/** Ends Postgres, if it runs; by its fast shutdown, which does not wait for clients to leave, unless told otherwise. */
+async function end(postgres: ChildProcess | undefined, signal: Restart['signal'] = 'SIGINT'): Promise<void> {
   if (!postgres || postgres.exitCode !== null || postgres.signalCode !== null) return;
   const ended = once(postgres, 'exit');
-  // Postgres' fast shutdown: it does not wait for clients to leave.
-  postgres.kill('SIGINT');
+  postgres.kill(signal);
   await ended;
 }
 
@@ -147,10 +149,11 @@ async function main(): Promise<void> {
       if (!(await isUp(postgres))) continue;
       const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
       process.send?.({ url });
-      // Any message asks for a restart, with the same data at the same address, after so many milliseconds.
-      process.on('message', async (downMs) => {
-        await end(postgres);
-        await wait(Number(downMs));
+      // Any message asks for a restart, with the same data at the same address.
+      process.on('message', async (message) => {
+        const { downMs, signal } = restartSchema.parse(message);
+        await end(postgres, signal);
+        await wait(downMs);
         postgres = launch(binaries.postgres, folder, port, owner);
         process.send?.((await isUp(postgres)) ? { url } : { error: 'it did not come up again' });
       });

@@ -1,0 +1,88 @@
+import { sql } from 'kysely';
+import { afterEach, describe, expect, inject, test } from 'vitest';
+import { connectDatabase, connectForWriting, openListener, openQueueBackend } from '../../src/app/deps.ts';
+import { createLogger } from '../../src/app/log.ts';
+import { TcpProxy } from '../chaos/proxy.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { useRedis } from '../helpers/redis.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const database = useDatabase();
+const redis = useRedis();
+const log = createLogger({ level: 'silent', pretty: false });
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+async function throughProxy(url: string): Promise<TcpProxy> {
+  const proxy = await TcpProxy.start(new URL(url));
+  closers.unshift(() => proxy.close());
+  return proxy;
+}
+
+/** All connections there are will never be answered again; new ones will. */
+function cutSilently(proxy: TcpProxy): void {
+  proxy.set({ kind: 'half-open' });
+  proxy.set({ kind: 'fair' });
+  proxy.forgetLost();
+}
+
+describe('connections that swallow what they are given, and of which nobody is told', () => {
+  test('to Postgres: a query ends in time, and the next one has a new connection', async () => {
+    const proxy = await throughProxy(database.url);
+    // One connection, as for heartbeats and claims: there is no other to turn to.
+    const { db, close } = connectDatabase(proxy.url.href, log, 'test', 1, 500);
+    closers.unshift(close);
+    const ask = () => sql<{ one: number }>`select 1 as one`.execute(db);
+    await ask();
+    cutSilently(proxy);
+    await expect(ask()).rejects.toThrow('Query read timeout');
+    expect((await ask()).rows).toEqual([{ one: 1 }]);
+    cutSilently(proxy);
+    await expect(db.transaction().execute((trx) => sql`select 1`.execute(trx))).rejects.toThrow();
+    expect((await ask()).rows).toEqual([{ one: 1 }]);
+  });
+
+  test('for notifications: it finds out by itself, listens anew, and says that some may have been missed', async () => {
+    const proxy = await throughProxy(database.url);
+    let told = 0;
+    const listener = openListener(proxy.url.href, 'fulfilment_outbox', () => told++, log);
+    closers.unshift(() => listener.close());
+    await waitFor('the first connection', () => told === 1);
+    cutSilently(proxy);
+    await waitFor('the second connection', () => told === 2, 40_000);
+    await database.query('notify fulfilment_outbox');
+    await waitFor('a notification', () => told === 3);
+  });
+
+  test.skipIf(!inject('redisAvailable'))('to Redis: a command ends in time, and later ones are answered', async () => {
+    const proxy = await throughProxy(redis.url);
+    const { backend, close } = await openQueueBackend({ REDIS_URL: proxy.url.href }, database.url, log);
+    closers.unshift(close);
+    const queue = backend.queue('poll');
+    queue.on('error', () => undefined);
+    closers.unshift(() => queue.close());
+    await queue.waitUntilReady();
+    await queue.getJobCounts();
+    cutSilently(proxy);
+    await expect(queue.getJobCounts()).rejects.toThrow();
+    await waitFor('an answer', () =>
+      queue.getJobCounts().then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+});
+
+test('work that has to write is given no connection that takes no writes', async () => {
+  const [row] = await database.query<{ name: string }>('select current_database() as name');
+  const { db, close } = connectForWriting(database.url, log, 'test', 1);
+  closers.unshift(close);
+  const ask = () => sql`select 1`.execute(db);
+  await database.query(`alter database ${row?.name} set default_transaction_read_only = on`);
+  await expect(ask()).rejects.toThrow(/takes no writes/);
+  await database.query(`alter database ${row?.name} reset default_transaction_read_only`);
+  await ask();
+});
