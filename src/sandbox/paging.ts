@@ -14,6 +14,8 @@ export const switchesSchema = z.strictObject({
   tokenSeconds: z.number().int().positive().default(1_200),
   unknownProducts: z.enum(['create', 'refuse']).default('create'),
   repeatedReturnLines: z.boolean().default(false),
+  /** Whether v3 takes another order with a number that is taken, so that a test can tell what was sent twice. */
+  repeatedNumbers: z.boolean().default(false),
 });
 export type Switches = z.infer<typeof switchesSchema>;
 

@@ -171,9 +171,9 @@ export class World {
   }
 }
 
-function habitsOf(options: WorldOptions, { unknownProducts, repeatedReturnLines }: Switches): Habits {
+function habitsOf(options: WorldOptions, { unknownProducts, repeatedReturnLines, repeatedNumbers }: Switches): Habits {
   const { ordersPerDay, lateChanges = false } = options;
-  return { ordersPerDay, lateChanges, unknownProducts, repeatedReturnLines };
+  return { ordersPerDay, lateChanges, unknownProducts, repeatedReturnLines, repeatedNumbers };
 }
 
 function settle(

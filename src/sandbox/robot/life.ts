@@ -40,6 +40,8 @@ export interface Habits {
   unknownProducts: 'create' | 'refuse';
   /** Whether several lines of a return authorization may refer to the same shipment item. */
   repeatedReturnLines: boolean;
+  /** Whether an order may have the number of another. */
+  repeatedNumbers: boolean;
 }
 
 /** What the robot's shop takes unless it is told otherwise. */

@@ -104,7 +104,7 @@ export function checkWarehouse(code: string | null, pointer?: string): void {
 /** @throws Refusal where another order of this client has that number */
 export function checkNumber(life: Life, externalOrderNumber: string, own: Order | null, pointer?: string): void {
   const holder = life.store.orderByNumber.get(externalOrderNumber);
-  if (holder === undefined || holder === own) return;
+  if (holder === undefined || holder === own || life.habits.repeatedNumbers) return;
   throw ruleBroken(`There is an order with externalOrderNumber ${externalOrderNumber} already`, pointer);
 }
 

@@ -129,6 +129,8 @@ describeOperation('v3.orders.create', () => {
     const again = await create('A-1');
     expect([again.status, titles(again)]).toEqual([422, expect.stringContaining('A-1 already')]);
     expect((await client.ask('v3.orders.list')).body.data).toHaveLength(1);
+    await sandbox.switches({ repeatedNumbers: true });
+    expect((await create('A-1')).status).toBeLessThan(300);
   });
 
   test('an attachment goes along: a pdf of one page format, whose content is never shown', async () => {
