@@ -12,7 +12,7 @@ import pg from 'pg';
 import { migrateDatabase } from '../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
 import { createLogger } from '../src/app/log.ts';
-import { SandboxControl } from '../test/helpers/sandbox.ts';
+import { SandboxControl } from '../test/helpers/sandbox-control.ts';
 import { start } from './product.ts';
 
 const measureMs = 120_000;

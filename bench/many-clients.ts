@@ -37,7 +37,7 @@ for (const count of [50, 1_000, 10_000]) {
   await client.query('analyze');
   const statements = {
     'overdue (every 3 s)': () => dueJobs(db, jobNames, clients, -5_000),
-    'abandoned (every 3 s)': () => reviveAbandoned(db),
+    'abandoned (every 3 s)': () => db.transaction().execute((trx) => reviveAbandoned(trx)),
     'registered (every 15 s)': () => registerClients(db, clients),
     'a tick, two minutes ahead': () => dueJobs(db, ['pull-shipments'], clients, 120_000),
     'a look of the pusher': () => nextDueByClient(db, clients, ['order.create']),

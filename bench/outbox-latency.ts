@@ -8,8 +8,8 @@ import { jobNames, scheduleVariable } from '../config/schedules.ts';
 import { migrateDatabase } from '../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
 import { createLogger } from '../src/app/log.ts';
-import { orderPayload } from '../test/helpers/pusher.ts';
-import { SandboxControl } from '../test/helpers/sandbox.ts';
+import { orderPayload } from '../test/helpers/order-payload.ts';
+import { SandboxControl } from '../test/helpers/sandbox-control.ts';
 import { start } from './product.ts';
 
 const rate = 50;

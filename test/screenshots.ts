@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { launchBrowser } from './helpers/chromium.ts';
-import { orderPayload } from './helpers/pusher.ts';
+import { orderPayload } from './helpers/order-payload.ts';
 import { waitFor } from './helpers/wait.ts';
 
 // `npm run screenshots`: the pages of docs/images, made from the demo, with an outbox in which something is wrong.

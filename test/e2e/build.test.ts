@@ -13,7 +13,8 @@ const database = useDatabase({ migrated: false });
 const processes = useProcesses();
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-test('the built program migrates, follows the sandbox and ends', async () => {
+// It compiles everything: on a busy machine that takes minutes.
+test('the built program migrates, follows the sandbox and ends', { timeout: 400_000 }, async () => {
   // Inside the project, so that it finds its packages; a folder of its own, so that two runs do not meet.
   const out = join(root, 'node_modules', '.cache', `fulfilment-sync-build-${process.pid}`);
   const tsc = join(createRequire(import.meta.url).resolve('typescript/package.json'), '../bin/tsc');

@@ -3,9 +3,9 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { withoutQuotes } from '../../src/core/quote.ts';
 import { useDatabase } from '../helpers/database.ts';
+import { orderPayload } from '../helpers/order-payload.ts';
 import { useProcesses } from '../helpers/processes.ts';
-import { orderPayload } from '../helpers/pusher.ts';
-import { SandboxControl } from '../helpers/sandbox.ts';
+import { SandboxControl } from '../helpers/sandbox-control.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
@@ -235,4 +235,17 @@ test('a day with people and secrets in it leaves none of them in a log, an error
   const words = errors.flatMap(({ error }) => error ?? []);
   expect(words.some((text) => canary.test(text))).toBe(true);
   expect(words.filter((text) => canary.test(withoutQuotes(text)) && !text.includes('kanarie.kind'))).toEqual([]);
+
+  // A secret is in memory alone: in no table at all, the queue's and our own included.
+  const tables = await database.query<{ name: string }>(
+    `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname in ('fulfilment', 'sync', 'bullmq')`,
+  );
+  expect(tables.length).toBeGreaterThan(40);
+  for (const { name } of tables) {
+    const found = await database.query(
+      `select from ${name} t, unnest($1::text[]) secret where position(secret in t::text) > 0 limit 1`,
+      [[...tokens, 'kanarie-database', 'kanarie-admin-token', 'kanarie-wrong-token']],
+    );
+    expect([name, found.length]).toEqual([name, 0]);
+  }
 });

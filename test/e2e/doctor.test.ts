@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
-import { startRedis, useRedis } from '../helpers/redis.ts';
-import type { SandboxControl } from '../helpers/sandbox.ts';
+import { useRedis } from '../helpers/redis.ts';
+import { startRedis } from '../helpers/redis-server.ts';
+import type { SandboxControl } from '../helpers/sandbox-control.ts';
 
 const database = useDatabase();
 const processes = useProcesses();

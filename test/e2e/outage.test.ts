@@ -7,9 +7,9 @@ import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../src/app/deps.ts';
 import { createLogger } from '../../src/app/log.ts';
 import { Fleet, lasting, report } from '../helpers/fleet.ts';
+import { orderPayload } from '../helpers/order-payload.ts';
 import { useProcesses } from '../helpers/processes.ts';
-import { orderPayload } from '../helpers/pusher.ts';
-import { startRedis } from '../helpers/redis.ts';
+import { startRedis } from '../helpers/redis-server.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const processes = useProcesses();

@@ -4,10 +4,12 @@ import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../src/app/deps.ts';
 import { createLogger } from '../../src/app/log.ts';
 import { writePage } from '../../src/sandbox/rules/pdf.ts';
+import { beliefBroughtAbout } from '../helpers/belief.ts';
+import { faultsOf, pushFaults } from '../helpers/fault-effects.ts';
+import { orderPayload } from '../helpers/order-payload.ts';
 import { useProcesses } from '../helpers/processes.ts';
-import { faultsOf, PushCampaign, pushFaults } from '../helpers/push-campaign.ts';
-import { orderPayload } from '../helpers/pusher.ts';
-import { startRedis } from '../helpers/redis.ts';
+import { PushCampaign } from '../helpers/push-campaign.ts';
+import { startRedis } from '../helpers/redis-server.ts';
 
 const processes = useProcesses();
 
@@ -262,12 +264,7 @@ async function hurry(campaign: PushCampaign): Promise<void> {
   const endMs = performance.now() + 100_000;
   while (!(await campaign.isSettled())) {
     if (performance.now() > endMs) throw new Error('rows were never settled');
-    await campaign.query(`
-      update fulfilment.outbox o set next_attempt_at = case when status in ('pending', 'unknown') and next_attempt_at is not null
-          then clock_timestamp() end, written_at = written_at - interval '2 minutes', absent_at = absent_at - interval '1 minute'
-      from (select id from fulfilment.outbox where status <> 'sending'
-        and (written_at is null or written_at < clock_timestamp() - interval '3 seconds') for update skip locked) quiet
-      where o.id = quiet.id`);
+    await campaign.query(beliefBroughtAbout);
     // The workers look every second at the latest: so often it is worth while.
     await campaign.settled(1_000).catch((error: unknown) => {
       // Not yet: once more.

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { one, orderBody, ServiceClient } from '../helpers/client.ts';
 import { useProcesses } from '../helpers/processes.ts';
-import { SandboxControl } from '../helpers/sandbox.ts';
+import { SandboxControl } from '../helpers/sandbox-control.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const processes = useProcesses();

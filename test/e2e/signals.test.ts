@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../helpers/database.ts';
+import { orderPayload } from '../helpers/order-payload.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
-import { orderPayload } from '../helpers/pusher.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
+import type { CliProcess } from '../helpers/cli-process.ts';
 import { useDatabase } from '../helpers/database.ts';
-import { type CliProcess, useProcesses, workerEnv } from '../helpers/processes.ts';
+import { useProcesses, workerEnv } from '../helpers/processes.ts';
 import { done, usePuller } from '../helpers/puller.ts';
-import { SandboxControl } from '../helpers/sandbox.ts';
+import { SandboxControl } from '../helpers/sandbox-control.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();

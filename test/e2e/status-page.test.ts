@@ -3,8 +3,8 @@ import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { useBrowser } from '../helpers/browser.ts';
 import { useDatabase } from '../helpers/database.ts';
+import { orderPayload } from '../helpers/order-payload.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
-import { orderPayload } from '../helpers/pusher.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();

@@ -6,7 +6,7 @@ import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
 import { type QueueKind, truncateQueue } from '../helpers/queue.ts';
 import { useRedis } from '../helpers/redis.ts';
-import type { SandboxControl } from '../helpers/sandbox.ts';
+import type { SandboxControl } from '../helpers/sandbox-control.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { operations } from '../../src/sandbox/operations/all.ts';
-import type { SandboxControl } from './sandbox.ts';
+import type { SandboxControl } from './sandbox-control.ts';
 
 /** What answers hold, as far as tests look; a single document is read with `one`. */
 export interface Resource {

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { jobNames, scheduleVariable } from '../../config/schedules.ts';
-import type { CliProcess, useProcesses } from './processes.ts';
-import { SandboxControl } from './sandbox.ts';
+import type { CliProcess } from './cli-process.ts';
+import type { useProcesses } from './processes.ts';
+import { SandboxControl } from './sandbox-control.ts';
 
 type Processes = ReturnType<typeof useProcesses>;
 

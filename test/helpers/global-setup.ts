@@ -3,7 +3,7 @@ import type { TestProject } from 'vitest/node';
 import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
 import { createLogger } from '../../src/app/log.ts';
-import { startRedis } from './redis.ts';
+import { startRedis } from './redis-server.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -7,7 +7,7 @@ import { type RunnerDeps, runJob, runWork, type Work } from '../../src/app/runne
 import type { Trigger } from '../../src/erp/runs.ts';
 import type { RunReport } from '../../src/sync/run.ts';
 import type { TestDatabase } from './database.ts';
-import type { SandboxControl } from './sandbox.ts';
+import type { SandboxControl } from './sandbox-control.ts';
 
 const log = createLogger({ level: 'silent', pretty: false });
 

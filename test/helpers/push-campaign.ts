@@ -5,31 +5,15 @@ import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
 import { createLogger } from '../../src/app/log.ts';
 import { Random } from '../../src/sandbox/random.ts';
-import type { CliProcess, useProcesses } from './processes.ts';
-import { type FaultRule, SandboxControl } from './sandbox.ts';
+import type { CliProcess } from './cli-process.ts';
+import type { useProcesses } from './processes.ts';
+import { SandboxControl } from './sandbox-control.ts';
 import { waitFor } from './wait.ts';
 
 interface Worker {
   process: CliProcess;
   stoppedUntilMs: number;
 }
-
-/** `share` of all requests for each of these effects: the first rule that strikes decides, so later ones get a larger part. */
-export function faultsOf(operation: string, share: number, effects: readonly FaultRule['effect'][]): FaultRule[] {
-  return effects.map((effect, index) => ({ operation, probability: share / (1 - share * index), effect }));
-}
-
-/** Everything that can become of a request that makes a change; `lateMs` after the cut some are carried out. */
-export const pushFaults = (lateMs: number): FaultRule['effect'][] => [
-  { reset: true, afterEffect: true },
-  { noAnswer: true },
-  { reset: true, effectAfterMs: lateMs },
-  { status: 500, afterEffect: true },
-  { status: 500 },
-  { status: 503, afterEffect: true },
-  { status: 429, retryAfter: '1' },
-  { expireTokens: true },
-];
 
 /** Real workers on a Postgres and a sandbox of their own, killed and stopped at random while they push. */
 export class PushCampaign {

@@ -5,7 +5,7 @@ import { identified } from '../../src/app/runner.ts';
 import { registerClients } from '../../src/erp/clients.ts';
 import type { TestDatabase } from './database.ts';
 import { configFor } from './puller.ts';
-import type { SandboxControl } from './sandbox.ts';
+import type { SandboxControl } from './sandbox-control.ts';
 
 const log = createLogger({ level: process.env.TEST_LOG ?? 'silent', pretty: false });
 
@@ -64,26 +64,5 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
         update fulfilment.outbox set next_attempt_at = now(), absent_at = absent_at - interval '1 hour'
         where status in ('pending', 'unknown') and next_attempt_at is not null`);
     },
-  };
-}
-
-/** The payload of order.create for one mug, with changes; `undefined` takes a member away. */
-export function orderPayload(externalOrderNumber: string, changes: Record<string, unknown> = {}) {
-  return {
-    externalOrderNumber,
-    orderType: 'B2C',
-    locale: 'nl-NL',
-    email: 'anna@example.com',
-    items: [{ sku: 'MUG-BLUE', quantity: 2, price: '9.95', vat: 0.21 }],
-    deliveryAddress: {
-      firstName: 'Anna',
-      lastName: 'de Vries',
-      street1: 'Keizersgracht',
-      houseNumber: '12',
-      postcode: '1015CJ',
-      city: 'Amsterdam',
-      countryCode: 'NL',
-    },
-    ...changes,
   };
 }

@@ -4,8 +4,9 @@ import { runJob } from '../../src/app/runner.ts';
 import { acceptIdentity } from '../../src/erp/accept-identity.ts';
 import { startRun } from '../../src/erp/start-run.ts';
 import { useDatabase } from '../helpers/database.ts';
+import { orderPayload } from '../helpers/order-payload.ts';
 import { configFor, done, inProcess, usePuller } from '../helpers/puller.ts';
-import { orderPayload, usePusher } from '../helpers/pusher.ts';
+import { usePusher } from '../helpers/pusher.ts';
 import { quiet, useSandbox } from '../helpers/sandbox.ts';
 import { waitFor } from '../helpers/wait.ts';
 

@@ -3,7 +3,8 @@ import { pauseJob, readPauses, resumeJob } from '../../src/erp/pauses.ts';
 import { dueJobs } from '../../src/erp/schedule.ts';
 import { ensureJobs, startRun } from '../../src/erp/start-run.ts';
 import { useDatabase } from '../helpers/database.ts';
-import { orderPayload, usePusher } from '../helpers/pusher.ts';
+import { orderPayload } from '../helpers/order-payload.ts';
+import { usePusher } from '../helpers/pusher.ts';
 import { quiet, useSandbox } from '../helpers/sandbox.ts';
 import { setScheduleClock } from '../helpers/schedule-clock.ts';
 

@@ -6,7 +6,8 @@ import { dispatch } from '../../src/queue/dispatch.ts';
 import { alignSchedulers } from '../../src/queue/schedulers.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { truncateQueue } from '../helpers/queue.ts';
-import { startRedis, useRedis } from '../helpers/redis.ts';
+import { useRedis } from '../helpers/redis.ts';
+import { startRedis } from '../helpers/redis-server.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const redis = useRedis();

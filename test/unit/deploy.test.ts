@@ -24,6 +24,12 @@ interface Service {
   profiles?: string[];
   volumes?: string[];
   healthcheck?: { disable?: boolean; test?: string[] };
+  read_only?: boolean;
+  tmpfs?: string[];
+  cap_drop?: string[];
+  security_opt?: string[];
+  privileged?: boolean;
+  user?: string;
 }
 const compose = parse(read('docker-compose.yml'), { merge: true }) as {
   services: Record<string, Service>;
@@ -65,6 +71,21 @@ describe('docker-compose.yml', () => {
         if (condition === 'service_healthy') expect(needed?.healthcheck?.test).toBeDefined();
       }
       for (const volume of volumes ?? []) expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
+    }
+  });
+
+  test('lets our containers write nothing and gain no right', () => {
+    for (const [name, service] of services.filter(([, { image }]) => image === 'fulfilment-sync')) {
+      expect([name, service]).toEqual([
+        name,
+        expect.objectContaining({
+          read_only: true,
+          tmpfs: ['/tmp'],
+          cap_drop: ['ALL'],
+          security_opt: ['no-new-privileges:true'],
+        }),
+      ]);
+      expect([service.user, service.privileged]).toEqual([undefined, undefined]);
     }
   });
 

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { secretNames, variableNames } from '../../config/env.ts';
 import { createCli } from '../../src/app/cli.ts';
+import { readOutcomes, tableOf } from '../chaos/table.ts';
 import { brokenLinks } from '../links.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -30,6 +31,19 @@ test('a link that leads nowhere is found', () => {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+});
+
+test('the table of campaigns is what came of them', () => {
+  const kept = readOutcomes(read('docs/reliability/campaigns.jsonl'));
+  const cells = (text: string) =>
+    text
+      .split('\n')
+      .filter((line) => line.startsWith('|') && !/^[|: -]+$/.test(line))
+      .map((line) => line.split('|').map((cell) => cell.trim()));
+  const page = read('docs/reliability.md');
+  const told = page.slice(page.indexOf('<!-- campaigns'), page.indexOf('Of each campaign'));
+  expect(cells(told)).toEqual(cells(tableOf(kept)));
+  expect(kept.length).toBeGreaterThan(100);
 });
 
 describe('README', () => {

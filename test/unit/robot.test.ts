@@ -15,6 +15,7 @@ const habits: Habits = {
   lateChanges: true,
   unknownProducts: 'create',
   repeatedReturnLines: false,
+  repeatedNumbers: false,
 };
 
 function live(seed: number, spansHours: readonly number[], watch?: (store: ClientStore) => void) {

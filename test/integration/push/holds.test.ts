@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { retryRefused } from '../../../src/erp/client-holds.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload, usePusher } from '../../helpers/pusher.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();

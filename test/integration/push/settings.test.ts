@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
-import { orderPayload, usePusher } from '../../helpers/pusher.ts';
+import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();

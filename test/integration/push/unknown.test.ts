@@ -2,9 +2,11 @@ import { describe, expect, test } from 'vitest';
 import { actOnOutbox } from '../../../src/erp/outbox-admin.ts';
 import { takeOverClaims } from '../../../src/erp/outbox-claims.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePuller } from '../../helpers/puller.ts';
-import { orderPayload, usePusher } from '../../helpers/pusher.ts';
-import { type FaultRule, quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import type { FaultRule } from '../../helpers/sandbox-control.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();

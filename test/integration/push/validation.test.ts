@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload, usePusher } from '../../helpers/pusher.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();

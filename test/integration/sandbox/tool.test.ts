@@ -10,7 +10,8 @@ import { createSandbox } from '../../../src/sandbox/server.ts';
 import { loadWorld, saveWorld } from '../../../src/sandbox/state-file.ts';
 import { World } from '../../../src/sandbox/world.ts';
 import { address, line, orderBody, ServiceClient, useClient } from '../../helpers/client.ts';
-import { lively, SandboxControl, useSandbox } from '../../helpers/sandbox.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { SandboxControl } from '../../helpers/sandbox-control.ts';
 
 const sandbox = useSandbox(['default', 'other'], lively);
 const client = useClient(sandbox);

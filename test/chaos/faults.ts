@@ -1,0 +1,49 @@
+import type { Random } from '../../src/sandbox/random.ts';
+import { networkFaults } from './faults/network.ts';
+import { postgresFaults } from './faults/postgres.ts';
+import { redisFaults } from './faults/redis.ts';
+import { serviceFaults } from './faults/service.ts';
+import { workerFaults } from './faults/workers.ts';
+import type { Stage } from './stage.ts';
+
+/** One way in which things break. A strike begins it, lets it last as long as chance has it, and mends it. */
+export interface Fault {
+  readonly name: string;
+  /** What it is, for a person who reads the table. */
+  readonly about: string;
+  readonly strike: (stage: Stage) => Promise<void>;
+  /** Where the queue has to be for it to matter; else seeds take turns. */
+  readonly queue?: 'redis';
+  /** Whether the database has to lie on a disk that can be filled. */
+  readonly onSmallDisk?: boolean;
+}
+
+const single: readonly Fault[] = [
+  ...networkFaults,
+  ...workerFaults,
+  ...postgresFaults,
+  ...redisFaults,
+  ...serviceFaults,
+];
+
+const targetOf = ({ name }: Fault) => name.split('-', 1)[0];
+
+/** Two of different targets: of the same the one that ends first would mend the other. */
+function drawTwo(random: Random): Fault[] {
+  const first = random.pick(single);
+  return [first, random.pick(single.filter((fault) => targetOf(fault) !== targetOf(first)))];
+}
+
+/** Every fault that campaigns are played with; the last plays any two of the others at a time. */
+export const faults: readonly Fault[] = [
+  ...single,
+  {
+    name: 'everything',
+    about: 'two of all these at a time',
+    queue: 'redis',
+    onSmallDisk: true,
+    strike: async (stage) => {
+      await Promise.all(drawTwo(stage.random).map((fault) => fault.strike(stage)));
+    },
+  },
+];

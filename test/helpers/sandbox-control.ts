@@ -1,0 +1,63 @@
+import type { Fault } from '../../src/sandbox/faults.ts';
+import type { Switches } from '../../src/sandbox/paging.ts';
+import type { LoggedRequest } from '../../src/sandbox/request-log.ts';
+import type { ShipmentStatus } from '../../src/sandbox/store/model.ts';
+
+export type FaultRule = Partial<Fault> & Pick<Fault, 'operation' | 'effect'>;
+
+/** Speaks to a sandbox's control routes over HTTP, wherever it runs. */
+export class SandboxControl {
+  url: URL;
+
+  constructor(url = new URL('http://127.0.0.1')) {
+    this.url = url;
+  }
+
+  async call<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const headers = body === undefined ? {} : { 'content-type': 'application/json' };
+    const answer = await fetch(new URL(path, this.url), {
+      method,
+      headers,
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`);
+    return (await answer.json()) as T;
+  }
+
+  seed(shipments: number, statuses: ShipmentStatus[] = ['SHIPPED'], client = 'default', spreadDays = 30) {
+    return this.call('POST', '/_sandbox/seed', { client, shipments, statuses, spreadDays });
+  }
+
+  advance(seconds: number) {
+    return this.call('POST', '/_sandbox/advance', { seconds });
+  }
+
+  setStatus(shipmentIds: number[], status: ShipmentStatus, client = 'default') {
+    return this.call('POST', '/_sandbox/edit', { client, shipmentIds, status });
+  }
+
+  switches(switches: Partial<Switches>) {
+    return this.call('PUT', '/_sandbox/switches', switches);
+  }
+
+  faults(...rules: FaultRule[]) {
+    return this.call('POST', '/_sandbox/faults', rules);
+  }
+
+  clearFaults() {
+    return this.call('DELETE', '/_sandbox/faults');
+  }
+
+  /** Requests received after `after`, those of the service only. */
+  requests(after = 0): Promise<LoggedRequest[]> {
+    return this.call('GET', `/_sandbox/requests?after=${after}`);
+  }
+
+  async lastPlace(): Promise<number> {
+    return (await this.requests()).at(-1)?.place ?? 0;
+  }
+
+  async requestsTo(path: string, after = 0): Promise<LoggedRequest[]> {
+    return (await this.requests(after)).filter((request) => request.path === path);
+  }
+}
