@@ -14,11 +14,8 @@ declare global {
   }
 }
 
-/**
- * A superset of the numbers whose digits do not survive a double: many digits, an exponent, a trailing zero after the
- * point, negative zero. It may also match inside strings, which costs only the slower parse.
- */
-const mayLoseDigits = /\d[\d.]{15}|\d[eE]|\.\d*0(?!\d)|-0/;
+/** Numbers whose digits may not survive a double: many digits, an exponent, a trailing zero after the point, negative zero. */
+const mayLoseDigits = /^[^.eE]{16}|^.{17}|[eE]|\..*0$|^-0/;
 
 /** Levels of arrays and objects within each other. A resource of the interface has six; some thousands end a stack. */
 const deepest = 2_000;
@@ -28,6 +25,9 @@ const deepest = 2_000;
  * long as a lease lasts, and fill the memory of a small machine.
  */
 const mostValues = 1_500_000;
+
+const [quote, comma, minus, plus, point, zero, nine] = [0x22, 0x2c, 0x2d, 0x2b, 0x2e, 0x30, 0x39];
+const [openBracket, closeBracket, openBrace, closeBrace, upperE, lowerE] = [0x5b, 0x5d, 0x7b, 0x7d, 0x45, 0x65];
 
 /** JSON of a shape that this product does not take: it would end the stack, or fill the memory. */
 export class ShapeError extends SyntaxError {
@@ -42,37 +42,48 @@ export class ShapeError extends SyntaxError {
  * @throws SyntaxError where the text is no JSON, ShapeError where it nests too deep or holds too many values
  */
 export function parseExact(text: string): Json {
-  checkShape(text);
-  if (!mayLoseDigits.test(text)) return JSON.parse(text) as Json;
+  if (!scan(text)) return JSON.parse(text) as Json;
   return JSON.parse(text, ((_key: string, value: Json, context: { source?: string }) =>
     typeof value === 'number' && context.source !== undefined && String(value) !== context.source
       ? JSON.rawJSON(context.source)
       : value) as (this: unknown, key: string, value: unknown) => unknown) as Json;
 }
 
-/** Looks at brackets and commas alone, and jumps over strings: it takes a fraction of the time of parsing. */
-function checkShape(text: string): void {
+/**
+ * Looks at brackets, commas and numbers alone, and jumps over strings: it takes a fraction of the time of parsing.
+ * @returns whether a number in it may lose digits as a double
+ */
+function scan(text: string): boolean {
   let depth = 0;
   let values = 0;
+  let exact = false;
   for (let index = 0; index < text.length; index++) {
-    switch (text.charCodeAt(index)) {
-      case 0x22: // "
-        index = endOfString(text, index);
-        break;
-      case 0x5b: // [
-      case 0x7b: // {
-        if (++depth > deepest) throw new ShapeError('nests too deep');
-        values++;
-        break;
-      case 0x5d: // ]
-      case 0x7d: // }
-        depth--;
-        break;
-      case 0x2c: // ,
-        values++;
+    const code = text.charCodeAt(index);
+    if (code === quote) index = endOfString(text, index);
+    else if (code === openBracket || code === openBrace) {
+      if (++depth > deepest) throw new ShapeError('nests too deep');
+      values++;
+    } else if (code === closeBracket || code === closeBrace) depth--;
+    else if (code === comma) values++;
+    else if (code === minus || (code >= zero && code <= nine)) {
+      const end = endOfNumber(text, index);
+      exact ||= mayLoseDigits.test(text.slice(index, end));
+      index = end - 1;
     }
   }
   if (values > mostValues) throw new ShapeError(`holds more than ${mostValues} values`);
+  return exact;
+}
+
+/** The place behind a number that begins at `start`. */
+function endOfNumber(text: string, start: number): number {
+  let end = start + 1;
+  for (; end < text.length; end++) {
+    const code = text.charCodeAt(end);
+    const goesOn = (code >= zero && code <= nine) || code === point || code === plus || code === minus;
+    if (!goesOn && code !== lowerE && code !== upperE) break;
+  }
+  return end;
 }
 
 /** The place of the quote that ends the string which begins at `start`; the end of the text where none does. */

@@ -10,6 +10,7 @@ import {
   keyOf,
   type MirrorRow,
   only,
+  placeTypes,
   rowSet,
   sameKey,
   tableRef,
@@ -35,31 +36,50 @@ function rowsFor(table: ChildTable, families: readonly Family[]): MirrorRow[] {
   return [...new Map(keyed).values()];
 }
 
+/** The lines as a set named i, with no more than tells where they belong. */
+function placesOf(table: ChildTable, families: readonly Family[]) {
+  const types = placeTypes(table);
+  return rowSet(
+    types,
+    rowsFor(table, families).map((row) => only(types, row)),
+  );
+}
+
 /** Ids of the parents whose lines in this table are all there are. */
 const completeFor = (table: ChildTable, families: readonly Family[]) =>
   families
     .filter(({ children }) => children.some((set) => set.table === table.name && set.complete))
     .map(({ parent }) => parent.id);
 
-/**
- * SQL, to be joined to a query by union: ids of parents whose lines in this table differ; and, with the parent it goes to,
- * the parent that a line is stored for so far.
- */
+/** SQL, to be joined to a query by union all: parents that lines are stored for so far, each with the parent it goes to. */
+export function movedFrom(client: string, child: ChildTable, families: readonly Family[]) {
+  // Where the parent is part of its key a line cannot move.
+  if (keyOf(child).includes(child.parentColumn)) return sql``;
+  const rows = rowsFor(child, families);
+  const [ids, parents] = [rows.map(({ id }) => id), rows.map((row) => row[child.parentColumn])];
+  const stored = sql.ref(`t.${child.parentColumn}`);
+  // By their ids first: without statistics, as in a first load, the join alone would go through all of the client's rows.
+  return sql`
+    union all
+    select ${stored}, i.goes_to from ${tableRef(child.name)} t
+    join unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to) on i.id = t.id
+    where t.client = ${client} and t.id = any(${ids}::bigint[]) and ${stored} <> i.goes_to`;
+}
+
+/** SQL, to be joined to a query by union: ids of parents whose lines in this table differ from those stored. */
 export function touchedByChildren(client: string, compare: Comparison, child: ChildTable, families: readonly Family[]) {
   const [stored, claimed] = [sql.ref(`t.${child.parentColumn}`), sql.ref(`i.${child.parentColumn}`)];
   const types = comparedTypes(child, compare);
   const rows = rowsFor(child, families).map((row) => only(types, row));
   return sql`
     union
-    select v.id, v.goes_to from ${rowSet(types, rows)}
+    select ${claimed} from ${rowSet(types, rows)}
     left join ${tableRef(child.name)} t on ${sameKey(child, client)}
-    cross join lateral (values (${claimed}, null::bigint), (${stored}, ${claimed})) as v (id, goes_to)
-    where (t.client is null or ${differs(child, compare, 'i')})
-      and (v.goes_to is null or (${stored} is not null and ${stored} <> ${claimed}))
+    where t.client is null or ${differs(child, compare, 'i')}
     union
-    select ${stored}, null from ${tableRef(child.name)} t
+    select ${stored} from ${tableRef(child.name)} t
     where t.client = ${client} and ${stored} = any(${completeFor(child, families)}::bigint[])
-      and not exists (select from ${rowSet(types, rows)} where ${sameKey(child, client)})`;
+      and not exists (select from ${placesOf(child, families)} where ${sameKey(child, client)})`;
 }
 
 /** Writes the lines of these families that are new or differ. */
@@ -96,12 +116,10 @@ export async function removeChildren(
 ): Promise<Pick<Written, 'id' | 'key'>[]> {
   const complete = completeFor(table, families);
   if (complete.length === 0) return [];
-  const types = comparedTypes(table, 'raw');
-  const rows = rowsFor(table, families).map((row) => only(types, row));
   const { rows: gone } = await sql<Pick<Written, 'id' | 'key'>>`
     delete from ${tableRef(table.name)} t
     where t.client = ${client} and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
-      and not exists (select from ${rowSet(types, rows)} where ${sameKey(table, client)})
+      and not exists (select from ${placesOf(table, families)} where ${sameKey(table, client)})
     returning ${feedNames(table)}`.execute(trx);
   return gone;
 }

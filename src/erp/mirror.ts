@@ -64,7 +64,7 @@ export function typesOf(table: MirrorTable): Readonly<Record<string, string>> {
 /** Rows as a set with typed columns, named i; JSON keeps every digit of raw. A row may lack columns: they are null. */
 export function rowSet(types: Readonly<Record<string, string>>, rows: readonly object[]) {
   const definition = Object.entries(types).map(([column, type]) => sql`${sql.ref(column)} ${sql.raw(type)}`);
-  return sql`json_to_recordset(${JSON.stringify(rows)}::json) as i (${sql.join(definition)})`;
+  return sql`jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as i (${sql.join(definition)})`;
 }
 
 /** Whether the stored row t and the reading i are of one key. */
@@ -112,6 +112,12 @@ export function comparedTypes(table: MirrorTable | ChildTable, compare: Comparis
   const needed = new Set([...keyOf(table), 'id', 'raw', ...Object.keys(table.derived ?? {})]);
   if ('parentColumn' in table) needed.add(table.parentColumn);
   return Object.fromEntries(Object.entries(types).filter(([column]) => needed.has(column)));
+}
+
+/** What tells where a line belongs. */
+export function placeTypes(table: ChildTable): Readonly<Record<string, string>> {
+  const needed = [...keyOf(table), table.parentColumn];
+  return Object.fromEntries(Object.entries(typesOf(table)).filter(([column]) => needed.includes(column)));
 }
 
 /** A row without the columns that are not asked for. */

@@ -1,5 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { removeChildren, touchedByChildren, writeChildren } from './children.ts';
+import { movedFrom, removeChildren, touchedByChildren, writeChildren } from './children.ts';
 import { confirmedSince } from './confirmations.ts';
 import type { Change } from './feed.ts';
 import {
@@ -57,7 +57,7 @@ export async function upsertFamilies(
 ): Promise<UpsertResult> {
   // A list may repeat a row; of one page the last mention counts.
   const byId = new Map(families.map((family) => [family.parent.id, family]));
-  const { ids: touchedIds, moves } = await findTouched(trx, scope, tables, [...byId.values()]);
+  const { stored, ids: touchedIds, moves } = await findTouched(trx, scope, tables, [...byId.values()]);
   const touched = [...byId.values()].filter(({ parent }) => touchedIds.has(parent.id));
   const unchanged = [...byId.keys()].filter((id) => !touchedIds.has(id));
   const nothing = { created: 0, updated: 0, removed: 0, stale: 0, changes: [], unchanged, inserted: [], changed: [] };
@@ -75,7 +75,9 @@ export async function upsertFamilies(
   const changes = parents.filter(({ changed }) => changed).map(changeOf(tables.parent.name));
   for (const child of tables.children) {
     changes.push(...(await writeChildren(trx, scope.client, child, applied)).map(changeOf(child.name)));
-    const gone = await removeChildren(trx, scope.client, child, applied);
+    // What was not stored has none to lose.
+    const here = applied.filter(({ parent }) => stored.has(parent.id));
+    const gone = await removeChildren(trx, scope.client, child, here);
     changes.push(...gone.map(({ id, key }) => ({ entity: child.name, id, key, operation: 'removed' as const })));
   }
   const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
@@ -97,30 +99,57 @@ const changeOf =
 
 /** What a reading touches. */
 interface Touched {
+  /** Ids of parents that are stored. */
+  readonly stored: ReadonlySet<number>;
   /** Ids of parents that are new here, differ, were unlisted, or have children that differ. */
   readonly ids: ReadonlySet<number>;
   /** Parents that are stored for a line which goes to another. */
   readonly moves: readonly { readonly id: number; readonly goesTo: number }[];
 }
 
-/** Finds what a reading touches. Reads only. */
+/**
+ * Finds what a reading touches. Reads only. What is not stored at all needs no comparing, which is most of the work: a
+ * first load is spared it.
+ */
 async function findTouched(
   trx: Transaction<DB>,
   { client, compare }: ReadingScope,
   tables: MirrorTables,
   families: readonly Family[],
 ): Promise<Touched> {
+  const ids = families.map(({ parent }) => parent.id);
+  const { rows } = await sql<{ id: number; goesTo: number | null }>`
+    select t.id, null::bigint as "goesTo" from ${tableRef(tables.parent.name)} t
+    where t.client = ${client} and t.id = any(${ids}::bigint[])
+    ${sql.join(
+      tables.children.map((child) => movedFrom(client, child, families)),
+      sql``,
+    )}`.execute(trx);
+  const stored = new Set(rows.filter(({ goesTo }) => goesTo === null).map(({ id }) => id));
+  const moves = rows.flatMap(({ id, goesTo }) => (goesTo === null ? [] : [{ id, goesTo }]));
+  const known = families.filter(({ parent }) => stored.has(parent.id));
+  const differing = await findDiffering(trx, { client, compare }, tables, known);
+  return { stored, ids: new Set([...ids.filter((id) => !stored.has(id)), ...differing]), moves };
+}
+
+/** Of families whose parents are stored, those that differ from what is: in the parent, or in what belongs to it. */
+async function findDiffering(
+  trx: Transaction<DB>,
+  { client, compare }: Pick<ReadingScope, 'client' | 'compare'>,
+  tables: MirrorTables,
+  families: readonly Family[],
+): Promise<number[]> {
+  if (families.length === 0) return [];
   const types = comparedTypes(tables.parent, compare);
   const parents = families.map(({ parent }) => only(types, parent));
   const byChildren = tables.children.map((child) => touchedByChildren(client, compare, child, families));
-  const { rows } = await sql<{ id: number; goesTo: number | null }>`
-    select i.id, null::bigint as "goesTo" from ${rowSet(types, parents)}
-    left join ${tableRef(tables.parent.name)} t on ${sameKey(tables.parent, client)}
-    where t.client is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
-    ${sql.join(byChildren, sql``)}
-    order by 1`.execute(trx);
-  const moves = rows.flatMap(({ id, goesTo }) => (goesTo === null ? [] : [{ id, goesTo }]));
-  return { ids: new Set(rows.filter(({ goesTo }) => goesTo === null).map(({ id }) => id)), moves };
+  const { rows } = await sql<{ id: number }>`
+    select i.id from ${rowSet(types, parents)}
+    join ${tableRef(tables.parent.name)} t on ${sameKey(tables.parent, client)}
+      and t.id = any(${families.map(({ parent }) => parent.id)}::bigint[])
+    where t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
+    ${sql.join(byChildren, sql``)}`.execute(trx);
+  return rows.map(({ id }) => id);
 }
 
 /**

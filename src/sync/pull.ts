@@ -71,6 +71,8 @@ export interface Reading extends Pick<Document, 'data' | 'included' | 'escaped'>
   readonly readNo: number;
   /** They stood in a list: whatever made them be read one by one is over. */
   readonly listed: boolean;
+  /** What they are as rows, where that is known already. */
+  readonly decoded?: DecodedPage;
 }
 
 /** A reading of nothing, for what is concluded from an absence: as old as `readNo`. */
@@ -106,7 +108,10 @@ export function warn(context: PullContext, warning: string): void {
   if (!context.totals.warnings.includes(warning)) context.totals.warnings.push(warning);
 }
 
-/** Asks one page of a stream's list. Its number is drawn anew before every send: an answer is as old as its request. */
+/**
+ * Asks one page of a stream's list, and decodes it: a page that is fetched ahead is decoded while Postgres writes the one
+ * before. Its number is drawn anew before every send: an answer is as old as its request.
+ */
 export async function fetchPage(
   context: PullContext,
   stream: Stream,
@@ -120,7 +125,7 @@ export async function fetchPage(
   const page = await context.warehouse.list(stream.list, query, { signal, beforeSend });
   context.service.firstMs ??= page.dateMs;
   context.service.lastMs = page.dateMs ?? context.service.lastMs;
-  return { ...page, readNo, listed: true };
+  return { ...page, readNo, listed: true, decoded: await decodePage(page, stream.decoder(context.zone)) };
 }
 
 /** What a reading did, for what is written alongside. */
@@ -143,7 +148,7 @@ export async function commitReading(
   alongside: Alongside = async () => [],
   keep: (family: Family) => boolean = () => true,
 ): Promise<DecodedPage> {
-  const decoded = decodePage(reading, stream.decoder(context.zone));
+  const decoded = reading.decoded ?? (await decodePage(reading, stream.decoder(context.zone)));
   const page = { ...decoded, families: decoded.families.filter(keep) };
   noteNewest(context.service, stream, page);
   try {

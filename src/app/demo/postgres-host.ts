@@ -32,6 +32,7 @@ const settings = {
   // The data is thrown away at the end, so nothing has to survive a power cut.
   fsync: 'off',
   full_page_writes: 'off',
+  ...z.record(z.string(), z.string()).parse(JSON.parse(process.argv[2] ?? '{}')),
 };
 
 /** Postgres refuses to run as root; the user it runs as then, by name. */

@@ -28,6 +28,7 @@ const seedSchema = z.strictObject({
   shipments: z.number().int().min(1).max(1_000_000),
   statuses: z.array(z.enum(shipmentStatuses)).min(1).default(['SHIPPED']),
   spreadDays: z.number().min(0).max(400).default(30),
+  items: z.number().int().min(1).max(100).optional(),
 });
 
 /** `/_sandbox/*`: what makes the sandbox a tool. No part of the interface, and open to whoever can reach the port. */
@@ -41,9 +42,9 @@ export function controlRoutes(app: FastifyInstance, world: World): void {
     return given;
   });
   app.post('/_sandbox/seed', { config }, async (request) => {
-    const { client, shipments, statuses, spreadDays } = seedSchema.parse(request.body);
+    const { client, ...wanted } = seedSchema.parse(request.body);
     const { life } = world.resident(client);
-    bulk(life, shipments, statuses, world.clock.nowMs(), spreadDays);
+    bulk(life, wanted, world.clock.nowMs());
     world.changes++;
     return { client, shipments: life.store.shipments.size, orders: life.store.orders.size };
   });

@@ -21,7 +21,7 @@ const refillQuantity = 400;
 /** The robot's own shop takes an order, and looks whether its shelves get empty. */
 export function takeOrder(life: Life, atMs: number): void {
   planOrder(life, atMs + life.random.between(2, 40) * minuteMs * (usualOrdersPerDay / life.habits.ordersPerDay));
-  const draft = drawOrder(life, atMs, 4);
+  const draft = drawOrder(life, atMs, [1, 4]);
   const extra = life.random.chance(0.2) ? [serviceLine('SHIPPING', 4.95)] : [];
   placeOrder(life, { ...draft, lines: [...draft.lines, ...extra] }, atMs);
   refill(life, atMs);
@@ -32,18 +32,20 @@ export function planOrder(life: Life, atMs: number): void {
   if (life.habits.ordersPerDay > 0) life.plan(Math.floor(atMs), { kind: 'take-order' });
 }
 
-/** Many orders with one shipment each at once, in the given states by turns, spread over the last days. */
-export function bulk(
-  life: Life,
-  count: number,
-  statuses: readonly ShipmentStatus[],
-  nowMs: number,
-  spreadDays: number,
-): void {
+/** What `bulk` makes: so many shipments, in these states by turns, spread over the last days; of one or two items unless told. */
+export interface Bulk {
+  readonly shipments: number;
+  readonly statuses: readonly ShipmentStatus[];
+  readonly spreadDays: number;
+  readonly items?: number | undefined;
+}
+
+/** Many orders with one shipment each at once. */
+export function bulk(life: Life, { shipments, statuses, spreadDays, items: each }: Bulk, nowMs: number): void {
   const startMs = nowMs - spreadDays * dayMs;
-  for (let index = 0; index < count; index++) {
-    const atMs = Math.floor(startMs + (index / count) * spreadDays * dayMs);
-    const order = addOrder(life, drawOrder(life, atMs, 2));
+  for (let index = 0; index < shipments; index++) {
+    const atMs = Math.floor(startMs + (index / shipments) * spreadDays * dayMs);
+    const order = addOrder(life, drawOrder(life, atMs, [each ?? 1, each ?? 2]));
     const items = order.items.map((item) => {
       item.fulfilled = item.quantity;
       const product = life.store.products.get(item.sku);
@@ -57,9 +59,9 @@ export function bulk(
   }
 }
 
-function drawOrder({ random, store }: Life, atMs: number, maxLines: number): OrderDraft {
+function drawOrder({ random, store }: Life, atMs: number, [fewest, most]: readonly [number, number]): OrderDraft {
   const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(people);
-  const lines = Array.from({ length: random.between(1, maxLines) }, (_, index) => {
+  const lines = Array.from({ length: random.between(fewest, most) }, (_, index) => {
     const sku = random.pick(soldSkus);
     // One answer of the interface shows the rate as a decimal text.
     const vat = index === 1 ? '0.09' : 0.21;

@@ -12,6 +12,8 @@ import { settleEnded } from './settle.ts';
 
 /** Settling is tried again after so long while the database is away: an outcome is never given up. */
 const settleRetryMs = 500;
+/** So many rows of each slot may be answered and not yet settled: the service need not wait for the database. */
+const unsettledPerSlot = 3;
 /** How long others wait for the one push that shows whether a hold is over. */
 const probeMs = 60_000;
 
@@ -32,9 +34,13 @@ export class ClientPusher {
   readonly #events: PushEvents;
   readonly #signal: AbortSignal;
   readonly #breaker = new Breaker();
+  /** Rows from their claim until they are settled. */
   readonly #inFlight = new Map<ClaimedRow, Promise<void>>();
+  /** Those of them that keep a slot. */
+  readonly #sending = new Set<ClaimedRow>();
   readonly #others = new Set<Promise<void>>();
   #lookingUp = false;
+  #expectsMore = false;
   #toSettle: { readonly ended: Ended; readonly kind: string; readonly done: () => void }[] = [];
   #settling = false;
 
@@ -51,6 +57,11 @@ export class ClientPusher {
     return [...this.#inFlight.keys()];
   }
 
+  /** The last claim got as many rows as it asked for: there may be more. */
+  get expectsMore(): boolean {
+    return this.#expectsMore;
+  }
+
   get isIdle(): boolean {
     return this.#inFlight.size === 0 && this.#others.size === 0;
   }
@@ -65,11 +76,16 @@ export class ClientPusher {
    * @returns whether more may be due right now
    */
   async claim(probing?: { readonly kind: string }): Promise<{ claimed: number; more: boolean }> {
-    const free = probing ? 1 : this.#slots - this.#inFlight.size;
+    const unsettled = this.#inFlight.size - this.#sending.size;
+    const free = probing ? 1 : Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - unsettled);
     if (free <= 0) return { claimed: 0, more: false };
     const claimedAtMs = performance.now();
     const { rows, putOff } = await claimDue(this.deps, free, probing);
-    for (const row of rows) this.#inFlight.set(row, this.#push(row, claimedAtMs, probing));
+    this.#expectsMore = rows.length === free;
+    for (const row of rows) {
+      this.#sending.add(row);
+      this.#inFlight.set(row, this.#push(row, claimedAtMs, probing));
+    }
     return { claimed: rows.length, more: putOff > 0 };
   }
 
@@ -117,14 +133,21 @@ export class ClientPusher {
       const ended = await attemptRow(this.deps, row, claimedAtMs, this.#signal);
       if (ended === null) return;
       if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
+      // Where all is well the next one may go. What failed keeps its slot until it is known what that says of the service.
+      if (ended.settlement.status === 'done') this.#freeSlot(row);
       await this.#settle(ended, row.kind);
       await this.#noteService(ended, row.kind, probing);
     } catch (error) {
       this.#events.onError('push', error);
     } finally {
       this.#inFlight.delete(row);
-      this.#events.onChange();
+      this.#freeSlot(row);
     }
+  }
+
+  #freeSlot(row: ClaimedRow): void {
+    this.#sending.delete(row);
+    this.#events.onChange();
   }
 
   /** Why the service is not there; null where it answers, whatever it says. */

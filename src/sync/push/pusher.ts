@@ -11,6 +11,8 @@ import type { AnyKind } from './kind.ts';
 const tendMs = 3_000;
 /** Where rows are due that nobody can claim now, it is looked again after this. */
 const idleLookMs = 1_000;
+/** While rows of some clients go out one after the other, it is looked for those of others this often at least. */
+const wholeLookMs = 250;
 
 export interface PusherOptions {
   readonly db: Database;
@@ -44,13 +46,15 @@ export class Pusher {
   #stopping = false;
   #wake: () => void = () => undefined;
   #woken = false;
+  /** When every client is to be looked at again, by performance.now(). */
+  #wholeLookAtMs = 0;
   #loop: Promise<void> | undefined;
   #tending: Promise<void> | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: PusherOptions) {
     this.#options = options;
-    const events = { ...options.events, onChange: () => this.wake() };
+    const events = { ...options.events, onChange: () => this.#proceed() };
     this.#pushers = new Map(
       options.clients.map((deps) => [
         deps.client,
@@ -77,6 +81,12 @@ export class Pusher {
 
   /** Says that rows may be due. */
   wake(): void {
+    this.#wholeLookAtMs = 0;
+    this.#proceed();
+  }
+
+  /** A slot is free. */
+  #proceed(): void {
     this.#woken = true;
     this.#wake();
   }
@@ -98,12 +108,13 @@ export class Pusher {
       this.#woken = false;
       let look: { inMs: number; dueNow: boolean };
       try {
-        look = await this.#round();
+        look = (await this.#claimOn()) ?? (await this.#round());
       } catch (error) {
         this.#options.events.onError('claim', error);
         look = { inMs: idleLookMs, dueNow: true };
       }
-      if (isDone(look.dueNow)) return;
+      // What was settled while it looked may have made more rows due.
+      if (!this.#woken && isDone(look.dueNow)) return;
       await this.#pause(Math.min(look.inMs, this.#options.sweepMs));
     }
   }
@@ -120,8 +131,21 @@ export class Pusher {
     this.#wake = () => undefined;
   }
 
+  /**
+   * Where the last claim of a client left more behind, its next one needs no look at what is due: it finds out itself.
+   * @returns null where every client has to be looked at
+   */
+  async #claimOn(): Promise<{ inMs: number; dueNow: boolean } | null> {
+    const leftMs = this.#wholeLookAtMs - performance.now();
+    const pushers = [...this.#pushers.values()].filter((pusher) => pusher.expectsMore);
+    if (leftMs <= 0 || pushers.length === 0) return null;
+    await Promise.all(pushers.map((pusher) => pusher.claim()));
+    return { inMs: leftMs, dueNow: true };
+  }
+
   /** Begins what can be begun. Says when to look again, and whether anything was due that could be pushed. */
   async #round(): Promise<{ inMs: number; dueNow: boolean }> {
+    this.#wholeLookAtMs = performance.now() + wholeLookMs;
     const due = await nextDueByClient(this.#options.db, this.#options.clients, this.#lookedUp);
     if (due.length === 0) return { inMs: Number.POSITIVE_INFINITY, dueNow: false };
     const names = due.map(({ client }) => client);

@@ -119,12 +119,15 @@ async function writeReadings(
   stream: Mirrored,
   ended: readonly Ended[],
 ): Promise<readonly Change[]> {
-  const read = ended.flatMap(({ pushed, readNo }) => {
-    if (pushed?.reading?.stream !== stream) return [];
-    const { resource, escaped } = pushed.reading;
-    const page = decodePage({ data: [resource], included: [], escaped }, stream.decoder(zone));
-    return [{ page, readNo, id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null }];
-  });
+  const answers = ended.flatMap(({ pushed, readNo }) =>
+    pushed?.reading?.stream === stream ? [{ ...pushed.reading, readNo }] : [],
+  );
+  const read = await Promise.all(
+    answers.map(async ({ resource, escaped, readNo }) => {
+      const page = await decodePage({ data: [resource], included: [], escaped }, stream.decoder(zone));
+      return { page, readNo, id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null };
+    }),
+  );
   await lockStream(trx, client, stream.name);
   const families = read.flatMap(({ page, readNo }) =>
     page.families.map((family) => ({ ...family, parent: { ...family.parent, read_no: readNo } })),

@@ -1,0 +1,31 @@
+import type { Database } from '../src/erp/connect.ts';
+import { claimRows } from '../src/erp/outbox.ts';
+
+class Undone extends Error {}
+
+/** Claims, and undoes it; milliseconds of each. */
+export async function timeClaims(db: Database, client: string, identity: string, rounds: number): Promise<number[]> {
+  const options = {
+    client,
+    identity,
+    slots: 8,
+    stamped: ['order.create'],
+    lingering: { kinds: ['order.update', 'order.cancel'], ms: 60_000 },
+  };
+  const times: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    await db
+      .transaction()
+      .execute(async (trx) => {
+        const startedAtMs = performance.now();
+        const { rows } = await claimRows(trx, options);
+        times.push(performance.now() - startedAtMs);
+        if (rows.length === 0) throw new Error('nothing was claimed');
+        throw new Undone();
+      })
+      .catch((error: unknown) => {
+        if (!(error instanceof Undone)) throw error;
+      });
+  }
+  return times;
+}

@@ -1,0 +1,172 @@
+/**
+ * What pages, claims, readers and pages for people cost as tables grow: `npm run --silent bench:growth -- [ROWS,ROWS,…]`.
+ * Rows are made by SQL; what is measured is done by the product, as often and as much at each size.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { connectDatabase } from '../src/app/deps.ts';
+import { createLogger } from '../src/app/log.ts';
+import { timeClaims } from './claims.ts';
+import { keep, median, round, say } from './measure.ts';
+
+import { end, openStand, type Stand } from './stand.ts';
+
+const sizes = (process.argv[2] ?? '1e4,1e5,1e6,5e6').split(',').map(Number);
+const rounds = 5;
+const clients = Array.from({ length: 50 }, (_, index) => `shop-${index + 1}`);
+
+/** Fills the tables up to so many rows, a third of them shipments, all of them before those of the sandbox. */
+async function fill({ query }: Stand, client: string, rows: number): Promise<void> {
+  const [here] = await query<{ n: number }>(
+    'select count(*)::int as n from fulfilment.shipments where id < 0 and client = $1',
+    [client],
+  );
+  const [from, to] = [here?.n ?? 0, Math.round(rows / 3)];
+  if (to <= from) return;
+  const raw = `jsonb_build_object('id', -n, 'type', 'shipment', 'attributes', jsonb_build_object('status', 'SHIPPED', 'text', repeat('x', 300)))`;
+  await query(
+    `insert into fulfilment.shipments (client, id, status, shipped_on, order_id, external_order_number, raw, read_no)
+     select $1, -n, 'SHIPPED', now() - interval '40 days', -n, 'SO-' || -n, ${raw}, 0 from generate_series($2::int + 1, $3::int) n`,
+    [client, from, to],
+  );
+  for (const place of [1, 2])
+    await query(
+      `insert into fulfilment.shipment_items (client, id, shipment_id, sku, quantity, raw)
+       select $1, -2 * n - ${place}, -n, 'MUG-BLUE', 1, ${raw} from generate_series($2::int + 1, $3::int) n`,
+      [client, from, to],
+    );
+  await query('vacuum analyze fulfilment.shipments');
+  await query('vacuum analyze fulfilment.shipment_items');
+}
+
+/** Milliseconds of a page of 100 new shipments with their items: medians of so many loads of 40 pages. */
+async function pageCost(stand: Stand): Promise<number> {
+  const costs: number[] = [];
+  for (let turn = 0; turn < rounds; turn++) {
+    await stand.sandbox.call('POST', '/_sandbox/seed', {
+      client: 'shop-1',
+      shipments: 4_000,
+      items: 2,
+      statuses: ['SHIPPED'],
+    });
+    await stand.run(['run', 'pull-shipments']);
+    const [run] = await stand.query<{ ms: number }>(
+      `select extract(epoch from finished_at - started_at)::float8 * 1000 / pages as ms from sync.runs order by id desc limit 1`,
+    );
+    costs.push(run?.ms ?? Number.NaN);
+  }
+  return median(costs);
+}
+
+async function timed(times: number, work: () => Promise<unknown>): Promise<number> {
+  const found: number[] = [];
+  for (let turn = 0; turn < times; turn++) {
+    const startedAtMs = performance.now();
+    await work();
+    found.push(performance.now() - startedAtMs);
+  }
+  return median(found);
+}
+
+async function pages(stand: Stand): Promise<Record<string, number>> {
+  const found: Record<string, number> = {};
+  for (const size of sizes) {
+    await fill(stand, 'shop-1', size);
+    found[size] = round(await pageCost(stand));
+    say(`a page beside ${size.toLocaleString('en')} rows: ${found[size]} ms`);
+  }
+  return found;
+}
+
+async function claims(stand: Stand): Promise<Record<string, number>> {
+  const { db, close } = connectDatabase(stand.url, createLogger({ level: 'silent', pretty: false }), 'bench', 2);
+  const [own] = await stand.query<{ identity: string }>(`select identity from sync.clients where client = 'shop-1'`);
+  const found: Record<string, number> = {};
+  const measure = async (name: string) => {
+    await stand.query('vacuum analyze fulfilment.outbox');
+    found[name] = round(median(await timeClaims(db, 'shop-1', own?.identity ?? '', 21)));
+    say(`a claim with ${name}: ${found[name]} ms`);
+  };
+  await stand.query(
+    `insert into fulfilment.outbox (client, kind, reference) select 'shop-1', 'order.create', 'NEW-' || n from generate_series(1, 1000) n`,
+  );
+  await measure('1,000 due');
+  await stand.query(
+    `insert into fulfilment.outbox (client, kind, reference, status, next_attempt_at, finished_at, result)
+     overriding system value
+     select 'shop-1', 'order.create', 'SO-' || n, 'done', null, now(), '{}' from generate_series(1, 1000000) n`,
+  );
+  await measure('1,000 due beside 1,000,000 done');
+  await stand.query(
+    `insert into fulfilment.outbox (client, kind, reference)
+     select 'shop-1', 'order.update', 'NEW-1' from generate_series(1, 100000)`,
+  );
+  await measure('100,000 more behind one of them');
+  await close();
+  await stand.query('truncate fulfilment.outbox cascade');
+  return found;
+}
+
+async function readers({ query }: Stand): Promise<Record<string, number>> {
+  const found: Record<string, number> = {};
+  await query('truncate fulfilment.changes');
+  for (const size of [10_000, 10_000_000]) {
+    await query('alter table fulfilment.changes disable trigger user');
+    await query(
+      `insert into fulfilment.changes (client, entity, id, operation)
+       select 'shop-1', 'shipments', n, 'created' from generate_series(1, $1::int - (select count(*) from fulfilment.changes)::int) n`,
+      [size],
+    );
+    await query('alter table fulfilment.changes enable trigger user');
+    await query('vacuum analyze fulfilment.changes');
+    const [last] = await query<{ seq: number }>('select max(seq) as seq from fulfilment.changes');
+    const after = Number(last?.seq) - 500;
+    found[size] = round(await timed(21, () => query('select count(*) from fulfilment.changes_since($1)', [after])));
+    say(`changes_since, 500 of ${size.toLocaleString('en')} rows: ${found[size]} ms`);
+  }
+  return found;
+}
+
+/** `status` and `/metrics` with 50 clients, with small tables and with two million rows in all. */
+async function forPeople(stand: Stand): Promise<object> {
+  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-bench-'));
+  const file = join(folder, 'clients.json');
+  const entries = clients.map((key) => ({ key, baseUrl: stand.sandbox.url.href, username: key, password: key }));
+  writeFileSync(file, JSON.stringify(entries));
+  const { WAREHOUSE_BASE_URL: _, WAREHOUSE_USERNAME: __, WAREHOUSE_PASSWORD: ___, ...base } = stand.env;
+  const env = { ...base, WAREHOUSE_CLIENTS_FILE: file };
+  const found: Record<string, object> = {};
+  for (const rows of [0, 2_000_000]) {
+    for (const client of clients.slice(1)) await fill(stand, client, rows / (clients.length - 1));
+    const worker = stand.start([...stand.program, 'worker'], { ...env, LOG_LEVEL: 'info' });
+    let port = '';
+    if (worker.stdout)
+      for await (const line of createInterface({ input: worker.stdout })) {
+        port ||= /"port":(\d+)/.exec(line)?.[1] ?? '';
+        if (line.includes('worker_started')) break;
+      }
+    worker.stdout?.resume();
+    const metrics = await timed(11, async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
+    const status = await timed(5, () => stand.run(['status', '--json'], env, true));
+    await end(worker);
+    found[rows] = { metricsMs: round(metrics), statusMs: round(status) };
+    say(`with ${clients.length} clients and ${rows.toLocaleString('en')} rows more: ${JSON.stringify(found[rows])}`);
+  }
+  rmSync(folder, { recursive: true, force: true });
+  return found;
+}
+
+const stand = await openStand(clients);
+try {
+  const found = {
+    people: await forPeople(stand),
+    pageMs: await pages(stand),
+    claimMs: await claims(stand),
+    changesSinceMs: await readers(stand),
+  };
+  keep('growth', { rounds, ...found });
+} finally {
+  await stand.stop();
+}

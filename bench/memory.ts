@@ -1,0 +1,38 @@
+/** Resident memory of a worker through a first load of a million rows: `npm run --silent bench:memory -- [SHIPMENTS]`. */
+import { setTimeout as wait } from 'node:timers/promises';
+import { keep, residentMb, say } from './measure.ts';
+import { end, openStand, schedulesOff } from './stand.ts';
+
+const shipments = Number(process.argv[2] ?? 333_400);
+const stand = await openStand();
+try {
+  for (let left = shipments; left > 0; left -= 100_000)
+    await stand.sandbox.call('POST', '/_sandbox/seed', {
+      client: 'default',
+      shipments: Math.min(left, 100_000),
+      items: 2,
+      statuses: ['SHIPPED'],
+      spreadDays: 60,
+    });
+  const worker = await stand.startWorker({ ...schedulesOff, SCHEDULE_PULL_SHIPMENTS: '1s' });
+  const samples: { rows: number; mb: number }[] = [];
+  for (let rows = 0; rows < shipments * 3; ) {
+    await wait(1_000);
+    const [row] = await stand.query<{ n: number }>(`select coalesce(max(fetched), 0)::int * 3 as n from sync.runs`);
+    rows = row?.n ?? 0;
+    samples.push({ rows, mb: Math.round(residentMb(worker.pid)) });
+  }
+  const quarters = [0, 1, 2, 3].map((quarter) => {
+    const own = samples.filter(({ rows }) => Math.min(3, Math.floor((rows / (shipments * 3)) * 4)) === quarter);
+    return Math.max(...own.map(({ mb }) => mb));
+  });
+  say(`most resident memory by quarter of ${(shipments * 3).toLocaleString('en')} rows: ${quarters.join(', ')} MB`);
+  keep('memory', {
+    rows: shipments * 3,
+    mostMbByQuarter: quarters,
+    samples: samples.filter((_, index) => index % 5 === 0),
+  });
+  await end(worker);
+} finally {
+  await stand.stop();
+}

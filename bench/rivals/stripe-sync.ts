@@ -1,0 +1,26 @@
+/** One backfill by @supabase/stripe-sync-engine, as its README has it: `stripe-sync.ts DATABASE_URL PORT`. */
+import { createRequire } from 'node:module';
+import Stripe from 'stripe';
+
+// Its CommonJS build: as a module it does not find its own migrations (0.48.5 uses __dirname there).
+const { runMigrations, StripeSync } = createRequire(import.meta.url)(
+  '@supabase/stripe-sync-engine',
+) as typeof import('@supabase/stripe-sync-engine');
+
+const [, , databaseUrl = '', port = ''] = process.argv;
+// Its migrations know no other.
+const schema = 'stripe';
+await runMigrations({ databaseUrl, schema });
+const sync = new StripeSync({
+  schema,
+  poolConfig: { connectionString: databaseUrl, max: 10, keepAlive: true },
+  stripeSecretKey: 'sk_test_bench',
+  stripeWebhookSecret: 'whsec_bench',
+});
+// Its only way to another server than the real one.
+sync.stripe = new Stripe('sk_test_bench', { host: '127.0.0.1', port, protocol: 'http', telemetry: false });
+const startedAtMs = performance.now();
+const synced = await sync.syncBackfill({ object: 'subscription' });
+const seconds = (performance.now() - startedAtMs) / 1_000;
+process.stdout.write(`${JSON.stringify({ synced: synced.subscriptions?.synced ?? 0, seconds })}\n`);
+await sync.close();

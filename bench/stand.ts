@@ -1,0 +1,127 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { jobNames, scheduleVariable } from '../config/schedules.ts';
+import { migrateDatabase } from '../src/app/commands/migrate.ts';
+import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
+import { createLogger } from '../src/app/log.ts';
+import { SandboxControl } from '../test/helpers/sandbox-control.ts';
+
+const entry = fileURLToPath(new URL('../src/app/main.ts', import.meta.url));
+
+/** As in production: what is committed is on the disk. */
+const postgresSettings = {
+  fsync: 'on',
+  full_page_writes: 'on',
+  track_wal_io_timing: 'on',
+  shared_buffers: '512MB',
+  max_wal_size: '4GB',
+  shared_preload_libraries: 'pg_stat_statements',
+  'pg_stat_statements.track_planning': 'on',
+};
+
+/** Schedules off: nothing runs by itself. */
+export const schedulesOff = Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off']));
+
+/** A Postgres with the product's schema, a sandbox in a process of its own, and the product's commands beside them. */
+export interface Stand {
+  readonly url: string;
+  readonly sandbox: SandboxControl;
+  readonly sandboxPid: number | undefined;
+  readonly env: Readonly<Record<string, string>>;
+  /** What runs a command of the product. */
+  readonly program: readonly string[];
+  query<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>;
+  /** Starts a program. */
+  start(program: readonly string[], more?: Readonly<Record<string, string>>): ChildProcess;
+  /** Runs a command of the product to its end; one that fails is an error, unless `anyEnd`. */
+  run(args: readonly string[], more?: Readonly<Record<string, string>>, anyEnd?: boolean): Promise<string>;
+  /** Starts a worker, and waits until it works; `base` in place of the usual settings. */
+  startWorker(more?: Readonly<Record<string, string>>, base?: Readonly<Record<string, string>>): Promise<ChildProcess>;
+  stop(): Promise<void>;
+}
+
+export async function openStand(clients: readonly string[] = ['default']): Promise<Stand> {
+  const children: ChildProcess[] = [];
+  // Also where a benchmark fails.
+  process.once('exit', () => {
+    for (const child of children) child.kill('SIGKILL');
+  });
+  const { PATH = '', HOME = '', TMPDIR = '/tmp' } = process.env;
+  const start = (program: readonly string[], env: Readonly<Record<string, string>> = {}) => {
+    const child = spawn(process.execPath, program, {
+      env: { PATH, HOME, TMPDIR, ...env },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    children.push(child);
+    return child;
+  };
+  const postgres = await startEmbeddedPostgres(postgresSettings);
+  await migrateDatabase(postgres.url, createLogger({ level: 'silent', pretty: false }));
+  const pool = new pg.Pool({ connectionString: postgres.url, application_name: 'bench', max: 4 });
+  await pool.query('create extension pg_stat_statements');
+  const args = ['sandbox', '--port', '0', '--speed', '0', '--orders-per-day', '0', '--clients', clients.join(',')];
+  const sandbox = start([entry, ...args]);
+  const told = await lineWith(sandbox, 'Sandbox at ');
+  const control = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(told)?.[1] ?? ''));
+  const first = clients[0] ?? 'default';
+  const env = {
+    DATABASE_URL: postgres.url,
+    WAREHOUSE_BASE_URL: control.url.href,
+    WAREHOUSE_USERNAME: first,
+    WAREHOUSE_PASSWORD: first,
+    ADMIN_PORT: '0',
+    LOG_PRETTY: 'false',
+    LOG_LEVEL: 'warn',
+  };
+  return {
+    url: postgres.url,
+    sandbox: control,
+    sandboxPid: sandbox.pid,
+    env,
+    program: [entry],
+    query: async (text, values) => (await pool.query(text, values)).rows,
+    start: (program, more = {}) => start(program, more),
+    run: async (args, more = {}, anyEnd = false) =>
+      outputOf(start([entry, ...args], { ...env, ...more }), args.join(' '), anyEnd),
+    startWorker: async (more = {}, base = env) => {
+      const worker = start([entry, 'worker'], { ...base, LOG_LEVEL: 'info', ...more });
+      await lineWith(worker, 'worker_started');
+      worker.stdout?.resume();
+      return worker;
+    },
+    stop: async () => {
+      for (const child of children) await end(child);
+      await pool.end();
+      await postgres.stop();
+    },
+  };
+}
+
+/** Ends a process, and waits until it has ended. */
+export async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, 'exit');
+  child.kill('SIGTERM');
+  await ended;
+}
+
+/** What a program wrote until it ended. */
+export async function outputOf(child: ChildProcess, name: string, anyEnd = false): Promise<string> {
+  let output = '';
+  child.stdout?.on('data', (chunk) => {
+    output += chunk;
+  });
+  const [code] = await once(child, 'close');
+  if (code !== 0 && !anyEnd) throw new Error(`${name} ended with ${code}: ${output}`);
+  return output;
+}
+
+/** The first line that holds `text`. */
+async function lineWith(child: ChildProcess, text: string): Promise<string> {
+  if (child.stdout)
+    for await (const line of createInterface({ input: child.stdout })) if (line.includes(text)) return line;
+  throw new Error(`A process ended that was to say ${text}`);
+}
