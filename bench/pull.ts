@@ -7,36 +7,30 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { byTurns, keep, median, ratio, round, say } from './measure.ts';
 import { bulkUpsert, insertOneByOne, PageReader, prepareTables, rowsOf } from './pull-parts.ts';
-import { openStand, outputOf, type Stand } from './stand.ts';
+import { lastRate, openStand, outputOf, type Stand } from './stand.ts';
 
 const total = Number(process.argv[2] ?? 200_000);
 const rounds = Number(process.argv[3] ?? 5);
 const slice = Math.round(total / rounds);
-/** What goes row by row is measured on fewer: a row costs what it costs. */
-const oneByOne = Math.min(slice, 4_000);
+/**
+ * What goes row by row is measured on fewer. stripe-sync-engine looks for the lines of each parent without an index, and so
+ * gets slower with each row: on as many as the others it would come off worse.
+ */
+const few = Math.min(slice, 4_000);
 /** A shipment and its items. */
 const rowsEach = 3;
 const rival = (name: string) => fileURLToPath(new URL(`./rivals/${name}.ts`, import.meta.url));
 
-/** Rows a second of what the product did last, as its ledger has it: from its first statement to its last commit. */
-async function lastRate(stand: Stand, ledger: 'runs' | 'rescans'): Promise<number> {
-  const [last] = await stand.query<{ rate: number }>(
-    `select fetched * ${rowsEach} / extract(epoch from finished_at - started_at)::float8 as rate
-     from sync.${ledger} order by id desc limit 1`,
-  );
-  return last?.rate ?? Number.NaN;
-}
-
 /** Rows a second of @supabase/stripe-sync-engine, reading as many from a server of its own shape. */
 async function stripe(stand: Stand): Promise<number> {
-  const server = stand.start([rival('stripe-server'), String(slice)]);
+  const server = stand.start([rival('stripe-server'), String(few)]);
   const [line] = await once(server.stdout ?? server, 'data');
   const port = /\d+/.exec(String(line))?.[0] ?? '';
   const output = await outputOf(stand.start([rival('stripe-sync'), stand.url, port]), 'stripe-sync');
   server.kill();
   await stand.query('drop schema stripe cascade');
   const { synced, seconds } = JSON.parse(output.trim().split('\n').at(-1) ?? '') as { synced: number; seconds: number };
-  if (synced !== slice) throw new Error(`stripe-sync-engine took ${synced} of ${slice}`);
+  if (synced !== few) throw new Error(`stripe-sync-engine took ${synced} of ${few}`);
   return (synced * rowsEach) / seconds;
 }
 
@@ -52,7 +46,7 @@ async function versions({ query }: Stand): Promise<number> {
 async function rescan(stand: Stand): Promise<{ rowsPerSecond: number; rowVersions: number }> {
   const before = await versions(stand);
   await stand.run(['backfill', 'shipments']);
-  return { rowsPerSecond: await lastRate(stand, 'rescans'), rowVersions: (await versions(stand)) - before };
+  return { rowsPerSecond: await lastRate(stand, 'rescans', rowsEach), rowVersions: (await versions(stand)) - before };
 }
 
 /** One of a hundred shipments gets another return label. */
@@ -102,7 +96,7 @@ async function loads(stand: Stand, pool: pg.Pool) {
     {
       product: async () => {
         await stand.run(['run', 'pull-shipments']);
-        return lastRate(stand, 'runs');
+        return lastRate(stand, 'runs', rowsEach);
       },
       'fetch and drop': () =>
         rate(
@@ -119,9 +113,9 @@ async function loads(stand: Stand, pool: pg.Pool) {
       'stripe-sync-engine': () => stripe(stand),
       'one insert a row': () =>
         rate(
-          oneByOne * rowsEach,
+          few * rowsEach,
           (async () => {
-            for (const page of pages.slice(0, oneByOne / 100)) await insertOneByOne(writer, 'naive', page);
+            for (const page of pages.slice(0, few / 100)) await insertOneByOne(writer, 'naive', page);
           })(),
         ),
     },

@@ -5,10 +5,9 @@
  */
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { orderPayload } from '../test/helpers/order-payload.ts';
 import { startRedis } from '../test/helpers/redis-server.ts';
-import { waitFor } from '../test/helpers/wait.ts';
 import { byTurns, keep, median, ratio, round, say } from './measure.ts';
+import { pushOrders, rateAfter } from './push-orders.ts';
 import { end, openStand, outputOf, type Stand, schedulesOff } from './stand.ts';
 
 const { values } = parseArgs({
@@ -26,34 +25,12 @@ const numbersOf = (text: string) => text.split(',').map(Number);
 const rivals = ['bare', 'bullmq', 'pg-boss', 'graphile-worker'];
 let batch = 0;
 
-/** Requests a second from the first to the last of them, as the service saw them. */
-async function rateAfter(stand: Stand, place: number): Promise<number> {
-  const posts = (await stand.sandbox.requests(place)).filter(({ operation }) => operation === 'v3.orders.create');
-  if (posts.length !== orders) throw new Error(`${posts.length} requests for ${orders} orders`);
-  const times = posts.map(({ atMs }) => atMs);
-  return ((orders - 1) * 1_000) / (Math.max(...times) - Math.min(...times));
-}
-
-async function product(stand: Stand): Promise<number> {
-  const place = await stand.sandbox.lastPlace();
-  const prefix = `P${++batch}`;
-  await stand.query(
-    `insert into fulfilment.outbox (kind, reference, payload)
-     select 'order.create', $2 || n, jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb($2 || n))
-     from generate_series(1, $3::int) n`,
-    [JSON.stringify(orderPayload('?')), `${prefix}-`, orders],
-  );
-  const open = 'select from fulfilment.outbox where finished_at is null limit 1';
-  await waitFor('the orders to be done', async () => (await stand.query(open)).length === 0, 300_000);
-  return rateAfter(stand, place);
-}
-
 async function rival(stand: Stand, name: string, concurrency: number, redisUrl: string): Promise<number> {
   const place = await stand.sandbox.lastPlace();
   const program = fileURLToPath(new URL(`./rivals/push-${name}.ts`, import.meta.url));
   const args = [stand.sandbox.url.href, concurrency, `R${++batch}`, orders, stand.url, redisUrl].map(String);
   await outputOf(stand.start([program, ...args]), name);
-  return rateAfter(stand, place);
+  return rateAfter(stand, place, orders);
 }
 
 async function measure(stand: Stand, latency: number, concurrency: number, redisUrl: string) {
@@ -61,7 +38,7 @@ async function measure(stand: Stand, latency: number, concurrency: number, redis
   const worker = await stand.startWorker({ ...schedulesOff, PUSH_CONCURRENCY: String(concurrency), LOG_LEVEL: 'info' });
   try {
     const figures = await byTurns(rounds, {
-      product: () => product(stand),
+      product: () => pushOrders(stand, orders),
       ...Object.fromEntries(rivals.map((name) => [name, () => rival(stand, name, concurrency, redisUrl)])),
     });
     const perSecond = Object.fromEntries(Object.entries(figures).map(([name, rates]) => [name, round(median(rates))]));

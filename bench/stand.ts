@@ -1,15 +1,15 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { jobNames, scheduleVariable } from '../config/schedules.ts';
-import { migrateDatabase } from '../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
-import { createLogger } from '../src/app/log.ts';
 import { SandboxControl } from '../test/helpers/sandbox-control.ts';
 
-const entry = fileURLToPath(new URL('../src/app/main.ts', import.meta.url));
+const here = fileURLToPath(new URL('..', import.meta.url));
+const entryOf = (checkout: string) => join(checkout, 'src/app/main.ts');
 
 /** As in production: what is committed is on the disk. */
 const postgresSettings = {
@@ -43,7 +43,9 @@ export interface Stand {
   stop(): Promise<void>;
 }
 
-export async function openStand(clients: readonly string[] = ['default']): Promise<Stand> {
+/** @param checkout where the product stands that is measured; the sandbox and the Postgres are always our own */
+export async function openStand(clients: readonly string[] = ['default'], checkout = here): Promise<Stand> {
+  const entry = entryOf(checkout);
   const children: ChildProcess[] = [];
   // Also where a benchmark fails.
   process.once('exit', () => {
@@ -59,11 +61,11 @@ export async function openStand(clients: readonly string[] = ['default']): Promi
     return child;
   };
   const postgres = await startEmbeddedPostgres(postgresSettings);
-  await migrateDatabase(postgres.url, createLogger({ level: 'silent', pretty: false }));
+  await outputOf(start([entry, 'migrate'], { DATABASE_URL: postgres.url }), 'migrate');
   const pool = new pg.Pool({ connectionString: postgres.url, application_name: 'bench', max: 4 });
   await pool.query('create extension pg_stat_statements');
   const args = ['sandbox', '--port', '0', '--speed', '0', '--orders-per-day', '0', '--clients', clients.join(',')];
-  const sandbox = start([entry, ...args]);
+  const sandbox = start([entryOf(here), ...args]);
   const told = await lineWith(sandbox, 'Sandbox at ');
   const control = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(told)?.[1] ?? ''));
   const first = clients[0] ?? 'default';
@@ -124,4 +126,13 @@ async function lineWith(child: ChildProcess, text: string): Promise<string> {
   if (child.stdout)
     for await (const line of createInterface({ input: child.stdout })) if (line.includes(text)) return line;
   throw new Error(`A process ended that was to say ${text}`);
+}
+
+/** Rows a second of what the product did last, as its ledger has it: from its first statement to its last commit. */
+export async function lastRate(stand: Stand, ledger: 'runs' | 'rescans', rowsEach: number): Promise<number> {
+  const [last] = await stand.query<{ rate: number }>(
+    `select fetched * ${rowsEach} / extract(epoch from finished_at - started_at)::float8 as rate
+     from sync.${ledger} order by id desc limit 1`,
+  );
+  return last?.rate ?? Number.NaN;
 }

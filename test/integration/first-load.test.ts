@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../helpers/database.ts';
+import { usePuller } from '../helpers/puller.ts';
+import { quiet, useSandbox } from '../helpers/sandbox.ts';
+import { waitFor } from '../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const shipments = 2_000;
+
+/** Entries of indexes that were read, by table. */
+const entriesRead = () =>
+  database.query<{ table: string; read: number }>(
+    `select relname as table, sum(idx_tup_read)::int as read from pg_stat_user_indexes
+     where schemaname = 'fulfilment' and relname in ('orders', 'order_items', 'shipments', 'shipment_items')
+     group by relname order by relname`,
+  );
+
+// The plan of a foreign key's check is made when the tables are empty, and kept: one that goes through all rows of the
+// client makes a first load slower with every page.
+test('what is read of the tables in a first load grows with its rows, not with their square', async () => {
+  await sandbox.seed(shipments);
+  await pull('pull-orders');
+  await pull('pull-shipments');
+  // Sessions tell what they read when they end.
+  await waitFor('the figures', async () => (await entriesRead()).every(({ read }) => read > 0));
+  const read = await entriesRead();
+  expect(read).toHaveLength(4);
+  for (const { table, read: entries } of read) expect({ table, entries }).toSatisfy(() => entries < shipments * 30);
+});

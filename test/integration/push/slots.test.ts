@@ -1,0 +1,35 @@
+import pg from 'pg';
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+const posts = async () => (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
+
+test('the service need not wait for the database: a slot is free once it has answered, up to three answers', async () => {
+  for (let number = 1; number <= 6; number++)
+    await outbox.insert('order.create', `SO-${number}`, orderPayload(`SO-${number}`));
+  const other = new pg.Client(database.url);
+  await other.connect();
+  await other.query('begin');
+  // What readers and settlements of orders wait for.
+  await other.query(`select pg_advisory_xact_lock(hashtext('fulfilment-sync rows'), hashtext('default orders'))`);
+  const pushed = outbox.push({ PUSH_CONCURRENCY: '1' });
+  try {
+    await waitFor('the slot to be used again', async () => (await posts()) >= 3);
+    expect(await posts()).toBe(3);
+    expect(await outbox.rows("status = 'done'")).toEqual([]);
+  } finally {
+    await other.end();
+    await pushed;
+  }
+  expect((await outbox.rows()).map(({ status, attempts }) => ({ status, attempts }))).toEqual(
+    Array.from({ length: 6 }, () => ({ status: 'done', attempts: 1 })),
+  );
+  expect(await posts()).toBe(6);
+});
