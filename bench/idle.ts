@@ -1,132 +1,109 @@
 /**
- * What a worker costs while nothing happens, with 1, 10 and 50 clients on default schedules, by the minute: connections,
- * statements, transactions and WAL of Postgres, commands of Redis, requests to the service, CPU of the worker.
- * `npm run --silent bench:idle [redis://…]`
+ * What a worker costs while nothing happens, with 1 and 50 clients on default schedules, by the minute; and what a poll
+ * costs that finds nothing new: `npm run --silent bench:idle`. Statements and WAL of Postgres, commands of Redis, requests
+ * to the service, CPU of the worker.
  */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import pg from 'pg';
-import { migrateDatabase } from '../src/app/commands/migrate.ts';
-import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
-import { createLogger } from '../src/app/log.ts';
-import { SandboxControl } from '../test/helpers/sandbox-control.ts';
-import { start } from './product.ts';
+import { scheduleVariable } from '../config/schedules.ts';
+import { startRedis, type TestRedis } from '../test/helpers/redis-server.ts';
+import { waitFor } from '../test/helpers/wait.ts';
+import { cpuMsOf, keep, round, say } from './measure.ts';
+import { end, openStand, type Stand, schedulesOff } from './stand.ts';
 
-const measureMs = 120_000;
+const measureMs = 60_000;
 const settleMs = 15_000;
+const streams = ['shipments', 'return-items', 'inbounds', 'inbound-packing-slips', 'orders'];
 
-/** What has been used up to now. */
 interface Meter {
   readonly statements: number;
   readonly transactions: number;
   readonly walBytes: number;
   readonly redisCommands: number;
   readonly requests: number;
+  readonly polls: number;
   readonly cpuMs: number;
 }
 
-async function measure(clients: number, redisUrl: string | undefined): Promise<void> {
-  const postgres = await startEmbeddedPostgres();
-  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-idle-'));
-  const names = Array.from({ length: clients }, (_, index) => `shop-${index + 1}`);
-  await admin(postgres.url, `alter system set shared_preload_libraries = 'pg_stat_statements'`);
-  await postgres.restart();
-  await migrateDatabase(postgres.url, createLogger({ level: 'silent', pretty: false }));
-  const args = ['--port', '0', '--speed', '0', '--orders-per-day', '0', '--clients', names.join(',')];
-  const sandbox = await start(['sandbox', ...args], {}, 'Sandbox at ');
-  const control = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(sandbox.line)?.[1] ?? ''));
-  for (const name of names) await control.seed(200, ['SHIPPED', 'SHIPPED', 'READY_TO_PICK'], name);
-  const file = join(folder, 'clients.json');
-  const entries = names.map((key) => ({ key, baseUrl: control.url.href, username: key, password: key }));
-  writeFileSync(file, JSON.stringify(entries));
-  const queue: Record<string, string> = redisUrl === undefined ? {} : { REDIS_URL: redisUrl };
-  const env = {
-    DATABASE_URL: postgres.url,
-    WAREHOUSE_CLIENTS_FILE: file,
-    ADMIN_PORT: '0',
-    LOG_PRETTY: 'false',
-    ...queue,
-  };
-  const worker = await start(['worker'], env, 'worker_started');
-  worker.child.stdout?.resume();
-  const client = new pg.Client({ connectionString: postgres.url, application_name: 'bench' });
-  await client.connect();
-  await client.query('create extension pg_stat_statements');
-  try {
-    const unread = `select 1 from sync.jobs where job like 'pull-%' and isfinite(due_at) and last_success_at is null limit 1`;
-    while ((await client.query(unread)).rows.length > 0) await wait(200);
-    await wait(settleMs);
-    const pid = worker.child.pid ?? 0;
-    const before = await read(client, control, redisUrl, pid);
-    await wait(measureMs);
-    const after = await read(client, control, redisUrl, pid);
-    const { rows } = await client.query(`
-      select count(*)::int as n from pg_stat_activity where application_name <> 'bench' and backend_type = 'client backend'`);
-    const perMinute = (name: keyof Meter) => Math.round(((after[name] - before[name]) * 60_000) / measureMs);
-    const figures = (Object.keys(after) as (keyof Meter)[]).map(
-      (name) => `${name} ${perMinute(name).toLocaleString('en')}`,
-    );
-    process.stdout.write(
-      `queue in ${redisUrl === undefined ? 'Postgres' : 'Redis'}, ${clients} clients: connections ${rows[0].n}; a minute: ${figures.join(', ')}\n`,
-    );
-  } finally {
-    await client.end();
-    worker.child.kill('SIGTERM');
-    sandbox.child.kill('SIGTERM');
-    await postgres.stop();
-    rmSync(folder, { recursive: true, force: true });
-  }
+interface Case {
+  readonly clients: number;
+  readonly redis: TestRedis | null;
+  readonly schedules?: Record<string, string>;
 }
 
-async function admin(url: string, text: string): Promise<void> {
-  const client = new pg.Client(url);
-  await client.connect();
-  await client.query(text);
-  await client.end();
-}
-
-async function read(
-  client: pg.Client,
-  control: SandboxControl,
-  redisUrl: string | undefined,
-  pid: number,
-): Promise<Meter> {
-  const { rows } = await client.query(`
+async function read({ query, sandbox }: Stand, redis: TestRedis | null, pid: number | undefined): Promise<Meter> {
+  const [row] = await query<Omit<Meter, 'redisCommands' | 'requests' | 'cpuMs'>>(`
     select (select sum(calls)::int from pg_stat_statements) as statements,
       (select (xact_commit + xact_rollback)::int from pg_stat_database where datname = current_database()) as transactions,
-      pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8 as wal`);
-  const { statements, transactions, wal } = rows[0];
-  return {
-    statements,
-    transactions,
-    walBytes: wal,
-    redisCommands: await redisCommands(redisUrl),
-    requests: (await control.requests()).length,
-    cpuMs: cpuMsOf(pid),
-  };
+      pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8 as "walBytes",
+      (select coalesce(sum(uneventful_runs), 0)::int from sync.jobs where job like 'pull-%') as polls`);
+  if (row === undefined) throw new Error('Postgres tells nothing');
+  return { ...row, redisCommands: await commandsOf(redis), requests: await sandbox.lastPlace(), cpuMs: cpuMsOf(pid) };
 }
 
-async function redisCommands(url: string | undefined): Promise<number> {
-  if (url === undefined) return 0;
-  const redis = new Redis(url);
+async function commandsOf(server: TestRedis | null): Promise<number> {
+  if (server === null) return 0;
+  const redis = new Redis(server.url);
   const info = await redis.info('stats');
   redis.disconnect();
   return Number(/total_commands_processed:(\d+)/.exec(info)?.[1] ?? 0);
 }
 
-/** User and system time of a process, in hundredths of a second where Linux counts them; 0 elsewhere. */
-function cpuMsOf(pid: number): number {
-  if (process.platform !== 'linux') return 0;
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  return (Number(fields[11]) + Number(fields[12])) * 10;
+/** What was used in a minute, once every stream has been read. */
+async function measure({ clients, redis, schedules = {} }: Case): Promise<Meter> {
+  const names = Array.from({ length: clients }, (_, index) => `shop-${index + 1}`);
+  const stand = await openStand(names);
+  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-idle-'));
+  try {
+    for (const name of names) await stand.sandbox.seed(200, ['SHIPPED', 'SHIPPED', 'READY_TO_PICK'], name);
+    const file = join(folder, 'clients.json');
+    const entries = names.map((key) => ({ key, baseUrl: stand.sandbox.url.href, username: key, password: key }));
+    writeFileSync(file, JSON.stringify(entries));
+    const { WAREHOUSE_BASE_URL: _, WAREHOUSE_USERNAME: __, WAREHOUSE_PASSWORD: ___, ...base } = stand.env;
+    const queue: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
+    const worker = await stand.startWorker({ WAREHOUSE_CLIENTS_FILE: file, ...queue, ...schedules }, base);
+    const unread = `select from sync.jobs where job like 'pull-%' and isfinite(due_at) and last_success_at is null limit 1`;
+    await waitFor('the first loads', async () => (await stand.query(unread)).length === 0, 120_000);
+    await wait(settleMs);
+    const before = await read(stand, redis, worker.pid);
+    await wait(measureMs);
+    const after = await read(stand, redis, worker.pid);
+    await end(worker);
+    const keys = Object.keys(after) as (keyof Meter)[];
+    return Object.fromEntries(keys.map((key) => [key, Math.round(after[key] - before[key])])) as unknown as Meter;
+  } finally {
+    await stand.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
-const redisUrl = process.argv[2];
-for (const clients of [1, 10, 50]) {
-  await measure(clients, undefined);
-  if (redisUrl !== undefined) await measure(clients, redisUrl);
-}
-if (redisUrl === undefined) process.stdout.write('For the other backend: npm run --silent bench:idle -- redis://…\n');
+const redis = await startRedis(['--maxmemory-policy', 'noeviction']);
+const found: object[] = [];
+for (const clients of [1, 50])
+  for (const [queue, server] of [
+    ['Postgres', null],
+    ['Redis', redis],
+  ] as const) {
+    if (queue === 'Redis' && redis === null) continue;
+    const minute = await measure({ clients, redis: server });
+    say(`${clients} clients, queue in ${queue}: ${JSON.stringify(minute)}`);
+    found.push({ clients, queue, ...minute });
+  }
+// Between a worker that polls every stream every two seconds and one that polls none lies what polls cost.
+const often = Object.fromEntries(streams.map((stream) => [scheduleVariable(`pull-${stream}`), '2s']));
+const [none, many] = [
+  await measure({ clients: 1, redis: null, schedules: schedulesOff }),
+  await measure({ clients: 1, redis: null, schedules: { ...schedulesOff, ...often } }),
+];
+const poll = {
+  polls: many.polls,
+  cpuMs: round((many.cpuMs - none.cpuMs) / many.polls),
+  requests: round(many.requests / many.polls),
+  statements: round((many.statements - none.statements) / many.polls),
+};
+say(`a poll that finds nothing new: ${JSON.stringify(poll)}`);
+await redis?.stop();
+keep('idle', { seconds: measureMs / 1_000, found, poll, none, many });

@@ -7,9 +7,10 @@ const asChanges = (rows: readonly { id: number }[]): Change[] =>
 
 /** Fills order numbers that are missing, at most `limit`; by state, so no order of arrival can leave one out. */
 export async function fillOrderNumbers(trx: Transaction<DB>, client: string, limit: number): Promise<Change[]> {
+  // What is missing is found once, by itself: joined to the update, it was looked for anew for each of the client's rows
+  // where statistics knew of none.
   const { rows } = await sql<{ id: number }>`
-    update fulfilment.shipments s set external_order_number = m.external_order_number, changed_at = now()
-    from (
+    with m as materialized (
       select s.id, o.external_order_number from fulfilment.shipments s
       join fulfilment.orders o on o.client = s.client and o.id = s.order_id
       where s.client = ${client} and s.external_order_number is null and s.order_id is not null
@@ -17,8 +18,9 @@ export async function fillOrderNumbers(trx: Transaction<DB>, client: string, lim
       order by s.id limit ${limit}
       -- Locks the orders too: a number that is being changed is waited for, so an old one cannot be filled in after it.
       for no key update of s for share of o
-    ) m
-    where s.client = ${client} and s.id = m.id
+    )
+    update fulfilment.shipments s set external_order_number = m.external_order_number, changed_at = now()
+    from m where s.client = ${client} and s.id = m.id and s.id = any(array(select id from m))
     returning s.id`.execute(trx);
   return asChanges(rows);
 }

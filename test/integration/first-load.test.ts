@@ -29,3 +29,26 @@ test('what is read of the tables in a first load grows with its rows, not with t
   expect(read).toHaveLength(4);
   for (const { table, read: entries } of read) expect({ table, entries }).toSatisfy(() => entries < shipments * 30);
 });
+
+test('nor where statistics know other clients only', async () => {
+  for (let other = 1; other <= 20; other++)
+    await database.query(
+      `insert into fulfilment.shipments (client, id, status, order_id, external_order_number, raw, read_no)
+       select $1, n, 'SHIPPED', n, n::text, '{}', 0 from generate_series(1, 1000) n`,
+      [`other-${other}`],
+    );
+  await database.query('analyze fulfilment.shipments');
+  for (let turn = 0; turn < 3; turn++) {
+    await sandbox.seed(shipments);
+    await pull('pull-shipments');
+  }
+  const work = async () => {
+    const [row] = await database.query<{ work: number }>(
+      `select sum(idx_scan + idx_tup_read)::int as work from pg_stat_user_indexes
+       where schemaname = 'fulfilment' and relname in ('orders', 'shipments')`,
+    );
+    return row?.work ?? 0;
+  };
+  await waitFor('the figures', async () => (await work()) > shipments * 3);
+  expect(await work()).toBeLessThan(shipments * 3 * 30);
+});
