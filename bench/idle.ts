@@ -15,7 +15,7 @@ import { cpuMsOf, keep, round, say } from './measure.ts';
 import { end, openStand, type Stand, schedulesOff } from './stand.ts';
 
 const measureMs = 60_000;
-const settleMs = 15_000;
+const settleMs = 5_000;
 const streams = ['shipments', 'return-items', 'inbounds', 'inbound-packing-slips', 'orders'];
 
 interface Meter {

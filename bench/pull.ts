@@ -34,6 +34,12 @@ async function stripe(stand: Stand): Promise<number> {
   return (synced * rowsEach) / seconds;
 }
 
+/** As many shipments more as one round takes. */
+async function seed({ sandbox }: Stand): Promise<void> {
+  const wanted = { client: 'default', shipments: slice, items: 2, statuses: ['SHIPPED'], spreadDays: 60 };
+  await sandbox.call('POST', '/_sandbox/seed', wanted);
+}
+
 /** Row versions written in schema fulfilment so far. */
 async function versions({ query }: Stand): Promise<number> {
   const [row] = await query<{ n: number }>(
@@ -120,13 +126,7 @@ async function loads(stand: Stand, pool: pg.Pool) {
         ),
     },
     async () => {
-      await stand.sandbox.call('POST', '/_sandbox/seed', {
-        client: 'default',
-        shipments: slice,
-        items: 2,
-        statuses: ['SHIPPED'],
-        spreadDays: 60,
-      });
+      await seed(stand);
       from = after;
       pages = [];
       after = await reader.read(from, (page) => void pages.push(rowsOf(page)));
@@ -137,28 +137,39 @@ async function loads(stand: Stand, pool: pg.Pool) {
   return figures;
 }
 
-const stand = await openStand();
-const pool = new pg.Pool({ connectionString: stand.url, max: 2 });
-try {
-  const figures = await loads(stand, pool);
-  const again = await rescans(stand);
-  const all = { ...figures, ...again.figures };
-  const rowsPerSecond = Object.fromEntries(Object.entries(all).map(([name, values]) => [name, round(median(values))]));
-  const slower =
-    (rowsPerSecond['fetch and drop'] ?? 0) < (rowsPerSecond['bulk upsert alone'] ?? 0)
-      ? 'fetch and drop'
-      : 'bulk upsert alone';
-  const ratios = {
-    'product : stripe-sync-engine': round(ratio(figures, 'product', 'stripe-sync-engine')),
-    [`product : ${slower}, the slower part`]: round(ratio(figures, 'product', slower)),
-    'product : one insert a row': round(ratio(figures, 'product', 'one insert a row')),
-  };
-  for (const [name, value] of Object.entries(rowsPerSecond))
-    say(`${name.padEnd(22)} ${value.toLocaleString('en')} rows/s`);
-  for (const [name, value] of Object.entries(ratios)) say(`${name}: ${value}`);
-  say(`row versions written by a re-scan: unchanged ${again.written.unchanged}, 1 % changed ${again.written.changed}`);
-  keep('pull', { shipments: total, rounds, rowsPerSecond, ratios, rowVersions: again.written, rounded: all });
-} finally {
-  await pool.end();
-  await stand.stop();
+/** Opens all that `work` needs, and closes it however that ends. */
+async function within<T>(work: (stand: Stand) => Promise<T>): Promise<T> {
+  const stand = await openStand();
+  try {
+    return await work(stand);
+  } finally {
+    await stand.stop();
+  }
 }
+
+const figures = await within(async (stand) => {
+  const pool = new pg.Pool({ connectionString: stand.url, max: 2 });
+  return loads(stand, pool).finally(() => pool.end());
+});
+const again = await within(async (stand) => {
+  await seed(stand);
+  await stand.run(['run', 'pull-shipments']);
+  return rescans(stand);
+});
+const found = { ...figures, ...again.figures };
+const rowsPerSecond = Object.fromEntries(Object.entries(found).map(([name, values]) => [name, round(median(values))]));
+const slower =
+  (rowsPerSecond['fetch and drop'] ?? 0) < (rowsPerSecond['bulk upsert alone'] ?? 0)
+    ? 'fetch and drop'
+    : 'bulk upsert alone';
+const ratios = Object.fromEntries(
+  ['stripe-sync-engine', slower, 'one insert a row'].map((name) => [
+    `product : ${name}`,
+    round(ratio(figures, 'product', name)),
+  ]),
+);
+for (const [name, value] of Object.entries(rowsPerSecond))
+  say(`${name.padEnd(22)} ${value.toLocaleString('en')} rows/s`);
+say(JSON.stringify(ratios));
+say(`row versions written by a re-scan: unchanged ${again.written.unchanged}, 1 % changed ${again.written.changed}`);
+keep('pull', { shipments: total, rescanned: slice, rounds, rowsPerSecond, ratios, rowVersions: again.written, found });

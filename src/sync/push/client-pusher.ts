@@ -1,17 +1,14 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Breaker, breakerCapMs, breakerPauseMs } from '../../core/breaker.ts';
 import { describeError } from '../../core/errors.ts';
 import { type Hold, isServiceAnswer } from '../../core/push-outcome.ts';
 import type { ClaimedRow } from '../../erp/outbox.ts';
-import { type Settled, type Settlement, wakeLanes } from '../../erp/outbox-settle.ts';
+import type { Settlement } from '../../erp/outbox-settle.ts';
 import { passProbeOn, placeHold, releaseHold, type StoredHold, takeProbe } from '../../erp/push-holds.ts';
 import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
 import { claimDue } from './claim.ts';
 import { lookUpRows } from './look-up.ts';
-import { settleEnded } from './settle.ts';
+import { SettleQueue } from './settle-queue.ts';
 
-/** Settling is tried again after so long while the database is away: an outcome is never given up. */
-const settleRetryMs = 500;
 /** So many rows of each slot may be answered and not yet settled: the service need not wait for the database. */
 const unsettledPerSlot = 3;
 /** How long others wait for the one push that shows whether a hold is over. */
@@ -41,8 +38,7 @@ export class ClientPusher {
   readonly #others = new Set<Promise<void>>();
   #lookingUp = false;
   #expectsMore = false;
-  #toSettle: { readonly ended: Ended; readonly kind: string; readonly done: () => void }[] = [];
-  #settling = false;
+  readonly #settlements: SettleQueue;
 
   /** @param signal ends what is under way; what was sent is unknown then */
   constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
@@ -50,6 +46,7 @@ export class ClientPusher {
     this.#slots = slots;
     this.#signal = signal;
     this.#events = events;
+    this.#settlements = new SettleQueue(deps, signal, events);
   }
 
   /** Claims under way, for their renewal. */
@@ -97,7 +94,7 @@ export class ClientPusher {
       try {
         for (const kind of this.deps.kinds.values())
           if (kind.lookUp !== undefined)
-            await this.#settleAll(await lookUpRows(this.deps, kind, this.#signal), kind.name);
+            await this.#settlements.settleAll(await lookUpRows(this.deps, kind, this.#signal), kind.name);
       } finally {
         this.#lookingUp = false;
       }
@@ -135,7 +132,7 @@ export class ClientPusher {
       if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
       // Where all is well the next one may go. What failed keeps its slot until it is known what that says of the service.
       if (ended.settlement.status === 'done') this.#freeSlot(row);
-      await this.#settle(ended, row.kind);
+      await this.#settlements.settle(ended, row.kind);
       await this.#noteService(ended, row.kind, probing);
     } catch (error) {
       this.#events.onError('push', error);
@@ -190,64 +187,5 @@ export class ClientPusher {
     const hold: Hold = { code: 'breaker_open', scope: 'client', reason, ms: breakerPauseMs, probe: true };
     await placeHold(db, client, '', hold, { capMs: breakerCapMs, byProber });
     this.#events.onHold(client, '', hold);
-  }
-
-  #settle(ended: Ended, kind: string): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#toSettle.push({ ended, kind, done: resolve });
-    void this.#settleQueued();
-    return promise;
-  }
-
-  async #settleAll(ended: readonly Ended[], kind: string): Promise<void> {
-    await Promise.all(ended.map((one) => this.#settle(one, kind)));
-  }
-
-  /** Settles what has come together while the last transaction was under way; again, until the database has it. */
-  async #settleQueued(): Promise<void> {
-    if (this.#settling) return;
-    this.#settling = true;
-    while (this.#toSettle.length > 0) {
-      const batch = this.#toSettle;
-      this.#toSettle = [];
-      await this.#settleBatch(batch);
-    }
-    this.#settling = false;
-  }
-
-  async #settleBatch(
-    batch: readonly { readonly ended: Ended; readonly kind: string; readonly done: () => void }[],
-  ): Promise<void> {
-    for (;;) {
-      try {
-        const settled = await settleEnded(
-          this.deps,
-          batch.map(({ ended }) => ended),
-        );
-        await this.#wakeAgain(settled);
-        const ids = new Set(settled.map(({ id }) => id));
-        for (const { ended, kind } of batch)
-          if (ids.has(ended.settlement.id)) this.#events.onSettled(ended.settlement, kind);
-        break;
-      } catch (error) {
-        this.#events.onError('settle', error);
-        // Once the process has to end, what is not settled is found unknown by others when the claim has run out.
-        if (this.#signal.aborted) break;
-        await wait(settleRetryMs, undefined, { signal: this.#signal }).catch(() => undefined);
-      }
-    }
-    for (const { done } of batch) done();
-  }
-
-  /** What fails here is made good by the next look, ten minutes later at the worst. */
-  async #wakeAgain(settled: readonly Settled[]): Promise<void> {
-    try {
-      await wakeLanes(
-        this.deps.db,
-        settled.filter(({ status }) => status === 'done'),
-      );
-    } catch (error) {
-      this.#events.onError('wake', error);
-    }
   }
 }

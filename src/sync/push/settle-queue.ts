@@ -1,0 +1,89 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Settled, type Settlement, wakeLanes } from '../../erp/outbox-settle.ts';
+import type { Ended, PushDeps } from './attempt.ts';
+import { settleEnded } from './settle.ts';
+
+/** Settling is tried again after so long while the database is away: an outcome is never given up. */
+const settleRetryMs = 500;
+
+/** What it tells of its work. */
+interface SettleEvents {
+  readonly onSettled: (settlement: Settlement, kind: string) => void;
+  readonly onError: (task: string, error: unknown) => void;
+}
+
+/** Settles what attempts and look-ups of one client brought: all that has come while the last transaction was under way. */
+export class SettleQueue {
+  readonly #deps: PushDeps;
+  readonly #signal: AbortSignal;
+  readonly #events: SettleEvents;
+  #toSettle: { readonly ended: Ended; readonly kind: string; readonly done: () => void }[] = [];
+  #settling = false;
+
+  /** @param signal ends the trying while the database is away */
+  constructor(deps: PushDeps, signal: AbortSignal, events: SettleEvents) {
+    this.#deps = deps;
+    this.#signal = signal;
+    this.#events = events;
+  }
+
+  /** Ends when the database has it. */
+  settle(ended: Ended, kind: string): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#toSettle.push({ ended, kind, done: resolve });
+    void this.#settleQueued();
+    return promise;
+  }
+
+  async settleAll(ended: readonly Ended[], kind: string): Promise<void> {
+    await Promise.all(ended.map((one) => this.settle(one, kind)));
+  }
+
+  /** Settles what has come together while the last transaction was under way; again, until the database has it. */
+  async #settleQueued(): Promise<void> {
+    if (this.#settling) return;
+    this.#settling = true;
+    while (this.#toSettle.length > 0) {
+      const batch = this.#toSettle;
+      this.#toSettle = [];
+      await this.#settleBatch(batch);
+    }
+    this.#settling = false;
+  }
+
+  async #settleBatch(
+    batch: readonly { readonly ended: Ended; readonly kind: string; readonly done: () => void }[],
+  ): Promise<void> {
+    for (;;) {
+      try {
+        const settled = await settleEnded(
+          this.#deps,
+          batch.map(({ ended }) => ended),
+        );
+        await this.#wakeAgain(settled);
+        const ids = new Set(settled.map(({ id }) => id));
+        for (const { ended, kind } of batch)
+          if (ids.has(ended.settlement.id)) this.#events.onSettled(ended.settlement, kind);
+        break;
+      } catch (error) {
+        this.#events.onError('settle', error);
+        // Once the process has to end, what is not settled is found unknown by others when the claim has run out.
+        if (this.#signal.aborted) break;
+        await wait(settleRetryMs, undefined, { signal: this.#signal }).catch(() => undefined);
+      }
+    }
+    for (const { done } of batch) done();
+  }
+
+  /** What fails here is made good by the next look, ten minutes later at the worst. */
+  async #wakeAgain(settled: readonly Settled[]): Promise<void> {
+    try {
+      await wakeLanes(
+        this.#deps.db,
+        settled.filter(({ status }) => status === 'done'),
+      );
+    } catch (error) {
+      this.#events.onError('wake', error);
+    }
+  }
+}
