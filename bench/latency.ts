@@ -7,7 +7,7 @@ import pg from 'pg';
 import { orderPayload } from '../test/helpers/order-payload.ts';
 import { startRedis } from '../test/helpers/redis-server.ts';
 import { waitFor } from '../test/helpers/wait.ts';
-import { keep, quantile, say } from './measure.ts';
+import { keep, quantile, round, say } from './measure.ts';
 import { end, openStand, type Stand, schedulesOff } from './stand.ts';
 
 const seconds = Number(process.argv[2] ?? 30);
@@ -15,7 +15,11 @@ const rates = [1, 50, 500];
 let batch = 0;
 
 /** Milliseconds of each row. Begins before the insert is sent: the commit comes later, so it is rather less. */
-async function latencies(stand: Stand, client: pg.Client, rate: number): Promise<number[]> {
+async function latencies(
+  stand: Stand,
+  client: pg.Client,
+  rate: number,
+): Promise<{ readonly times: readonly number[]; readonly achieved: number }> {
   const insert = (number: string) =>
     client.query("insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)", [
       number,
@@ -32,11 +36,12 @@ async function latencies(stand: Stand, client: pg.Client, rate: number): Promise
     insertedAtMs.push(Date.now());
     await insert(`${prefix}-${index}`);
   }
+  const achieved = (count * 1_000) / (performance.now() - beganAtMs);
   const posts = async () =>
     (await stand.sandbox.requests(place)).filter(({ operation }) => operation === 'v3.orders.create');
   await waitFor('all to be received', async () => (await posts()).length >= count, 120_000);
-  // In the order of their inserts, but for a few that overtook each other: the sums are the same.
-  return (await posts()).map(({ atMs }, index) => atMs - (insertedAtMs[index] ?? 0));
+  // Held against the inserts in their order; the log of the service does not say whose a request is, and a few overtake.
+  return { times: (await posts()).map(({ atMs }, index) => atMs - (insertedAtMs[index] ?? 0)), achieved };
 }
 
 async function measure(queue: string, more: Record<string, string>): Promise<object[]> {
@@ -48,9 +53,18 @@ async function measure(queue: string, more: Record<string, string>): Promise<obj
     const worker = await stand.startWorker({ ...schedulesOff, ...more });
     await latencies(stand, client, 50);
     for (const rate of rates) {
-      const times = await latencies(stand, client, rate);
+      const { times, achieved } = await latencies(stand, client, rate);
       const at = (share: number) => Math.round(quantile(times, share));
-      const figures = { queue, rate, rows: times.length, p50: at(0.5), p90: at(0.9), p99: at(0.99), most: at(1) };
+      const figures = {
+        queue,
+        rate,
+        achieved: round(achieved),
+        rows: times.length,
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        most: at(1),
+      };
       say(JSON.stringify(figures));
       found.push(figures);
     }

@@ -9,7 +9,8 @@ export const say = (text: string) => void process.stdout.write(`${text}\n`);
 
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((left, right) => left - right);
-  return sorted[sorted.length >> 1] ?? Number.NaN;
+  const [low, high] = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]];
+  return ((low ?? Number.NaN) + (high ?? Number.NaN)) / 2;
 }
 
 /** The value below which this share of them lies. */

@@ -18,13 +18,13 @@ try {
   const samples: { rows: number; mb: number }[] = [];
   for (let rows = 0; rows < shipments * 3; ) {
     await wait(1_000);
-    const [row] = await stand.query<{ n: number }>(`select coalesce(max(fetched), 0)::int * 3 as n from sync.runs`);
+    const [row] = await stand.query<{ n: number }>(`select coalesce(sum(fetched), 0)::int * 3 as n from sync.runs`);
     rows = row?.n ?? 0;
     samples.push({ rows, mb: Math.round(residentMb(worker.pid)) });
   }
   const quarters = [0, 1, 2, 3].map((quarter) => {
     const own = samples.filter(({ rows }) => Math.min(3, Math.floor((rows / (shipments * 3)) * 4)) === quarter);
-    return Math.max(...own.map(({ mb }) => mb));
+    return own.length === 0 ? null : Math.max(...own.map(({ mb }) => mb));
   });
   say(`most resident memory by quarter of ${(shipments * 3).toLocaleString('en')} rows: ${quarters.join(', ')} MB`);
   keep('memory', {

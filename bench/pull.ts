@@ -5,6 +5,7 @@
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
+import { waitFor } from '../test/helpers/wait.ts';
 import { byTurns, keep, median, ratio, round, say } from './measure.ts';
 import { bulkUpsert, insertOneByOne, PageReader, prepareTables, rowsOf } from './pull-parts.ts';
 import { lastRate, openStand, outputOf, type Stand } from './stand.ts';
@@ -42,6 +43,9 @@ async function seed({ sandbox }: Stand): Promise<void> {
 
 /** Row versions written in schema fulfilment so far. */
 async function versions({ query }: Stand): Promise<number> {
+  // Sessions tell what they wrote when they end.
+  const sessions = `select from pg_stat_activity where application_name like 'fulfilment-sync%'`;
+  await waitFor('the sessions to end', async () => (await query(sessions)).length === 0);
   const [row] = await query<{ n: number }>(
     `select sum(n_tup_ins + n_tup_upd + n_tup_del)::int as n from pg_stat_user_tables where schemaname = 'fulfilment'`,
   );
