@@ -8,13 +8,16 @@ import { connectDatabase, openQueuePool } from '../deps.ts';
 import { createLogger, type Logger } from '../log.ts';
 import { version } from '../version.ts';
 
+/** Building an index on a large table takes its time; given up half way, it would begin anew each time. */
+const migrationTimeoutMs = 6 * 3_600_000;
+
 /**
  * Brings the ERP database up to date: the schemas fulfilment and sync, and the queue's own, so that REDIS_URL can be
  * set and unset later without another migration.
  * @returns the names of the migrations applied now
  */
 export async function migrateDatabase(databaseUrl: string, log: Logger): Promise<string[]> {
-  const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 2);
+  const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 2, migrationTimeoutMs);
   const pool = openQueuePool(databaseUrl, log);
   try {
     const applied = await migrate(db, version);

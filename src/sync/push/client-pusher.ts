@@ -20,8 +20,8 @@ export interface PushEvents {
   readonly onSettled: (settlement: Settlement, kind: string) => void;
   readonly onHold: (client: string, kind: string, hold: Hold) => void;
   readonly onError: (task: string, error: unknown) => void;
-  /** A slot became free, or rows may be due. */
-  readonly onChange: () => void;
+  /** A slot became free; `look`: it is also worth a look at what is due. */
+  readonly onChange: (look: boolean) => void;
 }
 
 /** Pushes the rows of one client, several at a time. */
@@ -75,7 +75,10 @@ export class ClientPusher {
   async claim(probing?: { readonly kind: string }): Promise<{ claimed: number; more: boolean }> {
     const unsettled = this.#inFlight.size - this.#sending.size;
     const free = probing ? 1 : Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - unsettled);
-    if (free <= 0) return { claimed: 0, more: false };
+    if (free <= 0) {
+      this.#expectsMore = true;
+      return { claimed: 0, more: false };
+    }
     const claimedAtMs = performance.now();
     const { rows, putOff } = await claimDue(this.deps, free, probing);
     this.#expectsMore = rows.length === free;
@@ -120,7 +123,7 @@ export class ClientPusher {
       .catch((error: unknown) => this.#events.onError(task, error))
       .finally(() => {
         this.#others.delete(running);
-        this.#events.onChange();
+        this.#events.onChange(true);
       });
     this.#others.add(running);
   }
@@ -130,21 +133,29 @@ export class ClientPusher {
       const ended = await attemptRow(this.deps, row, claimedAtMs, this.#signal);
       if (ended === null) return;
       if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
-      // Where all is well the next one may go. What failed keeps its slot until it is known what that says of the service.
-      if (ended.settlement.status === 'done') this.#freeSlot(row);
+      if (this.#mayGoOn(ended, row)) {
+        this.#sending.delete(row);
+        // One that is settled soon is reason enough to look, where nothing waits for the slot.
+        if (this.#expectsMore) this.#events.onChange(false);
+      }
       await this.#settlements.settle(ended, row.kind);
       await this.#noteService(ended, row.kind, probing);
     } catch (error) {
       this.#events.onError('push', error);
     } finally {
       this.#inFlight.delete(row);
-      this.#freeSlot(row);
+      this.#sending.delete(row);
+      // What is settled may have woken the next row of its lane; a claim that follows anyway finds that too.
+      this.#events.onChange(!this.#expectsMore);
     }
   }
 
-  #freeSlot(row: ClaimedRow): void {
-    this.#sending.delete(row);
-    this.#events.onChange();
+  /**
+   * Whether the next row may have the slot before this one is settled. What failed keeps it until it is known what that says
+   * of the service; and of kinds that only a person can settle no more than the slots are lost with a worker.
+   */
+  #mayGoOn({ settlement }: Ended, { kind }: ClaimedRow): boolean {
+    return settlement.status === 'done' && this.deps.kinds.get(kind)?.unknown !== 'operator';
   }
 
   /** Why the service is not there; null where it answers, whatever it says. */

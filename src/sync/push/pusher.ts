@@ -54,7 +54,7 @@ export class Pusher {
 
   constructor(options: PusherOptions) {
     this.#options = options;
-    const events = { ...options.events, onChange: () => this.#proceed() };
+    const events = { ...options.events, onChange: (look: boolean) => (look ? this.wake() : this.#proceed()) };
     this.#pushers = new Map(
       options.clients.map((deps) => [
         deps.client,
@@ -139,8 +139,8 @@ export class Pusher {
     const leftMs = this.#wholeLookAtMs - performance.now();
     const pushers = [...this.#pushers.values()].filter((pusher) => pusher.expectsMore);
     if (leftMs <= 0 || pushers.length === 0) return null;
-    await Promise.all(pushers.map((pusher) => pusher.claim()));
-    return { inMs: leftMs, dueNow: true };
+    const claims = await Promise.all(pushers.map((pusher) => pusher.claim()));
+    return { inMs: claims.some(({ more }) => more) ? 0 : leftMs, dueNow: true };
   }
 
   /** Begins what can be begun. Says when to look again, and whether anything was due that could be pushed. */
