@@ -11,7 +11,7 @@ import { createLogger } from '../src/app/log.ts';
 import { timeClaims } from './claims.ts';
 import { keep, median, round, say } from './measure.ts';
 
-import { end, openStand, type Stand } from './stand.ts';
+import { end, openStand, outputOf, type Stand } from './stand.ts';
 
 const sizes = (process.argv[2] ?? '1e4,1e5,1e6,5e6').split(',').map(Number);
 const rounds = 5;
@@ -149,7 +149,7 @@ async function forPeople(stand: Stand): Promise<object> {
       }
     worker.stdout?.resume();
     const metrics = await timed(11, async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
-    const status = await timed(5, () => stand.run(['status', '--json'], env, true));
+    const status = await timed(5, () => outputOf(stand.start([...stand.program, 'status', '--json'], env), 'status'));
     await end(worker);
     found[rows] = { metricsMs: round(metrics), statusMs: round(status) };
     say(`with ${clients.length} clients and ${rows.toLocaleString('en')} rows more: ${JSON.stringify(found[rows])}`);
