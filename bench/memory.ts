@@ -1,9 +1,17 @@
-/** Resident memory of a worker through a first load of a million rows: `npm run --silent bench:memory -- [SHIPMENTS]`. */
+/**
+ * Resident memory of a worker through a first load of a million rows, with the bounds of the heap that the image sets, or
+ * without: `npm run --silent bench:memory -- [SHIPMENTS] [unbounded]`.
+ */
+import { readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { keep, residentMb, say } from './measure.ts';
 import { end, openStand, schedulesOff } from './stand.ts';
 
 const shipments = Number(process.argv[2] ?? 333_400);
+const bounded = process.argv[3] !== 'unbounded';
+const entrypoint =
+  /^ENTRYPOINT (.+)$/m.exec(readFileSync(new URL('../Dockerfile', import.meta.url), 'utf8'))?.[1] ?? '[]';
+const flags = (JSON.parse(entrypoint) as string[]).filter((word) => word.startsWith('--'));
 const stand = await openStand();
 try {
   for (let left = shipments; left > 0; left -= 100_000)
@@ -14,7 +22,8 @@ try {
       statuses: ['SHIPPED'],
       spreadDays: 60,
     });
-  const worker = await stand.startWorker({ ...schedulesOff, SCHEDULE_PULL_SHIPMENTS: '1s' });
+  const heap: Record<string, string> = bounded ? { NODE_OPTIONS: flags.join(' ') } : {};
+  const worker = await stand.startWorker({ ...schedulesOff, SCHEDULE_PULL_SHIPMENTS: '1s', ...heap });
   const samples: { rows: number; mb: number }[] = [];
   for (let rows = 0; rows < shipments * 3; ) {
     await wait(1_000);
@@ -27,7 +36,8 @@ try {
     return own.length === 0 ? null : Math.max(...own.map(({ mb }) => mb));
   });
   say(`most resident memory by quarter of ${(shipments * 3).toLocaleString('en')} rows: ${quarters.join(', ')} MB`);
-  keep('memory', {
+  keep(bounded ? 'memory' : 'memory-unbounded', {
+    flags: bounded ? flags : [],
     rows: shipments * 3,
     mostMbByQuarter: quarters,
     samples: samples.filter((_, index) => index % 5 === 0),

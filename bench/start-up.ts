@@ -25,7 +25,7 @@ const stand = await openStand();
 try {
   await stand.sandbox.seed(200);
   await stand.query("insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'A', '{}')");
-  for (const job of ['pull-settings', 'pull-orders', 'pull-shipments', 'push-outbox'])
+  for (const job of ['refresh-settings', 'pull-orders', 'pull-shipments', 'push-outbox'])
     await stand.run(['run', job]).catch(() => '');
   const timed = async (work: () => Promise<unknown>) => {
     const startedAtMs = performance.now();

@@ -142,7 +142,9 @@ describe('Dockerfile', () => {
     expect(scripts).toEqual(['build']);
     for (const script of scripts) expect(manifest.scripts[script]).toBeDefined();
     expect(lines).toContain('USER node');
-    expect(lines).toContain(`ENTRYPOINT ["node", "${manifest.bin['fulfilment-sync']}"]`);
+    const entrypoint = JSON.parse(lines.find((line) => line.startsWith('ENTRYPOINT '))?.slice(11) ?? '[]') as string[];
+    const bounds = ['--max-semi-space-size=4', '--max-old-space-size=1024'];
+    expect(entrypoint).toEqual(['node', ...bounds, manifest.bin['fulfilment-sync']]);
     expect(commands).toContain(/CMD \["(\w+)"\]/.exec(lines.at(-2) ?? '')?.[1]);
   });
 });
