@@ -1,6 +1,6 @@
 /**
  * What a worker costs while nothing happens, with 1 and 50 clients on default schedules, by the minute; and what a poll
- * costs that finds nothing new: `npm run --silent bench:idle`. Statements and WAL of Postgres, commands of Redis, requests
+ * costs that finds nothing new: `npm run --silent bench:idle -- [SECONDS]`. Statements and WAL of Postgres, commands of Redis, requests
  * to the service, CPU of the worker.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { waitFor } from '../test/helpers/wait.ts';
 import { cpuMsOf, keep, round, say } from './measure.ts';
 import { end, openStand, type Stand, schedulesOff } from './stand.ts';
 
-const measureMs = 60_000;
+const measureMs = Number(process.argv[2] ?? 60) * 1_000;
 const settleMs = 5_000;
 const streams = ['shipments', 'return-items', 'inbounds', 'inbound-packing-slips', 'orders'];
 
@@ -52,7 +52,7 @@ async function commandsOf(server: TestRedis | null): Promise<number> {
   return Number(/total_commands_processed:(\d+)/.exec(info)?.[1] ?? 0);
 }
 
-/** What was used in a minute, once every stream has been read. */
+/** What is used in a minute, once every stream has been read. */
 async function measure({ clients, redis, schedules = {} }: Case): Promise<Meter> {
   const names = Array.from({ length: clients }, (_, index) => `shop-${index + 1}`);
   const stand = await openStand(names);
@@ -73,7 +73,9 @@ async function measure({ clients, redis, schedules = {} }: Case): Promise<Meter>
     const after = await read(stand, redis, worker.pid);
     await end(worker);
     const keys = Object.keys(after) as (keyof Meter)[];
-    return Object.fromEntries(keys.map((key) => [key, Math.round(after[key] - before[key])])) as unknown as Meter;
+    return Object.fromEntries(
+      keys.map((key) => [key, Math.round(((after[key] - before[key]) * 60_000) / measureMs)]),
+    ) as unknown as Meter;
   } finally {
     await stand.stop();
     rmSync(folder, { recursive: true, force: true });

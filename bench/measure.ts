@@ -56,9 +56,10 @@ export function ratio(figures: Figures, of: string, to: string): number {
 export function keep(name: string, results: object): void {
   const folder = fileURLToPath(new URL('./results/', import.meta.url));
   mkdirSync(folder, { recursive: true });
-  const commit = spawnSync('git', ['describe', '--always', '--dirty', '--exclude=*'], {
-    encoding: 'utf8',
-  }).stdout.trim();
+  const git = (...args: string[]) => spawnSync('git', args, { cwd: folder, encoding: 'utf8' }).stdout.trim();
+  // What stands in this folder changes with every benchmark, and is none of what was measured.
+  const changed = git('status', '--porcelain', '--', ':/', ':!.') !== '';
+  const commit = git('rev-parse', '--short', 'HEAD') + (changed ? ', changed' : '');
   const document = {
     benchmark: name,
     at: new Date().toISOString().slice(0, 16),
