@@ -73,6 +73,6 @@ draw(root, 0, 0, width / root.ms, out);
 const height = 24 + (deepest + 2) * rowHeight;
 writeFileSync(
   to,
-  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11">` +
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11"><title>${inXml(title)}</title>` +
     `<rect width="100%" height="100%" fill="#fff"/><text x="4" y="16">${inXml(title)}: ${(root.ms / 1_000).toFixed(1)} s of work</text>${out.join('')}</svg>\n`,
 );

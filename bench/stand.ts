@@ -48,9 +48,10 @@ export async function openStand(clients: readonly string[] = ['default'], checko
   const entry = entryOf(checkout);
   const children: ChildProcess[] = [];
   // Also where a benchmark fails.
-  process.once('exit', () => {
+  const endAll = () => {
     for (const child of children) child.kill('SIGKILL');
-  });
+  };
+  process.once('exit', endAll);
   const { PATH = '', HOME = '', TMPDIR = '/tmp' } = process.env;
   const start = (program: readonly string[], env: Readonly<Record<string, string>> = {}) => {
     const child = spawn(process.execPath, program, {
@@ -96,6 +97,7 @@ export async function openStand(clients: readonly string[] = ['default'], checko
     },
     stop: async () => {
       for (const child of children) await end(child);
+      process.off('exit', endAll);
       await pool.end();
       await postgres.stop();
     },
