@@ -2,16 +2,13 @@
  * What pages, claims, readers and pages for people cost as tables grow: `npm run --silent bench:growth -- [ROWS,ROWS,…]`.
  * Rows are made by SQL; what is measured is done by the product, as often and as much at each size.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { connectDatabase } from '../src/app/deps.ts';
 import { createLogger } from '../src/app/log.ts';
 import { timeClaims } from './claims.ts';
 import { keep, median, round, say } from './measure.ts';
 
-import { end, openStand, outputOf, type Stand } from './stand.ts';
+import { end, openStand, outputOf, type Stand, settingsFor } from './stand.ts';
 
 const sizes = (process.argv[2] ?? '1e4,1e5,1e6,5e6').split(',').map(Number);
 const rounds = 5;
@@ -131,12 +128,7 @@ async function readers({ query }: Stand): Promise<Record<string, number>> {
 
 /** `status` and `/metrics` with 50 clients, with small tables and with two million rows in all. */
 async function forPeople(stand: Stand): Promise<object> {
-  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-bench-'));
-  const file = join(folder, 'clients.json');
-  const entries = clients.map((key) => ({ key, baseUrl: stand.sandbox.url.href, username: key, password: key }));
-  writeFileSync(file, JSON.stringify(entries));
-  const { WAREHOUSE_BASE_URL: _, WAREHOUSE_USERNAME: __, WAREHOUSE_PASSWORD: ___, ...base } = stand.env;
-  const env = { ...base, WAREHOUSE_CLIENTS_FILE: file };
+  const { settings: env, close } = settingsFor(stand, clients);
   const found: Record<string, object> = {};
   for (const rows of [0, 2_000_000]) {
     for (const client of clients.slice(1)) await fill(stand, client, rows / (clients.length - 1));
@@ -154,7 +146,7 @@ async function forPeople(stand: Stand): Promise<object> {
     found[rows] = { metricsMs: round(metrics), statusMs: round(status) };
     say(`with ${clients.length} clients and ${rows.toLocaleString('en')} rows more: ${JSON.stringify(found[rows])}`);
   }
-  rmSync(folder, { recursive: true, force: true });
+  close();
   return found;
 }
 

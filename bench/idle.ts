@@ -3,16 +3,13 @@
  * costs that finds nothing new: `npm run --silent bench:idle -- [SECONDS]`. Statements and WAL of Postgres, commands of Redis, requests
  * to the service, CPU of the worker.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { scheduleVariable } from '../config/schedules.ts';
 import { startRedis, type TestRedis } from '../test/helpers/redis-server.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { cpuMsOf, keep, round, say } from './measure.ts';
-import { end, openStand, type Stand, schedulesOff } from './stand.ts';
+import { end, openStand, type Stand, schedulesOff, settingsFor } from './stand.ts';
 
 const measureMs = Number(process.argv[2] ?? 60) * 1_000;
 const settleMs = 5_000;
@@ -56,15 +53,11 @@ async function commandsOf(server: TestRedis | null): Promise<number> {
 async function measure({ clients, redis, schedules = {} }: Case): Promise<Meter> {
   const names = Array.from({ length: clients }, (_, index) => `shop-${index + 1}`);
   const stand = await openStand(names);
-  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-idle-'));
+  const { settings, close } = settingsFor(stand, names);
   try {
     for (const name of names) await stand.sandbox.seed(200, ['SHIPPED', 'SHIPPED', 'READY_TO_PICK'], name);
-    const file = join(folder, 'clients.json');
-    const entries = names.map((key) => ({ key, baseUrl: stand.sandbox.url.href, username: key, password: key }));
-    writeFileSync(file, JSON.stringify(entries));
-    const { WAREHOUSE_BASE_URL: _, WAREHOUSE_USERNAME: __, WAREHOUSE_PASSWORD: ___, ...base } = stand.env;
     const queue: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
-    const worker = await stand.startWorker({ WAREHOUSE_CLIENTS_FILE: file, ...queue, ...schedules }, base);
+    const worker = await stand.startWorker({ ...queue, ...schedules }, settings);
     const unread = `select from sync.jobs where job like 'pull-%' and isfinite(due_at) and last_success_at is null limit 1`;
     await waitFor('the first loads', async () => (await stand.query(unread)).length === 0, 120_000);
     await wait(settleMs);
@@ -78,7 +71,7 @@ async function measure({ clients, redis, schedules = {} }: Case): Promise<Meter>
     ) as unknown as Meter;
   } finally {
     await stand.stop();
-    rmSync(folder, { recursive: true, force: true });
+    close();
   }
 }
 

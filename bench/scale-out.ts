@@ -1,10 +1,7 @@
 /** First loads of 20 clients by 1, 2 and 4 workers: `npm run --silent bench:scale-out -- [SHIPMENTS EACH] [ROUNDS]`. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { waitFor } from '../test/helpers/wait.ts';
 import { byTurns, keep, median, ratio, round, say } from './measure.ts';
-import { end, openStand, schedulesOff } from './stand.ts';
+import { end, openStand, schedulesOff, settingsFor } from './stand.ts';
 
 const each = Number(process.argv[2] ?? 1_000);
 const rounds = Number(process.argv[3] ?? 5);
@@ -13,16 +10,12 @@ const clients = Array.from({ length: 20 }, (_, index) => `shop-${index + 1}`);
 /** Rows a second until every client has all it has to get. */
 async function load(workers: number): Promise<number> {
   const stand = await openStand(clients);
-  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-bench-'));
+  const { settings, close } = settingsFor(stand, clients);
   try {
     for (const client of clients)
       await stand.sandbox.call('POST', '/_sandbox/seed', { client, shipments: each, items: 2, statuses: ['SHIPPED'] });
-    const file = join(folder, 'clients.json');
-    const entries = clients.map((key) => ({ key, baseUrl: stand.sandbox.url.href, username: key, password: key }));
-    writeFileSync(file, JSON.stringify(entries));
-    const env = { ...schedulesOff, SCHEDULE_PULL_SHIPMENTS: '1s', WAREHOUSE_CLIENTS_FILE: file };
-    const { WAREHOUSE_BASE_URL: _, WAREHOUSE_USERNAME: __, WAREHOUSE_PASSWORD: ___, ...withoutOne } = stand.env;
-    const started = await Promise.all(Array.from({ length: workers }, () => stand.startWorker(env, withoutOne)));
+    const env = { ...schedulesOff, SCHEDULE_PULL_SHIPMENTS: '1s' };
+    const started = await Promise.all(Array.from({ length: workers }, () => stand.startWorker(env, settings)));
     const done = `select from fulfilment.shipments having count(*) = ${each * clients.length}`;
     await waitFor('all of it', async () => (await stand.query(done)).length > 0, 300_000);
     const [row] = await stand.query<{ rate: number }>(
@@ -33,7 +26,7 @@ async function load(workers: number): Promise<number> {
     return row?.rate ?? Number.NaN;
   } finally {
     await stand.stop();
-    rmSync(folder, { recursive: true, force: true });
+    close();
   }
 }
 

@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -102,6 +104,17 @@ export async function openStand(clients: readonly string[] = ['default'], checko
       await postgres.stop();
     },
   };
+}
+
+/** Settings for these clients, in place of those for one; `close` deletes the file they stand in. */
+export function settingsFor({ env, sandbox }: Stand, clients: readonly string[]) {
+  const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-bench-'));
+  const file = join(folder, 'clients.json');
+  const entries = clients.map((key) => ({ key, baseUrl: sandbox.url.href, username: key, password: key }));
+  writeFileSync(file, JSON.stringify(entries));
+  const { WAREHOUSE_BASE_URL: _url, WAREHOUSE_USERNAME: _user, WAREHOUSE_PASSWORD: _password, ...rest } = env;
+  const settings: Record<string, string> = { ...rest, WAREHOUSE_CLIENTS_FILE: file };
+  return { settings, close: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
 /** Ends a process, and waits until it has ended. */

@@ -54,7 +54,7 @@ export class ClientPusher {
     return [...this.#inFlight.keys()];
   }
 
-  /** The last claim got as many rows as it asked for: there may be more. */
+  /** The last claim got as many rows as it asked for, or had no slot to ask for any: there may be more. */
   get expectsMore(): boolean {
     return this.#expectsMore;
   }
@@ -135,7 +135,7 @@ export class ClientPusher {
       if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
       if (this.#mayGoOn(ended, row)) {
         this.#sending.delete(row);
-        // One that is settled soon is reason enough to look, where nothing waits for the slot.
+        // Where nothing is known to wait for the slot, it is looked once this is settled, and not twice.
         if (this.#expectsMore) this.#events.onChange(false);
       }
       await this.#settlements.settle(ended, row.kind);
