@@ -1,5 +1,5 @@
 import { defineJob } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull.ts';
+import type { PullContext } from '../src/sync/pull-context.ts';
 import { backfillRequested } from '../src/sync/rescan-jobs.ts';
 import type { Stream } from '../src/sync/stream.ts';
 

@@ -1,7 +1,7 @@
 import type { JobName } from '../config/schedules.ts';
 import { defineJob, type JobDefinition } from '../src/queue/define-job.ts';
 import { pollStream } from '../src/sync/poll.ts';
-import type { PullContext } from '../src/sync/pull.ts';
+import type { PullContext } from '../src/sync/pull-context.ts';
 import type { Stream } from '../src/sync/stream.ts';
 
 /** A job that polls one stream. */

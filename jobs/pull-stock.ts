@@ -1,5 +1,5 @@
 import { defineJob } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull.ts';
+import type { PullContext } from '../src/sync/pull-context.ts';
 import { pullStock } from '../src/sync/stock.ts';
 
 /** Stock of the articles in stock_watch, one request for each; off unless it is scheduled. */

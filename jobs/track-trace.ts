@@ -1,5 +1,5 @@
 import { defineJob } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull.ts';
+import type { PullContext } from '../src/sync/pull-context.ts';
 import { pullTrackTrace } from '../src/sync/track-trace.ts';
 
 /** Where packages are; at most once an hour (interface.md, Limits), whatever the schedule says. */

@@ -8,7 +8,7 @@ import type { LeaseKeeper } from '../erp/leases.ts';
 import type { Trigger } from '../erp/runs.ts';
 import type { RunRequest } from '../erp/start-run.ts';
 import { dueNotBefore, missedTurns, nextDue } from '../queue/next-due.ts';
-import { newServiceClock, newShare, type PullContext } from '../sync/pull.ts';
+import { newServiceClock, newShare, type PullContext } from '../sync/pull-context.ts';
 import { type RunReport, type RunScope, runUnderLease } from '../sync/run.ts';
 import type { Warehouse } from '../warehouse/client.ts';
 import { errorFields, type Logger } from './log.ts';

@@ -8,21 +8,42 @@ import type { DB } from './rows.ts';
  * then, what is found unchanged is noted.
  */
 
+/** A resource, and the number of the reading that it comes from. */
+export interface ReadAs {
+  readonly id: number;
+  readonly readNo: number;
+}
+
 /** Jobs beside the polls that read streams. */
 const rescanning = ['reconcile', 'backfill', 'refetch', 'replay'];
 
-/**
- * Makes the readers of one stream commit one after the other, to the end of the transaction.
- * @returns whether another reader holds a lease, and so may come with an older reading
- */
-export async function enterStream(trx: Transaction<DB>, lease: Lease, stream: string): Promise<boolean> {
-  const { rows } = await sql<{ others: boolean }>`
-    select exists (
-      select from sync.leases where client = ${lease.client} and expires_at is not null
-        and name = any(${[`pull-${stream}`, ...rescanning]}::text[]) and name <> ${lease.name}) as others
-    from (select ${streamLock(lease.client, stream)}) as entered`.execute(trx);
-  return rows[0]?.others ?? false;
+/** What a reader finds that has entered a stream. */
+export interface Entered {
+  /** Another reader holds a lease, and so may come with an older reading. */
+  readonly othersAtWork: boolean;
+  /** Something of this stream may wait to be read by id, or be in quarantine, which a reading settles. */
+  readonly waits: boolean;
 }
+
+/** Makes the readers of one stream commit one after the other, to the end of the transaction. */
+export async function enterStream(trx: Transaction<DB>, lease: Lease, stream: string): Promise<Entered> {
+  const { rows } = await sql<{ others: boolean; waiting: boolean }>`
+    select ${othersAtWork(lease, stream)} as others, ${somethingWaits(lease.client, stream)} as waiting
+    from (select ${streamLock(lease.client, stream)}) as entered`.execute(trx);
+  const { others = true, waiting = true } = rows[0] ?? {};
+  // All of this was seen before the lock was had: what another reader did meanwhile does not show in it.
+  return { othersAtWork: others, waits: waiting || others };
+}
+
+/** SQL: whether another reader of the stream holds a lease. */
+export const othersAtWork = ({ client, name }: Lease, stream: string) => sql`exists (
+  select from sync.leases where client = ${client} and expires_at is not null
+    and name = any(${[`pull-${stream}`, ...rescanning]}::text[]) and name <> ${name})`;
+
+/** SQL: whether anything of the stream waits to be read by id, or is in quarantine. */
+export const somethingWaits = (client: string, stream: string) => sql`(
+  exists (select from sync.rereads where client = ${client} and stream = ${stream})
+  or exists (select from sync.quarantine where client = ${client} and stream = ${stream}))`;
 
 /** Makes a settlement of pushes commit before or after the readers of the stream, not among them. */
 export async function lockStream(trx: Transaction<DB>, client: string, stream: string): Promise<void> {
@@ -32,18 +53,19 @@ export async function lockStream(trx: Transaction<DB>, client: string, stream: s
 const streamLock = (client: string, stream: string) =>
   sql`pg_advisory_xact_lock(hashtext('fulfilment-sync rows'), hashtext(${`${client} ${stream}`}))`;
 
-/** Notes that these rows were found as they are. */
+/** Notes that these rows were found as they are, each by its own reading. */
 export async function confirm(
   trx: Transaction<DB>,
   client: string,
   stream: string,
-  readNo: number,
-  ids: readonly number[],
+  found: readonly ReadAs[],
 ): Promise<void> {
-  if (ids.length === 0) return;
+  if (found.length === 0) return;
+  const [ids, readNos] = [found.map(({ id }) => id), found.map(({ readNo }) => readNo)];
   await sql`
     insert into sync.confirmations (client, stream, read_no, ids)
-    values (${client}, ${stream}, ${readNo}, ${ids}::bigint[])`.execute(trx);
+    select ${client}, ${stream}, f.read_no, array_agg(f.id)
+    from unnest(${ids}::bigint[], ${readNos}::bigint[]) as f (id, read_no) group by f.read_no`.execute(trx);
 }
 
 /** SQL: whether a newer reading than `readNo` found the row as it is. */

@@ -52,11 +52,16 @@ export async function fence(trx: Transaction<DB>, lease: Lease): Promise<void> {
   if (rows.length === 0) throw new LeaseLostError(lease.client, lease.name);
 }
 
-/** Gives a lease back; nothing happens where it is no longer ours. */
-export async function releaseLease(db: Kysely<DB>, lease: Lease): Promise<void> {
-  await sql`
+/**
+ * Gives a lease back. As the first statement of a transaction that writes under it, it fences as well.
+ * @returns whether it was still ours; nothing happens where it was not
+ */
+export async function releaseLease(db: Kysely<DB>, lease: Lease): Promise<boolean> {
+  const { rows } = await sql`
     update sync.leases set holder = null, expires_at = null
-    where client = ${lease.client} and name = ${lease.name} and token = ${lease.token}`.execute(db);
+    where client = ${lease.client} and name = ${lease.name} and token = ${lease.token} and expires_at is not null
+    returning 1`.execute(db);
+  return rows.length > 0;
 }
 
 /**

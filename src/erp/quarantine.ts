@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
+import type { ReadAs } from './confirmations.ts';
 import type { DB } from './rows.ts';
 import type { Run } from './runs.ts';
 
@@ -11,6 +12,8 @@ export interface QuarantineEntry {
   readonly reason: string;
   /** JSON text as received. */
   readonly document: string;
+  /** Number of its own reading, where several are written at once. */
+  readonly readNo?: number;
 }
 
 /**
@@ -37,7 +40,7 @@ export async function quarantine(
     run_worker: worker,
     run_job: lease.name,
     run_lease_token: lease.token,
-    read_no: readNo,
+    read_no: entry.readNo ?? readNo,
   }));
   const written = await trx
     .insertInto('sync.quarantine')
@@ -68,14 +71,14 @@ export async function releaseQuarantined(
   trx: Transaction<DB>,
   client: string,
   stream: string,
-  ids: readonly number[],
-  readNo: number,
+  read: readonly ReadAs[],
 ): Promise<void> {
-  if (ids.length === 0) return;
+  if (read.length === 0) return;
+  const [keys, readNos] = [read.map(({ id }) => String(id)), read.map(({ readNo }) => readNo)];
   await sql`
-    delete from sync.quarantine
-    where client = ${client} and stream = ${stream} and resource_key = any(${ids.map(String)}::text[])
-      and read_no <= ${readNo}`.execute(trx);
+    delete from sync.quarantine q using unnest(${keys}::text[], ${readNos}::bigint[]) as r (key, read_no)
+    where q.client = ${client} and q.stream = ${stream} and q.resource_key = any(${keys}::text[])
+      and q.resource_key = r.key and q.read_no <= r.read_no`.execute(trx);
 }
 
 /** Lets go of what older readings left: for a list that is read whole each time. */

@@ -1,12 +1,13 @@
 import { sql, type Transaction } from 'kysely';
 import type { ClientHold } from '../core/client-hold.ts';
+import { LeaseLostError } from '../core/errors.ts';
 import { passClientProbeOn, placeClientHold, releaseClientHold } from './client-holds.ts';
 import { forgetConfirmations } from './confirmations.ts';
 import type { Database } from './connect.ts';
 import { type Lease, releaseLease } from './leases.ts';
 import type { DB } from './rows.ts';
 import type { JobKey } from './schedule.ts';
-import { underLease } from './transaction.ts';
+import { inTransaction } from './transaction.ts';
 
 export type Trigger = 'schedule' | 'manual';
 
@@ -19,6 +20,8 @@ export interface Run {
   readonly retries: boolean;
   /** It asks nothing of the service, and so proves nothing of it. */
   readonly isLocal: boolean;
+  /** Its client was held back when it began. */
+  readonly wasHeld: boolean;
   /** It is the one that finds out whether what holds its client is over. */
   readonly probing: boolean;
 }
@@ -70,15 +73,25 @@ export async function recordProgress(trx: Transaction<DB>, run: Run, totals: Tot
 /** SQL, on the row of a job whose run failed: 10 minutes later, then twice as long each time, at most some 5 hours. */
 const retryAt = sql`sync.clock() + interval '10 minutes' * power(2, least(consecutive_failures, 5))`;
 
-/** Ends a run: ledger, state of the job, hold of the client and lease in one transaction. */
-export async function finishRun(db: Database, run: Run, totals: Totals, end: RunEnd): Promise<void> {
-  await underLease(db, run.lease, async (trx) => {
+/**
+ * Ends a run: ledger, state of the job, hold of the client and lease in one transaction.
+ * @param record what a run that got done wants recorded with it
+ */
+export async function finishRun(
+  db: Database,
+  run: Run,
+  totals: Totals,
+  end: RunEnd,
+  record: ((trx: Transaction<DB>) => Promise<void>) | null = null,
+): Promise<void> {
+  await inTransaction(db, async (trx) => {
+    if (!(await releaseLease(trx, run.lease))) throw new LeaseLostError(run.lease.client, run.lease.name);
     if (end.status === 'skipped')
       await recordRefusal(trx, { client: run.lease.client, job: run.lease.name }, end.reason, end.dueAt ?? null);
     else await recordEnd(trx, run, totals, end);
+    if (end.status === 'done') await record?.(trx);
     await settleHold(trx, run, end);
     await forgetConfirmations(trx, run.lease);
-    await releaseLease(trx, run.lease);
   });
 }
 
@@ -127,7 +140,7 @@ async function settleHold(trx: Transaction<DB>, run: Run, end: RunEnd): Promise<
   if (end.status === 'failed' && end.hold !== null)
     await placeClientHold(trx, client, end.hold, end.message, run.probing);
   // One that failed otherwise was answered all the same.
-  else if (end.status === 'done' || (end.status === 'failed' && run.probing))
+  else if (run.wasHeld && (end.status === 'done' || (end.status === 'failed' && run.probing)))
     await releaseClientHold(trx, client, run.startedAt);
   else if (run.probing) await passClientProbeOn(trx, client);
 }

@@ -14,6 +14,12 @@ export interface Standing {
   readonly pausedForAll: boolean;
   readonly identityFits: boolean;
   readonly acceptedBaseUrl: string;
+  /** The client is held back. */
+  readonly isHeld: boolean;
+  /** Its lease ran out without being given back: its worker was lost. */
+  readonly isAbandoned: boolean;
+  /** It has a row of its own. */
+  readonly isPlanned: boolean;
 }
 
 /** Whose job is asked after, by whom. */
@@ -21,16 +27,18 @@ export interface Asked extends Own {
   readonly job: string;
 }
 
-/** Reads how a job of a registered client stands. */
-export async function readStanding(db: Kysely<DB>, { client, job, identity }: Asked): Promise<Standing> {
+/** Reads how a job of a client stands; null where the client is not registered. */
+export async function readStanding(db: Kysely<DB>, { client, job, identity }: Asked): Promise<Standing | null> {
   const { rows } = await sql<Standing>`
     select sync.clock() as now, now() as "startedAt", case when isfinite(j.due_at) then j.due_at end as "dueAt",
       ${pausedSince(sql`c.client`, job)} as "pausedSince",
       exists (select from sync.pauses p where p.client = '' and p.job = ${job}) as "pausedForAll",
-      c.identity = ${identity} as "identityFits", c.base_url as "acceptedBaseUrl"
+      c.identity = ${identity} as "identityFits", c.base_url as "acceptedBaseUrl", c.hold_code is not null as "isHeld",
+      coalesce(l.expires_at <= clock_timestamp(), false) as "isAbandoned", j.job is not null as "isPlanned"
     from sync.clients c left join sync.jobs j on j.client = c.client and j.job = ${job}
+    left join sync.leases l on l.client = c.client and l.name = ${job}
     where c.client = ${client}`.execute(db);
-  return rows[0] as Standing;
+  return rows[0] ?? null;
 }
 
 /** Why a job must not be begun. */

@@ -51,12 +51,7 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
   return db.transaction().execute(async (trx): Promise<StartResult> => {
     await assertCodeFits(trx, request.version);
     await holdIdentity(trx, client);
-    await registerClients(trx, [request]);
-    // Run by hand before any worker was there: what it plans comes a day later, not at once beside the first load.
-    const tomorrow = request.nextDue === undefined ? await inOneDay(trx) : null;
-    await ensureJobs(trx, [{ client, job, due: tomorrow }]);
-    const afterAbandoned = (await reviveAbandoned(trx, { client, job })).length > 0;
-    const row = await readStanding(trx, request);
+    const { row, afterAbandoned } = await prepare(trx, request);
     const refusal = refusalOf(request, row);
     // By the schedule it was not even to be queued; whoever asks by hand is told, and it is counted.
     if (refusal !== null) return skip(trx, request, row, refusal, trigger === 'manual');
@@ -68,7 +63,7 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
       await releaseLease(trx, lease);
       return { kind: 'skipped', reason: 'not_due', because: 'it is not due', dueAt: row.dueAt };
     }
-    const held = trigger === 'schedule' && !request.isLocal ? await passHold(trx, client) : null;
+    const held = row.isHeld && trigger === 'schedule' && !request.isLocal ? await passHold(trx, client) : null;
     if (held !== null && held !== 'probe') {
       await releaseLease(trx, lease);
       return heldBack(held);
@@ -83,10 +78,27 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
       startedAt,
       retries: request.retries ?? false,
       isLocal: request.isLocal ?? false,
+      wasHeld: row.isHeld,
       probing: held === 'probe',
     };
     return { kind: 'started', run, afterAbandoned, missed };
   });
+}
+
+/** Reads how the job stands; first makes up for what it lacks: its rows, or the record of a worker that was lost. */
+async function prepare(
+  trx: Transaction<DB>,
+  request: RunRequest,
+): Promise<{ readonly row: Standing; readonly afterAbandoned: boolean }> {
+  const { client, job } = request;
+  const row = await readStanding(trx, request);
+  if (row?.identityFits && row.isPlanned && !row.isAbandoned) return { row, afterAbandoned: false };
+  await registerClients(trx, [request]);
+  // Run by hand before any worker was there: what it plans comes a day later, not at once beside the first load.
+  const tomorrow = request.nextDue === undefined ? await inOneDay(trx) : null;
+  await ensureJobs(trx, [{ client, job, due: tomorrow }]);
+  const afterAbandoned = (await reviveAbandoned(trx, { client, job })).length > 0;
+  return { row: (await readStanding(trx, request)) as Standing, afterAbandoned };
 }
 
 const isDue = ({ dueAt, now }: Standing) => dueAt !== null && dueAt <= now;

@@ -1,7 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { movedFrom, removeChildren, touchedByChildren, writeChildren } from './children.ts';
-import { confirmedSince } from './confirmations.ts';
+import { confirmedSince, othersAtWork, type ReadAs, somethingWaits } from './confirmations.ts';
 import type { Change } from './feed.ts';
+import type { Lease } from './leases.ts';
 import {
   type Comparison,
   columnRefs,
@@ -13,7 +14,7 @@ import {
   type MirrorTables,
   only,
   rowSet,
-  sameKey,
+  storedRow,
   tableRef,
   typesOf,
   type Written,
@@ -70,7 +71,9 @@ export async function upsertFamilies(
     trx,
     scope,
     tables.parent,
-    moves.filter(({ goesTo }) => accepted.has(goesTo)).map(({ id }) => id),
+    moves
+      .filter(({ goesTo }) => accepted.has(goesTo))
+      .map(({ id, goesTo }) => ({ id, readNo: byId.get(goesTo)?.parent.read_no ?? scope.readNo })),
   );
   const changes = parents.filter(({ changed }) => changed).map(changeOf(tables.parent.name));
   for (const child of tables.children) {
@@ -119,8 +122,8 @@ async function findTouched(
 ): Promise<Touched> {
   const ids = families.map(({ parent }) => parent.id);
   const { rows } = await sql<{ id: number; goesTo: number | null }>`
-    select t.id, null::bigint as "goesTo" from ${tableRef(tables.parent.name)} t
-    where t.client = ${client} and t.id = any(${ids}::bigint[])
+    select i.id, null::bigint as "goesTo" from unnest(${ids}::bigint[]) as i (id)
+    ${storedRow(tables.parent, client)} where t.id is not null
     ${sql.join(
       tables.children.map((child) => movedFrom(client, child, families)),
       sql``,
@@ -140,16 +143,40 @@ async function findDiffering(
   families: readonly Family[],
 ): Promise<number[]> {
   if (families.length === 0) return [];
+  const { rows } = await sql<{ id: number }>`${differing({ client, compare }, tables, families)}`.execute(trx);
+  return rows.map(({ id }) => id);
+}
+
+/** SQL: ids of parents that are not stored or differ from what is, in themselves or in what belongs to them. */
+function differing(
+  { client, compare }: Pick<ReadingScope, 'client' | 'compare'>,
+  tables: MirrorTables,
+  families: readonly Family[],
+) {
   const types = comparedTypes(tables.parent, compare);
   const parents = families.map(({ parent }) => only(types, parent));
   const byChildren = tables.children.map((child) => touchedByChildren(client, compare, child, families));
-  const { rows } = await sql<{ id: number }>`
-    select i.id from ${rowSet(types, parents)}
-    join ${tableRef(tables.parent.name)} t on ${sameKey(tables.parent, client)}
-      and t.id = any(${families.map(({ parent }) => parent.id)}::bigint[])
-    where t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
-    ${sql.join(byChildren, sql``)}`.execute(trx);
-  return rows.map(({ id }) => id);
+  return sql`
+    select i.id from ${rowSet(types, parents)} ${storedRow(tables.parent, client)}
+    where t.id is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
+    ${sql.join(byChildren, sql``)}`;
+}
+
+/**
+ * Whether a reading may bring anything at all: a row that is new or differs, or something for what waits in its stream to be
+ * read. Where it does not, there is nothing to write, and it need not enter the stream: whoever does afterwards reads later.
+ */
+export async function mayBringNews(
+  db: Kysely<DB>,
+  lease: Lease,
+  scope: ReadingScope,
+  tables: MirrorTables,
+  families: readonly Family[],
+): Promise<boolean> {
+  const { rows } = await sql<{ news: boolean }>`
+    select ${othersAtWork(lease, scope.stream)} or ${somethingWaits(lease.client, scope.stream)}
+      or exists (${differing(scope, tables, families)}) as news`.execute(db);
+  return rows[0]?.news ?? true;
 }
 
 /**
@@ -158,14 +185,16 @@ async function findDiffering(
  */
 async function touchFormerParents(
   trx: Transaction<DB>,
-  { client, readNo }: ReadingScope,
+  { client }: ReadingScope,
   table: MirrorTable,
-  ids: readonly number[],
+  former: readonly ReadAs[],
 ): Promise<void> {
-  if (ids.length === 0) return;
+  if (former.length === 0) return;
+  const [ids, readNos] = [former.map(({ id }) => id), former.map(({ readNo }) => readNo)];
   await sql`
-    update ${tableRef(table.name)} set read_no = ${readNo}
-    where client = ${client} and id = any(${ids}::bigint[]) and read_no < ${readNo}`.execute(trx);
+    update ${tableRef(table.name)} t set read_no = f.read_no
+    from (select id, max(read_no) as read_no from unnest(${ids}::bigint[], ${readNos}::bigint[]) as u (id, read_no) group by id) f
+    where t.client = ${client} and t.id = f.id and t.read_no < f.read_no`.execute(trx);
 }
 
 async function writeParents(

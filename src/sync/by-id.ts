@@ -6,7 +6,8 @@ import { couldNotBeRead, postponeRereads, settleRereads, unknownToService } from
 import type { DB } from '../erp/rows.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import { encodeQuery } from '../warehouse/query.ts';
-import { type Committed, commitReading, type PullContext, warn } from './pull.ts';
+import { type Committed, commitReading } from './pull.ts';
+import { type PullContext, warn } from './pull-context.ts';
 import type { Mirrored } from './stream.ts';
 
 /** So many reads are committed together. */
@@ -40,7 +41,7 @@ export async function readByIds(
     const readNo = await drawReadNo(db);
     const batch = await readBatch(context, stream, ids.slice(start, start + batchSize));
     const { data, escaped } = batch;
-    const reading = { data, included: [], escaped, readNo, listed: false };
+    const reading = { data, included: [], escaped, readNo, pages: 0 };
     await commitReading(context, stream, reading, async (trx, committed) => {
       const decoded = new Set(committed.families.map(({ parent }) => parent.id));
       const undecoded = batch.found.filter((id) => !decoded.has(id));

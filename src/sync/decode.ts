@@ -19,6 +19,19 @@ export type Decoded =
 export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => Decoded;
 
 /**
+ * Keeps what was made for a zone: a schema is compiled at its first use, which takes as long as decoding half a page with
+ * it. There are as many as clients have zones.
+ */
+export function oncePerZone(make: (zone: string) => DecodeResource): (zone: string) => DecodeResource {
+  const made = new Map<string, DecodeResource>();
+  return (zone) => {
+    const decode = made.get(zone) ?? make(zone);
+    made.set(zone, decode);
+    return decode;
+  };
+}
+
+/**
  * Decodes what belongs to a resource, each to a row of the child table. One that cannot be decoded takes its parent along,
  * so that never half a resource is stored; the path names it.
  */
@@ -51,7 +64,7 @@ export interface DecodedPage {
 }
 
 /** So many resources are decoded at a stretch: about a millisecond. */
-const stretch = 10;
+const stretch = 3;
 
 /**
  * Decodes each resource of a document by itself: one that fails is set aside whole and takes no other with it. In between

@@ -2,7 +2,7 @@ import { appendChanges } from '../erp/feed.ts';
 import { recordProgress } from '../erp/runs.ts';
 import { fillOrderNumbers } from '../erp/shipments.ts';
 import { underLease } from '../erp/transaction.ts';
-import type { PullContext } from './pull.ts';
+import type { PullContext } from './pull-context.ts';
 
 const batchSize = 5_000;
 

@@ -1,9 +1,13 @@
+import type { Transaction } from 'kysely';
 import { addDays, utcDay } from '../core/time.ts';
 import { type Cursor, readCursor, saveCursor } from '../erp/progress.ts';
+import type { DB } from '../erp/rows.ts';
 import { encodeQuery, type QueryParameters } from '../warehouse/query.ts';
-import { commitReading, fetchPage, type PullContext, pageSize, warn } from './pull.ts';
+import { pageSize, walkPages } from './list-page.ts';
+import { commitReading } from './pull.ts';
+import { type PullContext, warn } from './pull-context.ts';
 import type { Stream } from './stream.ts';
-import { idsOf, isSuspiciouslyFull, walk } from './walk.ts';
+import { idsOf } from './walk.ts';
 
 /**
  * Walks on from where the last run stood, for ever. For lists sorted by ascending id, where new rows come at the end.
@@ -17,23 +21,17 @@ export async function walkOn(
 ): Promise<boolean> {
   const start = await readCursor(context.db, context.client, stream.name, pass);
   let cursor = start;
-  const pages = walk({
-    firstQuery: listQuery(stream, parameters),
-    start,
-    fetch: (query, signal) => fetchPage(context, stream, query, signal),
-    signal: context.signal,
-    sorted: true,
-  });
-  for await (const { page, query, meaning, lastId, atEnd, steppedBack } of pages) {
+  let { completed } = start;
+  const pages = walkPages(context, stream, listQuery(stream, parameters), start, true);
+  for await (const { page, query, meaning, lastId, atEnd, full, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
-    if (isSuspiciouslyFull(page, pageSize)) warnFull(context, pass);
+    if (full) warnFull(context, pass);
     // An empty page moves nothing: the walk stands on the last page that held rows.
-    cursor = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
-    const moved = cursor;
-    await commitReading(context, stream, page, async (trx) => {
-      await saveCursor(trx, context.client, stream.name, pass, moved, atEnd);
-      return [];
-    });
+    const moved = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
+    const stands = isSamePlace(cursor, moved) && (completed || !atEnd);
+    await commitReading(context, stream, page, stands ? null : savesCursor(context, stream, pass, moved, atEnd));
+    cursor = moved;
+    completed ||= atEnd;
   }
   return start.completed;
 }
@@ -55,16 +53,11 @@ export async function walkWhole(
 ): Promise<Listed> {
   const ids = new Set<number>();
   let whole = true;
-  const pages = walk({
-    firstQuery: listQuery(stream, parameters),
-    start: { query: null, meaning: 'unknown', lastId: null },
-    fetch: (query, signal) => fetchPage(context, stream, query, signal),
-    signal: context.signal,
-    sorted: stream.rescan.sorted,
-  });
-  for await (const { page, steppedBack } of pages) {
+  const start = { query: null, meaning: 'unknown', lastId: null } as const;
+  const pages = walkPages(context, stream, listQuery(stream, parameters), start, stream.rescan.sorted);
+  for await (const { page, full, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
-    if (isSuspiciouslyFull(page, pageSize)) {
+    if (full) {
       whole = false;
       if (warnWhenFull) warnFull(context, pass);
     }
@@ -107,54 +100,58 @@ export async function walkWindow(
   // What it has passed may have changed since: a watermark from both halves would be past days nobody asked for.
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
   let largest = before.largestSeen;
-  const pages = walk({
-    firstQuery: listQuery(stream, { ...parameters, ...(await windowStart(before, window, context)) }),
-    start: before,
-    fetch: (query, signal) => fetchPage(context, stream, query, signal),
-    signal: context.signal,
-    sorted: false,
-  });
-  for await (const { page, query, meaning, lastId, atEnd, steppedBack } of pages) {
+  const asked = await windowStart(before, window, context);
+  const firstQuery = listQuery(stream, { ...parameters, ...(asked === null ? {} : { [window.filter]: asked }) });
+  const pages = walkPages(context, stream, firstQuery, before, false);
+  for await (const { page, query, meaning, lastId, atEnd, full, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
-    if (isSuspiciouslyFull(page, pageSize)) {
+    if (full) {
       whole = false;
       warnFull(context, pass);
     }
     rows += page.data.length;
     if (page.dateMs === null) warn(context, `${pass}: the service sends no Date, so the watermark cannot move`);
     const cap = page.dateMs === null ? '' : addDays(utcDay(page.dateMs), 1);
-    await commitReading(context, stream, page, async (trx, { families }) => {
-      const values = families.map(({ parent }) => parent[window.column]).filter((value) => typeof value === 'string');
-      // A time counts by its day: a day more or less is what the lookback is for.
-      const dates = values.map((value) => value.slice(0, 10));
-      largest = laterOf([largest, ...dates.filter((date) => date <= cap)]);
-      const next: Cursor = atEnd
-        ? {
-            ...before,
-            query: null,
-            meaning,
-            lastId: null,
-            largestSeen: null,
-            watermark: laterOf([before.watermark, largest]),
-          }
-        : { ...before, query, meaning, lastId, largestSeen: largest };
-      await saveCursor(trx, context.client, stream.name, pass, next, atEnd);
-      return [];
-    });
+    const values = page.decoded.families.map(({ parent }) => parent[window.column]);
+    // A time counts by its day: a day more or less is what the lookback is for.
+    const dates = values.filter((value) => typeof value === 'string').map((value) => value.slice(0, 10));
+    largest = laterOf([largest, ...dates.filter((date) => date <= cap)]);
+    // Nothing there at all: what the next walk has to look for comes after what this one asked after.
+    const watermark = laterOf([before.watermark, largest ?? asked]);
+    const next: Cursor = atEnd
+      ? { ...before, query: null, meaning, lastId: null, largestSeen: null, watermark }
+      : { ...before, query, meaning, lastId, largestSeen: largest };
+    const stands = isSamePlace(stored, next) && stored.completed && atEnd;
+    await commitReading(context, stream, page, stands ? null : savesCursor(context, stream, pass, next, atEnd));
   }
   return { rows, whole, firstLoadDone: before.completed };
 }
 
-/** The date to ask after: filters are exclusive, so one day more than the lookback. */
+/** The date to ask after, null for the beginning: filters are exclusive, so one day more than the lookback. */
 async function windowStart(
   { watermark }: Cursor,
   window: DateWindow,
   { warehouse, service, signal, run, lookbackDays }: PullContext,
-): Promise<QueryParameters> {
-  if (watermark !== null) return { [window.filter]: addDays(watermark, -lookbackDays - 1) };
-  if (window.firstRunDays === null) return {};
+): Promise<string | null> {
+  if (watermark !== null) return addDays(watermark, -lookbackDays - 1);
+  if (window.firstRunDays === null) return null;
   service.firstMs ??= await warehouse.clock(signal);
-  return { [window.filter]: addDays(utcDay(service.firstMs ?? run.startedAt.getTime()), -window.firstRunDays) };
+  return addDays(utcDay(service.firstMs ?? run.startedAt.getTime()), -window.firstRunDays);
+}
+
+/** Whether two cursors stand at the same place, and know the same. */
+function isSamePlace(a: Cursor, b: Cursor): boolean {
+  const placeOf = ({ query, meaning, lastId, largestSeen, watermark }: Cursor) =>
+    JSON.stringify([query, meaning, lastId, largestSeen, watermark]);
+  return placeOf(a) === placeOf(b);
+}
+
+/** What a page is written with, so that the walk goes on from there. */
+function savesCursor({ client }: PullContext, stream: Stream, pass: string, cursor: Cursor, atEnd: boolean) {
+  return async (trx: Transaction<DB>) => {
+    await saveCursor(trx, client, stream.name, pass, cursor, atEnd);
+    return [];
+  };
 }
 
 function laterOf(dates: readonly (string | null)[]): string | null {

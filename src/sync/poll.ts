@@ -1,19 +1,18 @@
 import { readFreshness, recordGap, recordPoll } from '../erp/freshness.ts';
-import { underLease } from '../erp/transaction.ts';
-import { type PullContext, warn } from './pull.ts';
+import { type PullContext, warn } from './pull-context.ts';
 import type { Stream } from './stream.ts';
 
 /** A stream that usually brings so much and now brings nothing is worth a word. */
 const worthAWord = 5;
 const dayMs = 86_400_000;
 
-/** Runs one poll of a stream and records how far it has come; names a span that can no longer be listed. */
+/** Runs one poll of a stream, and has recorded how far it has come; names a span that can no longer be listed. */
 export async function pollStream(
   context: PullContext,
   stream: Stream,
   poll: (context: PullContext) => Promise<void>,
 ): Promise<void> {
-  const { db, client, run, totals, service } = context;
+  const { db, client, run, totals, service, plan } = context;
   const before = await readFreshness(db, client, stream.name);
   await poll(context);
   const beganAt = new Date(service.firstMs ?? run.startedAt.getTime());
@@ -23,10 +22,10 @@ export async function pollStream(
   if (totals.fetched === 0 && (before.usualFetched ?? 0) >= worthAWord) {
     warn(context, `fetched nothing, against ${Math.round(before.usualFetched ?? 0)} resources usually`);
   }
-  await underLease(db, run.lease, async (trx) => {
+  plan.record = async (trx) => {
     if (listedSince !== null && gapFrom !== null && gapFrom < listedSince)
       await recordGap(trx, client, stream.name, gapFrom, listedSince);
     const newestSource = service.newestSourceMs === null ? null : new Date(service.newestSourceMs);
     await recordPoll(trx, client, stream.name, { beganAt, newestSource, fetched: totals.fetched });
-  });
+  };
 }

@@ -2,7 +2,7 @@ import { stopReason } from '../core/errors.ts';
 import { recordAudit } from '../erp/audit.ts';
 import { prunables } from '../erp/prune.ts';
 import { underLease } from '../erp/transaction.ts';
-import { type PullContext, warn } from './pull.ts';
+import { type PullContext, warn } from './pull-context.ts';
 
 /** Rows deleted in one transaction: short, so that nobody waits for it. */
 const batchSize = 2_000;

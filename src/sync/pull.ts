@@ -1,76 +1,25 @@
 import type { Transaction } from 'kysely';
-import { confirm, enterStream } from '../erp/confirmations.ts';
-import type { Database } from '../erp/connect.ts';
+import { confirm, enterStream, type ReadAs } from '../erp/confirmations.ts';
 import { appendChanges, type Change } from '../erp/feed.ts';
-import type { Comparison, Family } from '../erp/mirror.ts';
+import type { Family } from '../erp/mirror.ts';
 import { quarantine, releaseQuarantined } from '../erp/quarantine.ts';
 import { requestRereads, settleRereads } from '../erp/rereads.ts';
-import type { Rescan } from '../erp/rescans.ts';
 import type { DB } from '../erp/rows.ts';
-import { type Run, recordProgress, type Totals } from '../erp/runs.ts';
+import { recordProgress, type Totals } from '../erp/runs.ts';
 import { refusesData, underLease } from '../erp/transaction.ts';
-import { drawReadNo, type UpsertResult, upsertFamilies } from '../erp/upsert.ts';
-import type { ListPage, Warehouse } from '../warehouse/client.ts';
+import { mayBringNews, type UpsertResult, upsertFamilies } from '../erp/upsert.ts';
 import type { Document } from '../warehouse/jsonapi.ts';
 import { checkQuarantineShare, type DecodedPage, decodePage, setAside } from './decode.ts';
+import { newShare, type PullContext, type ServiceClock, warn } from './pull-context.ts';
 import { findRefused, scopeOf } from './refused.ts';
-import type { Mirrored, Stream } from './stream.ts';
-
-/** What a run learns of the service's time on its way. */
-export interface ServiceClock {
-  /** `Date` of the first answer; null before, or where the service sends none. */
-  firstMs: number | null;
-  /** `Date` of the last answer. */
-  lastMs: number | null;
-  /** Newest date on any resource received. */
-  newestSourceMs: number | null;
-}
-
-export const newServiceClock = (): ServiceClock => ({ firstMs: null, lastMs: null, newestSourceMs: null });
-
-/** Counts of one stream, for QUARANTINE_MAX_SHARE. */
-export interface Share {
-  listed: number;
-  undecodable: number;
-}
-
-export const newShare = (): Share => ({ listed: 0, undecodable: 0 });
-
-/** What every pass of a run works with. */
-export interface PullContext {
-  readonly client: string;
-  readonly zone: string;
-  readonly db: Database;
-  readonly warehouse: Warehouse;
-  readonly run: Run;
-  readonly totals: Totals;
-  readonly signal: AbortSignal;
-  readonly lookbackDays: number;
-  readonly quarantineMaxShare: number;
-  readonly retentionDays: number;
-  /** Fingerprint of the account. */
-  readonly identity: string;
-  /** HTTP_TIMEOUT_MS. */
-  readonly timeoutMs: number;
-  /** When the next run is due, where the run itself knows better than the schedule; null: as that says. */
-  readonly plan: { dueAt: Date | null };
-  /** When the schedule has a run after `earliest`; just then where its turns come more often than every `gapMs`. */
-  readonly dueNotBefore: (earliest: Date, gapMs: number) => Date | null;
-  readonly service: ServiceClock;
-  /** Polls hold `raw` against the tables, rescans every column. */
-  readonly compare: Comparison;
-  /** What was listed of one stream, and how much of it could not be decoded. */
-  readonly share: Share;
-  /** How far a rescan has come; not called by polls. */
-  readonly onProgress?: (rescan: Rescan) => void;
-}
+import type { Mirrored } from './stream.ts';
 
 /** Resources read at one moment. */
 export interface Reading extends Pick<Document, 'data' | 'included' | 'escaped'> {
-  /** Drawn before the request was sent. */
+  /** Drawn before the request was sent. Of several requests the oldest; what was decoded brings its own. */
   readonly readNo: number;
-  /** They stood in a list: whatever made them be read one by one is over. */
-  readonly listed: boolean;
+  /** Pages of a list that they stood on: whatever made them be read one by one is over. None where they were read so. */
+  readonly pages: number;
   /** What they are as rows, where that is known already. */
   readonly decoded?: DecodedPage;
 }
@@ -81,59 +30,16 @@ export const nothingRead = (readNo: number): Reading => ({
   included: [],
   escaped: false,
   readNo,
-  listed: false,
+  pages: 0,
 });
-
-/** The service's clock where it sends one: its dates are held against it. */
-export const serviceNow = ({ service, run }: PullContext) => new Date(service.lastMs ?? run.startedAt.getTime());
-
-export const pageSize = 100;
-
-export function newTotals(): Totals {
-  return {
-    pages: 0,
-    fetched: 0,
-    created: 0,
-    updated: 0,
-    removed: 0,
-    unchanged: 0,
-    stale: 0,
-    quarantined: 0,
-    warnings: [],
-  };
-}
-
-/** Notes something a person should know; once a run. */
-export function warn(context: PullContext, warning: string): void {
-  if (!context.totals.warnings.includes(warning)) context.totals.warnings.push(warning);
-}
-
-/**
- * Asks one page of a stream's list, and decodes it: a page that is fetched ahead is decoded while Postgres writes the one
- * before. Its number is drawn anew before every send: an answer is as old as its request.
- */
-export async function fetchPage(
-  context: PullContext,
-  stream: Stream,
-  query: string,
-  signal: AbortSignal,
-): Promise<ListPage & Reading> {
-  let readNo = 0;
-  const beforeSend = async () => {
-    readNo = await drawReadNo(context.db);
-  };
-  const page = await context.warehouse.list(stream.list, query, { signal, beforeSend });
-  context.service.firstMs ??= page.dateMs;
-  context.service.lastMs = page.dateMs ?? context.service.lastMs;
-  return { ...page, readNo, listed: true, decoded: await decodePage(page, stream.decoder(context.zone)) };
-}
 
 /** What a reading did, for what is written alongside. */
 export interface Committed extends DecodedPage {
   readonly written: UpsertResult;
 }
 
-type Alongside = (trx: Transaction<DB>, page: Committed) => Promise<readonly Change[]>;
+/** What is written with a reading; null: nothing, so that a reading without news writes nothing at all. */
+type Alongside = ((trx: Transaction<DB>, page: Committed) => Promise<readonly Change[]>) | null;
 
 /**
  * Writes one reading: rows, quarantine, cursor (`alongside`), ledger and feed in one transaction under the lease.
@@ -145,12 +51,13 @@ export async function commitReading(
   context: PullContext,
   stream: Mirrored,
   reading: Reading,
-  alongside: Alongside = async () => [],
+  alongside: Alongside = null,
   keep: (family: Family) => boolean = () => true,
 ): Promise<DecodedPage> {
   const decoded = reading.decoded ?? (await decodePage(reading, stream.decoder(context.zone)));
   const page = { ...decoded, families: decoded.families.filter(keep) };
   noteNewest(context.service, stream, page);
+  if (alongside === null && (await bringsNothing(context, stream, reading, page))) return page;
   try {
     return await commitPage(context, stream, reading, page, alongside);
   } catch (error) {
@@ -160,6 +67,28 @@ export async function commitReading(
     return commitPage(context, stream, reading, setAside(page, refused), alongside);
   }
 }
+
+/** Counts a reading that has nothing to be written, as most of a poll has; whether it is one. */
+async function bringsNothing(
+  context: PullContext,
+  stream: Mirrored,
+  reading: Reading,
+  page: DecodedPage,
+): Promise<boolean> {
+  const { db, run, totals } = context;
+  const { families, quarantined, warnings, readById } = page;
+  if (quarantined.length > 0 || [...readById.values()].includes('always')) return false;
+  const mayBring = () => mayBringNews(db, run.lease, scopeOf(context, stream, reading), stream.tables, families);
+  if (families.length > 0 && (await mayBring())) return false;
+  totals.pages += pagesOf(reading);
+  totals.fetched += reading.data.length;
+  totals.unchanged += new Set(families.map(({ parent }) => parent.id)).size;
+  for (const warning of warnings) warn(context, warning);
+  if (reading.pages > 0) context.share.listed += reading.data.length;
+  return true;
+}
+
+const pagesOf = ({ pages, data }: Reading) => Math.max(pages, data.length > 0 ? 1 : 0);
 
 async function commitPage(
   context: PullContext,
@@ -171,20 +100,20 @@ async function commitPage(
   const { client, db, run, totals, quarantineMaxShare } = context;
   const fetched = totals.fetched + reading.data.length;
   // What is read by id again and again, because it cannot be decoded, says nothing of the interface.
-  const met = reading.listed ? { listed: reading.data.length, undecodable: page.quarantined.length } : newShare();
+  const met = reading.pages > 0 ? { listed: reading.data.length, undecodable: page.quarantined.length } : newShare();
   const share = { listed: context.share.listed + met.listed, undecodable: context.share.undecodable + met.undecodable };
   checkQuarantineShare(share.undecodable, share.listed, quarantineMaxShare, page.quarantined[0]);
   const committed = await underLease(db, run.lease, async (trx): Promise<Totals> => {
-    const othersAtWork = await enterStream(trx, run.lease, stream.name);
+    const { othersAtWork, waits } = await enterStream(trx, run.lease, stream.name);
     const written = await upsertFamilies(trx, scopeOf(context, stream, reading), stream.tables, page.families);
-    if (othersAtWork) await confirm(trx, client, stream.name, reading.readNo, written.unchanged);
+    if (othersAtWork) await confirm(trx, client, stream.name, readAs(reading, page, written.unchanged));
     const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
     const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
-    await settleRead(trx, context, stream, reading, page, new Set(parents.map(({ id }) => id)));
+    await settleRead(trx, context, stream, reading, page, new Set(parents.map(({ id }) => id)), waits);
     const newlyQuarantined = await quarantine(trx, stream.name, run, reading.readNo, page.quarantined);
-    const others = await alongside(trx, { ...page, written });
+    const others = (await alongside?.(trx, { ...page, written })) ?? [];
     const sum: Totals = {
-      pages: totals.pages + (reading.listed || reading.data.length > 0 ? 1 : 0),
+      pages: totals.pages + pagesOf(reading),
       fetched,
       created: totals.created + written.created,
       updated: totals.updated + written.updated + followUps.length + others.length,
@@ -203,22 +132,33 @@ async function commitPage(
   return page;
 }
 
+/** These resources of a page, each with the number of its own reading. */
+function readAs({ readNo }: Reading, { families }: DecodedPage, ids: readonly number[]): ReadAs[] {
+  const own = new Map(families.map(({ parent }) => [parent.id, parent.read_no]));
+  return ids.map((id) => ({ id, readNo: own.get(id) ?? readNo }));
+}
+
+const noLink = 'its lines came without a link to it';
+
 /** Takes from the waiting lists what this reading settles, and puts on them what has to be read alone. */
 async function settleRead(
   trx: Transaction<DB>,
   { client }: PullContext,
   stream: Mirrored,
   reading: Reading,
-  { families, readById }: DecodedPage,
+  page: DecodedPage,
   changed: ReadonlySet<number | null>,
+  somethingWaits: boolean,
 ): Promise<void> {
+  const { families, readById } = page;
   // What has to be read alone keeps its turn, its pauses and its quarantine until it was.
   const seen = families.map(({ parent }) => parent.id).filter((id) => !readById.has(id));
   const wanted = [...readById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
-  const settled = reading.listed ? seen : families.map(({ parent }) => parent.id).filter((id) => changed.has(id));
+  if (!somethingWaits) return requestRereads(trx, client, stream.name, wanted, noLink);
+  const settled = reading.pages > 0 ? seen : families.map(({ parent }) => parent.id).filter((id) => changed.has(id));
   await settleRereads(trx, client, stream.name, settled);
-  await requestRereads(trx, client, stream.name, wanted, 'its lines came without a link to it');
-  await releaseQuarantined(trx, client, stream.name, seen, reading.readNo);
+  await requestRereads(trx, client, stream.name, wanted, noLink);
+  await releaseQuarantined(trx, client, stream.name, readAs(reading, page, seen));
 }
 
 /** Keeps the newest date met, as long as it is not beyond the service's own clock: freshness must not be a typing error. */

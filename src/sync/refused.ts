@@ -6,7 +6,8 @@ import type { Family } from '../erp/mirror.ts';
 import type { DB } from '../erp/rows.ts';
 import { refusesData, sqlState, underLease } from '../erp/transaction.ts';
 import { type ReadingScope, upsertFamilies } from '../erp/upsert.ts';
-import type { PullContext, Reading } from './pull.ts';
+import type { Reading } from './pull.ts';
+import type { PullContext } from './pull-context.ts';
 import type { Mirrored } from './stream.ts';
 
 /** As what a reading is written. */

@@ -1,7 +1,8 @@
 import { type Json, parseExact, ShapeError } from '../core/json.ts';
 import { forgetQuarantined, nextQuarantined } from '../erp/quarantine.ts';
 import { decodePage } from './decode.ts';
-import { commitReading, type PullContext } from './pull.ts';
+import { commitReading } from './pull.ts';
+import type { PullContext } from './pull-context.ts';
 import type { Stream } from './stream.ts';
 
 const batchSize = 100;
@@ -26,7 +27,7 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
     for (const { id, document, readNo } of rows) {
       signal.throwIfAborted();
       const data = parsed(document);
-      const reading = { data, included: [], escaped: true, readNo, listed: false };
+      const reading = { data, included: [], escaped: true, readNo, pages: 0 };
       const { families: decodable, warnings } = await decodePage(reading, stream.decoder(zone));
       // Without all its lines it would be half a resource.
       if (decodable.length === 0 || warnings.length > 0) {

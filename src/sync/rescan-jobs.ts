@@ -1,6 +1,6 @@
 import { describeError, LeaseLostError, StoppedError } from '../core/errors.ts';
 import { findBackgroundBackfills } from '../erp/rescans.ts';
-import { newShare, type PullContext, warn } from './pull.ts';
+import { newShare, type PullContext, warn } from './pull-context.ts';
 import { rereadAuthorizations } from './push/authorizations.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 import type { Stream } from './stream.ts';

@@ -2,7 +2,8 @@ import { findUnseenLines, markLinesUnlisted } from '../erp/lines.ts';
 import type { Family } from '../erp/mirror.ts';
 import { type Rescan, saveRescan } from '../erp/rescans.ts';
 import { drawReadNo } from '../erp/upsert.ts';
-import { commitReading, nothingRead, type PullContext, warn } from './pull.ts';
+import { commitReading, nothingRead } from './pull.ts';
+import { type PullContext, warn } from './pull-context.ts';
 import type { Stream } from './stream.ts';
 
 /** Lines of one page that are asked for by id; more are left to the next reconciliation. */

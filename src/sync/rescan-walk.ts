@@ -7,11 +7,13 @@ import { type DayWindow, type Rescan, type RescanStep, saveRescan } from '../erp
 import type { DB } from '../erp/rows.ts';
 import { underLease } from '../erp/transaction.ts';
 import { readByIds } from './by-id.ts';
+import { walkPages } from './list-page.ts';
 import { listQuery } from './passes.ts';
-import { type Committed, commitReading, fetchPage, type PullContext, pageSize, serviceNow } from './pull.ts';
+import { type Committed, commitReading } from './pull.ts';
+import { type PullContext, serviceNow } from './pull-context.ts';
 import { dealWithUnseenLines } from './rescan-lines.ts';
 import { ageColumns, type Stream } from './stream.ts';
-import { idsOf, isSuspiciouslyFull, walk } from './walk.ts';
+import { idsOf } from './walk.ts';
 
 /**
  * Walks the windows of a rescan from where it stands to their end, and heals what the tables have otherwise.
@@ -26,23 +28,23 @@ export async function walkWindows(
 ): Promise<Rescan> {
   let rescan = begun;
   for (const window of (begun.windows ?? []).slice(begun.step)) {
-    const pages = walk({
-      firstQuery: listQuery(stream, windowFilter(stream, window)),
-      start: rescan,
-      fetch: (query, signal) => fetchPage(context, stream, query, signal),
-      signal: context.signal,
-      sorted: stream.rescan.sorted,
-    });
-    for await (const { page, query, meaning, lastId, atEnd } of pages) {
+    const firstQuery = listQuery(stream, windowFilter(stream, window));
+    for await (const { page, query, meaning, lastId, atEnd, full } of walkPages(
+      context,
+      stream,
+      firstQuery,
+      rescan,
+      stream.rescan.sorted,
+    )) {
       const before = rescan;
-      const fullList = before.fullList && !isSuspiciouslyFull(page, pageSize);
+      const fullList = before.fullList && !full;
       const stay = { query, lastId, meaning, fullList, step: before.step };
       const goOn = { ...stay, query: null, lastId: null, step: before.step + 1 };
       const write = async (trx: Transaction<DB>, committed: Committed) => {
         const { healed, ...counts } = await countHealed(trx, context, stream, before, committed);
         // The last page is asked again after a cut, until what has to be read alone was.
         const place = atEnd && committed.readById.size === 0 ? goOn : stay;
-        const next: RescanStep = { ...place, ...counts, pages: 1, extra: 0, fetched: page.data.length };
+        const next: RescanStep = { ...place, ...counts, pages: page.pages, extra: 0, fetched: page.data.length };
         rescan = await saveRescan(trx, before, next, before.kind === 'reconcile' ? idsOf(page.data) : []);
         return healed;
       };

@@ -6,7 +6,7 @@ import { type DayWindow, findLastWindows, finishRescan, openRescan, type Rescan,
 import { underLease } from '../erp/transaction.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import { readByIds } from './by-id.ts';
-import { type PullContext, serviceNow } from './pull.ts';
+import { type PullContext, serviceNow } from './pull-context.ts';
 import { dealWithUnseen, TooManyExtrasError } from './rescan-unseen.ts';
 import { walkWindows } from './rescan-walk.ts';
 import { backfillWindow, reconcileWindows, sliceEndOf } from './rescan-windows.ts';

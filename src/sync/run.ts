@@ -11,7 +11,7 @@ import type { Database } from '../erp/connect.ts';
 import type { LeaseKeeper } from '../erp/leases.ts';
 import { finishRun, type Run, type RunEnd, type Totals } from '../erp/runs.ts';
 import { type RunRequest, type Skipped, startRun } from '../erp/start-run.ts';
-import { newTotals, type PullContext } from './pull.ts';
+import { newTotals, type PullContext } from './pull-context.ts';
 
 /** What came of a run, for the log and the command line. */
 export type RunReport =
@@ -58,7 +58,7 @@ export async function runUnderLease(
   }
   const { run, afterAbandoned, missed } = start;
   const totals = newTotals();
-  const plan: PullContext['plan'] = { dueAt: null };
+  const plan: PullContext['plan'] = { dueAt: null, record: null };
   const ran = { totals, token: run.lease.token };
   const lost = keeper.hold(run.lease);
   try {
@@ -66,7 +66,7 @@ export async function runUnderLease(
     const failure = await outcomeOf(work({ run, totals, afterAbandoned, missed, plan, signal }));
     if (failure instanceof LeaseLostError) return { ...ran, status: 'lost', error: failure };
     const end = endOf(failure, plan);
-    await finishRun(db, run, totals, end);
+    await finishRun(db, run, totals, end, plan.record);
     if (end.status === 'skipped')
       return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
     return { ...ran, status: end.status, ...(failure === undefined ? {} : { error: failure }) };

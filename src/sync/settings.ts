@@ -6,7 +6,7 @@ import { storeSettings } from '../erp/settings.ts';
 import { inTransaction, underLease } from '../erp/transaction.ts';
 import type { Warehouse } from '../warehouse/client.ts';
 import { decodeSettings, type Settings } from '../warehouse/settings.ts';
-import { type PullContext, warn } from './pull.ts';
+import { type PullContext, warn } from './pull-context.ts';
 
 /**
  * Reads the service's configuration lists and stores them, all or nothing, as a payload names a code that is not known

@@ -6,7 +6,7 @@ import { appendChanges } from '../erp/feed.ts';
 import { recordProgress } from '../erp/runs.ts';
 import { findWatched, removeUnwatched, type StockAnswer, storeStock } from '../erp/stock.ts';
 import { underLease } from '../erp/transaction.ts';
-import { type PullContext, warn } from './pull.ts';
+import { type PullContext, warn } from './pull-context.ts';
 
 /** After each answer: there is one request for each article (interface.md, oldest calls), so no more than four a second. */
 const paceMs = 250;

@@ -5,7 +5,7 @@ import type { Change } from '../erp/feed.ts';
 import type { MirrorTables } from '../erp/mirror.ts';
 import type { DB } from '../erp/rows.ts';
 import type { DecodeResource } from './decode.ts';
-import type { PullContext } from './pull.ts';
+import type { PullContext } from './pull-context.ts';
 
 /** A kind of resource that tables mirror: what it is called, and how it becomes rows. */
 export interface Mirrored {

@@ -10,7 +10,7 @@ import { inTransaction, refusesData, underLease } from '../erp/transaction.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../warehouse/track-trace.ts';
 import { checkQuarantineShare } from './decode.ts';
-import { type PullContext, warn } from './pull.ts';
+import { type PullContext, warn } from './pull-context.ts';
 import { stateOfRefusal } from './refused.ts';
 
 /** From the end of a call to the next (interface.md, Limits: at most once per hour), with some seconds to spare. */

@@ -26,6 +26,8 @@ export interface WalkedPage<P extends WalkablePage> {
   readonly meaning: CursorMeaning;
   readonly lastId: number | null;
   readonly atEnd: boolean;
+  /** The last page, as long as it may be, without a next link: there may be more that the service does not show. */
+  readonly full: boolean;
   /** True where the list no longer held what was seen before and the walk had to step back. */
   readonly steppedBack: boolean;
 }
@@ -35,6 +37,8 @@ export interface WalkOptions<P extends WalkablePage> {
   readonly start: WalkStart;
   readonly fetch: (query: string, signal: AbortSignal) => Promise<P>;
   readonly signal: AbortSignal;
+  /** Rows that a page may have. */
+  readonly pageSize: number;
   readonly maxPages?: number;
   /** Whether the list is said to be in ascending order of id. */
   readonly sorted: boolean;
@@ -46,15 +50,13 @@ const firstStepBack = 200;
 const maxStepsBack = 100;
 
 /**
- * Walks a list page by page, one page ahead of the consumer (interface.md, Pagination). The meaning of `page[cursor]` is
+ * Walks a list page by page (interface.md, Pagination). The meaning of `page[cursor]` is
  * not shown there, so it is learned on the way; a walk that goes on where an earlier one stood asks that page again, which
  * is right under every meaning, and checks that no row slipped through between.
  * @throws WarehouseError `link_repeats` or `too_many_pages` where the links lead nowhere
  */
 export async function* walk<P extends WalkablePage>(options: WalkOptions<P>): AsyncGenerator<WalkedPage<P>> {
-  const { firstQuery, start, maxPages = defaultMaxPages } = options;
-  const ahead = new AbortController();
-  const signal = AbortSignal.any([options.signal, ahead.signal]);
+  const { firstQuery, start, signal, pageSize, maxPages = defaultMaxPages } = options;
   const fetch = (query: string) => options.fetch(query, signal);
   let standing: Standing<P> =
     start.query === null
@@ -69,32 +71,13 @@ export async function* walk<P extends WalkablePage>(options: WalkOptions<P>): As
     const next = page.data.length === 0 ? null : page.next;
     if (typeof next === 'string') meaning = learn(meaning, query, page.data.length, lastId, next);
     const problem = next instanceof WarehouseError ? next : guard.check(query, next, steppedBack);
-    const goesOn = typeof next === 'string' && problem === null;
-    const prefetch = goesOn ? settled(goOn(page, next, { query: next, meaning, lastId }, options, fetch)) : null;
-    let consumed = false;
-    try {
-      yield { page, query, meaning, lastId, atEnd: next === null, steppedBack };
-      consumed = true;
-    } finally {
-      // The consumer left (it failed, or needs no more): the page fetched ahead is called off, not left behind.
-      if (!consumed) ahead.abort();
-      if (!consumed) await prefetch;
-    }
+    const full = page.next === null && page.data.length >= pageSize;
+    yield { page, query, meaning, lastId, atEnd: next === null, full, steppedBack };
     // Only now: a link that leads nowhere takes nothing from the rows beside it.
     if (problem !== null) throw problem;
-    if (prefetch === null) return;
-    const outcome = await prefetch;
-    if ('error' in outcome) throw outcome.error;
-    standing = outcome.value;
+    if (typeof next !== 'string') return;
+    standing = await goOn(page, next, { query: next, meaning, lastId }, options, fetch);
   }
-}
-
-/** A promise as its outcome, so that a page fetched ahead may fail before anyone looks. */
-async function settled<T>(promise: Promise<T>): Promise<{ value: T } | { error: unknown }> {
-  return promise.then(
-    (value) => ({ value }),
-    (error: unknown) => ({ error }),
-  );
 }
 
 /** Where a walk stands: a page, and the query it was asked with. */
@@ -213,9 +196,4 @@ async function resume<P extends WalkablePage>(
 function isCursorRefused(error: unknown): boolean {
   if (!(error instanceof WarehouseError) || error.outcome !== 'refused') return false;
   return [400, 404, 410, 422].includes(error.status ?? 0);
-}
-
-/** A page as long as asked for, without a next link: there may be more that the service does not show. */
-export function isSuspiciouslyFull(page: WalkablePage, pageSize: number): boolean {
-  return page.next === null && page.data.length >= pageSize;
 }

@@ -4,7 +4,8 @@ import { parseExact } from '../../src/core/json.ts';
 import type { Family } from '../../src/erp/mirror.ts';
 import { drawReadNo } from '../../src/erp/upsert.ts';
 import { Random } from '../../src/sandbox/random.ts';
-import { commitReading, type PullContext } from '../../src/sync/pull.ts';
+import { commitReading } from '../../src/sync/pull.ts';
+import type { PullContext } from '../../src/sync/pull-context.ts';
 import type { Stream } from '../../src/sync/stream.ts';
 import { idsOf } from '../../src/sync/walk.ts';
 import { decodeDocument } from '../../src/warehouse/jsonapi.ts';
@@ -139,7 +140,7 @@ async function fuzzStream(
     });
     const document = decodeDocument(stream.list, JSON.stringify(random.chance(0.3) ? onTop(data) : { data }), 'list');
     const readNo = await drawReadNo(context.db);
-    const page = await commitReading(context, stream, { ...document, readNo, listed: true });
+    const page = await commitReading(context, stream, { ...document, readNo, pages: 1 });
     expect(page.families.length + page.quarantined.length).toBe(batch);
     const found = await storedOf(stream, page.families);
     const last = new Map(page.families.map((family) => [family.parent.id, family]));

@@ -6,7 +6,7 @@ import { finishRun, recordProgress } from '../../src/erp/runs.ts';
 import { dueJobs, reviveAbandoned } from '../../src/erp/schedule.ts';
 import { startRun } from '../../src/erp/start-run.ts';
 import { inTransaction, underLease } from '../../src/erp/transaction.ts';
-import { newTotals } from '../../src/sync/pull.ts';
+import { newTotals } from '../../src/sync/pull-context.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { waitFor } from '../helpers/wait.ts';
 

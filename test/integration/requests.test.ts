@@ -72,6 +72,14 @@ describe('requests of a poll, without the token', () => {
     expect([nothing.requests, oneNew.requests, manyOpen.requests]).toEqual(documented('orders'));
   });
 
+  test('a stream that has nothing at all is asked no more often', async () => {
+    for (const stream of streams) {
+      done(await pull(job(stream.name)));
+      const passes = stream.name === 'orders' || stream.name === 'return-items' ? 1 : 2;
+      expect({ stream: stream.name, ...(await count(stream.name)) }).toMatchObject({ requests: passes });
+    }
+  });
+
   test('inbounds and slips, as documented: a thousand open, of which some are completed', async () => {
     const client = new ServiceClient(sandbox, 'default');
     await client.logIn();

@@ -64,7 +64,8 @@ async function pushOnce(only: string | undefined): Promise<number> {
 /** Why nothing of a client is pushed; null where nothing is against it. */
 async function pushRefusal(db: Database, client: WarehouseClient): Promise<Refusal | null> {
   const asked = { ...identified(client), job: pushJob.name };
-  return refusalOf(asked, await readStanding(db, asked));
+  const standing = await readStanding(db, asked);
+  return standing === null ? null : refusalOf(asked, standing);
 }
 
 function isJobName(name: string): name is JobName {

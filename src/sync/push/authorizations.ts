@@ -12,7 +12,7 @@ import {
 } from '../../warehouse/v3-returns.ts';
 import { readByIds } from '../by-id.ts';
 import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
-import type { PullContext } from '../pull.ts';
+import type { PullContext } from '../pull-context.ts';
 import type { Mirrored } from '../stream.ts';
 
 const itemTable = {

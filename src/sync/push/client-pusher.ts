@@ -6,6 +6,7 @@ import type { Settlement } from '../../erp/outbox-settle.ts';
 import { passProbeOn, placeHold, releaseHold, type StoredHold, takeProbe } from '../../erp/push-holds.ts';
 import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
 import { claimDue } from './claim.ts';
+import { ClaimedAhead, type Waiting } from './claimed-ahead.ts';
 import { lookUpRows } from './look-up.ts';
 import { SettleQueue } from './settle-queue.ts';
 
@@ -31,13 +32,17 @@ export class ClientPusher {
   readonly #events: PushEvents;
   readonly #signal: AbortSignal;
   readonly #breaker = new Breaker();
-  /** Rows from their claim until they are settled. */
+  readonly #ahead: ClaimedAhead;
+  /** Rows from when they got a slot until they are settled. */
   readonly #inFlight = new Map<ClaimedRow, Promise<void>>();
   /** Those of them that keep a slot. */
   readonly #sending = new Set<ClaimedRow>();
   readonly #others = new Set<Promise<void>>();
+  /** Attempts that failed, of which it is not settled yet what they say of the service: nothing more is begun meanwhile. */
+  #inDoubt = 0;
   #lookingUp = false;
   #expectsMore = false;
+  #finishing = false;
   readonly #settlements: SettleQueue;
 
   /** @param signal ends what is under way; what was sent is unknown then */
@@ -47,46 +52,70 @@ export class ClientPusher {
     this.#signal = signal;
     this.#events = events;
     this.#settlements = new SettleQueue(deps, signal, events);
+    this.#ahead = new ClaimedAhead(deps.db, slots);
   }
 
   /** Claims under way, for their renewal. */
   get claims(): readonly ClaimedRow[] {
-    return [...this.#inFlight.keys()];
+    return [...this.#inFlight.keys(), ...this.#ahead.rows];
   }
 
-  /** The last claim got as many rows as it asked for, or had no slot to ask for any: there may be more. */
+  /** The last claim got as many rows as it asked for, or needed none: there may be more. */
   get expectsMore(): boolean {
     return this.#expectsMore;
   }
 
   get isIdle(): boolean {
-    return this.#inFlight.size === 0 && this.#others.size === 0;
+    return this.claims.length === 0 && this.#others.size === 0;
   }
 
-  /** Ends when all that is under way is settled. */
-  async finished(): Promise<void> {
-    while (!this.isIdle) await Promise.all([...this.#inFlight.values(), ...this.#others]);
+  /** Begins nothing more, and ends when all that is under way is settled. */
+  async finish(): Promise<void> {
+    this.#finishing = true;
+    await this.#giveBack();
+    while (this.#inFlight.size > 0 || this.#others.size > 0)
+      await Promise.all([...this.#inFlight.values(), ...this.#others]);
   }
 
   /**
-   * Claims what is due, up to the free slots, and begins to send it.
+   * Claims what is due, for the free slots and those that will soon be, and begins to send it.
    * @returns whether more may be due right now
    */
   async claim(probing?: { readonly kind: string }): Promise<{ claimed: number; more: boolean }> {
-    const unsettled = this.#inFlight.size - this.#sending.size;
-    const free = probing ? 1 : Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - unsettled);
-    if (free <= 0) {
+    const wanted = probing ? 1 : this.#inDoubt > 0 ? 0 : this.#ahead.wanted(this.#freeSlots);
+    if (wanted === 0) {
       this.#expectsMore = true;
       return { claimed: 0, more: false };
     }
     const claimedAtMs = performance.now();
-    const { rows, putOff } = await claimDue(this.deps, free, probing);
-    this.#expectsMore = rows.length === free;
-    for (const row of rows) {
-      this.#sending.add(row);
-      this.#inFlight.set(row, this.#push(row, claimedAtMs, probing));
-    }
+    const { rows, putOff } = await claimDue(this.deps, wanted, probing);
+    this.#expectsMore = rows.length === wanted;
+    if (probing) for (const row of rows) this.#begin({ row, claimedAtMs }, probing);
+    else this.#ahead.add(rows, claimedAtMs);
+    if (this.#finishing) await this.#giveBack();
+    else this.#beginWaiting();
     return { claimed: rows.length, more: putOff > 0 };
+  }
+
+  /** Slots that a row may be sent on now. */
+  get #freeSlots(): number {
+    if (this.#inDoubt > 0) return 0;
+    const unsettled = this.#inFlight.size - this.#sending.size;
+    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - unsettled));
+  }
+
+  #beginWaiting(): void {
+    for (const waiting of this.#ahead.take(this.#freeSlots)) this.#begin(waiting);
+  }
+
+  #begin({ row, claimedAtMs }: Waiting, probing?: { readonly kind: string }): void {
+    this.#sending.add(row);
+    this.#inFlight.set(row, this.#push(row, claimedAtMs, probing));
+  }
+
+  /** Gives back what was claimed ahead. Where the database does not take it, those claims run out by themselves. */
+  async #giveBack(): Promise<void> {
+    await this.#ahead.giveBack().catch((error: unknown) => this.#events.onError('give back', error));
   }
 
   /** Begins a round of look-ups, unless one is under way. */
@@ -129,12 +158,18 @@ export class ClientPusher {
   }
 
   async #push(row: ClaimedRow, claimedAtMs: number, probing?: { readonly kind: string }): Promise<void> {
+    let inDoubt = false;
     try {
+      const beganAtMs = performance.now();
       const ended = await attemptRow(this.deps, row, claimedAtMs, this.#signal);
       if (ended === null) return;
+      this.#ahead.noteRequest(performance.now() - beganAtMs);
       if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
+      inDoubt = !['done', 'dead'].includes(ended.settlement.status);
+      if (inDoubt) this.#inDoubt++;
       if (this.#mayGoOn(ended, row)) {
         this.#sending.delete(row);
+        this.#beginWaiting();
         // Where nothing is known to wait for the slot, it is looked once this is settled, and not twice.
         if (this.#expectsMore) this.#events.onChange(false);
       }
@@ -143,8 +178,10 @@ export class ClientPusher {
     } catch (error) {
       this.#events.onError('push', error);
     } finally {
+      if (inDoubt) this.#inDoubt--;
       this.#inFlight.delete(row);
       this.#sending.delete(row);
+      this.#beginWaiting();
       // What is settled may have woken the next row of its lane; a claim that follows anyway finds that too.
       this.#events.onChange(!this.#expectsMore);
     }
@@ -186,6 +223,7 @@ export class ClientPusher {
       else await passProbeOn(db, held);
     }
     if (hold !== null) {
+      await this.#giveBack();
       await placeHold(db, client, kind, hold);
       this.#events.onHold(client, kind, hold);
     }
@@ -195,6 +233,7 @@ export class ClientPusher {
   async #openBreaker(error: string, byProber: boolean): Promise<void> {
     const { db, client } = this.deps;
     const reason = `the service does not answer: ${error}`;
+    await this.#giveBack();
     const hold: Hold = { code: 'breaker_open', scope: 'client', reason, ms: breakerPauseMs, probe: true };
     await placeHold(db, client, '', hold, { capMs: breakerCapMs, byProber });
     this.#events.onHold(client, '', hold);

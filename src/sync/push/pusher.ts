@@ -97,7 +97,7 @@ export class Pusher {
     const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
     this.wake();
     await this.#loop;
-    await Promise.all([...this.#pushers.values()].map((pusher) => pusher.finished()));
+    await Promise.all([...this.#pushers.values()].map((pusher) => pusher.finish()));
     clearTimeout(timer);
     clearInterval(this.#timer);
     await this.#tending;

@@ -10,9 +10,10 @@ import {
   inboundPackingSlipItemSchema,
   inboundPackingSlipSchema,
 } from '../../warehouse/v3.ts';
-import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
+import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
 import { walkWhole, walkWindow } from '../passes.ts';
-import { commitReading, nothingRead, type PullContext, serviceNow, warn } from '../pull.ts';
+import { commitReading, nothingRead } from '../pull.ts';
+import { type PullContext, serviceNow, warn } from '../pull-context.ts';
 import { ageColumns, type Stream } from '../stream.ts';
 import { unlist } from '../unlist.ts';
 
@@ -62,7 +63,7 @@ export const inboundPackingSlips: Stream = {
       },
     ],
   },
-  decoder: (zone) => {
+  decoder: oncePerZone((zone) => {
     const schema = inboundPackingSlipSchema(zone);
     return (resource, onTop): Decoded => {
       const slip = decodeWith(schema, resource);
@@ -77,7 +78,7 @@ export const inboundPackingSlips: Stream = {
       const family = { parent: slipRow(slip.value, resource), children: [lines] };
       return complete ? { family } : { family, warning: 'an inbound packing slip came without all of its items' };
     };
-  },
+  }),
 };
 
 function slipRow({ id, attributes, relationships }: InboundPackingSlip, resource: Resource): ParentRow {

@@ -6,9 +6,9 @@ import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/v3.ts';
 import { readByIds } from '../by-id.ts';
-import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
+import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
 import { walkOn, walkWhole } from '../passes.ts';
-import type { PullContext } from '../pull.ts';
+import type { PullContext } from '../pull-context.ts';
 import type { Stream } from '../stream.ts';
 import { unlist } from '../unlist.ts';
 
@@ -64,7 +64,7 @@ export const inbounds: Stream = {
       },
     ],
   },
-  decoder: (zone) => {
+  decoder: oncePerZone((zone) => {
     const schema = inboundSchema(zone);
     return (resource, onTop): Decoded => {
       const inbound = decodeWith(schema, resource);
@@ -80,7 +80,7 @@ export const inbounds: Stream = {
       if (onTop.size === 0 || resources.length > 0) return { family };
       return { family, readById: inbound.value.attributes.status === kind.closed ? 'changed' : 'always' };
     };
-  },
+  }),
 };
 
 function inboundRow({ id, attributes, relationships }: Inbound, resource: Resource): ParentRow {

@@ -5,7 +5,7 @@ import { readByIds } from '../by-id.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
 import { addressTable, decodeOrder, itemTable } from '../order-rows.ts';
 import { walkWindow } from '../passes.ts';
-import type { PullContext } from '../pull.ts';
+import type { PullContext } from '../pull-context.ts';
 import type { Stream } from '../stream.ts';
 
 const firstRunDays = 400;

@@ -1,9 +1,9 @@
 import type { ParentRow } from '../../erp/mirror.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type ReturnItem, returnItemSchema } from '../../warehouse/v3.ts';
-import { type Decoded, withoutIncluded } from '../decode.ts';
+import { type Decoded, oncePerZone, withoutIncluded } from '../decode.ts';
 import { walkWindow } from '../passes.ts';
-import type { PullContext } from '../pull.ts';
+import type { PullContext } from '../pull-context.ts';
 import type { Stream } from '../stream.ts';
 
 const firstRunDays = 400;
@@ -48,14 +48,14 @@ export const returnItems: Stream = {
     },
     children: [],
   },
-  decoder: (zone) => {
+  decoder: oncePerZone((zone) => {
     const schema = returnItemSchema(zone);
     return (resource): Decoded => {
       const item = decodeWith(schema, resource);
       if ('problem' in item) return item;
       return { family: { parent: returnItemRow(item.value, resource), children: [] } };
     };
-  },
+  }),
 };
 
 function returnItemRow({ id, attributes, relationships }: ReturnItem, resource: Resource): ParentRow {

@@ -7,10 +7,10 @@ import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/v3.ts';
 import { readByIds } from '../by-id.ts';
-import { type Decoded, decodeChildren, withoutIncluded } from '../decode.ts';
+import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
 import { walkOn, walkWhole } from '../passes.ts';
-import type { PullContext } from '../pull.ts';
+import type { PullContext } from '../pull-context.ts';
 import type { Stream } from '../stream.ts';
 import { unlist } from '../unlist.ts';
 
@@ -72,7 +72,7 @@ export const shipments: Stream = {
   healDerived: healOrderNumbers,
   mayBeGone: withOrder,
   afterWalk: repairOrderNumbers,
-  decoder: (zone) => {
+  decoder: oncePerZone((zone) => {
     const schema = shipmentSchema(zone);
     return (resource, onTop): Decoded => {
       const shipment = decodeWith(schema, resource);
@@ -87,7 +87,7 @@ export const shipments: Stream = {
       const family = { parent: shipmentRow(shipment.value, resource), children: [lines] };
       return complete ? { family } : { family, warning: 'a shipment came without all of its items' };
     };
-  },
+  }),
 };
 
 function shipmentRow({ id, attributes, relationships }: Shipment, resource: Resource): ParentRow {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { connectDatabase } from '../../../src/app/deps.ts';
 import { registerClients } from '../../../src/erp/clients.ts';
 import { ensureJobs } from '../../../src/erp/start-run.ts';
-import { newTotals } from '../../../src/sync/pull.ts';
+import { newTotals } from '../../../src/sync/pull-context.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
 

@@ -1,0 +1,58 @@
+import type { Database } from '../../erp/connect.ts';
+import type { ClaimedRow } from '../../erp/outbox.ts';
+import { returnClaims } from '../../erp/outbox-claims.ts';
+
+/** No more rows are claimed ahead than are expected to be sent within this: others may have slots for them. */
+const aheadMs = 100;
+/** A request weighs so much in how long they take. */
+const weight = 0.1;
+
+/** A claimed row, and when its claim was asked for by performance.now(). */
+export interface Waiting {
+  readonly row: ClaimedRow;
+  readonly claimedAtMs: number;
+}
+
+/** Rows that were claimed before a slot was free for them, so that none has to wait for its claim. */
+export class ClaimedAhead {
+  readonly #db: Database;
+  readonly #slots: number;
+  #waiting: Waiting[] = [];
+  #requestMs = Number.POSITIVE_INFINITY;
+
+  constructor(db: Database, slots: number) {
+    this.#db = db;
+    this.#slots = slots;
+  }
+
+  get rows(): readonly ClaimedRow[] {
+    return this.#waiting.map(({ row }) => row);
+  }
+
+  /** Notes how long a request took. */
+  noteRequest(ms: number): void {
+    this.#requestMs = this.#requestMs === Number.POSITIVE_INFINITY ? ms : this.#requestMs * (1 - weight) + ms * weight;
+  }
+
+  /** How many rows to claim where `free` slots have none; 0 while those that wait last for a while. */
+  wanted(free: number): number {
+    const ahead = Math.min(this.#slots, Math.floor((aheadMs * this.#slots) / this.#requestMs));
+    const waiting = this.#waiting.length;
+    return waiting < free || waiting * 2 <= ahead ? Math.max(0, free + ahead - waiting) : 0;
+  }
+
+  add(rows: readonly ClaimedRow[], claimedAtMs: number): void {
+    this.#waiting.push(...rows.map((row) => ({ row, claimedAtMs })));
+  }
+
+  /** The first of those that wait; at most so many. */
+  take(most: number): Waiting[] {
+    return this.#waiting.splice(0, Math.max(0, most));
+  }
+
+  /** Gives the claims of all that wait back: others may have them, and none of them counts as an attempt. */
+  async giveBack(): Promise<void> {
+    const rows = this.take(this.#waiting.length).map(({ row }) => row);
+    if (rows.length > 0) await returnClaims(this.#db, rows);
+  }
+}

@@ -1,0 +1,73 @@
+import { type WalkablePage, type WalkedPage, type WalkOptions, walk } from './walk.ts';
+
+/** So many pages are asked for before they are wanted, and so many at most are handed over together. */
+export const mostAhead = 4;
+
+type Outcome<P extends WalkablePage> =
+  | { readonly walked: IteratorResult<WalkedPage<P>, void> }
+  | { readonly error: unknown };
+
+/**
+ * Walks a list ahead of its consumer: while that writes, the next pages are asked for, and those that have come by then
+ * are handed over as one. So whoever is slower sets the pace: a page is written at once where the service is, several in
+ * one transaction where the database is.
+ * @param join makes one page of several that follow each other
+ * @throws what the walk throws, once all pages before it were handed over
+ */
+export async function* readAhead<P extends WalkablePage>(
+  options: WalkOptions<P>,
+  join: (pages: readonly [P, ...P[]]) => P,
+): AsyncGenerator<WalkedPage<P>> {
+  const left = new AbortController();
+  const pages = walk({ ...options, signal: AbortSignal.any([options.signal, left.signal]) });
+  const arrived: Outcome<P>[] = [];
+  const asked: Promise<unknown>[] = [];
+  const ask = () =>
+    pages.next().then(
+      (walked) => arrived.push({ walked }),
+      (error: unknown) => arrived.push({ error }),
+    );
+  const askOn = () => {
+    while (asked.length < mostAhead) asked.push(ask());
+  };
+  askOn();
+  try {
+    for (;;) {
+      await asked[0];
+      const taken = arrived.splice(0);
+      asked.splice(0, taken.length);
+      askOn();
+      const walked = taken.flatMap((outcome) =>
+        'walked' in outcome && !outcome.walked.done ? [outcome.walked.value] : [],
+      );
+      const [first, ...more] = walked;
+      if (first !== undefined) yield joinWalked([first, ...more], join);
+      for (const outcome of taken) if ('error' in outcome) throw outcome.error;
+      if (walked.length < taken.length) return;
+    }
+  } finally {
+    // The consumer left (it failed, or needs no more): what was asked for is called off, not left behind.
+    left.abort();
+    await Promise.all(asked);
+  }
+}
+
+/** Several pages as one; the walk stands where it stood on the last of them that held rows. */
+function joinWalked<P extends WalkablePage>(
+  walked: readonly [WalkedPage<P>, ...WalkedPage<P>[]],
+  join: (pages: readonly [P, ...P[]]) => P,
+): WalkedPage<P> {
+  const [first, ...more] = walked;
+  if (more.length === 0) return first;
+  const last = more.at(-1) ?? first;
+  const { query, lastId } = walked.findLast((one) => one.lastId !== null) ?? last;
+  return {
+    page: join([first.page, ...more.map(({ page }) => page)]),
+    query,
+    lastId,
+    meaning: last.meaning,
+    atEnd: last.atEnd,
+    full: last.full,
+    steppedBack: walked.some(({ steppedBack }) => steppedBack),
+  };
+}

@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import { openWarehouses } from '../../../src/app/deps.ts';
+import { createLogger } from '../../../src/app/log.ts';
+import { openPusher } from '../../../src/app/pushing.ts';
+import { identified } from '../../../src/app/runner.ts';
+import { registerClients } from '../../../src/erp/clients.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { configFor } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+const posts = async () => (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
+const insertOrders = (first: number, count: number) =>
+  database.query(
+    `insert into fulfilment.outbox (kind, reference, payload)
+     select 'order.create', 'SO-' || n, jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n))
+     from generate_series($2::int, $2::int + $3::int - 1) n`,
+    [JSON.stringify(orderPayload('?')), first, count],
+  );
+const untouched = { status: 'pending', attempts: 0, written_at: null };
+
+test('what was claimed ahead is given back when the worker stops, and counts no attempt', async () => {
+  const config = configFor(database, sandbox, { PUSH_CONCURRENCY: '4' });
+  await registerClients(database.db, config.clients.map(identified));
+  const { warehouses, close } = openWarehouses(config);
+  const log = createLogger({ level: 'silent', pretty: false });
+  const pushing = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log });
+  await insertOrders(1, 4);
+  pushing.pusher.start();
+  // By these it learns that a request takes no time.
+  await waitFor('the first ones', async () => (await outbox.rows("status = 'done'")).length === 4);
+  await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 3_000 } });
+  await insertOrders(5, 10);
+  pushing.pusher.wake();
+  await waitFor('rows claimed ahead', async () => (await outbox.rows("status = 'sending'")).length > 4);
+  await pushing.pusher.stop(20_000);
+  await Promise.all([pushing.close(), close()]);
+  const left = (await outbox.rows()).filter(({ status }) => status !== 'done');
+  expect([await posts(), left.length]).toEqual([8, 6]);
+  for (const row of left) expect(row).toMatchObject(untouched);
+});
+
+test('a service that asks to wait gets none of what was claimed ahead', async () => {
+  await sandbox.faults(
+    { operation: 'v3.orders.create', count: 6, effect: { delayMs: 20 } },
+    { operation: 'v3.orders.create', effect: { status: 429, retryAfter: '600' } },
+  );
+  await insertOrders(1, 20);
+  await outbox.push({ PUSH_CONCURRENCY: '1' });
+  expect(await posts()).toBe(7);
+  const rows = await outbox.rows();
+  expect(rows.filter(({ status }) => status === 'done')).toHaveLength(6);
+  const left = rows.filter(({ status }) => status !== 'done');
+  for (const row of left.slice(1)) expect(row).toMatchObject(untouched);
+});
