@@ -1,7 +1,7 @@
 /**
  * Orders a second to the sandbox, beside a bare loop around undici and three job queues that send the same requests:
- * `npm run --silent bench:push -- [--orders 600] [--rounds 5] [--concurrency 1,8,64] [--latency 0,20]`.
- * Each sends as many orders; what counts is when the first and the last request reached the service.
+ * `npm run --silent bench:push -- [--rounds 5] [--cells LATENCY:AT_A_TIME:ORDERS,…]`. Each sends as many orders a round; what
+ * counts is when the first and the last request reached the service.
  */
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -12,20 +12,28 @@ import { end, openStand, outputOf, type Stand, schedulesOff } from './stand.ts';
 
 const { values } = parseArgs({
   options: {
-    orders: { type: 'string', default: '600' },
     rounds: { type: 'string', default: '5' },
-    concurrency: { type: 'string', default: '1,8,64' },
-    latency: { type: 'string', default: '0,20' },
+    // 20,000 orders in five rounds, but where each takes its latency alone.
+    cells: { type: 'string', default: '0:1:2000,0:8:4000,0:64:4000,20:1:200,20:8:4000,20:64:4000' },
     name: { type: 'string', default: 'push' },
   },
 });
-const orders = Number(values.orders);
 const rounds = Number(values.rounds);
-const numbersOf = (text: string) => text.split(',').map(Number);
+
+/** What is measured by turns: so many orders, with so much latency, so many at a time. */
+interface Cell {
+  readonly latencyMs: number;
+  readonly concurrency: number;
+  readonly orders: number;
+}
+const cells = values.cells.split(',').map((text): Cell => {
+  const [latencyMs = 0, concurrency = 1, orders = 0] = text.split(':').map(Number);
+  return { latencyMs, concurrency, orders };
+});
 const rivals = ['bare', 'bullmq', 'pg-boss', 'graphile-worker'];
 let batch = 0;
 
-async function rival(stand: Stand, name: string, concurrency: number, redisUrl: string): Promise<number> {
+async function rival(stand: Stand, name: string, { concurrency, orders }: Cell, redisUrl: string): Promise<number> {
   const place = await stand.sandbox.lastPlace();
   const program = fileURLToPath(new URL(`./rivals/push-${name}.ts`, import.meta.url));
   const args = [stand.sandbox.url.href, concurrency, `R${++batch}`, orders, stand.url, redisUrl].map(String);
@@ -33,20 +41,21 @@ async function rival(stand: Stand, name: string, concurrency: number, redisUrl: 
   return rateAfter(stand, place, orders);
 }
 
-async function measure(stand: Stand, latency: number, concurrency: number, redisUrl: string) {
-  if (latency > 0) await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latency } });
+async function measure(stand: Stand, cell: Cell, redisUrl: string) {
+  const { latencyMs, concurrency, orders } = cell;
+  if (latencyMs > 0) await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latencyMs } });
   const worker = await stand.startWorker({ ...schedulesOff, PUSH_CONCURRENCY: String(concurrency), LOG_LEVEL: 'info' });
   try {
     const figures = await byTurns(rounds, {
       product: () => pushOrders(stand, orders),
-      ...Object.fromEntries(rivals.map((name) => [name, () => rival(stand, name, concurrency, redisUrl)])),
+      ...Object.fromEntries(rivals.map((name) => [name, () => rival(stand, name, cell, redisUrl)])),
     });
     const perSecond = Object.fromEntries(Object.entries(figures).map(([name, rates]) => [name, round(median(rates))]));
     const ratios = Object.fromEntries(
       rivals.map((name) => [`product : ${name}`, round(ratio(figures, 'product', name))]),
     );
-    say(`${latency} ms, ${concurrency} at a time: ${JSON.stringify(perSecond)} orders/s; ${JSON.stringify(ratios)}`);
-    return { latencyMs: latency, concurrency, perSecond, ratios, rounds: figures };
+    say(`${latencyMs} ms, ${concurrency} at a time: ${JSON.stringify(perSecond)} orders/s; ${JSON.stringify(ratios)}`);
+    return { ...cell, perSecond, ratios, rounds: figures };
   } finally {
     await end(worker);
     await stand.sandbox.clearFaults();
@@ -58,10 +67,8 @@ if (redis === null) throw new Error('BullMQ needs a Redis: put redis-server on t
 const stand = await openStand();
 try {
   const found: object[] = [];
-  for (const latency of numbersOf(values.latency))
-    for (const concurrency of numbersOf(values.concurrency))
-      found.push(await measure(stand, latency, concurrency, redis.url));
-  keep(values.name, { orders, rounds, found });
+  for (const cell of cells) found.push(await measure(stand, cell, redis.url));
+  keep(values.name, { rounds, found });
 } finally {
   await stand.stop();
   await redis.stop();

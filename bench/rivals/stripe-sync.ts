@@ -1,5 +1,6 @@
 /** One backfill by @supabase/stripe-sync-engine, as its README has it: `stripe-sync.ts DATABASE_URL PORT`. */
 import { createRequire } from 'node:module';
+import pg from 'pg';
 import Stripe from 'stripe';
 
 // Its CommonJS build: as a module it does not find its own migrations (0.48.5 uses __dirname there).
@@ -11,6 +12,10 @@ const [, , databaseUrl = '', port = ''] = process.argv;
 // Its migrations know no other.
 const schema = 'stripe';
 await runMigrations({ databaseUrl, schema });
+// It looks for the items of each subscription, and has no index for that: with one it does not get slower with every row.
+const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
+await pool.query(`create index on ${schema}.subscription_items (subscription)`);
+await pool.end();
 const sync = new StripeSync({
   schema,
   poolConfig: { connectionString: databaseUrl, max: 10, keepAlive: true },
