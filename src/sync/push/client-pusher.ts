@@ -223,8 +223,8 @@ export class ClientPusher {
       else await passProbeOn(db, held);
     }
     if (hold !== null) {
-      await this.#giveBack();
       await placeHold(db, client, kind, hold);
+      await this.#giveBack();
       this.#events.onHold(client, kind, hold);
     }
     if (isOutage && probing === undefined) await this.#openBreaker(reason, false);
@@ -233,9 +233,9 @@ export class ClientPusher {
   async #openBreaker(error: string, byProber: boolean): Promise<void> {
     const { db, client } = this.deps;
     const reason = `the service does not answer: ${error}`;
-    await this.#giveBack();
     const hold: Hold = { code: 'breaker_open', scope: 'client', reason, ms: breakerPauseMs, probe: true };
     await placeHold(db, client, '', hold, { capMs: breakerCapMs, byProber });
+    await this.#giveBack();
     this.#events.onHold(client, '', hold);
   }
 }
