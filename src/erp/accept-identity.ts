@@ -3,6 +3,7 @@ import { recordAudit } from './audit.ts';
 import { type ClientIdentity, lockOf } from './clients.ts';
 import type { Database } from './connect.ts';
 import { appendChanges, type Change } from './feed.ts';
+import { notifyPushers } from './outbox-claims.ts';
 import type { DB } from './rows.ts';
 import { type JobKey, recordAbandoned } from './schedule.ts';
 import { inTransaction } from './transaction.ts';
@@ -55,7 +56,7 @@ export async function acceptIdentity(
         and due_at > sync.clock()`.execute(trx);
     const detail = `${former?.base_url ?? 'none'} -> ${baseUrl}, ${keepCursors ? 'cursors kept' : 'everything is read anew'}`;
     await recordAudit(trx, { by, action: 'identity_accepted', client, detail });
-    await sql`select pg_notify('fulfilment_outbox', '')`.execute(trx);
+    await notifyPushers(trx);
     await appendChanges(trx, client, changes);
     return { ...result, waitingRows: waiting[0]?.count ?? 0, buriedRows, accepted: true };
   });

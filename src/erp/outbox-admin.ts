@@ -3,6 +3,7 @@ import type { Json } from '../core/json.ts';
 import { recordAudit } from './audit.ts';
 import type { Database } from './connect.ts';
 import { unfinished } from './outbox.ts';
+import { notifyPushers } from './outbox-claims.ts';
 import { wakeLanes } from './outbox-settle.ts';
 import type { DB } from './rows.ts';
 import { inTransaction } from './transaction.ts';
@@ -151,7 +152,7 @@ export async function actOnOutbox(
     if (action === 'done') await insertAttachments(trx, ids);
     if (action !== 'retry') await wakeLanes(trx, rows);
     await auditRows(trx, `outbox_${action}`, by, rows);
-    await sql`select pg_notify('fulfilment_outbox', '')`.execute(trx);
+    await notifyPushers(trx);
     return ids;
   });
 }

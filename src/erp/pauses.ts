@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import { recordAudit } from './audit.ts';
 import type { Database } from './connect.ts';
+import { notifyPushers } from './outbox-claims.ts';
 import type { DB } from './rows.ts';
 
 /** A job that an operator has paused. */
@@ -54,7 +55,7 @@ export async function resumeJob(db: Database, job: string, client: string | null
     );
     if (rows.length > 0) await recordAudit(trx, { by, action: 'resumed', client, detail: job });
     // Workers that wait for something to push look again.
-    if (rows.length > 0) await sql`select pg_notify('fulfilment_outbox', '')`.execute(trx);
+    if (rows.length > 0) await notifyPushers(trx);
     return rows.length;
   });
 }

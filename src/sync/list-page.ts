@@ -1,9 +1,11 @@
+import type { Json } from '../core/json.ts';
+import type { Family } from '../erp/mirror.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import type { ListPage } from '../warehouse/client.ts';
-import { type DecodedPage, decodePage } from './decode.ts';
+import { type DecodedPage, decodePage, type ReadById } from './decode.ts';
 import type { Reading } from './pull.ts';
 import type { PullContext } from './pull-context.ts';
-import { readAhead } from './read-ahead.ts';
+import { type Joining, readAhead } from './read-ahead.ts';
 import type { Stream } from './stream.ts';
 import type { WalkedPage, WalkStart } from './walk.ts';
 
@@ -22,7 +24,7 @@ export function walkPages(
   sorted: boolean,
 ): AsyncGenerator<WalkedPage<StreamPage>> {
   const fetch = (query: string, signal: AbortSignal) => fetchPage(context, stream, query, signal);
-  return readAhead({ firstQuery, start, fetch, signal: context.signal, pageSize, sorted }, joinPages);
+  return readAhead({ firstQuery, start, fetch, signal: context.signal, pageSize, sorted }, joining);
 }
 
 /**
@@ -45,37 +47,35 @@ async function fetchPage(
   return { ...page, readNo, pages: 1, decoded: await decodePage(page, stream.decoder(context.zone)) };
 }
 
-/** Several pages as one. What each read keeps the number of its own request: a reading is never taken for older or newer. */
-export function joinPages(pages: readonly [StreamPage, ...StreamPage[]]): StreamPage {
-  const last = pages.at(-1) ?? pages[0];
-  return {
-    ...last,
+/**
+ * Several pages as one. Each resource keeps the number of the request it came with, so that it is taken for no older or newer
+ * than it is; of one that stands on several pages the last mention counts. A page with something to be put aside is written
+ * alone: what is wrong with it takes no other along.
+ */
+export const joining: Joining<StreamPage> = {
+  mayJoin: ({ decoded }) => decoded.quarantined.length === 0,
+  join: (pages) => ({
+    ...(pages.at(-1) ?? pages[0]),
     data: pages.flatMap(({ data }) => data),
     escaped: pages.some(({ escaped }) => escaped),
     readNo: Math.min(...pages.map(({ readNo }) => readNo)),
     pages: pages.length,
     decoded: joinDecoded(pages),
-  };
-}
+  }),
+};
 
 function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
-  const families = pages.flatMap(({ decoded, readNo }) =>
-    decoded.families.map(({ parent, children }) => ({ parent: { ...parent, read_no: readNo }, children })),
-  );
-  // What could not be decoded on one page, and could on a later one, is not put aside.
-  const decodedIn = new Map(
-    pages.flatMap(({ decoded }, index) => decoded.families.map(({ parent }) => [parent.id, index] as const)),
-  );
-  const quarantined = pages.flatMap(({ decoded, readNo }, index) =>
-    decoded.quarantined
-      .filter(({ resourceId }) => resourceId === null || (decodedIn.get(resourceId) ?? index) <= index)
-      .map((entry) => ({ ...entry, readNo })),
-  );
-  return {
-    families,
-    quarantined,
-    warnings: [...new Set(pages.flatMap(({ decoded }) => decoded.warnings))],
-    readById: new Map(pages.flatMap(({ decoded }) => [...decoded.readById])),
-    sources: new Map(pages.flatMap(({ decoded }) => [...decoded.sources])),
-  };
+  const families = new Map<number, Family>();
+  const readById = new Map<number, ReadById>();
+  const sources = new Map<number, Json>();
+  for (const { decoded, readNo } of pages)
+    for (const { parent, children } of decoded.families) {
+      families.set(parent.id, { parent: { ...parent, read_no: readNo }, children });
+      sources.set(parent.id, decoded.sources.get(parent.id) ?? null);
+      const when = decoded.readById.get(parent.id);
+      if (when === undefined) readById.delete(parent.id);
+      else readById.set(parent.id, when);
+    }
+  const warnings = [...new Set(pages.flatMap(({ decoded }) => decoded.warnings))];
+  return { families: [...families.values()], quarantined: [], warnings, readById, sources };
 }

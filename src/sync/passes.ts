@@ -100,6 +100,7 @@ export async function walkWindow(
   // What it has passed may have changed since: a watermark from both halves would be past days nobody asked for.
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
   let largest = before.largestSeen;
+  let at = stored;
   const asked = await windowStart(before, window, context);
   const firstQuery = listQuery(stream, { ...parameters, ...(asked === null ? {} : { [window.filter]: asked }) });
   const pages = walkPages(context, stream, firstQuery, before, false);
@@ -116,26 +117,29 @@ export async function walkWindow(
     // A time counts by its day: a day more or less is what the lookback is for.
     const dates = values.filter((value) => typeof value === 'string').map((value) => value.slice(0, 10));
     largest = laterOf([largest, ...dates.filter((date) => date <= cap)]);
-    // Nothing there at all: what the next walk has to look for comes after what this one asked after.
-    const watermark = laterOf([before.watermark, largest ?? asked]);
+    const watermark = laterOf([before.watermark, largest]);
     const next: Cursor = atEnd
       ? { ...before, query: null, meaning, lastId: null, largestSeen: null, watermark }
       : { ...before, query, meaning, lastId, largestSeen: largest };
-    const stands = isSamePlace(stored, next) && stored.completed && atEnd;
+    const stands = isSamePlace(at, next) && (stored.completed || !atEnd);
     await commitReading(context, stream, page, stands ? null : savesCursor(context, stream, pass, next, atEnd));
+    at = next;
   }
   return { rows, whole, firstLoadDone: before.completed };
 }
 
-/** The date to ask after, null for the beginning: filters are exclusive, so one day more than the lookback. */
+/**
+ * The date to ask after, null for the beginning: filters are exclusive, so one day more than the lookback. Where walks have
+ * found nothing so far, the service is not asked for its clock each time: at such a distance any will do.
+ */
 async function windowStart(
-  { watermark }: Cursor,
+  { watermark, completed }: Cursor,
   window: DateWindow,
   { warehouse, service, signal, run, lookbackDays }: PullContext,
 ): Promise<string | null> {
   if (watermark !== null) return addDays(watermark, -lookbackDays - 1);
   if (window.firstRunDays === null) return null;
-  service.firstMs ??= await warehouse.clock(signal);
+  if (!completed) service.firstMs ??= await warehouse.clock(signal);
   return addDays(utcDay(service.firstMs ?? run.startedAt.getTime()), -window.firstRunDays);
 }
 

@@ -57,8 +57,8 @@ export async function commitReading(
   const decoded = reading.decoded ?? (await decodePage(reading, stream.decoder(context.zone)));
   const page = { ...decoded, families: decoded.families.filter(keep) };
   noteNewest(context.service, stream, page);
-  if (alongside === null && (await bringsNothing(context, stream, reading, page))) return page;
   try {
+    if (alongside === null && (await bringsNothing(context, stream, reading, page))) return page;
     return await commitPage(context, stream, reading, page, alongside);
   } catch (error) {
     if (!refusesData(error)) throw error;

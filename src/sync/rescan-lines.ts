@@ -6,8 +6,8 @@ import { commitReading, nothingRead } from './pull.ts';
 import { type PullContext, warn } from './pull-context.ts';
 import type { Stream } from './stream.ts';
 
-/** Lines of one page that are asked for by id; more are left to the next reconciliation. */
-const maxAsked = 50;
+/** Lines of a page that are asked for by id; more are left to the next reconciliation. */
+const askedEach = 50;
 
 /**
  * For lines that nothing lists: those stored for resources that were read with all that was included, but did not come
@@ -18,8 +18,10 @@ export async function dealWithUnseenLines(
   stream: Stream,
   rescan: Rescan,
   families: readonly Family[],
+  pages = 1,
 ): Promise<Rescan> {
   const { lines } = stream;
+  const maxAsked = askedEach * pages;
   const table = stream.tables.children.find(({ name }) => name === lines?.table);
   if (lines === undefined || table === undefined || rescan.kind !== 'reconcile') return rescan;
   const { client, db, warehouse, signal, run } = context;

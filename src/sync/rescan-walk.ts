@@ -50,7 +50,7 @@ export async function walkWindows(
       };
       const { families, readById } = await commitReading(context, stream, page, write, keep);
       const told = families.filter(({ parent }) => !readById.has(parent.id));
-      rescan = await dealWithUnseenLines(context, stream, rescan, told);
+      rescan = await dealWithUnseenLines(context, stream, rescan, told, page.pages);
       if (readById.size > 0) {
         const met = families.map(({ parent }) => parent.id).filter((id) => readById.has(id));
         rescan = await readAlone(context, stream, rescan, await toBeReadAlone(context, stream, begun, met));

@@ -7,12 +7,19 @@ interface Page extends WalkablePage {
   readonly data: readonly { id: number }[];
 }
 const start: WalkStart = { query: null, meaning: 'unknown', lastId: null };
-const join = (pages: readonly [Page, ...Page[]]): Page => ({
-  data: pages.flatMap(({ data }) => data),
-  next: pages.at(-1)?.next ?? null,
+/** All pages may be joined but those that hold this row. */
+const joining = (alone = 0) => ({
+  mayJoin: ({ data }: Page) => data.every(({ id }) => id !== alone),
+  join: (pages: readonly [Page, ...Page[]]): Page => ({
+    data: pages.flatMap(({ data }) => data),
+    next: pages.at(-1)?.next ?? null,
+  }),
 });
-const read = (fetch: WalkOptions<Page>['fetch']) =>
-  readAhead({ firstQuery: 'p=1', start, fetch, signal: new AbortController().signal, pageSize: 1, sorted: true }, join);
+const read = (fetch: WalkOptions<Page>['fetch'], alone?: number) =>
+  readAhead(
+    { firstQuery: 'p=1', start, fetch, signal: new AbortController().signal, pageSize: 1, sorted: true },
+    joining(alone),
+  );
 
 /** A list of so many pages, one row each, the last one empty. */
 const list = (pages: number) => async (query: string) => {
@@ -31,6 +38,17 @@ test('a slow consumer gets what has come meanwhile as one page, never more than 
   expect(handed.flat()).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));
   expect(Math.max(...handed.map(({ length }) => length))).toBe(mostAhead);
   expect(handed[0]).toEqual([1]);
+});
+
+test('a page that may not be joined is handed over alone, in its place', async () => {
+  const handed: number[][] = [];
+  for await (const { page } of read(list(12), 4)) {
+    handed.push(page.data.map(({ id }) => id));
+    for (let turns = 0; turns < 100; turns++) await turn();
+  }
+  expect(handed.flat()).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));
+  expect(handed.filter((ids) => ids.includes(4))).toEqual([[4]]);
+  expect(handed.some((ids) => ids.length > 1)).toBe(true);
 });
 
 test('a slow service has each page handed over at once', async () => {
@@ -88,7 +106,7 @@ test('the last page is told to be full by its own rows, not by those it was join
   };
   const told: boolean[] = [];
   const options = { firstQuery: 'p=1', start, fetch, signal: new AbortController().signal, pageSize: 3, sorted: true };
-  for await (const { full } of readAhead(options, join)) {
+  for await (const { full } of readAhead(options, joining())) {
     told.push(full);
     for (let turns = 0; turns < 100; turns++) await turn();
   }

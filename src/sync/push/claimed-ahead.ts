@@ -1,12 +1,12 @@
 import type { Database } from '../../erp/connect.ts';
 import type { ClaimedRow } from '../../erp/outbox.ts';
-import { returnClaims } from '../../erp/outbox-claims.ts';
+import { notifyPushers, returnClaims } from '../../erp/outbox-claims.ts';
 
 /** No more rows are claimed ahead than are expected to be sent within this: others may have slots for them. */
 const aheadMs = 100;
 /** Nor more than there are slots, or these where slots are few: as many more may have to be looked up after a kill. */
 const fewest = 8;
-/** A request weighs so much in how long they take. */
+/** An attempt weighs so much in how long they take. */
 const weight = 0.1;
 
 /** A claimed row, and when its claim was asked for by performance.now(). */
@@ -31,7 +31,7 @@ export class ClaimedAhead {
     return this.#waiting.map(({ row }) => row);
   }
 
-  /** Notes how long a request took. */
+  /** Notes how long an attempt took that asked the service. */
   noteRequest(ms: number): void {
     this.#requestMs = this.#requestMs === Number.POSITIVE_INFINITY ? ms : this.#requestMs * (1 - weight) + ms * weight;
   }
@@ -56,5 +56,6 @@ export class ClaimedAhead {
   async giveBack(): Promise<void> {
     const rows = this.take(this.#waiting.length).map(({ row }) => row);
     if (rows.length > 0) await returnClaims(this.#db, rows);
+    if (rows.length > 0) await notifyPushers(this.#db);
   }
 }

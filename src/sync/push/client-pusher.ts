@@ -38,11 +38,13 @@ export class ClientPusher {
   /** Those of them that keep a slot. */
   readonly #sending = new Set<ClaimedRow>();
   readonly #others = new Set<Promise<void>>();
-  /** Attempts that failed, of which it is not settled yet what they say of the service: nothing more is begun meanwhile. */
+  /** Attempts that may say something of the service, and are not settled yet: nothing more is begun meanwhile. */
   #inDoubt = 0;
   #lookingUp = false;
   #expectsMore = false;
   #finishing = false;
+  /** Raised whenever what was claimed ahead is given back. */
+  #turn = 0;
   readonly #settlements: SettleQueue;
 
   /** @param signal ends what is under way; what was sent is unknown then */
@@ -88,11 +90,13 @@ export class ClientPusher {
       return { claimed: 0, more: false };
     }
     const claimedAtMs = performance.now();
+    const turn = this.#turn;
     const { rows, putOff } = await claimDue(this.deps, wanted, probing);
     this.#expectsMore = rows.length === wanted;
     if (probing) for (const row of rows) this.#begin({ row, claimedAtMs }, probing);
     else this.#ahead.add(rows, claimedAtMs);
-    if (this.#finishing) await this.#giveBack();
+    // What was claimed before a hold began is not to be sent after it.
+    if (this.#finishing || turn !== this.#turn) await this.#giveBack();
     else this.#beginWaiting();
     return { claimed: rows.length, more: putOff > 0 };
   }
@@ -115,6 +119,7 @@ export class ClientPusher {
 
   /** Gives back what was claimed ahead. Where the database does not take it, those claims run out by themselves. */
   async #giveBack(): Promise<void> {
+    this.#turn++;
     await this.#ahead.giveBack().catch((error: unknown) => this.#events.onError('give back', error));
   }
 
@@ -163,9 +168,9 @@ export class ClientPusher {
       const beganAtMs = performance.now();
       const ended = await attemptRow(this.deps, row, claimedAtMs, this.#signal);
       if (ended === null) return;
-      this.#ahead.noteRequest(performance.now() - beganAtMs);
+      if (ended.answered !== null) this.#ahead.noteRequest(performance.now() - beganAtMs);
       if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
-      inDoubt = !['done', 'dead'].includes(ended.settlement.status);
+      inDoubt = ended.settlement.status !== 'done' && (ended.settlement.status !== 'dead' || ended.answered === false);
       if (inDoubt) this.#inDoubt++;
       if (this.#mayGoOn(ended, row)) {
         this.#sending.delete(row);
