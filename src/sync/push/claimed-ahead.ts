@@ -40,7 +40,7 @@ export class ClaimedAhead {
   wanted(free: number): number {
     const ahead = Math.min(Math.max(this.#slots, fewest), Math.floor((aheadMs * this.#slots) / this.#requestMs));
     const waiting = this.#waiting.length;
-    return waiting < free || waiting * 2 <= ahead ? Math.max(0, free + ahead - waiting) : 0;
+    return waiting < free || waiting * 4 <= ahead ? Math.max(0, free + ahead - waiting) : 0;
   }
 
   add(rows: readonly ClaimedRow[], claimedAtMs: number): void {

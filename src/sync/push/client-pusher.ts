@@ -53,7 +53,9 @@ export class ClientPusher {
     this.#slots = slots;
     this.#signal = signal;
     this.#events = events;
-    this.#settlements = new SettleQueue(deps, signal, events);
+    // Not where so many wait to be settled that soon nothing could be begun.
+    const mayGather = () => this.#sending.size > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
+    this.#settlements = new SettleQueue(deps, mayGather, signal, events);
     this.#ahead = new ClaimedAhead(deps.db, slots);
   }
 
@@ -75,7 +77,7 @@ export class ClientPusher {
   async finish(): Promise<void> {
     this.#finishing = true;
     await this.#giveBack();
-    while (this.#inFlight.size > 0 || this.#others.size > 0)
+    while (this.#inFlight.size + this.#others.size > 0)
       await Promise.all([...this.#inFlight.values(), ...this.#others]);
   }
 
@@ -85,12 +87,9 @@ export class ClientPusher {
    */
   async claim(probing?: { readonly kind: string }): Promise<{ claimed: number; more: boolean }> {
     const wanted = probing ? 1 : this.#inDoubt > 0 ? 0 : this.#ahead.wanted(this.#freeSlots);
-    if (wanted === 0) {
-      this.#expectsMore = true;
-      return { claimed: 0, more: false };
-    }
-    const claimedAtMs = performance.now();
-    const turn = this.#turn;
+    this.#expectsMore ||= wanted === 0;
+    if (wanted === 0) return { claimed: 0, more: false };
+    const [claimedAtMs, turn] = [performance.now(), this.#turn];
     const { rows, putOff } = await claimDue(this.deps, wanted, probing);
     this.#expectsMore = rows.length === wanted;
     if (probing) for (const row of rows) this.#begin({ row, claimedAtMs }, probing);
@@ -104,8 +103,11 @@ export class ClientPusher {
   /** Slots that a row may be sent on now. */
   get #freeSlots(): number {
     if (this.#inDoubt > 0) return 0;
-    const unsettled = this.#inFlight.size - this.#sending.size;
-    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - unsettled));
+    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - this.#unsettled));
+  }
+
+  get #unsettled(): number {
+    return this.#inFlight.size - this.#sending.size;
   }
 
   #beginWaiting(): void {

@@ -25,23 +25,23 @@ const insertOrders = (first: number, count: number) =>
 const untouched = { status: 'pending', attempts: 0, written_at: null };
 
 test('what was claimed ahead is given back when the worker stops, and counts no attempt', async () => {
-  const config = configFor(database, sandbox, { PUSH_CONCURRENCY: '4' });
+  const config = configFor(database, sandbox, { PUSH_CONCURRENCY: '16' });
   await registerClients(database.db, config.clients.map(identified));
   const { warehouses, close } = openWarehouses(config);
   const log = createLogger({ level: 'silent', pretty: false });
   const pushing = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log });
-  await insertOrders(1, 4);
+  await insertOrders(1, 16);
   pushing.pusher.start();
   // By these it learns that a request takes no time.
-  await waitFor('the first ones', async () => (await outbox.rows("status = 'done'")).length === 4);
+  await waitFor('the first ones', async () => (await outbox.rows("status = 'done'")).length === 16);
   await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 3_000 } });
-  await insertOrders(5, 10);
+  await insertOrders(17, 40);
   pushing.pusher.wake();
-  await waitFor('rows claimed ahead', async () => (await outbox.rows("status = 'sending'")).length > 4);
+  await waitFor('rows claimed ahead', async () => (await outbox.rows("status = 'sending'")).length > 16);
   await pushing.pusher.stop(20_000);
   await Promise.all([pushing.close(), close()]);
   const left = (await outbox.rows()).filter(({ status }) => status !== 'done');
-  expect([await posts(), left.length]).toEqual([8, 6]);
+  expect([await posts(), left.length]).toEqual([32, 24]);
   for (const row of left) expect(row).toMatchObject(untouched);
 });
 
