@@ -49,8 +49,8 @@ async function fetchPage(
 
 /**
  * Several pages as one. Each resource keeps the number of the request it came with, so that it is taken for no older or newer
- * than it is; of one that stands on several pages the last mention counts. A page with something to be put aside is written
- * alone: what is wrong with it takes no other along.
+ * than it is; of one that stands on several pages the last mention counts. A page with something that cannot be decoded is
+ * written alone: too much of that fails its page, and no other.
  */
 export const joining: Joining<StreamPage> = {
   mayJoin: ({ decoded }) => decoded.quarantined.length === 0,
@@ -70,6 +70,8 @@ function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
   const sources = new Map<number, Json>();
   for (const { decoded, readNo } of pages)
     for (const { parent, children } of decoded.families) {
+      // Its lines are claimed by the last mention, too: so it takes that one's place.
+      families.delete(parent.id);
       families.set(parent.id, { parent: { ...parent, read_no: readNo }, children });
       sources.set(parent.id, decoded.sources.get(parent.id) ?? null);
       const when = decoded.readById.get(parent.id);

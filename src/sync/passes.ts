@@ -130,7 +130,7 @@ export async function walkWindow(
 
 /**
  * The date to ask after, null for the beginning: filters are exclusive, so one day more than the lookback. Where walks have
- * found nothing so far, the service is not asked for its clock each time: at such a distance any will do.
+ * found nothing so far, the service is not asked for its clock each time: twice as far back, the database's will do.
  */
 async function windowStart(
   { watermark, completed }: Cursor,
@@ -139,7 +139,8 @@ async function windowStart(
 ): Promise<string | null> {
   if (watermark !== null) return addDays(watermark, -lookbackDays - 1);
   if (window.firstRunDays === null) return null;
-  if (!completed) service.firstMs ??= await warehouse.clock(signal);
+  if (completed) return addDays(utcDay(run.startedAt.getTime()), -2 * window.firstRunDays);
+  service.firstMs ??= await warehouse.clock(signal);
   return addDays(utcDay(service.firstMs ?? run.startedAt.getTime()), -window.firstRunDays);
 }
 

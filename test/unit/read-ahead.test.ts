@@ -42,8 +42,10 @@ test('a slow consumer gets what has come meanwhile as one page, never more than 
 
 test('a page that may not be joined is handed over alone, in its place', async () => {
   const handed: number[][] = [];
-  for await (const { page } of read(list(12), 4)) {
+  for await (const { page, query, lastId, atEnd } of read(list(12), 4)) {
     handed.push(page.data.map(({ id }) => id));
+    expect([query, lastId]).toEqual([`p=${lastId}`, page.data.at(-1)?.id]);
+    expect(atEnd).toBe(handed.flat().length === 11);
     for (let turns = 0; turns < 100; turns++) await turn();
   }
   expect(handed.flat()).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));

@@ -185,3 +185,14 @@ function ended({ startedAtMs, row }: { startedAtMs: number; row: ClaimedRow }, j
     ...(cause === undefined || cause instanceof CodedError ? {} : { fault: cause }),
   };
 }
+
+/** Why the service is not there; null where it answers, whatever it says. */
+export async function statusProblem(warehouse: Warehouse, signal: AbortSignal): Promise<string | null> {
+  try {
+    await warehouse.status(signal);
+    return null;
+  } catch (error) {
+    signal.throwIfAborted();
+    return isServiceAnswer(error) ? null : describeError(error);
+  }
+}

@@ -1,10 +1,9 @@
 import { Breaker, breakerCapMs, breakerPauseMs } from '../../core/breaker.ts';
-import { describeError } from '../../core/errors.ts';
-import { type Hold, isServiceAnswer } from '../../core/push-outcome.ts';
+import type { Hold } from '../../core/push-outcome.ts';
 import type { ClaimedRow } from '../../erp/outbox.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
 import { passProbeOn, placeHold, releaseHold, type StoredHold, takeProbe } from '../../erp/push-holds.ts';
-import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
+import { attemptRow, type Ended, type PushDeps, statusProblem } from './attempt.ts';
 import { claimDue } from './claim.ts';
 import { ClaimedAhead, type Waiting } from './claimed-ahead.ts';
 import { lookUpRows } from './look-up.ts';
@@ -40,6 +39,8 @@ export class ClientPusher {
   readonly #others = new Set<Promise<void>>();
   /** Attempts that may say something of the service, and are not settled yet: nothing more is begun meanwhile. */
   #inDoubt = 0;
+  /** Attempts that have not ended. */
+  #asking = 0;
   #lookingUp = false;
   #expectsMore = false;
   #finishing = false;
@@ -54,7 +55,7 @@ export class ClientPusher {
     this.#signal = signal;
     this.#events = events;
     // Not where so many wait to be settled that soon nothing could be begun.
-    const mayGather = () => this.#sending.size > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
+    const mayGather = () => this.#asking > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
     this.#settlements = new SettleQueue(deps, mayGather, signal, events);
     this.#ahead = new ClaimedAhead(deps.db, slots);
   }
@@ -146,7 +147,7 @@ export class ClientPusher {
       const { db, client } = this.deps;
       if (!(await takeProbe(db, hold, probeMs))) return;
       if (hold.code === 'breaker_open') {
-        const outage = await this.#statusProblem();
+        const outage = await statusProblem(this.deps.warehouse, this.#signal);
         if (outage !== null) return this.#openBreaker(outage, true);
       }
       const { claimed } = await this.claim({ kind: hold.kind });
@@ -168,7 +169,8 @@ export class ClientPusher {
     let inDoubt = false;
     try {
       const beganAtMs = performance.now();
-      const ended = await attemptRow(this.deps, row, claimedAtMs, this.#signal);
+      this.#asking++;
+      const ended = await attemptRow(this.deps, row, claimedAtMs, this.#signal).finally(() => this.#asking--);
       if (ended === null) return;
       if (ended.answered !== null) this.#ahead.noteRequest(performance.now() - beganAtMs);
       if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
@@ -202,17 +204,6 @@ export class ClientPusher {
     return settlement.status === 'done' && this.deps.kinds.get(kind)?.unknown !== 'operator';
   }
 
-  /** Why the service is not there; null where it answers, whatever it says. */
-  async #statusProblem(): Promise<string | null> {
-    try {
-      await this.deps.warehouse.status(this.#signal);
-      return null;
-    } catch (error) {
-      this.#signal.throwIfAborted();
-      return isServiceAnswer(error) ? null : describeError(error);
-    }
-  }
-
   /** What an attempt says of the service: a hold, an outage, or that it is there again. */
   async #noteService(
     { hold, answered, settlement }: Ended,
@@ -231,7 +222,7 @@ export class ClientPusher {
     }
     if (hold !== null) {
       await placeHold(db, client, kind, hold);
-      await this.#giveBack();
+      if (hold.ms > 0) await this.#giveBack();
       this.#events.onHold(client, kind, hold);
     }
     if (isOutage && probing === undefined) await this.#openBreaker(reason, false);

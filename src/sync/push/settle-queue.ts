@@ -23,9 +23,10 @@ export class SettleQueue {
   readonly #events: SettleEvents;
   #toSettle: { readonly ended: Ended; readonly kind: string; readonly done: () => void }[] = [];
   #settling = false;
+  #endGathering: () => void = () => undefined;
 
   /**
-   * @param mayGather whether more will be there soon, and nothing waits for these
+   * @param mayGather whether more will be there soon, and nothing has to wait for these
    * @param signal ends the trying while the database is away
    */
   constructor(deps: PushDeps, mayGather: () => boolean, signal: AbortSignal, events: SettleEvents) {
@@ -39,6 +40,7 @@ export class SettleQueue {
   settle(ended: Ended, kind: string): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#toSettle.push({ ended, kind, done: resolve });
+    if (!this.#gathers) this.#endGathering();
     void this.#settleQueued();
     return promise;
   }
@@ -52,13 +54,27 @@ export class SettleQueue {
     if (this.#settling) return;
     this.#settling = true;
     while (this.#toSettle.length > 0) {
-      if (this.#mayGather() && this.#toSettle.every(({ ended }) => ended.settlement.status === 'done'))
-        await wait(gatherMs);
+      if (this.#gathers) await this.#gather();
       const batch = this.#toSettle;
       this.#toSettle = [];
       await this.#settleBatch(batch);
     }
     this.#settling = false;
+  }
+
+  get #gathers(): boolean {
+    return this.#mayGather() && this.#toSettle.every(({ ended }) => ended.settlement.status === 'done');
+  }
+
+  async #gather(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, gatherMs);
+      this.#endGathering = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    this.#endGathering = () => undefined;
   }
 
   async #settleBatch(

@@ -25,7 +25,7 @@ const insertOrders = (first: number, count: number) =>
 const untouched = { status: 'pending', attempts: 0, written_at: null };
 
 test('what was claimed ahead is given back when the worker stops, and counts no attempt', async () => {
-  const config = configFor(database, sandbox, { PUSH_CONCURRENCY: '16' });
+  const config = configFor(database, sandbox, { PUSH_CONCURRENCY: '16', HTTP_TIMEOUT_MS: '30000' });
   await registerClients(database.db, config.clients.map(identified));
   const { warehouses, close } = openWarehouses(config);
   const log = createLogger({ level: 'silent', pretty: false });
