@@ -13,7 +13,6 @@ import {
   placeTypes,
   rowSet,
   sameKey,
-  storedRow,
   tableRef,
   typesOf,
   type Written,
@@ -59,10 +58,12 @@ export function movedFrom(client: string, child: ChildTable, families: readonly 
   const rows = rowsFor(child, families);
   const [ids, parents] = [rows.map(({ id }) => id), rows.map((row) => row[child.parentColumn])];
   const stored = sql.ref(`t.${child.parentColumn}`);
+  // By their ids first: without statistics, as in a first load, the join alone would go through all of the client's rows.
   return sql`
     union all
-    select ${stored}, i.goes_to from unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to)
-    ${storedRow(child, client)} where ${stored} <> i.goes_to`;
+    select ${stored}, i.goes_to from ${tableRef(child.name)} t
+    join unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to) on i.id = t.id
+    where t.client = ${client} and t.id = any(${ids}::bigint[]) and ${stored} <> i.goes_to`;
 }
 
 /** SQL, to be joined to a query by union: ids of parents whose lines in this table differ from those stored. */
@@ -73,7 +74,7 @@ export function touchedByChildren(client: string, compare: Comparison, child: Ch
   return sql`
     union
     select ${claimed} from ${rowSet(types, rows)}
-    ${storedRow(child, client)}
+    left join ${tableRef(child.name)} t on ${sameKey(child, client)}
     where t.client is null or ${differs(child, compare, 'i')}
     union
     select ${stored} from ${tableRef(child.name)} t

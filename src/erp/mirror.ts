@@ -73,15 +73,6 @@ export function sameKey(table: MirrorTable | ChildTable, client: string) {
   return sql`t.client = ${client} and ${sql.join(pairs, sql` and `)}`;
 }
 
-/**
- * SQL, to follow a set named i: joins to each row the stored row t of the same key. They are looked up one by one: without
- * statistics, as in a first load, a plain join goes through the whole table.
- */
-export function storedRow(table: MirrorTable | ChildTable, client: string) {
-  return sql`left join lateral (
-    select t.* from ${tableRef(table.name)} t where ${sameKey(table, client)} limit 1) t on true`;
-}
-
 /** Whether the stored row t differs from the reading `from`. */
 export function differs(table: MirrorTable | ChildTable, compare: Comparison, from: 'i' | 'excluded') {
   const parent = 'parentColumn' in table ? [table.parentColumn] : [];

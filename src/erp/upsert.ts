@@ -14,7 +14,7 @@ import {
   type MirrorTables,
   only,
   rowSet,
-  storedRow,
+  sameKey,
   tableRef,
   typesOf,
   type Written,
@@ -122,8 +122,8 @@ async function findTouched(
 ): Promise<Touched> {
   const ids = families.map(({ parent }) => parent.id);
   const { rows } = await sql<{ id: number; goesTo: number | null }>`
-    select i.id, null::bigint as "goesTo" from unnest(${ids}::bigint[]) as i (id)
-    ${storedRow(tables.parent, client)} where t.id is not null
+    select t.id, null::bigint as "goesTo" from ${tableRef(tables.parent.name)} t
+    where t.client = ${client} and t.id = any(${ids}::bigint[])
     ${sql.join(
       tables.children.map((child) => movedFrom(client, child, families)),
       sql``,
@@ -157,7 +157,9 @@ function differing(
   const parents = families.map(({ parent }) => only(types, parent));
   const byChildren = tables.children.map((child) => touchedByChildren(client, compare, child, families));
   return sql`
-    select i.id from ${rowSet(types, parents)} ${storedRow(tables.parent, client)}
+    select i.id from ${rowSet(types, parents)}
+    left join ${tableRef(tables.parent.name)} t on ${sameKey(tables.parent, client)}
+      and t.id = any(${families.map(({ parent }) => parent.id)}::bigint[])
     where t.id is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
     ${sql.join(byChildren, sql``)}`;
 }
