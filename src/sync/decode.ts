@@ -18,10 +18,7 @@ export type Decoded =
 /** How a stream turns one resource, with what was included, into rows. */
 export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => Decoded;
 
-/**
- * Keeps what was made for a zone: a schema is compiled at its first use, which takes as long as decoding half a page with
- * it. There are as many as clients have zones.
- */
+/** Keeps what was made for a zone: a schema is compiled at its first use. There are as many as clients have zones. */
 export function oncePerZone(make: (zone: string) => DecodeResource): (zone: string) => DecodeResource {
   const made = new Map<string, DecodeResource>();
   return (zone) => {
