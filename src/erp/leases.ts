@@ -40,8 +40,8 @@ export async function acquireLease(
 }
 
 /**
- * The first statement of every transaction that writes under a lease: extends it, and by its row lock keeps others out
- * until the commit.
+ * The first statement of every transaction that writes under a lease, but of the last, which gives it back: extends it,
+ * and by its row lock keeps others out until the commit.
  * @throws LeaseLostError where it is no longer ours
  */
 export async function fence(trx: Transaction<DB>, lease: Lease): Promise<void> {

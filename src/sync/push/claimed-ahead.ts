@@ -55,7 +55,8 @@ export class ClaimedAhead {
   /** Gives the claims of all that wait back: others may have them, and none of them counts as an attempt. */
   async giveBack(): Promise<void> {
     const rows = this.take(this.#waiting.length).map(({ row }) => row);
-    if (rows.length > 0) await returnClaims(this.#db, rows);
-    if (rows.length > 0) await notifyPushers(this.#db);
+    if (rows.length === 0) return;
+    await returnClaims(this.#db, rows);
+    await notifyPushers(this.#db);
   }
 }
