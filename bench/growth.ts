@@ -3,8 +3,8 @@
  * Rows are made by SQL; what is measured is done by the product, as often and as much at each size.
  */
 import { createInterface } from 'node:readline';
-import { connectDatabase } from '../src/app/deps.ts';
-import { createLogger } from '../src/app/log.ts';
+import { connectDatabase } from '../src/app/deps/database.ts';
+import { silentLogger } from '../src/app/logging/logger.ts';
 import { timeClaims } from './claims.ts';
 import { keep, median, round, say } from './measure.ts';
 
@@ -78,7 +78,7 @@ async function pages(stand: Stand): Promise<Record<string, number>> {
 }
 
 async function claims(stand: Stand): Promise<Record<string, number>> {
-  const { db, close } = connectDatabase(stand.url, createLogger({ level: 'silent', pretty: false }), 'bench', 2);
+  const { db, close } = connectDatabase(stand.url, silentLogger, 'bench', 2);
   const [own] = await stand.query<{ identity: string }>(`select identity from sync.clients where client = 'shop-1'`);
   const found: Record<string, number> = {};
   const measure = async (name: string) => {

@@ -5,7 +5,7 @@
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { scheduleVariable } from '../config/schedules.ts';
+import { scheduleVariable } from '../config/jobs.ts';
 import { startRedis, type TestRedis } from '../test/helpers/redis-server.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { cpuMsOf, keep, round, say } from './measure.ts';

@@ -3,20 +3,19 @@
  * `npm run --silent bench:clients`
  */
 import pg from 'pg';
-import { jobNames } from '../config/schedules.ts';
+import { jobNames } from '../config/jobs.ts';
 import { migrateDatabase } from '../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
-import { connectDatabase } from '../src/app/deps.ts';
-import { createLogger } from '../src/app/log.ts';
+import { connectDatabase } from '../src/app/deps/database.ts';
+import { silentLogger } from '../src/app/logging/logger.ts';
 import { registerClients } from '../src/erp/clients.ts';
 import { nextDueByClient } from '../src/erp/outbox.ts';
 import { dueJobs, reviveAbandoned } from '../src/erp/schedule.ts';
 
 const rounds = 11;
-const silent = createLogger({ level: 'silent', pretty: false });
 const postgres = await startEmbeddedPostgres();
-await migrateDatabase(postgres.url, silent);
-const { db, close } = connectDatabase(postgres.url, silent);
+await migrateDatabase(postgres.url, silentLogger);
+const { db, close } = connectDatabase(postgres.url, silentLogger);
 const client = new pg.Client(postgres.url);
 await client.connect();
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { jobNames, scheduleVariable } from '../config/schedules.ts';
+import { jobNames, scheduleVariable } from '../config/jobs.ts';
 import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
 import { SandboxControl } from '../test/helpers/sandbox-control.ts';
 
@@ -39,9 +39,18 @@ export interface Stand {
   /** Starts a program. */
   start(program: readonly string[], more?: Readonly<Record<string, string>>): ChildProcess;
   /** Runs a command of the product to its end; one that fails is an error, unless `anyEnd`. */
-  run(args: readonly string[], more?: Readonly<Record<string, string>>, anyEnd?: boolean): Promise<string>;
+  run(
+    args: readonly string[],
+    more?: Readonly<Record<string, string>>,
+    anyEnd?: boolean,
+    program?: string,
+  ): Promise<string>;
   /** Starts a worker, and waits until it works; `base` in place of the usual settings. */
-  startWorker(more?: Readonly<Record<string, string>>, base?: Readonly<Record<string, string>>): Promise<ChildProcess>;
+  startWorker(
+    more?: Readonly<Record<string, string>>,
+    base?: Readonly<Record<string, string>>,
+    program?: string,
+  ): Promise<ChildProcess>;
   stop(): Promise<void>;
 }
 
@@ -89,10 +98,10 @@ export async function openStand(clients: readonly string[] = ['default'], checko
     program: [entry],
     query: async (text, values) => (await pool.query(text, values)).rows,
     start: (program, more = {}) => start(program, more),
-    run: async (args, more = {}, anyEnd = false) =>
-      outputOf(start([entry, ...args], { ...env, ...more }), args.join(' '), anyEnd),
-    startWorker: async (more = {}, base = env) => {
-      const worker = start([entry, 'worker'], { ...base, LOG_LEVEL: 'info', ...more });
+    run: async (args, more = {}, anyEnd = false, program = entry) =>
+      outputOf(start([program, ...args], { ...env, ...more }), args.join(' '), anyEnd),
+    startWorker: async (more = {}, base = env, program = entry) => {
+      const worker = start([program, 'worker'], { ...base, LOG_LEVEL: 'info', ...more });
       await lineWith(worker, 'worker_started');
       worker.stdout?.resume();
       return worker;

@@ -1,8 +1,15 @@
-/** How long a person waits: from the start of a process until the worker works, or a command has ended. `npm run --silent bench:start-up` */
+/**
+ * How long a person waits, and what it costs: from the start of a process until the worker works, or a command has
+ * ended. `npm run --silent bench:start-up -- [rounds] [program …]`; several programs are measured by turns.
+ */
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { byTurns, keep, median, round, say } from './measure.ts';
 import { end, openStand } from './stand.ts';
 
-const rounds = Number(process.argv[2] ?? 5);
+const rounds = Number(process.argv[2] ?? 10);
+const programs = process.argv.length > 3 ? process.argv.slice(3) : ['dist/main.js'];
 const commands = [
   '--version',
   '--help',
@@ -20,33 +27,71 @@ const commands = [
   'run push-outbox',
   'reconcile shipments',
 ];
+/** Clock ticks of /proc per second on Linux. */
+const ticksPerSecond = 100;
+
+const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-start-up-'));
+const usageFile = join(folder, 'usage');
+/** Loaded before the program: it writes down the CPU microseconds of the process when it ends. */
+const meter = `data:text/javascript,${encodeURIComponent(
+  `import { writeFileSync } from 'node:fs';
+   process.on('exit', () => {
+     const { user, system } = process.cpuUsage();
+     writeFileSync(${JSON.stringify(usageFile)}, String(user + system));
+   });`,
+)}`;
+
+/** CPU seconds that a running process has used. */
+function usedSeconds(pid: number | undefined): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+}
 
 const stand = await openStand();
+const cpuSeconds = new Map<string, number[]>();
+const note = (name: string, seconds: number) => cpuSeconds.set(name, [...(cpuSeconds.get(name) ?? []), seconds]);
 try {
   await stand.sandbox.seed(200);
   await stand.query("insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'A', '{}')");
   for (const job of ['refresh-settings', 'pull-orders', 'pull-shipments', 'push-outbox'])
     await stand.run(['run', job]).catch(() => '');
-  const timed = async (work: () => Promise<unknown>) => {
-    const startedAtMs = performance.now();
-    await work();
-    return performance.now() - startedAtMs;
-  };
-  const figures = await byTurns(rounds, {
-    worker: async () => {
-      const startedAtMs = performance.now();
-      const worker = await stand.startWorker();
-      const ms = performance.now() - startedAtMs;
-      await end(worker);
-      return ms;
-    },
-    ...Object.fromEntries(
-      commands.map((command) => [command, () => timed(() => stand.run(command.split(' '), {}, true))]),
+  const subjects = programs.flatMap((program) => [
+    [
+      `${program} worker`,
+      async () => {
+        const startedAtMs = performance.now();
+        const worker = await stand.startWorker({}, undefined, program);
+        const ms = performance.now() - startedAtMs;
+        note(`${program} worker`, usedSeconds(worker.pid));
+        await end(worker);
+        return ms;
+      },
+    ] as const,
+    ...commands.map(
+      (command) =>
+        [
+          `${program} ${command}`,
+          async () => {
+            const startedAtMs = performance.now();
+            await stand.run(command.split(' '), { NODE_OPTIONS: `--import=${meter}` }, true, program);
+            const ms = performance.now() - startedAtMs;
+            note(`${program} ${command}`, Number(readFileSync(usageFile, 'utf8')) / 1_000_000);
+            return ms;
+          },
+        ] as const,
     ),
-  });
-  const milliseconds = Object.fromEntries(Object.entries(figures).map(([name, times]) => [name, round(median(times))]));
-  for (const [name, ms] of Object.entries(milliseconds)) say(`${name.padEnd(24)} ${ms} ms`);
-  keep('start-up', { rounds, milliseconds });
+  ]);
+  const figures = await byTurns(rounds, Object.fromEntries(subjects));
+  const results = Object.fromEntries(
+    Object.entries(figures).map(([name, times]) => [
+      name,
+      { milliseconds: round(median(times)), cpuSeconds: round(median(cpuSeconds.get(name) ?? [])) },
+    ]),
+  );
+  for (const [name, { milliseconds, cpuSeconds: used }] of Object.entries(results))
+    say(`${name.padEnd(44)} ${milliseconds} ms  ${used} CPU seconds`);
+  keep('start-up', { rounds, results });
 } finally {
   await stand.stop();
+  rmSync(folder, { recursive: true, force: true });
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ConfigError } from './config-error.ts';
 import {
   baseUrlSchema,
   clientSetProblems,
@@ -10,28 +11,9 @@ import {
   timeZoneSchema,
   type WarehouseClient,
 } from './files.ts';
+import { defaultSchedules, type JobName, jobNames, pushJob, scheduleVariable } from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
-import {
-  defaultSchedules,
-  type JobName,
-  jobNames,
-  parseSchedule,
-  parseSpanMs,
-  pushJob,
-  type Schedule,
-  scheduleVariable,
-} from './schedules.ts';
-
-/** The configuration is wrong or incomplete; `problems` holds every fault, one line each. The process exits with 2. */
-export class ConfigError extends Error {
-  readonly code = 'config_invalid';
-  readonly problems: readonly string[];
-  constructor(problems: readonly string[]) {
-    super(`The configuration needs mending:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`);
-    this.name = 'ConfigError';
-    this.problems = problems;
-  }
-}
+import { parseSchedule, parseSpanMs, type Schedule } from './schedules.ts';
 
 const whole = (min: number, max: number) =>
   z

@@ -1,33 +1,5 @@
 import { CronExpressionParser } from 'cron-parser';
 
-/**
- * Every job and when it runs unless `SCHEDULE_<JOB>` says otherwise: `30s`, `2m`, `6h`, `1d`,
- * a 5-field cron expression in UTC, `on-request` (only when a command asks for it), or `off`.
- */
-export const defaultSchedules = {
-  'pull-shipments': '2m',
-  'pull-return-items': '5m',
-  'pull-inbounds': '5m',
-  'pull-inbound-packing-slips': '5m',
-  'pull-orders': '10m',
-  'refresh-settings': '1d',
-  'track-trace': '1h',
-  'pull-stock': 'off',
-  reconcile: '1d',
-  prune: '1d',
-  backfill: 'on-request',
-} as const;
-
-/** No leased job: every worker pushes as rows come, and looks for them so often where no notification came. */
-export const pushJob = { name: 'push-outbox', sweep: '15s' } as const;
-
-export type JobName = keyof typeof defaultSchedules;
-
-export const jobNames = Object.keys(defaultSchedules) as JobName[];
-
-/** The environment variable that sets a job's schedule. */
-export const scheduleVariable = (job: string) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;
-
 export type Schedule =
   | { readonly kind: 'every'; readonly everyMs: number }
   | { readonly kind: 'cron'; readonly pattern: string }

@@ -1,4 +1,4 @@
-import type { JobName } from '../config/schedules.ts';
+import type { JobName } from '../config/jobs.ts';
 import { defineJob, type JobDefinition } from '../src/queue/define-job.ts';
 import { pollStream } from '../src/sync/poll.ts';
 import type { PullContext } from '../src/sync/pull-context.ts';

@@ -1,4 +1,4 @@
-import type { JobName } from '../config/schedules.ts';
+import type { JobName } from '../config/jobs.ts';
 import type { JobDefinition } from '../src/queue/define-job.ts';
 import type { PullContext } from '../src/sync/pull-context.ts';
 import { backfillJob } from './backfill.ts';

@@ -1,7 +1,7 @@
 import completion from '@bomb.sh/tab/commander';
 import { Command, CommanderError } from 'commander';
-import { ConfigError } from '../../config/env.ts';
-import { jobNames, pushJob } from '../../config/schedules.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import { jobNames, pushJob } from '../../config/jobs.ts';
 import { CodedError, describeError } from '../core/errors.ts';
 import { finish, oneOf, streams, wholeNumber } from './cli/options.ts';
 import { addOutboxCommands } from './cli/outbox.ts';
@@ -16,6 +16,18 @@ import type { SandboxOptions } from './commands/sandbox.ts';
 import type { StatusOptions } from './commands/status.ts';
 import { UsageError } from './usage.ts';
 import { version } from './version.ts';
+
+/**
+ * Runs one command, and sets the exit code of the process.
+ * @param words what the user typed after the name of the program
+ */
+export async function runCli(words: readonly string[] = process.argv.slice(2)): Promise<void> {
+  try {
+    await createCli().parseAsync(words, { from: 'user' });
+  } catch (error) {
+    process.exitCode = exitCodeOf(error);
+  }
+}
 
 /** Each command loads its own code when it is called, so that none waits for what the others need. */
 export function createCli(): Command {

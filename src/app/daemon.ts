@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../config/env.ts';
-import { jobNames } from '../../config/schedules.ts';
+import { jobNames } from '../../config/jobs.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { StoppedError } from '../core/errors.ts';
 import { assertSchemaFits, type SchemaError } from '../erp/migrate.ts';
@@ -8,15 +8,10 @@ import type { QueueTelemetry, TaskQueue } from '../queue/backend.ts';
 import { ClientSlots } from '../queue/client-slots.ts';
 import type { QueueName } from '../queue/define-job.ts';
 import { Sweeper } from '../queue/sweeper.ts';
-import {
-  connectForWriting,
-  openLeaseKeeper,
-  openListener,
-  openQueueBackend,
-  openWarehouses,
-  workerName,
-} from './deps.ts';
-import { errorFields, type Logger } from './log.ts';
+import { connectForWriting, openLeaseKeeper, openListener, workerName } from './deps/database.ts';
+import { openQueueBackend } from './deps/queue.ts';
+import { openWarehouses } from './deps/warehouses.ts';
+import { errorFields, type Logger } from './logging/logger.ts';
 import type { WorkMetrics } from './metrics/work-metrics.ts';
 import { processorOf } from './processor.ts';
 import { openPusher } from './pushing.ts';

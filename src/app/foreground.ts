@@ -1,12 +1,12 @@
 import { readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
-import { streams } from '../../jobs/registry.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
 import { assertSchemaFits } from '../erp/migrate.ts';
 import type { RunReport } from '../sync/run.ts';
-import type { Stream } from '../sync/stream.ts';
-import { connectForWriting, openLeaseKeeper, openWarehouses, workerName } from './deps.ts';
-import { createLogger } from './log.ts';
+import { connectForWriting, openLeaseKeeper, workerName } from './deps/database.ts';
+import { openWarehouses } from './deps/warehouses.ts';
+import { openLogger } from './logging/create-logger.ts';
+import { silentLogger } from './logging/logger.ts';
 import type { RunnerDeps } from './runner.ts';
 import { UsageError } from './usage.ts';
 import { version } from './version.ts';
@@ -37,8 +37,7 @@ export async function inForeground<T>(
     throw new UsageError(`There is no client ${only ?? ''}; known are ${known}`);
   }
   const databaseUrl = config.DATABASE_URL ?? '';
-  const level = quietLog ? 'silent' : config.LOG_LEVEL;
-  const log = createLogger({ level, pretty: config.LOG_PRETTY ?? process.stdout.isTTY });
+  const log = quietLog ? silentLogger : await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   const { db, close } = connectForWriting(databaseUrl, log);
   const leases = openLeaseKeeper(databaseUrl, log);
   const { warehouses, close: closeWarehouses } = openWarehouses(config);
@@ -53,15 +52,6 @@ export async function inForeground<T>(
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
     await Promise.all([closeWarehouses(), leases.close(), close()]);
   }
-}
-
-/** @throws UsageError that names the streams there are */
-export function streamNamed(name: string): Stream {
-  const stream = streams.find((known) => known.name === name);
-  if (stream === undefined) {
-    throw new UsageError(`There is no stream ${name}; known are ${streams.map((known) => known.name).join(', ')}`);
-  }
-  return stream;
 }
 
 /** How a run ended that did not get done, in words; null where it did. */

@@ -1,8 +1,10 @@
 #!/usr/bin/env node
-import { createCli, exitCodeOf } from './cli.ts';
+import { refuseOldNode } from './refuse-old-node.ts';
 
-try {
-  await createCli().parseAsync();
-} catch (error) {
-  process.exitCode = exitCodeOf(error);
+// Nothing else may be imported statically: an older Node fails while it loads the dependencies.
+if (refuseOldNode(process.versions.node)) {
+  // Stack traces of the bundle name the lines of the TypeScript sources.
+  process.setSourceMapsEnabled(true);
+  const { runCli } = await import('./cli.ts');
+  await runCli();
 }

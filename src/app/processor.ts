@@ -1,10 +1,10 @@
-import { jobNames } from '../../config/schedules.ts';
+import { jobNames } from '../../config/jobs.ts';
 import { CodedError } from '../core/errors.ts';
 import { SchemaError } from '../erp/migrate.ts';
 import type { Processor } from '../queue/backend.ts';
 import type { ClientSlots } from '../queue/client-slots.ts';
 import { jobDataSchema } from '../queue/define-job.ts';
-import { errorFields } from './log.ts';
+import { errorFields } from './logging/logger.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
 import type { Schedules } from './schedules.ts';
 

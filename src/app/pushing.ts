@@ -6,8 +6,8 @@ import type { PushEvents } from '../sync/push/client-pusher.ts';
 import { Pusher } from '../sync/push/pusher.ts';
 import { SettingCodes } from '../sync/push/setting-codes.ts';
 import type { Warehouse } from '../warehouse/client.ts';
-import { connectForWriting } from './deps.ts';
-import { errorFields, type Logger } from './log.ts';
+import { connectForWriting } from './deps/database.ts';
+import { errorFields, type Logger } from './logging/logger.ts';
 import { repeatedWarnings } from './repeated.ts';
 
 /** Connections for claims and settlements, apart from those of the pulls. */

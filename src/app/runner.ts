@@ -1,6 +1,7 @@
 import type { Config } from '../../config/env.ts';
 import { identityOf, type WarehouseClient } from '../../config/files.ts';
-import type { JobName, Schedule } from '../../config/schedules.ts';
+import type { JobName } from '../../config/jobs.ts';
+import type { Schedule } from '../../config/schedules.ts';
 import { jobs } from '../../jobs/registry.ts';
 import type { ClientIdentity } from '../erp/clients.ts';
 import type { Database } from '../erp/connect.ts';
@@ -11,7 +12,7 @@ import { dueNotBefore, missedTurns, nextDue } from '../queue/next-due.ts';
 import { newServiceClock, newShare, type PullContext } from '../sync/pull-context.ts';
 import { type RunReport, type RunScope, runUnderLease } from '../sync/run.ts';
 import type { Warehouse } from '../warehouse/client.ts';
-import { errorFields, type Logger } from './log.ts';
+import { errorFields, type Logger } from './logging/logger.ts';
 import { version } from './version.ts';
 
 export interface RunnerDeps {

@@ -1,4 +1,4 @@
-import { type JobName, jobNames } from '../../config/schedules.ts';
+import { type JobName, jobNames } from '../../config/jobs.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { recordAudit } from '../erp/audit.ts';
 import { retryRefused } from '../erp/client-holds.ts';
@@ -13,7 +13,7 @@ import { dispatch } from '../queue/dispatch.ts';
 import { nextDue, tickReachMs } from '../queue/next-due.ts';
 import { alignSchedulers } from '../queue/schedulers.ts';
 import type { SweeperTasks } from '../queue/sweeper.ts';
-import { errorFields } from './log.ts';
+import { errorFields } from './logging/logger.ts';
 import { repeatedWarnings } from './repeated.ts';
 import { identified, type RunnerDeps } from './runner.ts';
 import { version } from './version.ts';

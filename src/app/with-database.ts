@@ -1,15 +1,14 @@
 import { readConfig } from '../../config/env.ts';
 import type { Database } from '../erp/connect.ts';
 import { assertSchemaFits } from '../erp/migrate.ts';
-import { connectDatabase } from './deps.ts';
-import { createLogger } from './log.ts';
+import { connectDatabase } from './deps/database.ts';
+import { silentLogger } from './logging/logger.ts';
 import { version } from './version.ts';
 
 /** Opens the database for a command that only looks at it or mends a row, and closes it afterwards. */
 export async function withDatabase<T>(name: string, work: (db: Database) => Promise<T>): Promise<T> {
   const config = readConfig({ database: true, clients: false });
-  const log = createLogger({ level: 'silent', pretty: false });
-  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, name, 1);
+  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, name, 1);
   try {
     await assertSchemaFits(db, version);
     return await work(db);

@@ -2,9 +2,9 @@ import { readdir, readFile } from 'node:fs/promises';
 import { type Kysely, sql } from 'kysely';
 import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration';
 import { CodedError } from '../core/errors.ts';
+import { migrationsFolder } from '../core/installation.ts';
 import { isOlder } from '../core/version.ts';
 
-const folder = new URL('../../migrations/', import.meta.url);
 const fileForm = /^(\d{4}_[a-z0-9_]+)\.sql$/;
 const oldestCodeForm = /^-- oldest code: (\d+\.\d+\.\d+)$/m;
 
@@ -19,10 +19,10 @@ interface MigrationFile {
 }
 
 async function readMigrations(): Promise<MigrationFile[]> {
-  const names = (await readdir(folder)).filter((file) => file.endsWith('.sql')).sort();
+  const names = (await readdir(migrationsFolder)).filter((file) => file.endsWith('.sql')).sort();
   return Promise.all(
     names.map(async (file) => {
-      const text = await readFile(new URL(file, folder), 'utf8');
+      const text = await readFile(new URL(file, migrationsFolder), 'utf8');
       const [name, oldestCode] = [fileForm.exec(file)?.[1], oldestCodeForm.exec(text)?.[1]];
       if (name === undefined || oldestCode === undefined) {
         throw new SchemaError(

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { JobName } from '../../config/schedules.ts';
+import type { JobName } from '../../config/jobs.ts';
 
 /** `poll` for what must be fresh, `bulk` for long work that must never stand in its way. */
 export type QueueName = 'poll' | 'bulk';

@@ -1,4 +1,4 @@
-import type { JobName } from '../../config/schedules.ts';
+import type { JobName } from '../../config/jobs.ts';
 import type { TaskQueue } from './backend.ts';
 
 /** The sweeper queues an overdue job again at most so often, whatever BullMQ believes to have queued already. */

@@ -1,4 +1,5 @@
-import type { JobName, Schedule } from '../../config/schedules.ts';
+import type { JobName } from '../../config/jobs.ts';
+import type { Schedule } from '../../config/schedules.ts';
 import { isOlder } from '../core/version.ts';
 import type { SchedulerEntry, TaskQueue } from './backend.ts';
 

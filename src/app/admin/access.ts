@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { z } from 'zod';
 import { isLoopback } from '../../../config/env.ts';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../logging/logger.ts';
 import { html } from './html.ts';
 import { barePage } from './view.ts';
 

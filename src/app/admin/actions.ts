@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { comesByItself, jobNames, pushJob } from '../../../config/schedules.ts';
+import { jobNames, pushJob } from '../../../config/jobs.ts';
+import { comesByItself } from '../../../config/schedules.ts';
 import { type Json, parseObject } from '../../core/json.ts';
 import {
   actOnOutbox,
@@ -13,7 +14,7 @@ import {
 import { pauseJob, resumeJob } from '../../erp/pauses.ts';
 import { requestRun } from '../../erp/schedule.ts';
 import { sqlState } from '../../erp/transaction.ts';
-import type { Logger } from '../log.ts';
+import type { Logger } from '../logging/logger.ts';
 import { AdminError } from './admin-error.ts';
 import { idSchema, showRow } from './routes.ts';
 import type { AdminDeps } from './server.ts';

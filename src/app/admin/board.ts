@@ -1,5 +1,4 @@
-import type { FastifyInstance } from 'fastify';
-import { openBoard } from '../../queue/board.ts';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import type { AdminDeps } from './server.ts';
 
 const path = '/queues';
@@ -7,21 +6,51 @@ const path = '/queues';
 const policy =
   "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';connect-src 'self';base-uri 'self';frame-ancestors 'none'";
 
-/** `/queues`: Bull Board. It changes nothing here. */
-export async function boardRoutes(app: FastifyInstance, { daemon }: AdminDeps): Promise<void> {
-  const board = openBoard(path);
-  let shown: unknown;
-  await app.register(async (scope) => {
-    scope.addHook('onSend', async (_request, reply) => void reply.header('content-security-policy', policy));
-    scope.addHook('onRequest', async (request, reply) => {
-      if (request.method !== 'GET' && request.method !== 'HEAD')
-        return reply.code(403).send({ error: 'The queues are shown only; pause and run jobs at /schedules' });
-      const now = daemon();
-      if (now !== null && now !== shown) {
-        board.show([...now.queues.values()]);
-        shown = now;
-      }
+/** A server of Bull Board alone, which is asked through ours. */
+interface Board {
+  readonly answer: FastifyInstance['routing'];
+  /** Shows the queues that the worker has by now. */
+  readonly refresh: () => void;
+  readonly close: () => Promise<void>;
+}
+
+/**
+ * Serves Bull Board at `/queues`, read only. It is loaded at the first request: few look at it, and a worker starts
+ * faster without it. Headers of our own server are kept, but for the policy of its scripts and styles.
+ */
+export function boardRoutes(app: FastifyInstance, { daemon }: AdminDeps): void {
+  let opening: Promise<Board> | undefined;
+  app.addHook('onClose', async () => (await opening)?.close());
+  for (const url of [path, `${path}/*`])
+    app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
+      opening ??= openInnerServer(daemon);
+      const board = await opening;
+      board.refresh();
+      reply.header('content-security-policy', policy);
+      for (const [name, value] of Object.entries(reply.getHeaders()))
+        if (value !== undefined) reply.raw.setHeader(name, value);
+      reply.hijack();
+      board.answer(request.raw, reply.raw);
     });
-    await scope.register(board.plugin, { prefix: path });
-  });
+}
+
+async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): Promise<void> {
+  if (method === 'GET' || method === 'HEAD') return;
+  await reply.code(403).send({ error: 'The queues are shown only; pause and run jobs at /schedules' });
+}
+
+async function openInnerServer(daemon: AdminDeps['daemon']): Promise<Board> {
+  const { openBoard } = await import('../../queue/board.ts');
+  const { plugin, show } = openBoard(path);
+  const inner = fastify({ logger: false });
+  await inner.register(plugin, { prefix: path });
+  await inner.ready();
+  let shown: unknown;
+  const refresh = () => {
+    const now = daemon();
+    if (now === null || now === shown) return;
+    show([...now.queues.values()]);
+    shown = now;
+  };
+  return { answer: inner.routing, refresh, close: () => inner.close() };
 }

@@ -1,14 +1,16 @@
 import { STATUS_CODES } from 'node:http';
+import { fileURLToPath } from 'node:url';
 import helmet from '@fastify/helmet';
 import files from '@fastify/static';
 import { type FastifyInstance, fastify } from 'fastify';
 import { ZodError } from 'zod';
 import type { Config } from '../../../config/env.ts';
 import { CodedError } from '../../core/errors.ts';
+import { assetsFolder } from '../../core/installation.ts';
 import type { Database } from '../../erp/connect.ts';
 import { sqlState } from '../../erp/transaction.ts';
 import type { Daemon } from '../daemon.ts';
-import { errorFields, type Logger } from '../log.ts';
+import { errorFields, type Logger } from '../logging/logger.ts';
 import { StateMetrics } from '../metrics/state-metrics.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { guard } from './access.ts';
@@ -65,7 +67,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
       actionRoutes(pages, deps);
     });
     await assetRoutes(app);
-    await boardRoutes(app, deps);
+    boardRoutes(app, deps);
     const address = new URL(await app.listen({ host, port }));
     return { port: Number(address.port), close: () => app.close() };
   } catch (cause) {
@@ -104,7 +106,7 @@ async function assetRoutes(app: FastifyInstance): Promise<void> {
     scope.addHook('onRoute', (route) => {
       route.config = { ...route.config, open: true };
     });
-    await scope.register(files, { root: `${import.meta.dirname}/assets`, prefix: assetsPath, decorateReply: false });
+    await scope.register(files, { root: fileURLToPath(assetsFolder), prefix: assetsPath, decorateReply: false });
   });
 }
 

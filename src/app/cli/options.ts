@@ -1,5 +1,5 @@
 import { Argument, InvalidArgumentError } from 'commander';
-import { jobNames } from '../../../config/schedules.ts';
+import { jobNames } from '../../../config/jobs.ts';
 
 /** Names of the streams, for help and completion; what a command knows, it looks up itself. */
 export const streams = jobNames

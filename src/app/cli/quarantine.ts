@@ -35,6 +35,6 @@ export function addQuarantineCommands(cli: Command): void {
     .option('--json', 'for programs')
     .addHelpText('after', '\nExample:\n  fulfilment-sync quarantine replay shipments')
     .action(async (stream: string | undefined, options: QuarantineOptions) =>
-      finish((await import('../commands/quarantine.ts')).quarantineReplayCommand(stream, options)),
+      finish((await import('../commands/quarantine-replay.ts')).quarantineReplayCommand(stream, options)),
     );
 }

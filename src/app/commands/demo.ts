@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { scheduleVariable } from '../../../config/schedules.ts';
+import { scheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connect.ts';
 import { countRows, latestLines } from '../../erp/snapshot.ts';
@@ -9,8 +9,8 @@ import { freePort } from '../demo/free-port.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';
 import { DemoProcess, startSandbox } from '../demo/processes.ts';
 import { DemoView, describeLine } from '../demo/view.ts';
-import { connectDatabase } from '../deps.ts';
-import { createLogger } from '../log.ts';
+import { connectDatabase } from '../deps/database.ts';
+import { openLogger } from '../logging/create-logger.ts';
 import { stopSignal } from '../stop-signal.ts';
 import { formatTable } from '../table.ts';
 import { migrateDatabase } from './migrate.ts';
@@ -37,7 +37,7 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
     say('Starting a Postgres of our own …');
     postgres = await startEmbeddedPostgres();
     if (stop.aborted) return 0;
-    const log = createLogger({ level: 'error', pretty: true });
+    const log = await openLogger({ level: 'error', pretty: true });
     const applied = await migrateDatabase(postgres.url, log);
     say(`Migrated: ${applied.join(', ')}`);
     if (stop.aborted) return 0;

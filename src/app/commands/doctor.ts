@@ -2,13 +2,13 @@ import { styleText } from 'node:util';
 import { readConfig } from '../../../config/env.ts';
 import { type KnownClient, readClients } from '../../erp/clients.ts';
 import { countWatched } from '../../erp/diagnosis.ts';
-import { connectDatabase } from '../deps.ts';
+import { connectDatabase } from '../deps/database.ts';
 import { checkClients } from '../doctor/check-clients.ts';
 import { checkDatabase } from '../doctor/check-database.ts';
 import { checkQueue } from '../doctor/check-queue.ts';
 import { checkSettings } from '../doctor/check-settings.ts';
 import type { Finding } from '../doctor/finding.ts';
-import { createLogger } from '../log.ts';
+import { silentLogger } from '../logging/logger.ts';
 
 export interface DoctorOptions {
   readonly json?: boolean;
@@ -17,8 +17,7 @@ export interface DoctorOptions {
 /** Looks at everything a worker needs, changes nothing, and says what to do. */
 export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
   const config = readConfig({ database: true, clients: true });
-  const log = createLogger({ level: 'silent', pretty: false });
-  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'doctor', 2);
+  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'doctor', 2);
   try {
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');
@@ -26,7 +25,7 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
     const watched = isUsable ? await countWatched(db) : null;
     const [queue, clients, settings] = await Promise.all([
       // In a database that cannot be used there is nothing more to find.
-      config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, log),
+      config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, silentLogger),
       checkClients(config, known),
       checkSettings(config, watched),
     ]);

@@ -4,8 +4,10 @@ import { migrate } from '../../erp/migrate.ts';
 import { storeOutboxKinds } from '../../erp/outbox-kinds.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { payloadSchema } from '../../sync/push/payload.ts';
-import { connectDatabase, openQueuePool } from '../deps.ts';
-import { createLogger, type Logger } from '../log.ts';
+import { connectDatabase } from '../deps/database.ts';
+import { openQueuePool } from '../deps/queue.ts';
+import { openLogger } from '../logging/create-logger.ts';
+import type { Logger } from '../logging/logger.ts';
 import { version } from '../version.ts';
 
 /** Building an index on a large table takes its time; given up half way, it would begin anew each time. */
@@ -34,7 +36,7 @@ export async function migrateDatabase(databaseUrl: string, log: Logger): Promise
 
 export async function migrateCommand(): Promise<number> {
   const config = readConfig({ database: true, clients: false });
-  const log = createLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY ?? process.stdout.isTTY });
+  const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   const applied = await migrateDatabase(config.DATABASE_URL ?? '', log);
   process.stdout.write(applied.length === 0 ? 'The database is up to date.\n' : `Applied ${applied.join(', ')}.\n`);
   return 0;

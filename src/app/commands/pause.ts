@@ -1,5 +1,5 @@
 import { readConfig } from '../../../config/env.ts';
-import { jobNames, pushJob } from '../../../config/schedules.ts';
+import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../erp/pauses.ts';
 import { operatorName } from '../operator.ts';
 import { UsageError } from '../usage.ts';

@@ -5,9 +5,10 @@ import type { PullContext } from '../../sync/pull-context.ts';
 import { backfillStream, type Refetched, reconcileStream, refetch } from '../../sync/rescan.ts';
 import { inColumns } from '../../sync/rescan-jobs.ts';
 import type { RunReport } from '../../sync/run.ts';
-import { describeEnd, exitCodeFor, type Foreground, inForeground, streamNamed } from '../foreground.ts';
+import { describeEnd, exitCodeFor, type Foreground, inForeground } from '../foreground.ts';
 import { ProgressView } from '../progress-view.ts';
 import { runWork } from '../runner.ts';
+import { streamNamed } from '../stream-named.ts';
 import { UsageError } from '../usage.ts';
 
 export interface RescanOptions {

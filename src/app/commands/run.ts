@@ -1,5 +1,5 @@
 import type { WarehouseClient } from '../../../config/files.ts';
-import { type JobName, jobNames, pushJob } from '../../../config/schedules.ts';
+import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { registerClients } from '../../erp/clients.ts';
 import type { Database } from '../../erp/connect.ts';
 import { type Refusal, readStanding, refusalOf } from '../../erp/standing.ts';

@@ -7,8 +7,8 @@ import type { StoredGate } from '../../erp/gates.ts';
 import { assertSchemaFits } from '../../erp/migrate.ts';
 import type { JobStatus } from '../../erp/status.ts';
 import type { StreamStatus } from '../../erp/stream-status.ts';
-import { connectDatabase } from '../deps.ts';
-import { createLogger } from '../log.ts';
+import { connectDatabase } from '../deps/database.ts';
+import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../outbox-view.ts';
 import {
   describeProblem,
@@ -34,8 +34,7 @@ const clear = '\u001b[2J\u001b[3J\u001b[H';
 
 export async function statusCommand({ json = false, watch = false }: StatusOptions): Promise<number> {
   const config = readConfig({ database: true, clients: false });
-  const log = createLogger({ level: 'silent', pretty: false });
-  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'status', 1);
+  const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'status', 1);
   try {
     await assertSchemaFits(db, version);
     if (!watch) {

@@ -5,8 +5,9 @@ import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { sqlState } from '../../erp/transaction.ts';
 import { startAdmin } from '../admin/server.ts';
 import { type Daemon, startDaemon } from '../daemon.ts';
-import { connectDatabase } from '../deps.ts';
-import { createLogger, errorFields, type Logger } from '../log.ts';
+import { connectDatabase } from '../deps/database.ts';
+import { openLogger } from '../logging/create-logger.ts';
+import { errorFields, type Logger } from '../logging/logger.ts';
 import { WorkMetrics } from '../metrics/work-metrics.ts';
 import { stopSignal } from '../stop-signal.ts';
 import { startTracing, type Tracing } from '../tracing.ts';
@@ -22,7 +23,7 @@ const adminQueryMs = 10_000;
 /** Runs the daemon until it is stopped. */
 export async function workerCommand(): Promise<number> {
   const config = readConfig({ database: true, clients: true });
-  const log = createLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY ?? process.stdout.isTTY });
+  const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   endOnUncaught(log);
   const stop = stopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
   const stopped = once(stop, 'abort');

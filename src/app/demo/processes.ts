@@ -1,12 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { extname } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { environmentWithoutSettings } from '../../../config/env.ts';
+import { programs } from '../../core/installation.ts';
 
-const main = fileURLToPath(new URL(`../main${extname(import.meta.filename)}`, import.meta.url));
 const endWithinMs = 3_000;
 
 /** A command of ours in a process of its own. It ends with us, however we end. */
@@ -20,7 +18,7 @@ export class DemoProcess {
     this.name = args[0] ?? '';
     this.#onLine = onLine;
     // It must not reach a database that someone else configured. A session of its own: Ctrl-C reaches this process alone, which then ends the others in the right order.
-    this.#child = fork(main, args, {
+    this.#child = fork(programs.main, args, {
       detached: true,
       env: { ...environmentWithoutSettings(), ...env },
       execArgv: [],

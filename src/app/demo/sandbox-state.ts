@@ -13,18 +13,18 @@ export type StateResource = z.infer<typeof resourceSchema>;
 /** Times without a zone, as the instants they stand for. */
 const instants = z.record(z.string(), z.string().nullable());
 
-/** What `/_sandbox/state` answers, as far as tables are compared with it (docs/sandbox.md, Controls). */
+/** What `/_sandbox/state` answers for the lists that were asked for, as far as tables are compared with it (docs/sandbox.md, Controls). */
 export const stateSchema = z.object({
   clients: z.array(
     z.object({
       client: z.string(),
-      orders: z.array(z.object({ resource: resourceSchema, included: z.array(resourceSchema) })),
-      inbounds: z.array(z.object({ resource: resourceSchema, items: z.array(resourceSchema) })),
-      inboundPackingSlips: z.array(z.object({ resource: resourceSchema, items: z.array(resourceSchema) })),
-      returnItems: z.array(z.object({ visible: z.boolean(), resource: resourceSchema, instants })),
-      shipments: z.array(
-        z.object({ visible: z.boolean(), resource: resourceSchema, items: z.array(resourceSchema), instants }),
-      ),
+      orders: z.array(z.object({ resource: resourceSchema, included: z.array(resourceSchema) })).default([]),
+      inbounds: z.array(z.object({ resource: resourceSchema, items: z.array(resourceSchema) })).default([]),
+      inboundPackingSlips: z.array(z.object({ resource: resourceSchema, items: z.array(resourceSchema) })).default([]),
+      returnItems: z.array(z.object({ visible: z.boolean(), resource: resourceSchema, instants })).default([]),
+      shipments: z
+        .array(z.object({ visible: z.boolean(), resource: resourceSchema, items: z.array(resourceSchema), instants }))
+        .default([]),
     }),
   ),
 });

@@ -4,7 +4,7 @@ import { describeError, WarehouseError } from '../../core/errors.ts';
 import type { KnownClient } from '../../erp/clients.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { decodeSettings } from '../../warehouse/settings.ts';
-import { openWarehouses } from '../deps.ts';
+import { openWarehouses } from '../deps/warehouses.ts';
 import { type Finding, fail, ok, orFailure, warn } from './finding.ts';
 
 /** A service whose clock is further off moves watermarks by days. */

@@ -1,7 +1,8 @@
 import type { Config } from '../../../config/env.ts';
 import { redisProblem } from '../../queue/backend.ts';
-import { openQueueBackend, readRedisInfo } from '../deps.ts';
-import type { Logger } from '../log.ts';
+import { openQueueBackend } from '../deps/queue.ts';
+import { readRedisInfo } from '../deps/redis.ts';
+import type { Logger } from '../logging/logger.ts';
 import { type Finding, fail, ok, orFailure } from './finding.ts';
 
 /** Whether the queue can be where it is to be. */

@@ -1,6 +1,6 @@
 import { statfs } from 'node:fs/promises';
 import { type Config, namesSet, secretNames, variableNames } from '../../../config/env.ts';
-import { pushJob, scheduleVariable } from '../../../config/schedules.ts';
+import { pushJob, scheduleVariable } from '../../../config/jobs.ts';
 import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { type Finding, ok, orFailure, warn } from './finding.ts';
 

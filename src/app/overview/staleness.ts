@@ -1,4 +1,5 @@
-import type { JobName, Schedule } from '../../../config/schedules.ts';
+import type { JobName } from '../../../config/jobs.ts';
+import type { Schedule } from '../../../config/schedules.ts';
 import type { JobStatus } from '../../erp/status.ts';
 import { nextDue } from '../../queue/next-due.ts';
 

@@ -8,7 +8,7 @@ import { bulk } from '../robot/shop.ts';
 import { shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
 import { editRoutes } from './edits.ts';
-import { dump } from './state.ts';
+import { dump, stateLists } from './state.ts';
 
 const resetSchema = z.strictObject({
   seed: z.number().int().optional(),
@@ -22,6 +22,13 @@ const advanceSchema = z.strictObject({
     .number()
     .positive()
     .max(400 * 86_400),
+});
+const stateQuerySchema = z.strictObject({
+  lists: z
+    .string()
+    .transform((text) => text.split(','))
+    .pipe(z.array(z.enum(stateLists)))
+    .default([...stateLists]),
 });
 const seedSchema = z.strictObject({
   client: z.string(),
@@ -66,10 +73,13 @@ export function controlRoutes(app: FastifyInstance, world: World): void {
     const { after } = z.object({ after: z.coerce.number().int().default(0) }).parse(request.query);
     return world.log.since(after);
   });
-  app.get('/_sandbox/state', { config }, async () => ({
-    now: new Date(world.clock.nowMs()).toISOString(),
-    clients: world.clientNames.map((name) => dump(world.resident(name).life.store, world.clock.nowMs())),
-  }));
+  app.get('/_sandbox/state', { config }, async (request) => {
+    const { lists } = stateQuerySchema.parse(request.query);
+    return {
+      now: new Date(world.clock.nowMs()).toISOString(),
+      clients: world.clientNames.map((name) => dump(world.resident(name).life.store, world.clock.nowMs(), lists)),
+    };
+  });
 }
 
 function faultRoutes(app: FastifyInstance, world: World): void {

@@ -1,4 +1,4 @@
-import { jobNames } from '../../../../config/schedules.ts';
+import { jobNames } from '../../../../config/jobs.ts';
 import type { ListedRun, RunFilter } from '../../../erp/run-list.ts';
 import { formatSpan } from '../../table.ts';
 import { type Html, html } from '../html.ts';

@@ -1,4 +1,4 @@
-import { withoutQuotes } from '../core/quote.ts';
+import { withoutQuotes } from '../../core/quote.ts';
 
 /**
  * Every field that a log line may have, and what it holds. Nothing else is written: a field that is not here is named,

@@ -1,0 +1,41 @@
+import { streams } from '../../../jobs/registry.ts';
+import { type Replayed, replayQuarantine } from '../../sync/replay.ts';
+import { inColumns } from '../../sync/rescan-jobs.ts';
+import type { RunReport } from '../../sync/run.ts';
+import { describeEnd, exitCodeFor, inForeground } from '../foreground.ts';
+import { runWork } from '../runner.ts';
+import { streamNamed } from '../stream-named.ts';
+import type { QuarantineOptions } from './quarantine.ts';
+
+/** Decodes what is in quarantine again, of one stream or of all. */
+export async function quarantineReplayCommand(name: string | undefined, options: QuarantineOptions): Promise<number> {
+  const chosen = name === undefined ? streams : [streamNamed(name)];
+  return inForeground(options.client, options.json === true, async ({ deps, clients, stop }) => {
+    const reports: RunReport[] = [];
+    const results: object[] = [];
+    for (const client of clients) {
+      const counts = new Map<string, Replayed>();
+      const work = {
+        name: 'replay',
+        nextDue: () => null,
+        run: async (context: Parameters<typeof replayQuarantine>[0]) => {
+          for (const stream of chosen) counts.set(stream.name, await replayQuarantine(inColumns(context), stream));
+        },
+      };
+      const report = await runWork(deps, work, client, 'manual', stop);
+      const error = describeEnd(report);
+      if (error !== null && !options.json) print(`${client.key}: ${error}`);
+      for (const [stream, { released, kept }] of counts)
+        if (!options.json) print(`${client.key} ${stream}: ${released} released, ${kept} kept`);
+      const streamCounts = Object.fromEntries(counts);
+      results.push({ client: client.key, status: report.status, ...(error ? { error } : {}), streams: streamCounts });
+      reports.push(report);
+    }
+    if (options.json) print(JSON.stringify(results, null, 2));
+    return exitCodeFor(reports);
+  });
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

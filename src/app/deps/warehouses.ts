@@ -1,0 +1,38 @@
+import { Agent } from 'undici';
+import type { Config } from '../../../config/env.ts';
+import { Warehouse } from '../../warehouse/client.ts';
+import type { Exchange } from '../../warehouse/http.ts';
+
+/** Bytes of one answer; a page of 100 shipments has some 200 KB, a list of 100,000 parcels some 30 MB. */
+const maxResponseBytes = 64 * 1024 * 1024;
+const connectTimeoutMs = 10_000;
+
+/**
+ * Opens the service's side of every configured client, over one set of connections.
+ * @param onExchange receives every request with its outcome
+ */
+export function openWarehouses(
+  config: Config,
+  onExchange?: (client: string, exchange: Exchange) => void,
+): { warehouses: Map<string, Warehouse>; close: () => Promise<void> } {
+  const dispatcher = new Agent({
+    connect: { timeout: Math.min(connectTimeoutMs, config.HTTP_TIMEOUT_MS) },
+    maxResponseSize: maxResponseBytes,
+    keepAliveTimeout: 30_000,
+    // One request at a time on a connection: an answer that hangs must not hold up others behind it.
+    pipelining: 1,
+  });
+  const options = {
+    operations: config.operations,
+    dispatcher,
+    timeoutMs: config.HTTP_TIMEOUT_MS,
+    requestsPerSecond: config.REQUESTS_PER_SECOND,
+  };
+  const warehouses = new Map(
+    config.clients.map((client) => {
+      const told = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
+      return [client.key, new Warehouse(client, { ...options, ...told })];
+    }),
+  );
+  return { warehouses, close: () => dispatcher.destroy() };
+}

@@ -1,0 +1,47 @@
+import { pino } from 'pino';
+import { loggable } from './log-schema.ts';
+import { errorFields, type Logger } from './logger.ts';
+
+export interface LogOptions {
+  readonly level: string;
+  /** Formats lines for people instead of JSON; undefined: only if standard output is a terminal. */
+  readonly pretty: boolean | undefined;
+}
+
+/** Creates the logger of a command. The formatter for people is loaded only if it is used. */
+export async function openLogger({ level, pretty = process.stdout.isTTY }: LogOptions): Promise<Logger> {
+  if (!pretty) return createLogger(level);
+  const { default: pinoPretty } = await import('pino-pretty');
+  return createLogger(level, pinoPretty({ colorize: wantsColours(), sync: true }));
+}
+
+/**
+ * Creates a logger that writes one JSON line per event, with the fields that log-schema.ts knows.
+ * @param destination standard output by default
+ */
+export function createLogger(level: string, destination: pino.DestinationStream = pino.destination(1)): Logger {
+  const options: pino.LoggerOptions = {
+    level,
+    base: null,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: {
+      level: (label) => ({ level: label }),
+    },
+    // Every line passes here, also one that a library writes, or one that a mistake in our code would make a message.
+    hooks: {
+      logMethod([fields], method) {
+        method.call(this, toFields(fields));
+      },
+    },
+  };
+  return pino(options, destination);
+}
+
+/** Turns what pino would write as a message into fields. */
+function toFields(given: unknown): Record<string, unknown> {
+  if (given instanceof Error) return loggable({ event: 'error', ...errorFields(given) });
+  return typeof given === 'object' && given !== null ? loggable(given as Record<string, unknown>) : {};
+}
+
+/** Returns whether standard output is a terminal whose user wants colours (NO_COLOR). */
+const wantsColours = () => process.stdout.isTTY && process.stdout.hasColors();

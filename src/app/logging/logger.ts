@@ -1,0 +1,36 @@
+import { describeError } from '../../core/errors.ts';
+
+/**
+ * Writes one event per call, as fields only. A free-text message is not possible: it would bypass the field list of
+ * log-schema.ts. Lives apart from the pino logger, so that commands which never log do not load pino.
+ */
+export type Logger = Readonly<
+  Record<
+    'debug' | 'info' | 'warn' | 'error' | 'fatal',
+    (fields: { readonly event: string; readonly [field: string]: unknown }) => void
+  >
+>;
+
+const ignore = () => undefined;
+
+/** A logger that writes nothing, for commands whose output is their result. */
+export const silentLogger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore, fatal: ignore };
+
+/**
+ * Turns an error into log fields: its stable code, and its chain of causes in words. The stack is added only if the
+ * error has no code, because then the fault is in this program.
+ */
+export function errorFields(error: unknown): { code: string; error: string; stack?: string } {
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unexpected';
+  const fields = { code, error: describeError(error) };
+  return code === 'unexpected' && error instanceof Error ? { ...fields, stack: readFrames(error) } : fields;
+}
+
+/** Returns the frames of a stack without the message above them: `error` holds it already, and it may quote data. */
+function readFrames({ stack = '', message }: Error): string {
+  return stack
+    .replace(message, '')
+    .split('\n')
+    .filter((line) => line.startsWith('    at '))
+    .join('\n');
+}

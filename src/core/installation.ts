@@ -1,0 +1,19 @@
+import { extname } from 'node:path';
+
+/**
+ * Where the files are that this program reads or starts at run time. Sources run from `src/`; the bundle has all its
+ * code, with these files beside it, in one folder (rolldown.config.ts). Nothing else may build a path from its own place.
+ */
+const isBundled = extname(import.meta.filename) === '.js';
+const root = new URL(isBundled ? './' : '../../', import.meta.url);
+
+/** Folder of the numbered SQL migrations. */
+export const migrationsFolder = new URL('migrations/', root);
+/** Folder of the style, script and icon of the admin pages. */
+export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/app/admin/assets/', root);
+
+/** Programs that run in a process of their own. */
+export const programs = {
+  main: new URL(isBundled ? 'main.js' : 'src/app/main.ts', root),
+  postgresHost: new URL(isBundled ? 'postgres-host.js' : 'src/app/demo/postgres-host.ts', root),
+} as const;
