@@ -20,11 +20,11 @@ const allowed: Record<string, readonly string[]> = {
 
 /** Packages that only these files may import. */
 const fenced: Record<string, readonly string[]> = {
-  undici: ['src/warehouse/http.ts', 'src/app/deps.ts'],
-  pg: ['src/erp/', 'src/app/deps.ts'],
-  kysely: ['src/erp/', 'src/app/deps.ts'],
-  bullmq: ['src/queue/', 'src/app/deps.ts'],
-  ioredis: ['src/queue/', 'src/app/deps.ts'],
+  undici: ['src/warehouse/http.ts', 'src/app/deps/warehouses.ts'],
+  pg: ['src/erp/', 'src/app/deps/database.ts'],
+  kysely: ['src/erp/'],
+  bullmq: ['src/queue/', 'src/app/deps/queue.ts'],
+  ioredis: ['src/queue/', 'src/app/deps/redis.ts'],
 };
 /** `Transaction` is the type by which a stream hands its writes to src/erp; it carries no SQL. */
 const typeOnly = { kysely: ['src/sync/'] } as Record<string, readonly string[]>;

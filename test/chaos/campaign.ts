@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
-import { connectDatabase } from '../../src/app/deps.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { connectDatabase } from '../../src/app/deps/database.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { Random, seedFor } from '../../src/sandbox/random.ts';
 import { beliefBroughtAbout } from '../helpers/belief.ts';
 import { waitFor } from '../helpers/wait.ts';
@@ -47,7 +47,6 @@ const deadlineMs = 150_000;
 const memorySlackMb = 120;
 /** And all of them: connections to Postgres, Redis and the service that were not idle for long enough to be closed. */
 const connectionSlack = [8, 2, 32];
-const silent = createLogger({ level: 'silent', pretty: false });
 
 /** Where a campaign keeps its queue: both in turn, unless the fault is one of Redis. */
 export function queueOf(fault: Fault, seed: number): Outcome['queue'] {
@@ -67,7 +66,7 @@ export async function play(servers: Servers, fault: Fault, seed: number, options
       return null;
     }
   };
-  const { db, close } = connectDatabase(stage.parts.database.superUrl, silent, 'chaos', 2);
+  const { db, close } = connectDatabase(stage.parts.database.superUrl, silentLogger, 'chaos', 2);
   try {
     await watchTables(stage);
     await stage.startWorkers();

@@ -5,7 +5,8 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
+import { memoryFolder } from '../helpers/memory-folder.ts';
 import { startRedis, type TestRedis } from '../helpers/redis-server.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -58,10 +59,10 @@ export class Servers {
   static async start(): Promise<Servers> {
     const redis = await startRedis();
     if (redis === null) throw new Error('chaos needs redis-server or valkey-server on PATH, or a Docker engine');
-    const postgres = await startEmbeddedPostgres();
+    const postgres = await startEmbeddedPostgres({}, memoryFolder());
     await queryAt(postgres.url, `create role ${workerRole} login password '${password}' createrole`);
     await queryAt(postgres.url, `create database ${template} owner ${workerRole}`);
-    await migrateDatabase(databaseOf(postgres.url, template), createLogger({ level: 'silent', pretty: false }));
+    await migrateDatabase(databaseOf(postgres.url, template), silentLogger);
     const [data] = await queryAt<{ data_directory: string }>(postgres.url, 'show data_directory');
     const disk = mountSmallDisk(data?.data_directory ?? '');
     if (disk !== null) await queryAt(postgres.url, `create tablespace small location '${disk}'`);

@@ -9,11 +9,11 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { jobNames, scheduleVariable } from '../../config/schedules.ts';
+import { jobNames, scheduleVariable } from '../../config/jobs.ts';
 import { streams } from '../../jobs/registry.ts';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
-import { connectDatabase } from '../../src/app/deps.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { connectDatabase } from '../../src/app/deps/database.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { CliProcess } from '../helpers/cli-process.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
 import { SandboxControl } from '../helpers/sandbox-control.ts';
@@ -125,14 +125,14 @@ async function main(minutes: number): Promise<void> {
       ADMIN_PORT: '0',
       LOG_LEVEL: 'warn',
     };
-    const worker = new CliProcess(['worker'], env, join(root, 'dist/src/app/main.js'));
+    const worker = new CliProcess(['worker'], env, join(root, 'dist/main.js'));
     processes.push(worker);
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
     const samples = await soak(url, sandbox, worker, minutes);
     const result: Soak = { version, minutes, speed, ordersPerSecond, samples };
     writeFileSync(join(folder, 'soak.json'), `${JSON.stringify(result)}\n`);
     writeFileSync(join(folder, 'soak.svg'), svgOf(result));
-    const { db, close } = connectDatabase(url, createLogger({ level: 'silent', pretty: false }), 'soak', 12);
+    const { db, close } = connectDatabase(url, silentLogger, 'soak', 12);
     try {
       await waitFor(
         'the tables to equal the sandbox',

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type pg from 'pg';
-import { jobNames, scheduleVariable } from '../../config/schedules.ts';
+import { jobNames, scheduleVariable } from '../../config/jobs.ts';
 import { streams } from '../../jobs/registry.ts';
 import { Random, seedFor } from '../../src/sandbox/random.ts';
 import { CliProcess } from '../helpers/cli-process.ts';

@@ -2,14 +2,17 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
+import { createCli } from '../../src/app/cli.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
+import { runCommand } from '../helpers/run-command.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const processes = useProcesses();
 
-async function run(args: readonly string[], env: Record<string, string> = {}) {
+async function runProcess(args: readonly string[], env: Record<string, string> = {}) {
   const cli = processes.cli(args, env);
   const { code } = await cli.ended;
   return { code, output: cli.output };
@@ -29,15 +32,77 @@ describe('wrong usage and configuration end with 2 and say what to do', () => {
       /DATABASE_URL: must begin.*LOOKBACK_DAYS: .*WAREHOUSE_BASE_URL: is required/s,
     ],
   ])('%j %j', async (args, env, words) => {
-    const { code, output } = await run(args, env);
+    const { code, output } = await runCommand(args, env);
     expect(output).toMatch(words);
     expect(code).toBe(2);
   });
 });
 
 test('help ends with 0', async () => {
-  expect(await run(['--help'])).toMatchObject({ code: 0, output: expect.stringContaining('Commands:') });
-  expect(await run(['worker', '--help'])).toMatchObject({ code: 0, output: expect.stringContaining('Example:') });
+  expect(await runCommand(['--help'])).toMatchObject({ code: 0, output: expect.stringContaining('Commands:') });
+  expect(await runCommand(['worker', '--help'])).toMatchObject({
+    code: 0,
+    output: expect.stringContaining('Example:'),
+  });
+});
+
+describe('as a process of its own', () => {
+  const database = useDatabase();
+  const day = new Date().toISOString().slice(0, 10);
+  const wrong = JSON.stringify({ externalOrderNumber: 'SO-1' });
+  /** Every command that ends by itself, in an order in which each finds what it needs. */
+  const calls: readonly [words: string[], code: number, output: RegExp][] = [
+    [['migrate'], 0, /^The database is up to date\.$/],
+    [['doctor'], 0, /^ok {4}database +Postgres .* 0 to mend$/s],
+    [['run', 'pull-shipments'], 0, /^default pull-shipments: done: \d+ fetched/m],
+    [['reconcile', 'orders'], 0, /^default reconcile orders: done: \d+ read/],
+    [['backfill', 'orders', '--from', day, '--to', day], 0, /^default backfill orders: done: \d+ read/],
+    [['refetch', 'orders', '999999999'], 0, /not known to the service/],
+    [['pause', 'pull-orders'], 0, /^pull-orders of every client: paused/],
+    [['resume', 'pull-orders'], 0, /^pull-orders of every client: goes on/],
+    [['status'], 0, /^client +job +state.*\ndefault +pull-shipments +done/s],
+    [['client', 'list'], 0, /^client .*\ndefault +http\S+ /s],
+    [['client', 'accept-identity', 'default'], 0, /nothing was changed/],
+    [['run', 'push-outbox'], 1, /^default push-outbox: dead 4$/m],
+    [['outbox', 'list'], 0, /order\.create +SO-1 +dead/],
+    [['outbox', 'show', '1'], 0, /locale: is missing/],
+    [['outbox', 'retry', '1'], 0, /^1 row sent again$/],
+    [['outbox', 'replace', '2', wrong], 0, /^Row 2 has its new payload and is pending$/],
+    [['outbox', 'done', '3'], 0, /^1 row marked as done$/],
+    [['outbox', 'cancel', '4'], 0, /^1 row cancelled$/],
+    [['quarantine', 'list'], 0, /^Nothing is in quarantine\.$/],
+    [['quarantine', 'show', '999'], 1, /^There is no row 999 in quarantine/],
+    [['quarantine', 'replay'], 0, /0 released, 0 kept|Nothing/],
+    [['complete', 'bash'], 0, /fulfilment-sync/],
+  ];
+  /** Those that go on until they are stopped: worker.test.ts, sandbox.test.ts, and the demo below. */
+  const lasting = ['worker', 'sandbox', 'demo'];
+
+  test('each command says its result, and ends with its exit code', async () => {
+    const sandbox = await processes.sandbox();
+    await sandbox.advance(86_400);
+    const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' });
+    for (let row = 1; row <= 4; row++)
+      await database.query(
+        `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-${row}', '{}')`,
+      );
+    for (const [words, code, output] of calls)
+      expect([words, await runProcess(words, env)]).toEqual([words, { code, output: expect.stringMatching(output) }]);
+  });
+
+  test('no command is missing from that test', () => {
+    const leaves = (command: Command, path: string[]): string[] =>
+      command.commands.length === 0
+        ? [path.join(' ')]
+        : command.commands.flatMap((inner) => leaves(inner, [...path, inner.name()]));
+    const called = new Set([...lasting, ...calls.flatMap(([words]) => [words[0] ?? '', words.slice(0, 2).join(' ')])]);
+    expect(leaves(createCli(), []).filter((name) => !called.has(name))).toEqual([]);
+  });
+
+  test('wrong usage and missing settings end with 2', async () => {
+    expect(await runProcess(['wroker'])).toMatchObject({ code: 2, output: expect.stringContaining("'wroker'") });
+    expect(await runProcess(['status'])).toMatchObject({ code: 2, output: expect.stringContaining('DATABASE_URL') });
+  });
 });
 
 describe('against a database', () => {
@@ -47,30 +112,30 @@ describe('against a database', () => {
     const sandbox = await processes.sandbox();
     await sandbox.seed(30);
     const env = workerEnv(empty.url, sandbox, { LOG_LEVEL: 'warn' });
-    const early = await run(['worker'], env);
+    const early = await runProcess(['worker'], env);
     expect(early).toMatchObject({ code: 1, output: expect.stringContaining('run: fulfilment-sync migrate') });
-    expect(await run(['migrate'], env)).toMatchObject({
+    expect(await runCommand(['migrate'], env)).toMatchObject({
       code: 0,
       output: expect.stringContaining('Applied 0001_foundation'),
     });
-    expect(await run(['migrate'], env)).toMatchObject({ code: 0, output: 'The database is up to date.' });
-    expect((await run(['run', 'pull-shipments'], env)).output).toMatch(
+    expect(await runCommand(['migrate'], env)).toMatchObject({ code: 0, output: 'The database is up to date.' });
+    expect((await runCommand(['run', 'pull-shipments'], env)).output).toMatch(
       /default pull-shipments: done: 30 fetched in \d pages; rows created \d+/,
     );
-    expect((await run(['run', 'pull-shipments', '--client', 'other'], env)).code).toBe(2);
-    expect((await run(['status'], env)).output).toMatch(/client +job +state.*\ndefault +pull-shipments +done/);
-    expect(JSON.parse((await run(['status', '--json'], env)).output)).toMatchObject({
+    expect((await runCommand(['run', 'pull-shipments', '--client', 'other'], env)).code).toBe(2);
+    expect((await runCommand(['status'], env)).output).toMatch(/client +job +state.*\ndefault +pull-shipments +done/);
+    expect(JSON.parse((await runCommand(['status', '--json'], env)).output)).toMatchObject({
       lookbackDays: 7,
       jobs: [{ job: 'pull-shipments', lastFetched: 30, lastOutcome: 'done' }],
       streams: [{ stream: 'shipments', firstLoad: false, lastFetched: 30, gaps: [], openRescans: [] }],
     });
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 400 } });
-    const failed = await run(['run', 'pull-shipments'], env);
+    const failed = await runCommand(['run', 'pull-shipments'], env);
     expect(failed).toMatchObject({
       code: 1,
       output: expect.stringContaining('answered 400: «A fault of the sandbox»'),
     });
-    const { output } = await run(['status'], env);
+    const { output } = await runCommand(['status'], env);
     expect(output).toMatch(/failed once: v3\.shipments\.list: answered 400/);
     expect(failed.output + output).not.toMatch(/bearer|access_token/i);
   });
@@ -78,7 +143,7 @@ describe('against a database', () => {
   test('a port that is taken is named', async () => {
     const sandbox = await processes.sandbox();
     const env = workerEnv(empty.url, sandbox, { ADMIN_PORT: sandbox.url.port });
-    expect(await run(['worker'], env)).toMatchObject({
+    expect(await runProcess(['worker'], env)).toMatchObject({
       code: 1,
       output: expect.stringContaining(`ADMIN_PORT ${sandbox.url.port} is in use`),
     });
@@ -108,14 +173,10 @@ describe('demo', () => {
       const demo = processes.cli(['demo'], { TMPDIR: folder });
       await demo.line('pull-shipments done');
       expect(marked(folder).length).toBeGreaterThan(3);
-      const startedAtMs = performance.now();
       demo.kill(signal);
       await demo.ended;
       await waitFor('every process to be gone', () => marked(folder).length === 0, 10_000);
-      if (signal === 'SIGINT') {
-        expect(performance.now() - startedAtMs).toBeLessThan(5_000);
-        expect((await demo.ended).code).toBe(0);
-      }
+      if (signal === 'SIGINT') expect((await demo.ended).code).toBe(0);
       expect(readdirSync(folder)).toEqual([]);
       rmSync(folder, { recursive: true });
     },
@@ -131,7 +192,7 @@ describe('what a person sees', () => {
     );
     const paint = '\u001b[';
     const status = async (more: Record<string, string>) =>
-      (await run(['status'], { DATABASE_URL: database.url, ...more })).output;
+      (await runCommand(['status'], { DATABASE_URL: database.url, ...more })).output;
     // A pipe is no terminal.
     expect(await status({})).not.toContain(paint);
     expect(await status({ FORCE_COLOR: '1' })).toContain(`${paint}31mfailed`);
@@ -178,13 +239,13 @@ describe('what a person sees', () => {
       ['--watch', '--json'],
     ],
   ])('is completed: %j', async (words, expected) => {
-    const { code, output } = await run(['complete', '--', ...words]);
+    const { code, output } = await runProcess(['complete', '--', ...words]);
     const offered = output.split('\n').map((line) => line.split('\t')[0]);
     expect([code, expected.filter((word) => !offered.includes(word))]).toEqual([0, []]);
   });
 
   test.each(['bash', 'zsh', 'fish', 'powershell'])('has a completion script for %s', async (shell) =>
-    expect(await run(['complete', shell])).toMatchObject({
+    expect(await runProcess(['complete', shell])).toMatchObject({
       code: 0,
       output: expect.stringContaining('fulfilment-sync'),
     }),

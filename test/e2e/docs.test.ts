@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
+import { runCommand } from '../helpers/run-command.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
@@ -28,6 +29,14 @@ const ofTheMachine =
   /^(npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|set -a; \. \.\/\.env; set \+a$|docker compose --profile sandbox up --build$)/;
 /** Commands that go on until they are stopped, by what they say once they are at work. */
 const lasting: Readonly<Record<string, string>> = { worker: 'worker_started', sandbox: 'Sandbox at' };
+
+async function startAndStop(args: readonly string[], env: Record<string, string>, said: string) {
+  const cli = processes.cli(args, env);
+  await cli.line(said);
+  cli.kill('SIGTERM');
+  const { code } = await cli.ended;
+  return { code, output: cli.output };
+}
 
 test('the SQL of the README does what it says', async () => {
   const sandbox = await processes.sandbox();
@@ -72,13 +81,8 @@ test('every command in the docs is one that there is, and ends well', async () =
     const [, words = ''] = /^(?:npm run --silent fulfilment-sync --|fulfilment-sync) (.+)$/.exec(line) ?? [];
     expect([line, words !== '']).toEqual([line, true]);
     const args = words.split(' ');
-    const cli = processes.cli(args, env);
     const said = lasting[args[0] ?? ''];
-    if (said !== undefined) {
-      await cli.line(said);
-      cli.kill('SIGTERM');
-    }
-    const { code } = await cli.ended;
-    expect([line, code, code === 0 ? '' : cli.output]).toEqual([line, 0, '']);
+    const { code, output } = said === undefined ? await runCommand(args, env) : await startAndStop(args, env, said);
+    expect([line, code, code === 0 ? '' : output]).toEqual([line, 0, '']);
   }
 });

@@ -3,6 +3,7 @@ import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
 import { useRedis } from '../helpers/redis.ts';
 import { startRedis } from '../helpers/redis-server.ts';
+import { runCommand } from '../helpers/run-command.ts';
 import type { SandboxControl } from '../helpers/sandbox-control.ts';
 
 const database = useDatabase();
@@ -16,13 +17,12 @@ interface Finding {
   remedy: string | null;
 }
 
-async function doctor(env: Record<string, string>): Promise<{ code: number | null; wrong: Finding[] }> {
-  const cli = processes.cli(['doctor', '--json'], env);
-  const { code } = await cli.ended;
-  const findings = JSON.parse(cli.output) as Finding[];
+async function doctor(env: Record<string, string>): Promise<{ code: number; wrong: Finding[] }> {
+  const { code, output } = await runCommand(['doctor', '--json'], env);
+  const findings = JSON.parse(output) as Finding[];
   // Whatever is found, its remedy is told, and nothing secret is.
   for (const { state, remedy } of findings) expect(remedy === null).toBe(state === 'ok');
-  expect(cli.output).not.toMatch(/s3cret|"default:default"/);
+  expect(output).not.toMatch(/s3cret|"default:default"/);
   return { code, wrong: findings.filter(({ state, check }) => state !== 'ok' && check !== 'connections') };
 }
 

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
-import { jobNames, scheduleVariable } from '../../config/schedules.ts';
+import { jobNames, scheduleVariable } from '../../config/jobs.ts';
 import { writePage } from '../../src/sandbox/rules/pdf.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
+import { runCommand } from '../helpers/run-command.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
@@ -105,8 +106,8 @@ test('rows that nobody can send are dead with their reasons, and no other row su
     200,
     expect.stringContaining('cannot be shown: it nests too deep'),
   ]);
-  const shown = processes.cli(['outbox', 'show', String(deep?.id)], { DATABASE_URL: database.url });
-  expect([(await shown.ended).code, shown.output]).toEqual([0, expect.stringContaining('it nests too deep')]);
+  const shown = await runCommand(['outbox', 'show', String(deep?.id)], { DATABASE_URL: database.url });
+  expect(shown).toEqual({ code: 0, output: expect.stringContaining('it nests too deep') });
   for (const line of worker.lines) expect(JSON.parse(line)).not.toMatchObject({ event: 'forged' });
 });
 

@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
-import { jobNames, scheduleVariable } from '../../config/schedules.ts';
+import { jobNames, scheduleVariable } from '../../config/jobs.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses } from '../helpers/processes.ts';
 import { sendJson, useServices } from '../helpers/service.ts';

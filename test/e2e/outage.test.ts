@@ -4,16 +4,16 @@ import { describe, expect, inject, test } from 'vitest';
 import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
-import { connectDatabase } from '../../src/app/deps.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { connectDatabase } from '../../src/app/deps/database.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { Fleet, lasting, report } from '../helpers/fleet.ts';
+import { memoryFolder } from '../helpers/memory-folder.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
 import { useProcesses } from '../helpers/processes.ts';
 import { startRedis } from '../helpers/redis-server.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const processes = useProcesses();
-const silent = createLogger({ level: 'silent', pretty: false });
 const downMs = lasting(6_000, 60_000);
 
 /** Null where the database is not there. */
@@ -41,8 +41,8 @@ describe.each([
     'the worker keeps running, and catches up by itself once it is back',
     async () => {
       const redis = queueIn === 'redis' ? await startRedis() : null;
-      const postgres = await startEmbeddedPostgres();
-      await migrateDatabase(postgres.url, silent);
+      const postgres = await startEmbeddedPostgres({}, memoryFolder());
+      await migrateDatabase(postgres.url, silentLogger);
       const queue: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
       const fleet = await Fleet.start(
         processes,
@@ -51,7 +51,7 @@ describe.each([
         { SCHEDULE_PULL_SHIPMENTS: '2s', SCHEDULE_PULL_ORDERS: '2s', SCHEDULE_PUSH_OUTBOX: '15s', ...queue },
         200,
       );
-      const { db, close } = connectDatabase(postgres.url, silent, 'test', 1);
+      const { db, close } = connectDatabase(postgres.url, silentLogger, 'test', 1);
       const same = async () =>
         (await compareWithSandbox(db, fleet.sandbox.url, ['orders', 'shipments']).catch(() => ['away'])).length === 0;
       try {

@@ -1,21 +1,16 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../helpers/database.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
-import { useProcesses, workerEnv } from '../helpers/processes.ts';
+import { workerEnv } from '../helpers/processes.ts';
 import { usePusher } from '../helpers/pusher.ts';
+import { runCommand } from '../helpers/run-command.ts';
 import { quiet, useSandbox } from '../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
-const processes = useProcesses();
 
-/** Runs a command of the product to its end. */
-async function command(...args: string[]): Promise<{ code: number | null; output: string }> {
-  const process = processes.cli(args, workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' }));
-  const { code } = await process.ended;
-  return { code, output: process.output };
-}
+const command = (...args: string[]) => runCommand(args, workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' }));
 
 test('an operator sees what is dead, why, and puts it right', async () => {
   const wrong = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined }));

@@ -1,8 +1,8 @@
 import { Redis } from 'ioredis';
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
-import { connectDatabase } from '../../src/app/deps.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { connectDatabase } from '../../src/app/deps/database.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { writePage } from '../../src/sandbox/rules/pdf.ts';
 import { beliefBroughtAbout } from '../helpers/belief.ts';
 import { faultsOf, pushFaults } from '../helpers/fault-effects.ts';
@@ -86,10 +86,7 @@ test(
       expect(numbers.length).toBe(count);
       expect(new Set(numbers).size).toBe(count);
       await campaign.stopWorkers();
-      const { db, close } = connectDatabase(
-        campaign.env.DATABASE_URL ?? '',
-        createLogger({ level: 'silent', pretty: false }),
-      );
+      const { db, close } = connectDatabase(campaign.env.DATABASE_URL ?? '', silentLogger);
       try {
         expect(await compareWithSandbox(db, sandbox.url, ['orders'])).toEqual([]);
       } finally {

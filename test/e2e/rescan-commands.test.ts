@@ -4,6 +4,7 @@ import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
 import { done, usePuller } from '../helpers/puller.ts';
+import { runCommand } from '../helpers/run-command.ts';
 import { lively, useSandbox } from '../helpers/sandbox.ts';
 import { waitFor } from '../helpers/wait.ts';
 
@@ -14,11 +15,7 @@ const pull = usePuller(database, sandbox);
 
 const day = 86_400;
 const env = (more: Record<string, string> = {}) => workerEnv(database.url, sandbox, { LOG_LEVEL: 'fatal', ...more });
-async function run(...args: string[]) {
-  const cli = processes.cli(args, env());
-  const { code } = await cli.ended;
-  return { code, output: cli.output };
-}
+const run = (...args: string[]) => runCommand(args, env({ LOG_LEVEL: 'silent' }));
 const pollAll = async () => {
   for (const { name } of streams) done(await pull(`pull-${name}` as 'pull-shipments'));
 };

@@ -1,16 +1,13 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
+import { runCommand } from '../helpers/run-command.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
 const processes = useProcesses();
 
-async function run(env: Record<string, string>, ...args: string[]) {
-  const cli = processes.cli(args, { ...env, LOG_LEVEL: 'silent' });
-  const { code } = await cli.ended;
-  return { code, output: cli.output };
-}
+const run = (env: Record<string, string>, ...args: string[]) => runCommand(args, { ...env, LOG_LEVEL: 'silent' });
 
 test('pause, run, status and resume say what they do and what to do next', async () => {
   const sandbox = await processes.sandbox();

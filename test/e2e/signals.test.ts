@@ -37,10 +37,10 @@ test('asked to stop, a worker lets the push under way be answered; asked twice, 
   );
   second.kill('SIGTERM');
   await second.line('worker_stopping');
-  const askedMs = performance.now();
   second.kill('SIGTERM');
   expect(await second.ended).toEqual({ code: 1, signal: null });
-  expect(performance.now() - askedMs).toBeLessThan(2_000);
+  // Neither did it wait for the answer, nor was it ended by its own time limit.
+  expect(second.output).not.toMatch(/worker_stopped|stop_forced/);
 });
 
 test('asked to stop while nobody answers, a worker ends in time and leaves nothing half done', async () => {
@@ -57,9 +57,10 @@ test('asked to stop while nobody answers, a worker ends in time and leaves nothi
     return asked.includes('v3.orders.create') && asked.includes('v3.shipments.list');
   });
   worker.kill('SIGTERM');
-  const askedMs = performance.now();
   expect((await worker.ended).code).toBe(0);
-  expect(performance.now() - askedMs).toBeLessThan(25_000);
+  // Within the 20 s after which it would have forced its end.
+  expect(worker.output).toContain('worker_stopped');
+  expect(worker.output).not.toContain('stop_forced');
   expect(await statusOf()).toBe('unknown');
   expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual([]);
   expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);

@@ -2,7 +2,7 @@ import { afterEach } from 'vitest';
 import { readConfig } from '../../config/env.ts';
 import { outboxKinds } from '../../jobs/push-outbox.ts';
 import { type AdminServer, startAdmin } from '../../src/app/admin/server.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { createLogger } from '../../src/app/logging/create-logger.ts';
 import { WorkMetrics } from '../../src/app/metrics/work-metrics.ts';
 import type { Database } from '../../src/erp/connect.ts';
 import type { TestDatabase } from './database.ts';
@@ -63,7 +63,7 @@ export function useAdmin(database: TestDatabase) {
       },
     );
     const logged: string[] = [];
-    const log = createLogger({ level: 'trace', pretty: false }, { write: (line: string) => logged.push(line) });
+    const log = createLogger('trace', { write: (line: string) => logged.push(line) });
     const kinds = outboxKinds.map(({ name }) => name);
     const metrics = new WorkMetrics('0.0.0', kinds, () => undefined);
     const server = await startAdmin({ config, db: db ?? database.db, log, metrics, daemon: () => null });

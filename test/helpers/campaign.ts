@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { scheduleVariable } from '../../config/schedules.ts';
+import { scheduleVariable } from '../../config/jobs.ts';
 import { streams } from '../../jobs/registry.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import type { CliProcess } from './cli-process.ts';

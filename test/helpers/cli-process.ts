@@ -7,7 +7,8 @@ import { waitFor } from './wait.ts';
 /** Processes of the product are started by the hundred: what the first one compiled need not be compiled again. */
 const compileCache = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
 
-const main = fileURLToPath(new URL('../../src/app/main.ts', import.meta.url));
+/** The bundle that global-setup.ts built, so that what is shipped is tested; the sources for programs that are no tests. */
+const main = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../src/app/main.ts', import.meta.url));
 
 /** A command of the product as a process of its own. */
 export class CliProcess {

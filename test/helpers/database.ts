@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { afterEach, beforeEach, inject } from 'vitest';
+import { connectDatabase, openLeaseKeeper } from '../../src/app/deps/database.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { type Database, openDatabase, poolConfig } from '../../src/erp/connect.ts';
+import type { LeaseKeeper } from '../../src/erp/leases.ts';
 import { templateName } from './global-setup.ts';
 import { waitFor } from './wait.ts';
 
@@ -13,6 +16,10 @@ export interface TestDatabase {
   readonly query: <T extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<T[]>;
   /** A further pool on it, which the test's end closes. */
   readonly open: (max?: number) => Database;
+  /** The connections that a worker runs jobs with; opened once for a test, as a worker does. */
+  readonly forRuns: () => { readonly db: Database; readonly keeper: LeaseKeeper };
+  /** Closes the connections of `forRuns` early: what their sessions wrote is in Postgres' statistics then. */
+  readonly endRuns: () => Promise<void>;
 }
 
 async function maintain(text: string): Promise<void> {
@@ -32,6 +39,12 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
   let pools: pg.Pool[] = [];
   const pool = () => pools[0] as pg.Pool;
   let db: Database;
+  let runs: { db: Database; keeper: LeaseKeeper; close: () => Promise<unknown> } | null = null;
+  const endRuns = async () => {
+    const ended = runs;
+    runs = null;
+    await ended?.close();
+  };
   beforeEach(async () => {
     name = `test_${randomBytes(6).toString('hex')}`;
     await maintain(`create database ${name} ${migrated ? `template ${templateName}` : ''}`);
@@ -42,7 +55,7 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     db = openDatabase(pool());
   });
   afterEach(async () => {
-    await Promise.all(pools.map((open) => open.end()));
+    await Promise.all([endRuns(), ...pools.map((open) => open.end())]);
     try {
       await waitFor('all connections to be closed', async () => (await connectionsTo(name)) === 0, 5_000);
     } finally {
@@ -63,6 +76,15 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
       pools.push(further);
       return openDatabase(further);
     },
+    forRuns: () => {
+      if (runs === null) {
+        const main = connectDatabase(url, silentLogger);
+        const leases = openLeaseKeeper(url, silentLogger);
+        runs = { db: main.db, keeper: leases.keeper, close: () => Promise.all([leases.close(), main.close()]) };
+      }
+      return runs;
+    },
+    endRuns,
   };
 }
 

@@ -1,9 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { jobNames, scheduleVariable } from '../../config/schedules.ts';
+import { jobNames, scheduleVariable } from '../../config/jobs.ts';
 import type { CliProcess } from './cli-process.ts';
 import type { useProcesses } from './processes.ts';
+import { runCommand } from './run-command.ts';
 import { SandboxControl } from './sandbox-control.ts';
 
 type Processes = ReturnType<typeof useProcesses>;
@@ -73,10 +74,8 @@ export class Fleet {
   }
 
   /** Runs a command of the product to its end. */
-  async command(...args: string[]): Promise<{ code: number | null; output: string }> {
-    const cli = this.#processes.cli(args, { ...this.env, LOG_LEVEL: 'silent' });
-    const { code } = await cli.ended;
-    return { code, output: cli.output };
+  command(...args: string[]): Promise<{ code: number; output: string }> {
+    return runCommand(args, { ...this.env, LOG_LEVEL: 'silent' });
   }
 
   /** Those that were neither killed nor asked to end. */

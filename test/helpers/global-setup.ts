@@ -2,7 +2,9 @@ import pg from 'pg';
 import type { TestProject } from 'vitest/node';
 import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
+import { buildBundle } from './bundle.ts';
+import { memoryFolder } from './memory-folder.ts';
 import { startRedis } from './redis-server.ts';
 
 declare module 'vitest' {
@@ -19,7 +21,9 @@ export const templateName = 'migrated_template';
 
 /** One Postgres for a whole run, our own, on a free port. Files that need a Redis start one each: they flush it. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const postgres = await startEmbeddedPostgres();
+  const [postgres, bundle] = await Promise.all([startEmbeddedPostgres({}, memoryFolder()), buildBundle()]);
+  // Inherited by the processes that run the tests.
+  process.env.TEST_PROGRAM = bundle.program;
   const redis = await startRedis();
   await redis?.stop();
   if (redis === null) {
@@ -31,7 +35,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await makeTemplate(postgres.url);
   project.provide('postgresUrl', postgres.url);
   project.provide('redisAvailable', redis !== null);
-  return () => postgres.stop();
+  return async () => {
+    bundle.remove();
+    await postgres.stop();
+  };
 }
 
 async function makeTemplate(postgresUrl: string): Promise<void> {
@@ -41,5 +48,5 @@ async function makeTemplate(postgresUrl: string): Promise<void> {
   await client.end();
   const url = new URL(postgresUrl);
   url.pathname = `/${templateName}`;
-  await migrateDatabase(url.href, createLogger({ level: 'silent', pretty: false }));
+  await migrateDatabase(url.href, silentLogger);
 }

@@ -1,15 +1,13 @@
 import { type Config, readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
-import type { JobName } from '../../config/schedules.ts';
-import { connectDatabase, openLeaseKeeper, openWarehouses } from '../../src/app/deps.ts';
-import { createLogger } from '../../src/app/log.ts';
+import type { JobName } from '../../config/jobs.ts';
+import { openWarehouses } from '../../src/app/deps/warehouses.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { type RunnerDeps, runJob, runWork, type Work } from '../../src/app/runner.ts';
 import type { Trigger } from '../../src/erp/runs.ts';
 import type { RunReport } from '../../src/sync/run.ts';
 import type { TestDatabase } from './database.ts';
 import type { SandboxControl } from './sandbox-control.ts';
-
-const log = createLogger({ level: 'silent', pretty: false });
 
 /** Configuration of one client `default` of a sandbox; times are short so that faults are met quickly. */
 export function configFor(database: TestDatabase, sandbox: SandboxControl, env: Record<string, string> = {}): Config {
@@ -31,37 +29,34 @@ export type Pull = (
   options?: { env?: Record<string, string>; stop?: AbortSignal; trigger?: Trigger },
 ) => Promise<RunReport>;
 
-/** Opens what a run needs, runs it for the client `default` and closes all again. */
+/** Runs something for the client `default`, with connections to the service of its own. */
 export async function inProcess<T>(
   config: Config,
-  url: string,
+  database: TestDatabase,
   run: (deps: RunnerDeps, client: WarehouseClient) => Promise<T>,
 ): Promise<T> {
-  const main = connectDatabase(url, log);
-  const leases = openLeaseKeeper(url, log);
+  const { db, keeper } = database.forRuns();
   const { warehouses, close } = openWarehouses(config);
-  const deps = { config, db: main.db, keeper: leases.keeper, warehouses, worker: 'test', log, said: new Map() };
+  const deps = { config, db, keeper, warehouses, worker: 'test', log: silentLogger, said: new Map() };
   const client = config.clients[0];
   if (client === undefined) throw new Error('no client configured');
   try {
     return await run(deps, client);
   } finally {
-    await Promise.all([close(), leases.close(), main.close()]);
+    await close();
   }
 }
 
 /** Runs jobs in this process, as `fulfilment-sync run` does. */
 export function usePuller(database: TestDatabase, sandbox: SandboxControl): Pull {
   return async (job, { env, stop = new AbortController().signal, trigger = 'manual' } = {}) =>
-    inProcess(configFor(database, sandbox, env), database.url, (deps, client) =>
-      runJob(deps, job, client, trigger, stop),
-    );
+    inProcess(configFor(database, sandbox, env), database, (deps, client) => runJob(deps, job, client, trigger, stop));
 }
 
 /** Runs any work under a lease of that name, as commands do. */
 export function useWork(database: TestDatabase, sandbox: SandboxControl) {
   return (name: string, run: Work['run'], env: Record<string, string> = {}): Promise<RunReport> =>
-    inProcess(configFor(database, sandbox, env), database.url, (deps, client) =>
+    inProcess(configFor(database, sandbox, env), database, (deps, client) =>
       runWork(deps, { name, run }, client, 'manual', new AbortController().signal),
     );
 }

@@ -1,11 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
-import { jobNames, scheduleVariable } from '../../config/schedules.ts';
+import { jobNames, scheduleVariable } from '../../config/jobs.ts';
 import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import type { CliProcess } from './cli-process.ts';
+import { memoryFolder } from './memory-folder.ts';
 import type { useProcesses } from './processes.ts';
 import { SandboxControl } from './sandbox-control.ts';
 import { waitFor } from './wait.ts';
@@ -55,8 +56,8 @@ export class PushCampaign {
     processes: ReturnType<typeof useProcesses>,
     env: Record<string, string> = {},
   ): Promise<PushCampaign> {
-    const postgres = await startEmbeddedPostgres();
-    await migrateDatabase(postgres.url, createLogger({ level: 'silent', pretty: false }));
+    const postgres = await startEmbeddedPostgres({}, memoryFolder());
+    await migrateDatabase(postgres.url, silentLogger);
     const args = ['sandbox', '--port', '0', '--speed', '0', '--seed', `${seed}`, '--orders-per-day', '0'];
     const line = await processes.cli(args).line('Sandbox at ');
     const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));

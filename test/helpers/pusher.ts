@@ -1,5 +1,5 @@
-import { openWarehouses } from '../../src/app/deps.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { openWarehouses } from '../../src/app/deps/warehouses.ts';
+import { createLogger } from '../../src/app/logging/create-logger.ts';
 import { openPusher } from '../../src/app/pushing.ts';
 import { identified } from '../../src/app/runner.ts';
 import { registerClients } from '../../src/erp/clients.ts';
@@ -7,7 +7,7 @@ import type { TestDatabase } from './database.ts';
 import { configFor } from './puller.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
-const log = createLogger({ level: process.env.TEST_LOG ?? 'silent', pretty: false });
+const log = createLogger(process.env.TEST_LOG ?? 'silent');
 
 /** A row of the outbox, as tests look at it. */
 export interface OutboxRow {

@@ -8,9 +8,11 @@ export async function waitFor<T>(
 ): Promise<NonNullable<T>> {
   const endMs = performance.now() + deadlineMs;
   for (;;) {
+    const askedAtMs = performance.now();
     const value = await condition();
     if (value) return value;
     if (performance.now() > endMs) throw new Error(`Waited ${deadlineMs} ms in vain for ${what}`);
-    await wait(25);
+    // A condition that is expensive to ask must not take the machine from what is waited for.
+    await wait(Math.max(25, 2 * (performance.now() - askedAtMs)));
   }
 }

@@ -19,7 +19,7 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
 const work = useWork(database, sandbox);
 
-/** FUZZ_DOCUMENTS=50000 takes a few minutes on two cores. */
+/** `npm run fuzz` takes 50,000: a few minutes on two cores. */
 const documents = Number(process.env.FUZZ_DOCUMENTS ?? 10_000);
 const batch = 100;
 /** Where the ids given out here begin; others are what mutations made of them, and may be shared. */

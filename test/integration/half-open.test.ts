@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import { afterEach, describe, expect, inject, test } from 'vitest';
-import { connectDatabase, connectForWriting, openListener, openQueueBackend } from '../../src/app/deps.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { connectDatabase, connectForWriting, openListener } from '../../src/app/deps/database.ts';
+import { openQueueBackend } from '../../src/app/deps/queue.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { TcpProxy } from '../chaos/proxy.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useRedis } from '../helpers/redis.ts';
@@ -9,7 +10,6 @@ import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
 const redis = useRedis();
-const log = createLogger({ level: 'silent', pretty: false });
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0)) await close();
@@ -32,7 +32,7 @@ describe('connections that swallow what they are given, and of which nobody is t
   test('to Postgres: a query ends in time, and the next one has a new connection', async () => {
     const proxy = await throughProxy(database.url);
     // One connection, as for heartbeats and claims: there is no other to turn to.
-    const { db, close } = connectDatabase(proxy.url.href, log, 'test', 1, 500);
+    const { db, close } = connectDatabase(proxy.url.href, silentLogger, 'test', 1, 500);
     closers.unshift(close);
     const ask = () => sql<{ one: number }>`select 1 as one`.execute(db);
     await ask();
@@ -47,7 +47,7 @@ describe('connections that swallow what they are given, and of which nobody is t
   test('for notifications: it finds out by itself, listens anew, and says that some may have been missed', async () => {
     const proxy = await throughProxy(database.url);
     let told = 0;
-    const listener = openListener(proxy.url.href, 'fulfilment_outbox', () => told++, log);
+    const listener = openListener(proxy.url.href, 'fulfilment_outbox', () => told++, silentLogger);
     closers.unshift(() => listener.close());
     await waitFor('the first connection', () => told === 1);
     cutSilently(proxy);
@@ -58,7 +58,7 @@ describe('connections that swallow what they are given, and of which nobody is t
 
   test.skipIf(!inject('redisAvailable'))('to Redis: a command ends in time, and later ones are answered', async () => {
     const proxy = await throughProxy(redis.url);
-    const { backend, close } = await openQueueBackend({ REDIS_URL: proxy.url.href }, database.url, log);
+    const { backend, close } = await openQueueBackend({ REDIS_URL: proxy.url.href }, database.url, silentLogger);
     closers.unshift(close);
     const queue = backend.queue('poll');
     queue.on('error', () => undefined);
@@ -78,7 +78,7 @@ describe('connections that swallow what they are given, and of which nobody is t
 
 test('work that has to write is given no connection that takes no writes', async () => {
   const [row] = await database.query<{ name: string }>('select current_database() as name');
-  const { db, close } = connectForWriting(database.url, log, 'test', 1);
+  const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1);
   closers.unshift(close);
   const ask = () => sql`select 1`.execute(db);
   await database.query(`alter database ${row?.name} set default_transaction_read_only = on`);

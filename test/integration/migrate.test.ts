@@ -1,10 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { migrateDatabase } from '../../src/app/commands/migrate.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { assertSchemaFits, migrate } from '../../src/erp/migrate.ts';
 import { useDatabase } from '../helpers/database.ts';
-
-const silent = createLogger({ level: 'silent', pretty: false });
 
 describe('an empty database', () => {
   const database = useDatabase({ migrated: false });
@@ -14,12 +12,12 @@ describe('an empty database', () => {
       code: 'schema_missing',
       message: expect.stringContaining('fulfilment-sync migrate'),
     });
-    const applied = await Promise.all([1, 2, 3].map(() => migrateDatabase(database.url, silent)));
+    const applied = await Promise.all([1, 2, 3].map(() => migrateDatabase(database.url, silentLogger)));
     const names = applied.flat();
     expect(names.length).toBeGreaterThan(0);
     expect(new Set(names).size).toBe(names.length);
     await expect(assertSchemaFits(database.db, '0.1.0')).resolves.toBeUndefined();
-    expect(await migrateDatabase(database.url, silent)).toEqual([]);
+    expect(await migrateDatabase(database.url, silentLogger)).toEqual([]);
   });
 });
 

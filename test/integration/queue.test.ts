@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { openQueueBackend } from '../../src/app/deps.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { openQueueBackend } from '../../src/app/deps/queue.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import type { QueueBackend, QueuedJob, TaskQueue } from '../../src/queue/backend.ts';
 import { dispatch } from '../../src/queue/dispatch.ts';
 import { alignSchedulers } from '../../src/queue/schedulers.ts';
@@ -11,7 +11,6 @@ import { startRedis } from '../helpers/redis-server.ts';
 import { waitFor } from '../helpers/wait.ts';
 
 const redis = useRedis();
-const silent = createLogger({ level: 'silent', pretty: false });
 const every = (everyMs: number) => ({ job: 'pull-shipments' as const, schedule: { kind: 'every' as const, everyMs } });
 const off = { job: 'pull-shipments' as const, schedule: { kind: 'off' as const } };
 
@@ -25,7 +24,7 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
 
   async function open(): Promise<{ backend: QueueBackend; queue: TaskQueue; flush: () => Promise<unknown> }> {
     const redisUrl = kind === 'redis' ? redis.url : undefined;
-    const { backend, close } = await openQueueBackend({ REDIS_URL: redisUrl }, database.url, silent);
+    const { backend, close } = await openQueueBackend({ REDIS_URL: redisUrl }, database.url, silentLogger);
     const queue = backend.queue('poll');
     queue.on('error', () => undefined);
     await queue.waitUntilReady();
@@ -139,7 +138,7 @@ describe('a Redis', () => {
   test.skipIf(!redis.available)('that may evict is refused with what to change', async () => {
     const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
     try {
-      await expect(openQueueBackend({ REDIS_URL: evicting?.url }, database.url, silent)).rejects.toMatchObject({
+      await expect(openQueueBackend({ REDIS_URL: evicting?.url }, database.url, silentLogger)).rejects.toMatchObject({
         code: 'redis_evicts',
         message: expect.stringContaining('config set maxmemory-policy noeviction'),
       });
@@ -152,7 +151,7 @@ describe('a Redis', () => {
 describe('a database that was never migrated', () => {
   const database = useDatabase({ migrated: false });
   test('is refused with what to do, instead of a worker that spins', async () => {
-    await expect(openQueueBackend({}, database.url, silent)).rejects.toMatchObject({
+    await expect(openQueueBackend({}, database.url, silentLogger)).rejects.toMatchObject({
       code: 'queue_schema_missing',
       message: expect.stringContaining('fulfilment-sync migrate'),
     });

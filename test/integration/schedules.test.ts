@@ -1,6 +1,6 @@
 import { afterEach, expect, test } from 'vitest';
-import { openQueueBackend } from '../../src/app/deps.ts';
-import { createLogger } from '../../src/app/log.ts';
+import { openQueueBackend } from '../../src/app/deps/queue.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
 import { Schedules } from '../../src/app/schedules.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { configFor, inProcess } from '../helpers/puller.ts';
@@ -9,7 +9,6 @@ import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
-const silent = createLogger({ level: 'silent', pretty: false });
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0)) await close();
@@ -17,7 +16,7 @@ afterEach(async () => {
 
 /** What a worker does at its start, with these settings. */
 const prepare = (env: Record<string, string>) =>
-  inProcess(configFor(database, sandbox, env), database.url, (deps) => new Schedules(deps, new Map()).prepare());
+  inProcess(configFor(database, sandbox, env), database, (deps) => new Schedules(deps, new Map()).prepare());
 const dueIn = async (job: string) =>
   (
     await database.query<{ minutes: number }>(
@@ -65,7 +64,7 @@ test('refused credentials are tried at once by a worker that was started anew', 
 });
 
 test('an emptied queue is written down when it is set right, a changed schedule is not', async () => {
-  const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silent);
+  const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
   const queues = new Map((['poll', 'bulk'] as const).map((name) => [name, backend.backend.queue(name)]));
   closers.push(...[...queues.values()].map((queue) => () => queue.close()), backend.close);
   for (const queue of queues.values()) {
@@ -73,7 +72,7 @@ test('an emptied queue is written down when it is set right, a changed schedule 
     await queue.waitUntilReady();
   }
   const align = (env: Record<string, string>) =>
-    inProcess(configFor(database, sandbox, env), database.url, (deps) =>
+    inProcess(configFor(database, sandbox, env), database, (deps) =>
       new Schedules(deps, queues).sweeperTasks().align(),
     );
   const written = () => database.query(`select detail from sync.audit where action = 'schedulers_set' order by id`);
@@ -87,7 +86,7 @@ test('an emptied queue is written down when it is set right, a changed schedule 
 });
 
 test('what is due of a client that had to wait for a slot is queued as soon as one is free', async () => {
-  const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silent);
+  const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
   const queue = backend.backend.queue('poll');
   queue.on('error', () => undefined);
   await queue.waitUntilReady();
@@ -101,7 +100,7 @@ test('what is due of a client that had to wait for a slot is queued as soon as o
     () => queue.close(),
     backend.close,
   );
-  await inProcess(configFor(database, sandbox, {}), database.url, async (deps) => {
+  await inProcess(configFor(database, sandbox, {}), database, async (deps) => {
     const schedules = new Schedules(deps, new Map([['poll', queue]]));
     await schedules.prepare();
     schedules.wakeClient('default');

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { runJob } from '../../src/app/runner.ts';
 import { closeGate, passGate } from '../../src/erp/gates.ts';
 import { useDatabase } from '../helpers/database.ts';
-import { useProcesses } from '../helpers/processes.ts';
+import { startSandbox, useProcesses } from '../helpers/processes.ts';
 import { configFor, done, inProcess, usePuller } from '../helpers/puller.ts';
 import { lively, useSandbox } from '../helpers/sandbox.ts';
 import { setScheduleClock } from '../helpers/schedule-clock.ts';
@@ -147,13 +147,12 @@ test('a path that the service does not have is named, with what to do', async ()
 });
 
 test('a service that could not be reached has not been asked: it is tried again in a minute', async () => {
-  const own = await processes.sandbox();
+  const { process, control: own } = await startSandbox(processes.cli);
   const never = new AbortController().signal;
-  const report = await inProcess(configFor(database, own), database.url, async (deps, client) => {
+  const report = await inProcess(configFor(database, own), database, async (deps, client) => {
     done(await runJob(deps, 'refresh-settings', client, 'manual', never));
-    const { child, ended } = processes.latest();
-    child.kill('SIGKILL');
-    await ended;
+    process.kill('SIGKILL');
+    await process.ended;
     // Its token is still good, so that the gate is passed before the service is found to be away.
     return runJob(deps, 'track-trace', client, 'manual', never);
   });

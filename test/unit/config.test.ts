@@ -2,8 +2,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { ConfigError, readConfig, secretNames, variableNames } from '../../config/env.ts';
-import { jobNames, parseSchedule, pushJob } from '../../config/schedules.ts';
+import { ConfigError } from '../../config/config-error.ts';
+import { readConfig, secretNames, variableNames } from '../../config/env.ts';
+import { jobNames, pushJob } from '../../config/jobs.ts';
+import { parseSchedule } from '../../config/schedules.ts';
 
 const needs = { database: true, clients: true };
 const base = {

@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readConfig, variableNames } from '../../config/env.ts';
+import { jobNames, pushJob } from '../../config/jobs.ts';
 import { operations } from '../../config/operations.ts';
-import { jobNames, pushJob } from '../../config/schedules.ts';
 import { createCli } from '../../src/app/cli.ts';
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
@@ -127,8 +127,8 @@ describe('Dockerfile', () => {
       'COPY --from=build /build/dist dist',
     ]);
     for (const stage of ['build', 'dependencies']) expect(lines).toContain(`FROM node:24-slim AS ${stage}`);
-    expect(manifest.scripts.build).toContain('tsconfig.build.json');
-    expect(JSON.parse(read('tsconfig.build.json')).compilerOptions.outDir).toBe('dist');
+    expect(manifest.scripts.build).toBe('rolldown -c');
+    expect(read('rolldown.config.ts')).toContain("dir: 'dist'");
   });
 
   test('asks for its health where the worker answers by default', () => {

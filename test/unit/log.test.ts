@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { createLogger, errorFields } from '../../src/app/log.ts';
-import { loggable } from '../../src/app/log-schema.ts';
+import { createLogger } from '../../src/app/logging/create-logger.ts';
+import { loggable } from '../../src/app/logging/log-schema.ts';
+import { errorFields } from '../../src/app/logging/logger.ts';
 import { describeError, WarehouseError } from '../../src/core/errors.ts';
 import { quote, withoutQuotes } from '../../src/core/quote.ts';
 
@@ -84,7 +85,7 @@ test('a log line has the fields of the schema, others by name alone', () => {
 
 test('a message passes by the schema in no form', () => {
   const written: string[] = [];
-  const log = createLogger({ level: 'info', pretty: false }, { write: (line: string) => written.push(line) });
+  const log = createLogger('info', { write: (line: string) => written.push(line) });
   // A slip that the types do not let through.
   const slip = log.error as unknown as (given: unknown) => void;
   for (const given of [new SyntaxError('Jan'), { event: 'x', err: new Error('Jan') }, 'Jan']) slip.call(log, given);

@@ -2,6 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { WarehouseError } from '../../src/core/errors.ts';
 import { type WalkStart, walk } from '../../src/sync/walk.ts';
+import { findChildren, indexIncluded } from '../../src/warehouse/included.ts';
+import { decodeDocument, type Resource } from '../../src/warehouse/jsonapi.ts';
+import { nextQuery } from '../../src/warehouse/links.ts';
 import { cursorOf } from '../../src/warehouse/query.ts';
 
 const beginning: WalkStart = { query: null, meaning: 'unknown', lastId: null };
@@ -83,6 +86,49 @@ describe.each(meanings)('a list whose cursor is %s', (meaning) => {
     expect([...new Set(seen)]).toEqual(range(11, 16));
     expect(end.lastId).toBe(16);
   });
+});
+
+/** The ways in which the interface leaves open how a page names the next one, and where it puts lines. */
+const nextLinks = {
+  object: (next: string) => ({ next: { href: `https://service.test${next}` } }),
+  string: (next: string) => ({ next: `https://service.test${next}` }),
+  relative: (next: string) => ({ next }),
+} as const;
+const combinations = meanings.flatMap((cursor) =>
+  (['object', 'string', 'relative'] as const).flatMap((links) =>
+    (['inside', 'top'] as const).map((included) => ({ cursor, links, included })),
+  ),
+);
+
+test.each(combinations)('%j: every shipment is read, each with its own line', async ({ cursor, links, included }) => {
+  const list = listOf(range(11, 20), cursor);
+  const lines = new Map<number, unknown>();
+  const fetch = async (query: string) => {
+    const { data, next } = await list.fetch(query);
+    const line = ({ id }: { id: number }) => ({ type: 'shipmentItem', id: id + 1_000, attributes: {} });
+    const body = JSON.stringify({
+      data: data.map(({ id }) => ({
+        type: 'shipment',
+        id,
+        relationships: { shipmentItems: { data: [{ type: 'shipmentItem', id: id + 1_000 }] } },
+        ...(included === 'inside' ? { included: [line({ id })] } : {}),
+      })),
+      ...(included === 'top' ? { included: data.map(line) } : {}),
+      links: next === null ? {} : nextLinks[links](`/v3/shipments?${next}`),
+    });
+    const document = decodeDocument('v3.shipments.list', body, 'list');
+    const onTop = indexIncluded(document.included);
+    for (const resource of document.data as Resource[]) {
+      const { resources, complete } = findChildren(resource, 'shipmentItem', [Number(resource.id) + 1_000], onTop);
+      lines.set(Number(resource.id), complete ? resources.map(({ id }) => Number(id)) : 'incomplete');
+    }
+    const requested = new URL(`https://service.test/v3/shipments?${query}`);
+    return { data, next: nextQuery(document.links, requested) };
+  };
+  const { seen, end } = await walkAll({ asked: list.asked, fetch });
+  expect([...new Set(seen)]).toEqual(range(11, 20));
+  expect(end.meaning).toBe(cursor);
+  expect([...lines]).toEqual(range(11, 20).map((id) => [id, [id + 1_000]]));
 });
 
 describe.each(['id', 'offset'] as const)('while rows leave a list whose cursor is %s', (meaning) => {

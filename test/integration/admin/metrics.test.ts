@@ -1,7 +1,8 @@
 import { type AddressInfo, createServer } from 'node:net';
+import { sql } from 'kysely';
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
-import { connectDatabase } from '../../../src/app/deps.ts';
+import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { registerClients } from '../../../src/erp/clients.ts';
 import { ensureJobs } from '../../../src/erp/start-run.ts';
 import { newTotals } from '../../../src/sync/pull-context.ts';
@@ -188,10 +189,15 @@ describe('while the database is away', () => {
     const { port } = silent.address() as AddressInfo;
     const away = connectDatabase(`postgres://postgres@127.0.0.1:${port}/none`, pino({ level: 'silent' }));
     const { visitor } = await admin({}, away.db);
-    const startedAtMs = performance.now();
+    let hasGivenUp = false;
+    const asked = sql`select 1`.execute(away.db).catch(() => {
+      hasGivenUp = true;
+    });
     expect((await scrape(visitor)).get('fulfilment_database_up')).toBe(0);
     expect(await (await visitor.get('/readyz')).json()).toMatchObject({ database: 'cannot be read' });
-    expect(performance.now() - startedAtMs).toBeLessThan(9_000);
+    // A query of our own, asked before, still waits.
+    expect(hasGivenUp).toBe(false);
+    await asked;
     silent.close();
     await away.close();
   });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { openWarehouses } from '../../../src/app/deps.ts';
-import { createLogger } from '../../../src/app/log.ts';
+import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { openPusher } from '../../../src/app/pushing.ts';
 import { identified } from '../../../src/app/runner.ts';
 import { registerClients } from '../../../src/erp/clients.ts';
@@ -28,8 +28,7 @@ test('what was claimed ahead is given back when the worker stops, and counts no 
   const config = configFor(database, sandbox, { PUSH_CONCURRENCY: '16', HTTP_TIMEOUT_MS: '30000' });
   await registerClients(database.db, config.clients.map(identified));
   const { warehouses, close } = openWarehouses(config);
-  const log = createLogger({ level: 'silent', pretty: false });
-  const pushing = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log });
+  const pushing = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log: silentLogger });
   await insertOrders(1, 16);
   pushing.pusher.start();
   // By these it learns that a request takes no time.
