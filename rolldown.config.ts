@@ -19,7 +19,11 @@ const copyFiles: Plugin = {
 
 export default defineConfig({
   cwd: import.meta.dirname,
-  input: { main: 'src/app/main.ts', 'postgres-host': 'src/app/demo/postgres-host.ts' },
+  input: {
+    main: 'src/app/main.ts',
+    'pdf-worker': 'src/sync/push/pdf-worker.ts',
+    'postgres-host': 'src/app/demo/postgres-host.ts',
+  },
   platform: 'node',
   external,
   // A warning here is a part that would fail at run time.

@@ -151,10 +151,10 @@ create table fulfilment.orders (
 ) with (fillfactor=90); -- Orders at the warehouse, one row each (v3 order)
 create table fulfilment.outbox (
   id bigint not null generated always as identity, -- Number of the row; rows of one lane (client, family, reference) are dealt with in this order
-  client text not null default 'default'::text, -- Client key
-  kind text not null, -- What is asked, such as order.create (docs/outbox.md)
-  reference text not null, -- What it is about: external order number, external reference, slip reference or sku
-  payload jsonb not null default '{}'::jsonb, -- How it is asked; fulfilment.outbox_schema(kind) gives its JSON Schema
+  client text not null default 'default'::text, -- Client key, at most 64 characters
+  kind text not null, -- What is asked, such as order.create (docs/outbox.md); at most 64 characters
+  reference text not null, -- What it is about: external order number, external reference, slip reference or sku; at most 200 characters
+  payload jsonb not null default '{}'::jsonb, -- How it is asked, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) gives its JSON Schema
   status text not null default 'pending'::text, -- pending, sending, unknown (perhaps carried out; being found out), done, dead (refused, or given up), cancelled
   attempts integer not null default 0, -- Times it was sent; look-ups are not counted
   next_attempt_at timestamp with time zone default now(), -- pending: not sent before; unknown: when it is looked up, null where an operator has to decide
@@ -176,7 +176,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   absences integer not null default 0, -- Look-ups since the last attempt that found it absent and count
   absent_at timestamp with time zone, -- When it was last found absent, so that it counts
   replaced_at timestamp with time zone, -- When its payload was last replaced
-  bounded_from timestamp with time zone not null default now(), -- Its age is counted from here: its insertion, or the last time it was retried by hand or replaced
+  bounded_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last time it was retried by hand or replaced
   bounded_attempts integer not null default 0, -- Attempts before that, which PUSH_MAX_ATTEMPTS does not count
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- What is to be made true at the service; insert client, kind, reference and payload, read status and result
 create table fulfilment.return_items (
@@ -874,6 +874,28 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.check_outbox_limits()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if length(new.client) > 64 then
+    raise exception 'client has % characters; at most 64 are taken', length(new.client) using errcode = '22001';
+  end if;
+  if length(new.kind) > 64 then
+    raise exception 'kind has % characters; at most 64 are taken', length(new.kind) using errcode = '22001';
+  end if;
+  if length(new.reference) > 200 then
+    raise exception 'reference has % characters; at most 200 are taken', length(new.reference) using errcode = '22001';
+  end if;
+  if octet_length(new.payload::text) > 16777216 then
+    raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', octet_length(new.payload::text)
+      using errcode = '22001';
+  end if;
+  return new;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.clock()
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -924,6 +946,7 @@ $function$
 
 CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
+CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 
 grant select on fulfilment.changes to fulfilment_reader;

@@ -60,7 +60,6 @@ export function openPusher(options: PushingOptions): { pusher: Pusher; close: ()
     claimsDb: claims.db,
     worker,
     clients,
-    knownClients: config.clients.map(({ key }) => key),
     kinds: outboxKinds,
     slots: config.PUSH_CONCURRENCY,
     sweepMs: config.pushSweepMs ?? 15_000,

@@ -12,8 +12,9 @@ export const migrationsFolder = new URL('migrations/', root);
 /** Folder of the style, script and icon of the admin pages. */
 export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/app/admin/assets/', root);
 
-/** Programs that run in a process of their own. */
+/** Programs that run in a process or a thread of their own. */
 export const programs = {
   main: new URL(isBundled ? 'main.js' : 'src/app/main.ts', root),
+  pdfWorker: new URL(isBundled ? 'pdf-worker.js' : 'src/sync/push/pdf-worker.ts', root),
   postgresHost: new URL(isBundled ? 'postgres-host.js' : 'src/app/demo/postgres-host.ts', root),
 } as const;

@@ -57,6 +57,12 @@ export async function renewClaims(db: Kysely<DB>, rows: readonly Claimed[]): Pro
   );
 }
 
+/** A row that ends so many workers in turn, before anything of it is sent, ends the next one too. */
+const mostTakeovers = 5;
+const givenUpError =
+  `its worker was lost ${mostTakeovers} times before anything was sent: see the logs of the workers for what this payload` +
+  ' does to them, replace the payload or cancel the row';
+
 /** What a worker leaves behind that was lost while sending. */
 export interface TakenOver {
   readonly id: number;
@@ -79,18 +85,24 @@ export async function takeOverClaims(
   const kinds = Object.keys(rules);
   const { rows } = await sql<TakenOver>`
     with lost as materialized (
-      select o.id, k.rule from fulfilment.outbox o
+      select o.id, k.rule, o.sent_at is null and ${mostTakeovers - 1} <= (
+        select count(*) from sync.outbox_attempts a
+        where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
+          select max(b.id) from sync.outbox_attempts b where b.outbox_id = o.id and b.step <> 'taken over'), 0)) as given_up
+      from fulfilment.outbox o
       left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'operator')}::text[]) as k (kind, rule) on k.kind = o.kind
       where o.status = 'sending' and o.lease_until <= statement_timestamp() and (k.rule is not null or o.sent_at is null)
       for update of o skip locked
     ), taken as (
       update fulfilment.outbox o set
-        status = case when o.sent_at is null or l.rule = 'send again' then 'pending' else 'unknown' end,
-        next_attempt_at = case when o.sent_at is not null and l.rule = 'operator' then null else statement_timestamp() end,
+        status = case when l.given_up then 'dead' when o.sent_at is null or l.rule = 'send again' then 'pending' else 'unknown' end,
+        finished_at = case when l.given_up then statement_timestamp() end,
+        next_attempt_at = case when l.given_up then null when o.sent_at is not null and l.rule = 'operator' then null else statement_timestamp() end,
         attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
         written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
         lookups = 0, absences = 0, absent_at = null,
-        last_error = case when o.sent_at is null then o.last_error
+        last_error = case when l.given_up then ${givenUpError}
+                          when o.sent_at is null then o.last_error
                           when l.rule = 'operator' then ${`its worker was lost while sending. ${operatorError}`}
                           when l.rule = 'look up' then 'its worker was lost while sending; being looked up'
                           else 'its worker was lost while sending; sent again' end

@@ -80,7 +80,7 @@ export async function settleRows(
   );
   const through = rows.filter(({ status }) => status === 'done');
   await followUp(trx, settlements, new Map(through.map((row) => [row.id, row])));
-  await wakeLanes(trx, through);
+  await wakeFreeLanes(trx, through);
   return rows;
 }
 
@@ -132,8 +132,52 @@ async function followUp(
 }
 
 /**
- * Wakes the first row of each of these lanes. Also to be done once more after the commit: a row that came while it was under
- * way was put off, as it seemed to be behind another.
+ * Wakes the first row of each of these lanes, and waits for none that somebody has locked. Call it in the transaction that
+ * frees the lanes, and again after its commit: a claim that ran meanwhile has put the row off, as it was behind another.
+ * @returns lanes whose first row is locked; call it again for them
+ */
+export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<Lane[]> {
+  if (lanes.length === 0) return [];
+  const { rows } = await sql<Lane>`
+    with heads as materialized (
+      select h.id, l.client, l.family, l.reference
+      from (
+        select distinct * from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
+      ) l
+      cross join lateral (
+        select b.id, b.status, b.attempts, b.bounded_attempts from fulfilment.outbox b
+        where b.client = l.client and b.family = l.family and b.reference = l.reference
+          and b.status in ('pending', 'sending', 'unknown', 'dead')
+        order by b.id limit 1
+      ) h
+      where h.status = 'pending' and h.attempts = h.bounded_attempts
+    ), free as materialized (
+      select o.id from fulfilment.outbox o join heads on heads.id = o.id
+      where o.status = 'pending' and o.attempts = o.bounded_attempts
+      for update of o skip locked
+    ), woken as (
+      update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id
+    )
+    select client, family, reference from heads where id not in (select id from free)`.execute(db);
+  return rows;
+}
+
+/**
+ * Locks rows that are to be settled, and waits for none that somebody else has locked.
+ * @returns ids of the rows that are locked by others
+ */
+export async function lockForSettling(trx: Transaction<DB>, ids: readonly number[]): Promise<ReadonlySet<number>> {
+  const { rows } = await sql<{ id: number }>`
+    with free as materialized (
+      select o.id from fulfilment.outbox o where o.id = any(${ids}::bigint[]) for update of o skip locked
+    )
+    select o.id from fulfilment.outbox o
+    where o.id = any(${ids}::bigint[]) and o.id not in (select id from free)`.execute(trx);
+  return new Set(rows.map(({ id }) => id));
+}
+
+/**
+ * Wakes the first row of each of these lanes, in the transaction of a person who frees them; waits for rows that are locked.
  */
 export async function wakeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<void> {
   if (lanes.length === 0) return;

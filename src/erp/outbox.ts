@@ -118,6 +118,8 @@ async function claimWithin(
     ), numbered as materialized (select nextval('sync.read_no') as claim_no), c as (
       update fulfilment.outbox o set status = 'sending', next_attempt_at = null, claim_no = n.claim_no,
         lease_until = statement_timestamp() + ${claimSpan}, attempts = o.attempts + 1,
+        -- Waiting is not trying: the age counts from the first attempt that counts.
+        bounded_from = case when o.attempts = o.bounded_attempts then statement_timestamp() else o.bounded_from end,
         sent_at = case when o.kind = any(${stamped}::text[]) and (o.written_at is null or o.absences >= 2)
                        then statement_timestamp() end
       from heads h, numbered n where o.id = h.id
@@ -177,8 +179,15 @@ export async function nextDueByClient(
     }));
 }
 
-/** Rows for clients that there are not become dead at once, saying so; their number, at most a thousand at a time. */
-export async function buryStrangers(db: Kysely<DB>, worker: string, clients: readonly string[]): Promise<number> {
+/** How long a row may wait for its client to be set up for the first time. */
+const strangerSpan = sql`interval '10 minutes'`;
+
+/**
+ * Ends rows of clients that no worker was ever set up with, ten minutes after they were inserted. Rows of a client that
+ * is known, but not served by this worker, are left alone: another worker may serve it, or will.
+ * @returns the number of rows, at most a thousand at a time
+ */
+export async function buryStrangers(db: Kysely<DB>, worker: string): Promise<number> {
   // From one client to the next by the index: the table may hold many rows.
   const { rows } = await sql`
     with recursive named as (
@@ -189,10 +198,13 @@ export async function buryStrangers(db: Kysely<DB>, worker: string, clients: rea
       from named n where n.client is not null
     ), buried as (
       update fulfilment.outbox o set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
-        last_error = format('there is no client %s; known are %s', o.client, ${clients.join(', ')}::text)
+        last_error = format('no worker was ever set up with client %s; known are %s', o.client,
+          coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k), 'none'))
       where o.id in (
         select p.id from named n join fulfilment.outbox p on p.client = n.client and p.status = 'pending'
-        where n.client <> all(${clients}::text[]) limit 1000 for update of p skip locked)
+        where not exists (select from sync.clients k where k.client = n.client)
+          and p.created_at < statement_timestamp() - ${strangerSpan}
+        limit 1000 for update of p skip locked)
       returning o.id, o.last_error
     )
     insert into sync.outbox_attempts (outbox_id, step, by, became, error_code, error)

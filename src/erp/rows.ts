@@ -637,7 +637,7 @@ export interface FulfilmentOutbox {
    */
   bounded_attempts: Generated<number>;
   /**
-   * Its age is counted from here: its insertion, or the last time it was retried by hand or replaced
+   * PUSH_MAX_AGE counts from here: the first attempt that counted, or the last time it was retried by hand or replaced
    */
   bounded_from: Generated<Timestamp>;
   /**
@@ -645,7 +645,7 @@ export interface FulfilmentOutbox {
    */
   claim_no: number | null;
   /**
-   * Client key
+   * Client key, at most 64 characters
    */
   client: Generated<string>;
   /**
@@ -665,7 +665,7 @@ export interface FulfilmentOutbox {
    */
   id: Generated<number>;
   /**
-   * What is asked, such as order.create (docs/outbox.md)
+   * What is asked, such as order.create (docs/outbox.md); at most 64 characters
    */
   kind: string;
   /**
@@ -685,11 +685,11 @@ export interface FulfilmentOutbox {
    */
   next_attempt_at: Generated<Timestamp | null>;
   /**
-   * How it is asked; fulfilment.outbox_schema(kind) gives its JSON Schema
+   * How it is asked, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) gives its JSON Schema
    */
   payload: Generated<Json>;
   /**
-   * What it is about: external order number, external reference, slip reference or sku
+   * What it is about: external order number, external reference, slip reference or sku; at most 200 characters
    */
   reference: string;
   /**

@@ -9,6 +9,16 @@ const maxRetryAfterMs = 86_400_000;
 /** 4xx that say nothing of the request itself. */
 const passing = new Set([401, 408, 425, 429]);
 
+/** A connection that was not made: no name, no route, no TLS. Nothing of a request was written. */
+export class NotConnectedError extends Error {
+  readonly code: string;
+  constructor(cause: Error) {
+    super('no connection', { cause });
+    this.name = 'NotConnectedError';
+    this.code = 'code' in cause ? String(cause.code) : '';
+  }
+}
+
 /** Names what went wrong on the wire, and whether the request may have been carried out. */
 export function transportError(operation: string, cause: unknown): WarehouseError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
@@ -33,6 +43,7 @@ export function encodedError(operation: string, encoding: string): WarehouseErro
 
 function isBeforeSending(cause: unknown): boolean {
   if (cause instanceof AggregateError) return cause.errors.length > 0 && cause.errors.every(isBeforeSending);
+  if (cause instanceof NotConnectedError) return true;
   if (!(cause instanceof Error)) return false;
   const { code = '', syscall = '' } = cause as Error & { code?: unknown; syscall?: unknown };
   return (

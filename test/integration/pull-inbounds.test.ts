@@ -2,10 +2,10 @@ import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { done, usePuller } from '../helpers/puller.ts';
-import { useSandbox } from '../helpers/sandbox.ts';
+import { lively, useSandbox } from '../helpers/sandbox.ts';
 
 const database = useDatabase();
-const sandbox = useSandbox();
+const sandbox = useSandbox(['default'], lively);
 const pull = usePuller(database, sandbox);
 
 const day = 86_400;

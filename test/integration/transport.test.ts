@@ -1,3 +1,4 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { LeaseLostError } from '../../src/core/errors.ts';
@@ -185,4 +186,38 @@ test('status/get needs no token and reads the envelope', async () => {
   });
   const odd = await services.start((_request, response) => sendJson(response, 200, { hello: 1 }));
   await expect(services.connect(odd.url).status(signal)).rejects.toMatchObject({ code: 'undecodable' });
+});
+
+describe('a TLS handshake that fails', () => {
+  const handshakes: readonly [string, (socket: Socket) => void][] = [
+    ['is ended at once', (socket) => void socket.end()],
+    ['is reset after the first message', (socket) => void socket.once('data', () => socket.resetAndDestroy())],
+    // handshake_failure, as a server says that takes none of our ciphers
+    [
+      'is answered with an alert',
+      (socket) => void socket.once('data', () => socket.end(Buffer.from('15030300020228', 'hex'))),
+    ],
+    [
+      'is answered in another protocol',
+      (socket) => void socket.once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')),
+    ],
+  ];
+  test.each(handshakes)('and %s: nothing was written, so nothing was carried out', async (_how, answer) => {
+    const server = createServer((socket) => {
+      // Our side breaks off as well.
+      socket.on('error', () => undefined);
+      answer(socket);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    try {
+      const service = services.connect(new URL(`https://127.0.0.1:${port}/`)).withoutRetries();
+      await expect(service.list('v3.shipments.list', '', { signal })).rejects.toMatchObject({
+        code: 'connect_failed',
+        outcome: 'not_executed',
+      });
+    } finally {
+      server.close();
+    }
+  });
 });

@@ -1,7 +1,8 @@
-import { Agent } from 'undici';
+import { Agent, buildConnector } from 'undici';
 import type { Config } from '../../../config/env.ts';
 import { Warehouse } from '../../warehouse/client.ts';
 import type { Exchange } from '../../warehouse/http.ts';
+import { NotConnectedError } from '../../warehouse/http-error.ts';
 
 /** Bytes of one answer; a page of 100 shipments has some 200 KB, a list of 100,000 parcels some 30 MB. */
 const maxResponseBytes = 64 * 1024 * 1024;
@@ -16,7 +17,7 @@ export function openWarehouses(
   onExchange?: (client: string, exchange: Exchange) => void,
 ): { warehouses: Map<string, Warehouse>; close: () => Promise<void> } {
   const dispatcher = new Agent({
-    connect: { timeout: Math.min(connectTimeoutMs, config.HTTP_TIMEOUT_MS) },
+    connect: connectOrSayNot(Math.min(connectTimeoutMs, config.HTTP_TIMEOUT_MS)),
     maxResponseSize: maxResponseBytes,
     keepAliveTimeout: 30_000,
     // One request at a time on a connection: an answer that hangs must not hold up others behind it.
@@ -35,4 +36,17 @@ export function openWarehouses(
     }),
   );
   return { warehouses, close: () => dispatcher.destroy() };
+}
+
+/**
+ * Connects as undici does. An error while connecting gets a type of its own: by its code alone a failed TLS handshake
+ * looks like a connection that broke after the request was written.
+ */
+function connectOrSayNot(timeout: number): buildConnector.connector {
+  const connect = buildConnector({ timeout });
+  return (options, callback) =>
+    connect(options, (...[error, socket]) => {
+      if (error === null) callback(null, socket);
+      else callback(new NotConnectedError(error), null);
+    });
 }

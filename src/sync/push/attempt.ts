@@ -4,7 +4,7 @@ import { type Hold, isServiceAnswer, judgeFailure, type Verdict } from '../../co
 import type { PushPolicy } from '../../core/retry.ts';
 import type { Database } from '../../erp/connect.ts';
 import type { ClaimedRow } from '../../erp/outbox.ts';
-import { claimMs, stampSent } from '../../erp/outbox-claims.ts';
+import { claimMs, returnClaims, stampSent } from '../../erp/outbox-claims.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './kind.ts';
@@ -78,7 +78,11 @@ export async function attemptRow(
     deps.proven.add(kind.name);
     return { ...ended(base, { status: 'done', pushed }), answered: true };
   } catch (error) {
-    if (error instanceof ClaimLostError) return null;
+    if (error instanceof ClaimLostError) {
+      // Nothing was sent. If the claim is still ours, the row need not wait until it expires and then be doubted.
+      if (!progress.sent) await returnClaims(deps.db, [row]);
+      return null;
+    }
     return ended(base, failureOf(deps, row, kind, error, progress.sent));
   }
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isObject, type Json, parseExact, ShapeError } from '../../core/json.ts';
+import { documentProblem } from './check-document.ts';
 import { type AnyKind, type CheckContext, PayloadError } from './kind.ts';
-import { printableProblem } from './printable.ts';
 
 /** Marks members that hold personal data: they are masked wherever a payload is shown. */
 export const personal = { 'x-personal': true } as const;
@@ -28,8 +28,16 @@ export const textsNamed = <const N extends string>(...names: readonly N[]) =>
   z
     .strictObject(Object.fromEntries(names.map((name) => [name, personalText])) as Record<N, typeof personalText>)
     .nullish();
+/** Base64, with white space where the ERP put it: encode() of Postgres breaks lines. It is sent without. */
+export const base64Text = z
+  .string()
+  .transform((text) => text.replaceAll(/\s+/g, ''))
+  .pipe(z.base64('must be base64'))
+  .meta({ contentEncoding: 'base64' });
 /** A pdf document, base64. */
-export const documentContent = z.base64('must be base64').min(1, 'must not be empty').meta(personal);
+export const documentContent = base64Text
+  .refine((text) => text !== '', 'must not be empty')
+  .meta({ ...personal, contentEncoding: 'base64' });
 
 /** A decimal as it is sent: a number with the digits it was written with. */
 export function asNumber(value: number | string): Json {
@@ -92,7 +100,7 @@ export const has = (value: { readonly [member: string]: Json }, member: string):
 /** The problem of a document that cannot be printed; none where it is no document at all, which the schema says. */
 export async function documentProblems(path: string, content: Json | undefined): Promise<string[]> {
   const read = documentContent.safeParse(content);
-  const problem = read.success ? await printableProblem(read.data) : null;
+  const problem = read.success ? await documentProblem(read.data) : null;
   return problem === null ? [] : [`${path}: ${problem}`];
 }
 

@@ -20,8 +20,6 @@ export interface PusherOptions {
   readonly claimsDb: Database;
   readonly worker: string;
   readonly clients: readonly PushDeps[];
-  /** Every client there is, also those that this one does not push for. */
-  readonly knownClients: readonly string[];
   readonly kinds: readonly AnyKind[];
   /** Pushes at the same time, per client. */
   readonly slots: number;
@@ -196,7 +194,7 @@ export class Pusher {
     this.#timer = setInterval(() => void this.#tend(), tendMs);
   }
 
-  /** Renews our claims, takes over those of lost workers, and buries rows of clients that there are not. */
+  /** Renews our claims, takes over those of lost workers, and ends rows of clients that nobody knows. */
   #tend(): Promise<void> {
     this.#tending ??= this.#tendOnce()
       .catch((error: unknown) => this.#options.events.onError('tend', error))
@@ -207,14 +205,14 @@ export class Pusher {
   }
 
   async #tendOnce(): Promise<void> {
-    const { claimsDb, db, worker, events, knownClients } = this.#options;
+    const { claimsDb, db, worker, events } = this.#options;
     await renewClaims(
       claimsDb,
       [...this.#pushers.values()].flatMap((pusher) => pusher.claims),
     );
     const taken = await takeOverClaims(claimsDb, worker, this.#rules, operatorChoices);
     for (const row of taken) events.onTakenOver(row);
-    const buried = await buryStrangers(db, worker, knownClients);
+    const buried = await buryStrangers(db, worker);
     if (buried > 0) events.onBuried(buried);
     if (taken.length > 0) this.wake();
   }

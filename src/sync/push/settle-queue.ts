@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Settled, type Settlement, wakeLanes } from '../../erp/outbox-settle.ts';
+import type { Settlement } from '../../erp/outbox-settle.ts';
 import type { Ended, PushDeps } from './attempt.ts';
-import { settleEnded } from './settle.ts';
+import { LaneWaker } from './lane-waker.ts';
+import { settleEnded, settleFree } from './settle.ts';
 
 /** Settling is tried again after so long while the database is away: an outcome is never given up. */
 const settleRetryMs = 500;
@@ -15,13 +16,21 @@ interface SettleEvents {
   readonly onError: (task: string, error: unknown) => void;
 }
 
+/** One attempt or look-up that has ended, and who waits for its settlement. */
+interface ToSettle {
+  readonly ended: Ended;
+  readonly kind: string;
+  readonly done: () => void;
+}
+
 /** Settles what attempts and look-ups of one client brought, all that has come together in one transaction. */
 export class SettleQueue {
   readonly #deps: PushDeps;
   readonly #mayGather: () => boolean;
   readonly #signal: AbortSignal;
   readonly #events: SettleEvents;
-  #toSettle: { readonly ended: Ended; readonly kind: string; readonly done: () => void }[] = [];
+  readonly #waker: LaneWaker;
+  #toSettle: ToSettle[] = [];
   #settling = false;
   #endGathering: () => void = () => undefined;
 
@@ -34,6 +43,7 @@ export class SettleQueue {
     this.#mayGather = mayGather;
     this.#signal = signal;
     this.#events = events;
+    this.#waker = new LaneWaker(deps.db, signal, (error) => events.onError('wake', error));
   }
 
   /** Ends when the database has it. */
@@ -77,39 +87,49 @@ export class SettleQueue {
     this.#endGathering = () => undefined;
   }
 
-  async #settleBatch(
-    batch: readonly { readonly ended: Ended; readonly kind: string; readonly done: () => void }[],
-  ): Promise<void> {
+  async #settleBatch(batch: readonly ToSettle[]): Promise<void> {
     for (;;) {
       try {
-        const settled = await settleEnded(
-          this.#deps,
-          batch.map(({ ended }) => ended),
-        );
-        await this.#wakeAgain(settled);
-        const ids = new Set(settled.map(({ id }) => id));
-        for (const { ended, kind } of batch)
-          if (ids.has(ended.settlement.id)) this.#events.onSettled(ended.settlement, kind);
-        break;
+        const busy = await this.#settleOnce(batch, settleEnded);
+        // Their row is locked by somebody else, who must not keep the others waiting.
+        for (const entry of busy) void this.#settleAlone(entry);
+        for (const entry of batch) if (!busy.includes(entry)) entry.done();
+        return;
       } catch (error) {
         this.#events.onError('settle', error);
         // Once the process has to end, what is not settled is found unknown by others when the claim has run out.
         if (this.#signal.aborted) break;
-        await wait(settleRetryMs, undefined, { signal: this.#signal }).catch(() => undefined);
+        await this.#pause();
       }
     }
     for (const { done } of batch) done();
   }
 
-  /** What fails here is made good by the next look, ten minutes later at the worst. */
-  async #wakeAgain(settled: readonly Settled[]): Promise<void> {
-    try {
-      await wakeLanes(
-        this.#deps.db,
-        settled.filter(({ status }) => status === 'done'),
-      );
-    } catch (error) {
-      this.#events.onError('wake', error);
+  /** Settles one whose row is locked, as soon as it is free. */
+  async #settleAlone(entry: ToSettle): Promise<void> {
+    for (let busy = [entry]; busy.length > 0 && !this.#signal.aborted; ) {
+      await this.#pause();
+      try {
+        busy = await this.#settleOnce([entry], settleFree);
+      } catch (error) {
+        this.#events.onError('settle', error);
+      }
     }
+    entry.done();
+  }
+
+  /** Settles what can be settled, tells of it, and returns those whose row is locked. */
+  async #settleOnce(batch: readonly ToSettle[], settle: typeof settleEnded): Promise<ToSettle[]> {
+    const all = batch.map(({ ended }) => ended);
+    const { settled, busy } = await settle(this.#deps, all);
+    await this.#waker.wake(settled.filter(({ status }) => status === 'done'));
+    const [ids, locked] = [new Set(settled.map(({ id }) => id)), new Set(busy.map(({ settlement }) => settlement.id))];
+    for (const { ended, kind } of batch)
+      if (ids.has(ended.settlement.id)) this.#events.onSettled(ended.settlement, kind);
+    return batch.filter(({ ended }) => locked.has(ended.settlement.id));
+  }
+
+  async #pause(): Promise<void> {
+    await wait(settleRetryMs, undefined, { signal: this.#signal }).catch(() => undefined);
   }
 }

@@ -4,10 +4,10 @@ import { staysAccepted } from '../../erp/clients.ts';
 import { lockStream } from '../../erp/confirmations.ts';
 import type { Database } from '../../erp/connect.ts';
 import { appendChanges, type Change } from '../../erp/feed.ts';
-import { type Settled, type Settlement, settleRows } from '../../erp/outbox-settle.ts';
+import { lockForSettling, type Settled, type Settlement, settleRows } from '../../erp/outbox-settle.ts';
 import { requestRereads } from '../../erp/rereads.ts';
 import type { DB } from '../../erp/rows.ts';
-import { inTransaction, refusesData } from '../../erp/transaction.ts';
+import { inTransaction, isLockTimeout, refusesData } from '../../erp/transaction.ts';
 import { markUnlisted } from '../../erp/unlisted.ts';
 import { upsertFamilies } from '../../erp/upsert.ts';
 import { decodePage } from '../decode.ts';
@@ -24,23 +24,64 @@ export interface SettleContext {
   readonly worker: string;
 }
 
+/** What a settlement reached. */
+export interface SettleResult {
+  readonly settled: readonly Settled[];
+  /** Those whose row somebody else has locked: nothing of them was written. Settle them again with `settleFree`. */
+  readonly busy: readonly Ended[];
+}
+
 /**
  * Settles attempts and look-ups of one client: outbox rows, what they brought for the tables, and the feed, in one
- * transaction. Where the database takes offence at one, they are settled one by one, and its resource is left to the next
- * reading.
+ * transaction. If the database refuses one of them, they are settled one by one, and its resource is left to the next
+ * reading. Rows that an ERP transaction has locked are left out after one lock_timeout, so that the others are settled.
  */
-export async function settleEnded(context: SettleContext, ended: readonly Ended[]): Promise<readonly Settled[]> {
+export async function settleEnded(context: SettleContext, ended: readonly Ended[]): Promise<SettleResult> {
   try {
-    return await inTransaction(context.db, (trx) => settleAll(trx, context, ended));
+    const settled = await inTransaction(context.db, (trx) => settleAll(trx, context, ended), { waitForLocks: false });
+    return { settled, busy: [] };
   } catch (error) {
+    if (isLockTimeout(error)) return settleFree(context, ended);
     if (!refusesData(error)) throw error;
-    const [only, ...others] = ended;
-    if (only === undefined) throw error;
-    if (others.length === 0) return settleEnded(context, [lessOf(only, error)]);
-    const middle = Math.ceil(ended.length / 2);
-    const first = await settleEnded(context, ended.slice(0, middle));
-    return [...first, ...(await settleEnded(context, ended.slice(middle)))];
+    return settleInParts(context, ended, error, settleEnded);
   }
+}
+
+/** Settles as `settleEnded` does, but waits for no row that somebody has locked. */
+export async function settleFree(context: SettleContext, ended: readonly Ended[]): Promise<SettleResult> {
+  try {
+    return await inTransaction(
+      context.db,
+      async (trx) => {
+        const ids = ended.map(({ settlement }) => settlement.id);
+        const locked = await lockForSettling(trx, ids);
+        const busy = ended.filter(({ settlement }) => locked.has(settlement.id));
+        const free = ended.filter(({ settlement }) => !locked.has(settlement.id));
+        return { settled: free.length === 0 ? [] : await settleAll(trx, context, free), busy };
+      },
+      { waitForLocks: false },
+    );
+  } catch (error) {
+    // The lock is on what one of them brought for the tables.
+    if (!refusesData(error) && !isLockTimeout(error)) throw error;
+    return settleInParts(context, ended, error, settleFree);
+  }
+}
+
+/** Settles the halves by themselves; the last one that still fails is settled with less of it. */
+async function settleInParts(
+  context: SettleContext,
+  ended: readonly Ended[],
+  error: unknown,
+  settle: typeof settleEnded,
+): Promise<SettleResult> {
+  const [only, ...others] = ended;
+  if (only === undefined) throw error;
+  if (others.length === 0) return settle(context, [lessOf(only, error)]);
+  const middle = Math.ceil(ended.length / 2);
+  const first = await settle(context, ended.slice(0, middle));
+  const second = await settle(context, ended.slice(middle));
+  return { settled: [...first.settled, ...second.settled], busy: [...first.busy, ...second.busy] };
 }
 
 /**

@@ -254,15 +254,6 @@ test('an item that an order has twice has to be named by its id', async () => {
   expect(await outbox.row(bySku)).toMatchObject({ status: 'done', result: { orderItemId: first?.id, quantity: 0 } });
 });
 
-test('a row of a client that there is not is dead at once', async () => {
-  const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-z');
-  await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({
-    status: 'dead',
-    last_error: 'there is no client shop-z; known are default',
-  });
-});
-
 test('every digit of a price reaches the service', async () => {
   const payload = JSON.stringify(orderPayload('SO-1')).replace('"9.95"', '1234567890.12345');
   await outbox.insert('order.create', 'SO-1', payload);

@@ -3,13 +3,13 @@ import { WarehouseError } from '../../../core/errors.ts';
 import { isObject } from '../../../core/json.ts';
 import { decodeEnvelope } from '../../../warehouse/envelope.ts';
 import { defineKind, type PushContext, type Pushed } from '../kind.ts';
-import { asNumber, decimal, optionalText, requiredText } from '../payload.ts';
+import { asNumber, base64Text, decimal, optionalText, requiredText } from '../payload.ts';
 
 const schema = z.strictObject({
   name: requiredText,
   weight: decimal.nullish(),
   description: optionalText,
-  encodedImage: z.base64('must be base64').nullish(),
+  encodedImage: base64Text.nullish(),
   barcode: z.string().nullish().meta({ description: 'only used to search' }),
 });
 type Product = z.infer<typeof schema>;

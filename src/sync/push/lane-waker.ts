@@ -1,0 +1,52 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Database } from '../../erp/connect.ts';
+import { type Lane, wakeFreeLanes } from '../../erp/outbox-settle.ts';
+
+/** How long it waits before it tries again to wake lanes whose first row is locked. */
+const retryMs = 1_000;
+
+/**
+ * Wakes lanes after the settlement that freed them has committed. A lane whose first row an ERP transaction has locked is
+ * tried again until the row is free: nobody else would wake it for ten minutes.
+ */
+export class LaneWaker {
+  readonly #db: Database;
+  readonly #signal: AbortSignal;
+  readonly #onError: (error: unknown) => void;
+  readonly #locked = new Map<string, Lane>();
+  #retrying = false;
+
+  /** @param signal ends the retries; other workers find the rows at their next look */
+  constructor(db: Database, signal: AbortSignal, onError: (error: unknown) => void) {
+    this.#db = db;
+    this.#signal = signal;
+    this.#onError = onError;
+  }
+
+  /** Wakes the first row of each lane. Never fails, and never waits for a lock. */
+  async wake(lanes: readonly Lane[]): Promise<void> {
+    try {
+      for (const lane of await wakeFreeLanes(this.#db, lanes)) this.#locked.set(JSON.stringify(lane), lane);
+    } catch (error) {
+      this.#onError(error);
+    }
+    if (this.#locked.size > 0) void this.#retry();
+  }
+
+  async #retry(): Promise<void> {
+    if (this.#retrying) return;
+    this.#retrying = true;
+    while (this.#locked.size > 0 && !this.#signal.aborted) {
+      // The end of the process ends the wait; the loop sees it.
+      await wait(retryMs, undefined, { ref: false, signal: this.#signal }).catch(() => undefined);
+      const lanes = [...this.#locked.values()];
+      this.#locked.clear();
+      try {
+        for (const lane of await wakeFreeLanes(this.#db, lanes)) this.#locked.set(JSON.stringify(lane), lane);
+      } catch (error) {
+        this.#onError(error);
+      }
+    }
+    this.#retrying = false;
+  }
+}

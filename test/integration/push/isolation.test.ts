@@ -1,0 +1,229 @@
+import { sql } from 'kysely';
+import { describe, expect, test } from 'vitest';
+import { registerClients } from '../../../src/erp/clients.ts';
+import { takeOverClaims } from '../../../src/erp/outbox-claims.ts';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+
+describe('a transaction that the ERP keeps open', () => {
+  test('after outbox_replace behind a head does not keep other lanes from being settled', async () => {
+    const head = await outbox.insert('order.create', 'SO-0', orderPayload('SO-0'));
+    const behind = await outbox.insert('order.update', 'SO-0', { reference: 'old' });
+    const others: number[] = [];
+    for (let index = 1; index <= 20; index++)
+      others.push(await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)));
+    await database.db.transaction().execute(async (erp) => {
+      await sql`select fulfilment.outbox_replace(${behind}, '{"reference": "new"}')`.execute(erp);
+      const pushed = outbox.push();
+      const done = async () => (await outbox.rows(`status = 'done'`)).map(({ id }) => id);
+      await waitFor('all heads to be settled', async () => (await done()).length === 21);
+      expect(await done()).toEqual([head, ...others]);
+      expect((await outbox.row(behind)).status).toBe('pending');
+      await sql`select 1`.execute(erp);
+      return pushed;
+    });
+    await outbox.push();
+    expect(await outbox.row(behind)).toMatchObject({ status: 'done' });
+  });
+
+  test('with a lock on a row that is being sent does not keep other rows from being settled', async () => {
+    await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_000 } });
+    const locked = await outbox.insert('order.create', 'SO-0', orderPayload('SO-0'));
+    const others = [1, 2, 3].map((index) => outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)));
+    const ids = await Promise.all(others);
+    const pushed = outbox.push();
+    await waitFor('the rows to be sent', async () => (await sandbox.requestsTo('/v3/orders')).length === 4);
+    await database.db.transaction().execute(async (erp) => {
+      await sql`select 1 from fulfilment.outbox where id = ${locked} for update`.execute(erp);
+      const done = async () => (await outbox.rows(`status = 'done'`)).map(({ id }) => id);
+      await waitFor('the others to be settled', async () => {
+        // Postgres would end a transaction that asks nothing for five seconds.
+        await sql`select 1`.execute(erp);
+        return (await done()).length === ids.length;
+      });
+      expect(await done()).toEqual(ids.toSorted((a, b) => a - b));
+    });
+    await pushed;
+    expect(await outbox.row(locked)).toMatchObject({ status: 'done', attempts: 1 });
+    expect((await sandbox.requestsTo('/v3/orders')).filter(({ method }) => method === 'POST')).toHaveLength(4);
+  });
+});
+
+describe('a client that this worker does not push for', () => {
+  test('keeps its rows if any worker was ever set up with it', async () => {
+    await registerClients(database.db, [{ client: 'shop-b', identity: 'x', baseUrl: 'https://b.test/' }]);
+    const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-b');
+    await database.query("update fulfilment.outbox set created_at = now() - interval '1 day'");
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0, last_error: null });
+  });
+
+  test('that nobody knows has ten minutes to be set up', async () => {
+    const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-z');
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending' });
+    await database.query("update fulfilment.outbox set created_at = now() - interval '601 seconds'");
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'dead',
+      last_error: 'no worker was ever set up with client shop-z; known are default',
+    });
+  });
+});
+
+describe('PUSH_MAX_AGE counts from the first attempt that counted', () => {
+  const waited = () =>
+    database.query(`update fulfilment.outbox set created_at = now() - interval '4 days',
+      bounded_from = now() - interval '4 days'`);
+
+  test('so a row that waited for days is not given up at its second attempt', async () => {
+    await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 429 } });
+    const id = await outbox.insert('product.save', 'P-1', { name: 'P' });
+    await waited();
+    for (let attempt = 0; attempt < 3; attempt++) {
+      await outbox.hurry();
+      await database.query('delete from sync.push_holds');
+      await outbox.push();
+    }
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending' });
+    await sandbox.clearFaults();
+    await outbox.hurry();
+    await database.query('delete from sync.push_holds');
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  });
+
+  test('so a failed look-up of such a row is made again, and no person is asked', async () => {
+    await sandbox.faults(
+      { operation: 'v3.orders.create', count: 1, effect: { noAnswer: true, afterEffect: true } },
+      { operation: 'v3.orders.list', count: 5, effect: { status: 502, html: true } },
+    );
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await waited();
+    await outbox.push({ HTTP_TIMEOUT_MS: '300' });
+    await outbox.hurry();
+    await outbox.push({ HTTP_TIMEOUT_MS: '300' });
+    const row = await outbox.row(id);
+    expect(row).toMatchObject({ status: 'unknown', next_attempt_at: expect.any(Date) });
+    await sandbox.clearFaults();
+    await outbox.hurry();
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  });
+});
+
+test("base64 with line breaks, as Postgres' encode() makes it, is taken", async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const pdf = Buffer.from(await writePage(['A page']));
+  await database.query(
+    `insert into fulfilment.outbox (kind, reference, payload)
+     select 'order_attachment.create', 'SO-1', jsonb_build_object('filename', 'a.pdf', 'content', encode($1::bytea, 'base64'))`,
+    [pdf],
+  );
+  await outbox.push();
+  expect((await outbox.rows()).map(({ status, last_error }) => [status, last_error])).toEqual([
+    ['done', null],
+    ['done', null],
+  ]);
+  const { clients } = await sandbox.call<{ clients: { orders: { attachments: { content?: string }[] }[] }[] }>(
+    'GET',
+    '/_sandbox/state?lists=orders',
+  );
+  expect(clients[0]?.orders[0]?.attachments).toHaveLength(1);
+});
+
+describe('a document that cannot be read in time or memory', () => {
+  /** A page tree that names itself: 2^30 leaves in a few lines. */
+  const bomb = () => {
+    const levels = 30;
+    const nodes = Array.from(
+      { length: levels },
+      (_, level) => `${level + 3} 0 obj <</Type/Pages/Count 2/Kids[${level + 4} 0 R ${level + 4} 0 R]>> endobj`,
+    );
+    const leaf = `${levels + 3} 0 obj <</Type/Page/MediaBox[0 0 595 842]>> endobj`;
+    const head =
+      '%PDF-1.4\n1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj\n2 0 obj <</Type/Pages/Count 2/Kids[3 0 R 3 0 R]>> endobj';
+    return Buffer.from(`${head}\n${nodes.join('\n')}\n${leaf}\ntrailer <</Root 1 0 R>>\n%%EOF`).toString('base64');
+  };
+
+  test('makes its row dead, and the event loop goes on meanwhile', async () => {
+    const id = await outbox.insert(
+      'order.create',
+      'SO-1',
+      orderPayload('SO-1', { attachments: [{ filename: 'a.pdf', content: bomb() }] }),
+    );
+    const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    const pushed = outbox.push();
+    await waitFor('the other row, while the document is still read', async () => {
+      const [row, next] = [await outbox.row(id), await outbox.row(other)];
+      return next.status === 'done' && row.status === 'sending';
+    });
+    await pushed;
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining('attachments[0].content: is a pdf document that cannot be read'),
+    });
+  });
+});
+
+test('a row that is taken over five times without ever being sent is dead, and says so', async () => {
+  const id = await outbox.insert('order.update', 'SO-1', { reference: 'x' });
+  const rules = { 'order.update': 'send again' } as const;
+  for (let times = 1; times <= 5; times++) {
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+    await database.query(`
+      update fulfilment.outbox set status = 'sending', next_attempt_at = null, attempts = attempts + 1,
+        claim_no = nextval('sync.read_no'), lease_until = now() - interval '1 second'`);
+    await takeOverClaims(database.db, 'test', rules, '');
+  }
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'dead',
+    attempts: 0,
+    last_error: expect.stringMatching(/^its worker was lost 5 times before anything was sent/),
+  });
+});
+
+test('a database that stalls just before a request is written makes no row unknown', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push();
+  const content = Buffer.from(await writePage(['A page'])).toString('base64');
+  const id = await outbox.insert('order_attachment.create', 'SO-1', { filename: 'a.pdf', content });
+  await sandbox.faults({ operation: 'v3.orders.*', count: 1, effect: { delayMs: 1_000 } });
+  const pushed = outbox.push();
+  await waitFor('the row to be claimed', async () => (await outbox.row(id)).status === 'sending');
+  await database.db.transaction().execute(async (stall) => {
+    await sql`select 1 from fulfilment.outbox where id = ${id} for update`.execute(stall);
+    // Longer than a stamp may take, shorter than a lock is waited for.
+    await sql`select pg_sleep(5.2)`.execute(stall);
+  });
+  await pushed;
+  expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+});
+
+describe('a row that is too large is refused by the INSERT', () => {
+  const text = (length: number) => 'x'.repeat(length);
+  test.each<[string, string, { client?: string; kind?: string; reference?: string; payload?: string }]>([
+    ['client', '65 characters', { client: text(65) }],
+    ['kind', '65 characters', { kind: text(65) }],
+    ['reference', '201 characters', { reference: text(201) }],
+    ['payload', '16777217 bytes', { payload: JSON.stringify(text(16_777_215)) }],
+  ])('by its %s', async (field, size, row) => {
+    const { client = 'default', kind = 'order.cancel', reference = 'SO-1', payload = '{}' } = row;
+    await expect(outbox.insert(kind, reference, payload, client)).rejects.toThrow(`${field} has ${size}; at most`);
+    expect(await outbox.rows()).toEqual([]);
+  });
+
+  test('and by outbox_replace; one of just that size is taken', async () => {
+    const id = await outbox.insert('order.cancel', text(200), JSON.stringify(text(16_777_214)), text(64));
+    const replaced = database.query('select fulfilment.outbox_replace($1, $2)', [id, JSON.stringify(text(16_777_215))]);
+    await expect(replaced).rejects.toThrow('payload has 16777217 bytes');
+  });
+});
