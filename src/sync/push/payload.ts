@@ -33,11 +33,11 @@ export const base64Text = z
   .string()
   .transform((text) => text.replaceAll(/\s+/g, ''))
   .pipe(z.base64('must be base64'))
-  .meta({ contentEncoding: 'base64' });
+  .meta({ description: 'base64; white space is allowed' });
 /** A pdf document, base64. */
 export const documentContent = base64Text
   .refine((text) => text !== '', 'must not be empty')
-  .meta({ ...personal, contentEncoding: 'base64' });
+  .meta({ ...personal, description: 'pdf document, base64; white space is allowed' });
 
 /** A decimal as it is sent: a number with the digits it was written with. */
 export function asNumber(value: number | string): Json {
