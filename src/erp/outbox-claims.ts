@@ -85,28 +85,32 @@ export async function takeOverClaims(
   const kinds = Object.keys(rules);
   const { rows } = await sql<TakenOver>`
     with lost as materialized (
-      select o.id, k.rule, o.sent_at is null and ${mostTakeovers - 1} <= (
+      select o.id, k.rule, (
         select count(*) from sync.outbox_attempts a
         where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
-          select max(b.id) from sync.outbox_attempts b where b.outbox_id = o.id and b.step <> 'taken over'), 0)) as given_up
+          select max(b.id) from sync.outbox_attempts b where b.outbox_id = o.id and b.step <> 'taken over'), 0)) as times
       from fulfilment.outbox o
       left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'operator')}::text[]) as k (kind, rule) on k.kind = o.kind
       where o.status = 'sending' and o.lease_until <= statement_timestamp() and (k.rule is not null or o.sent_at is null)
       for update of o skip locked
     ), taken as (
       update fulfilment.outbox o set
-        status = case when l.given_up then 'dead' when o.sent_at is null or l.rule = 'send again' then 'pending' else 'unknown' end,
-        finished_at = case when l.given_up then statement_timestamp() end,
-        next_attempt_at = case when l.given_up then null when o.sent_at is not null and l.rule = 'operator' then null else statement_timestamp() end,
+        status = case when l.is_last and o.sent_at is null then 'dead' when o.sent_at is null or l.rule = 'send again' then 'pending' else 'unknown' end,
+        finished_at = case when l.is_last and o.sent_at is null then statement_timestamp() end,
+        next_attempt_at = case when l.is_last and o.sent_at is null then null
+                               when o.sent_at is not null and l.rule = 'operator' then null
+                               -- Rows that were claimed together are tried apart, so that only the one at fault is lost again.
+                               when o.sent_at is null then statement_timestamp() + random() * l.times * interval '10 seconds'
+                               else statement_timestamp() end,
         attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
         written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
         lookups = 0, absences = 0, absent_at = null,
-        last_error = case when l.given_up then ${givenUpError}
+        last_error = case when l.is_last and o.sent_at is null then ${givenUpError}
                           when o.sent_at is null then o.last_error
                           when l.rule = 'operator' then ${`its worker was lost while sending. ${operatorError}`}
                           when l.rule = 'look up' then 'its worker was lost while sending; being looked up'
                           else 'its worker was lost while sending; sent again' end
-      from lost l where o.id = l.id
+      from (select *, times >= ${mostTakeovers - 1} as is_last from lost) l where o.id = l.id
       returning o.id, o.client, o.kind, o.status as became, o.claim_no, o.last_error
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)

@@ -154,7 +154,7 @@ export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Pro
     ), free as materialized (
       select o.id from fulfilment.outbox o join heads on heads.id = o.id
       where o.status = 'pending' and o.attempts = o.bounded_attempts
-      for update of o skip locked
+      for no key update of o skip locked
     ), woken as (
       update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id
     )
@@ -169,7 +169,7 @@ export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Pro
 export async function lockForSettling(trx: Transaction<DB>, ids: readonly number[]): Promise<ReadonlySet<number>> {
   const { rows } = await sql<{ id: number }>`
     with free as materialized (
-      select o.id from fulfilment.outbox o where o.id = any(${ids}::bigint[]) for update of o skip locked
+      select o.id from fulfilment.outbox o where o.id = any(${ids}::bigint[]) for no key update of o skip locked
     )
     select o.id from fulfilment.outbox o
     where o.id = any(${ids}::bigint[]) and o.id not in (select id from free)`.execute(trx);

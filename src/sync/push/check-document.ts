@@ -25,40 +25,58 @@ const idle = new Set<Worker>();
  */
 export async function documentProblem(content: string): Promise<string | null> {
   if (content.length > (maxBytes * 4) / 3 + 4) return `is larger than ${maxBytes / 1024 / 1024} MB`;
-  if (running >= maxThreads) await new Promise<void>((resolve) => waiting.push(resolve));
-  running++;
+  if (running < maxThreads) running++;
+  else await new Promise<void>((resolve) => waiting.push(resolve));
   try {
     return await readInThread(content);
   } finally {
-    running--;
-    waiting.shift()?.();
+    // The next one takes over the place.
+    const next = waiting.shift();
+    if (next === undefined) running--;
+    else next();
   }
 }
 
+const tooCostly = 'is a pdf document that cannot be read: it needs more time or memory than a document may';
+
+/** @throws what kept the thread from its work, if that was not the document */
 async function readInThread(content: string): Promise<string | null> {
   const [kept] = idle;
-  if (kept !== undefined) idle.delete(kept);
-  const thread = kept ?? startThread();
+  if (kept !== undefined) {
+    idle.delete(kept);
+    const answer = await ask(kept, content);
+    // Documents before this one may have used up the memory of a kept thread: only a new one can blame the document.
+    if ('problem' in answer) return answer.problem;
+  }
+  const answer = await ask(startThread(), content);
+  if ('problem' in answer) return answer.problem;
+  if (answer.error !== null && !isOutOfMemory(answer.error)) throw answer.error;
+  return tooCostly;
+}
+
+const isOutOfMemory = (error: unknown) =>
+  error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+
+/** Has a document read; `error` null: there was no answer in time. */
+async function ask(
+  thread: Worker,
+  content: string,
+): Promise<{ readonly problem: string | null } | { readonly error: unknown }> {
+  thread.ref();
   const ended = new AbortController();
   const { signal } = ended;
-  try {
-    // Both reject if the thread ran out of memory, and when the other one has won.
-    const read = once(thread, 'message', { signal }).then(
-      ([problem]) => ({ problem: problem as string | null }),
-      () => null,
-    );
-    const late = wait(deadlineMs, null, { signal, ref: false }).catch(() => null);
-    thread.postMessage(content);
-    const answer = await Promise.race([read, late]);
-    if (answer !== null) {
-      keepForNext(thread);
-      return answer.problem;
-    }
-    await thread.terminate();
-    return 'is a pdf document that cannot be read: it needs more time or memory than a document may';
-  } finally {
-    ended.abort();
-  }
+  // Each rejects when the other has won; nobody waits for it any more then.
+  const read = once(thread, 'message', { signal }).then(
+    ([problem]) => ({ problem: problem as string | null }),
+    (error: unknown) => ({ error }),
+  );
+  const late = wait(deadlineMs, { error: null }, { signal, ref: false }).catch(() => ({ error: null }));
+  thread.postMessage(content);
+  const answer = await Promise.race([read, late]);
+  ended.abort();
+  if ('problem' in answer) keepForNext(thread);
+  else void thread.terminate();
+  return answer;
 }
 
 function startThread(): Worker {
@@ -69,6 +87,8 @@ function startThread(): Worker {
 }
 
 function keepForNext(thread: Worker): void {
+  // It has ended meanwhile.
+  if (thread.threadId === -1) return;
   idle.add(thread);
   // It must not keep the process alive.
   thread.unref();

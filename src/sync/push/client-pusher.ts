@@ -182,8 +182,13 @@ export class ClientPusher {
         // Where nothing is known to wait for the slot, it is looked once this is settled, and not twice.
         if (this.#expectsMore) this.#events.onChange(false);
       }
-      await this.#settlements.settle(ended, row.kind);
+      const { tried, settled } = this.#settlements.settle(ended, row.kind);
+      await tried;
       await this.#noteService(ended, row.kind, probing);
+      if (inDoubt) this.#inDoubt--;
+      inDoubt = false;
+      // Its claim is renewed until then; a row that the ERP has locked keeps only itself.
+      await settled;
     } catch (error) {
       this.#events.onError('push', error);
     } finally {

@@ -44,6 +44,7 @@ export class LaneWaker {
       try {
         for (const lane of await wakeFreeLanes(this.#db, lanes)) this.#locked.set(JSON.stringify(lane), lane);
       } catch (error) {
+        for (const lane of lanes) this.#locked.set(JSON.stringify(lane), lane);
         this.#onError(error);
       }
     }

@@ -99,6 +99,8 @@ export class Pusher {
     clearTimeout(timer);
     clearInterval(this.#timer);
     await this.#tending;
+    // What still waits for a lock in the background is left to other workers.
+    this.#hardStop.abort();
   }
 
   async #run(isDone: (dueNow: boolean) => boolean): Promise<void> {

@@ -20,6 +20,7 @@ interface SettleEvents {
 interface ToSettle {
   readonly ended: Ended;
   readonly kind: string;
+  readonly tried: () => void;
   readonly done: () => void;
 }
 
@@ -46,17 +47,21 @@ export class SettleQueue {
     this.#waker = new LaneWaker(deps.db, signal, (error) => events.onError('wake', error));
   }
 
-  /** Ends when the database has it. */
-  settle(ended: Ended, kind: string): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#toSettle.push({ ended, kind, done: resolve });
+  /**
+   * Settles an attempt.
+   * @returns `tried`: the database has it, or its row is locked by somebody else; `settled`: the database has it
+   */
+  settle(ended: Ended, kind: string): { readonly tried: Promise<void>; readonly settled: Promise<void> } {
+    const [tried, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    this.#toSettle.push({ ended, kind, tried: tried.resolve, done: settled.resolve });
     if (!this.#gathers) this.#endGathering();
     void this.#settleQueued();
-    return promise;
+    return { tried: tried.promise, settled: settled.promise };
   }
 
+  /** Settles look-ups; does not wait for rows that somebody else has locked. */
   async settleAll(ended: readonly Ended[], kind: string): Promise<void> {
-    await Promise.all(ended.map((one) => this.settle(one, kind)));
+    await Promise.all(ended.map((one) => this.settle(one, kind).tried));
   }
 
   /** Settles what has come together while the last transaction was under way; again, until the database has it. */
@@ -93,7 +98,10 @@ export class SettleQueue {
         const busy = await this.#settleOnce(batch, settleEnded);
         // Their row is locked by somebody else, who must not keep the others waiting.
         for (const entry of busy) void this.#settleAlone(entry);
-        for (const entry of batch) if (!busy.includes(entry)) entry.done();
+        for (const entry of batch) {
+          entry.tried();
+          if (!busy.includes(entry)) entry.done();
+        }
         return;
       } catch (error) {
         this.#events.onError('settle', error);
@@ -102,7 +110,10 @@ export class SettleQueue {
         await this.#pause();
       }
     }
-    for (const { done } of batch) done();
+    for (const { tried, done } of batch) {
+      tried();
+      done();
+    }
   }
 
   /** Settles one whose row is locked, as soon as it is free. */

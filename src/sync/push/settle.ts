@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely';
 import { isObject, type Json } from '../../core/json.ts';
-import { staysAccepted } from '../../erp/clients.ts';
+import { holdIdentity, staysAccepted } from '../../erp/clients.ts';
 import { lockStream } from '../../erp/confirmations.ts';
 import type { Database } from '../../erp/connect.ts';
 import { appendChanges, type Change } from '../../erp/feed.ts';
@@ -10,6 +10,7 @@ import type { DB } from '../../erp/rows.ts';
 import { inTransaction, isLockTimeout, refusesData } from '../../erp/transaction.ts';
 import { markUnlisted } from '../../erp/unlisted.ts';
 import { upsertFamilies } from '../../erp/upsert.ts';
+import { readId } from '../../warehouse/jsonapi.ts';
 import { decodePage } from '../decode.ts';
 import type { Mirrored } from '../stream.ts';
 import type { Ended } from './attempt.ts';
@@ -53,6 +54,8 @@ export async function settleFree(context: SettleContext, ended: readonly Ended[]
     return await inTransaction(
       context.db,
       async (trx) => {
+        // First, as whoever accepts an account locks it before the rows.
+        await holdIdentity(trx, context.client);
         const ids = ended.map(({ settlement }) => settlement.id);
         const locked = await lockForSettling(trx, ids);
         const busy = ended.filter(({ settlement }) => locked.has(settlement.id));
@@ -77,11 +80,25 @@ async function settleInParts(
 ): Promise<SettleResult> {
   const [only, ...others] = ended;
   if (only === undefined) throw error;
-  if (others.length === 0) return settle(context, [lessOf(only, error)]);
+  if (others.length === 0)
+    return settle(context, [isLockTimeout(error) ? withoutReading(only, error) : lessOf(only, error)]);
   const middle = Math.ceil(ended.length / 2);
   const first = await settle(context, ended.slice(0, middle));
   const second = await settle(context, ended.slice(middle));
   return { settled: [...first.settled, ...second.settled], busy: [...first.busy, ...second.busy] };
+}
+
+/**
+ * Leaves the mirror rows, which somebody has locked, to a later reading, and asks for it.
+ * @throws the error itself if the lock is elsewhere: result and follow-up rows are never left out for a lock
+ */
+function withoutReading(ended: Ended, error: unknown): Ended {
+  const { pushed } = ended;
+  if (pushed === null || (pushed.reading === undefined && pushed.gone === undefined)) throw error;
+  const { reading, gone, reread, result } = pushed;
+  const id = reading === undefined ? null : readId(reading.resource);
+  const later = reread ?? gone ?? (reading === undefined || id === null ? undefined : { stream: reading.stream, id });
+  return { ...ended, pushed: { result, ...(later === undefined ? {} : { reread: later }) } };
 }
 
 /**
