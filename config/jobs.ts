@@ -16,7 +16,7 @@ export const defaultSchedules = {
   backfill: 'on-request',
 } as const;
 
-/** No leased job: every worker pushes as rows come, and looks for them so often where no notification came. */
+/** Not a leased job: every worker pushes rows when it is notified, and looks for them every `sweep` in any case. */
 export const pushJob = { name: 'push-outbox', sweep: '15s' } as const;
 
 export type JobName = keyof typeof defaultSchedules;

@@ -57,7 +57,7 @@ export async function renewClaims(db: Kysely<DB>, rows: readonly Claimed[]): Pro
   );
 }
 
-/** A row that ends so many workers in turn, before anything of it is sent, ends the next one too. */
+/** Number of lost workers after which a row is dead, if nothing of it was ever sent: it would end the next one too. */
 const mostTakeovers = 5;
 const givenUpError =
   `its worker was lost ${mostTakeovers} times before anything was sent: see the logs of the workers for what this payload` +

@@ -192,7 +192,7 @@ describe('a TLS handshake that fails', () => {
   const handshakes: readonly [string, (socket: Socket) => void][] = [
     ['is ended at once', (socket) => void socket.end()],
     ['is reset after the first message', (socket) => void socket.once('data', () => socket.resetAndDestroy())],
-    // handshake_failure, as a server says that takes none of our ciphers
+    // handshake_failure: the server takes none of our ciphers
     [
       'is answered with an alert',
       (socket) => void socket.once('data', () => socket.end(Buffer.from('15030300020228', 'hex'))),

@@ -65,7 +65,7 @@ async function ask(
   thread.ref();
   const ended = new AbortController();
   const { signal } = ended;
-  // Each rejects when the other has won; nobody waits for it any more then.
+  // The one that loses the race is ended by the signal.
   const read = once(thread, 'message', { signal }).then(
     ([problem]) => ({ problem: problem as string | null }),
     (error: unknown) => ({ error }),

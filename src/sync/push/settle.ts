@@ -54,7 +54,7 @@ export async function settleFree(context: SettleContext, ended: readonly Ended[]
     return await inTransaction(
       context.db,
       async (trx) => {
-        // First, as whoever accepts an account locks it before the rows.
+        // The identity is locked before the rows, as accept-identity does it: the other order would deadlock.
         await holdIdentity(trx, context.client);
         const ids = ended.map(({ settlement }) => settlement.id);
         const locked = await lockForSettling(trx, ids);
