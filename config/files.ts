@@ -122,13 +122,14 @@ export function readOperationsFile(file: string, problems: string[]): Operations
     method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
     path: z.string().regex(/^\/[^?#]*$/, 'must begin with / and hold no query'),
     included: z.enum(['inside', 'top']).optional(),
+    documented: z.boolean().optional(),
   });
   const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', file, z.record(z.string(), override), problems) ?? {};
   const merged: Record<OperationName, Operation> = { ...operations };
   for (const [name, operation] of Object.entries(overrides)) {
     const own: Operation | undefined = Object.hasOwn(operations, name) ? operations[name as OperationName] : undefined;
     const { method, path, included } = operation;
-    const documented = own?.method === method && own.path === path && own.documented;
+    const documented = operation.documented ?? (own?.method === method && own.path === path && own.documented);
     const place = included === undefined ? {} : { included };
     if (own !== undefined) merged[name as OperationName] = { method, path, documented, ...place };
     else problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is no operation; their names are in config/operations.ts`);

@@ -178,6 +178,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   replaced_at timestamp with time zone, -- When its payload was last replaced
   bounded_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last time it was retried by hand or replaced
   bounded_attempts integer not null default 0, -- Attempts before that, which PUSH_MAX_ATTEMPTS does not count
+  unburnt integer not null default 0, -- Times it was sent in vain since the last attempt that counted: 429, or a token that was refused; each makes it wait longer
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- What is to be made true at the service; insert client, kind, reference and payload, read status and result
 create table fulfilment.return_items (
   client text not null, -- Client key
@@ -351,6 +352,7 @@ create table sync.clients (
   hold_since timestamp with time zone, -- Since when
   hold_until timestamp with time zone, -- When one run tries again; the others follow once it got done
   hold_times integer not null default 0, -- How often it was tried in vain
+  served_at timestamp with time zone, -- When a worker that pushes for it was last there, to half a minute
 ) with (fillfactor=50); -- Which service and account each client's rows come from, and why nothing is read of it at present
 create table sync.confirmations (
   client text not null, -- Client key
@@ -456,22 +458,44 @@ create table sync.outbox_kinds (
   kind text not null, -- Kind
   schema jsonb not null, -- JSON Schema of its payload
 ); -- JSON Schema of each kind's payload, written by migrate
+create table sync.outbox_waits (
+  outbox_id bigint not null, -- The order.create row
+  waits_for bigint not null, -- The product.save row
+); -- Orders that wait for a product.save row of one of their skus
 create table sync.pauses (
   client text not null default ''::text, -- Client key; empty: every client
   job text not null, -- Job name, or push-outbox
   since timestamp with time zone not null default now(), -- Since when
   by text not null, -- Who paused it
 ); -- Jobs that an operator has paused
+create table sync.proven_kinds (
+  client text not null, -- Client key
+  kind text not null, -- Kind
+  method text not null, -- HTTP method; empty: carried out before this table was there
+  path text not null, -- Path below the base URL; empty as method is
+  proven_at timestamp with time zone not null default clock_timestamp(), -- When it was noted
+); -- Kinds that the service once carried out, by the method and path it was asked with: a 403 of them is no wrong path
 create table sync.push_holds (
   client text not null, -- Client key
-  kind text not null default ''::text, -- Kind that is held; empty: all of the client
-  code text not null, -- breaker_open, credentials_refused, kind_parked or retry_after
+  kind text not null default ''::text, -- Kind that it is about; empty: all of the client
+  code text not null, -- breaker_open, credentials_refused, retry_after, kind_failing or kind_parked
   reason text not null, -- Why, in words
   since timestamp with time zone not null default now(), -- When it began
   until timestamp with time zone not null, -- Held until then
-  times integer not null default 1, -- How often it was prolonged
-  probe boolean not null, -- Afterwards one push goes first, and the others only once the service has answered it
-) with (fillfactor=50); -- What is not pushed for a while, for all workers
+  times integer not null default 1, -- How often it was held anew
+  probe boolean not null, -- Held until a question to the service is answered, not only until then
+  failures integer not null default 0, -- Distinct rows (of a client: questions) that failed since one got through
+  send_window integer, -- Rows that all workers together may have under way once it is not held any more; null: as many as they have slots
+) with (fillfactor=50); -- Clients, and kinds of clients, of which nothing is sent, or a few rows at a time, or of which rows failed, for all workers
+create table sync.push_rates (
+  client text not null, -- Client key
+  per_second double precision not null, -- Rows a second; halved by a 429, a tenth of a row more with each row that is sent
+  allowance double precision not null, -- Rows that may be sent at once
+  filled_at timestamp with time zone not null default clock_timestamp(), -- When the allowance was last reckoned
+  since timestamp with time zone not null default clock_timestamp(), -- First of these refusals
+  lowered_at timestamp with time zone not null default clock_timestamp(), -- When it was last halved
+  refused bigint not null default 0, -- Refusals since then
+) with (fillfactor=50); -- How many rows a second all workers together send to a client whose service refused some with 429
 create table sync.quarantine (
   id bigint not null generated always as identity, -- Number of the row
   client text not null, -- Client key
@@ -618,8 +642,12 @@ alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey F
 alter table sync.outbox_attempts add constraint outbox_attempts_pkey PRIMARY KEY (id);
 alter table sync.outbox_attempts add constraint outbox_attempts_step_check CHECK ((step = ANY (ARRAY['sent'::text, 'looked up'::text, 'taken over'::text, 'retried'::text, 'marked done'::text, 'replaced'::text, 'cancelled'::text])));
 alter table sync.outbox_kinds add constraint outbox_kinds_pkey PRIMARY KEY (kind);
+alter table sync.outbox_waits add constraint outbox_waits_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
+alter table sync.outbox_waits add constraint outbox_waits_pkey PRIMARY KEY (outbox_id);
 alter table sync.pauses add constraint pauses_pkey PRIMARY KEY (client, job);
+alter table sync.proven_kinds add constraint proven_kinds_pkey PRIMARY KEY (client, kind, method, path);
 alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, kind);
+alter table sync.push_rates add constraint push_rates_pkey PRIMARY KEY (client);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
@@ -650,12 +678,13 @@ CREATE INDEX orders_by_number ON fulfilment.orders USING btree (external_order_n
 CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_id, id);
 CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX outbox_by_reference ON fulfilment.outbox USING btree (client, reference, id);
-CREATE INDEX outbox_due ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'pending'::text);
+CREATE INDEX outbox_due_by_kind ON fulfilment.outbox USING btree (client, kind, next_attempt_at, id) WHERE (status = 'pending'::text);
 CREATE INDEX outbox_in_flight ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['sending'::text, 'unknown'::text]));
 CREATE INDEX outbox_lanes ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
 CREATE INDEX outbox_leased ON fulfilment.outbox USING btree (lease_until) WHERE (status = 'sending'::text);
 CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = ANY (ARRAY['dead'::text, 'unknown'::text]));
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
+CREATE INDEX outbox_waits_by_product ON sync.outbox_waits USING btree (waits_for);
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
 CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
@@ -707,20 +736,25 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not through
     o.attempts,
     o.next_attempt_at,
     o.created_at,
-    b.id AS waits_for,
+    COALESCE(b.id, w.id) AS waits_for,
         CASE
-            WHEN (b.id IS NOT NULL) THEN format('row %s (%s) of the same reference comes first and is %s%s'::text, b.id, b.kind, b.status, COALESCE((': '::text || b.last_error), ''::text))
+            WHEN (b.id IS NOT NULL) THEN format('row %s (%s) of the same reference %s and is %s%s'::text, b.id, b.kind,
+            CASE
+                WHEN (b.id < o.id) THEN 'comes first'::text
+                ELSE 'was begun before'::text
+            END, b.status, COALESCE((': '::text || b.last_error), ''::text))
             WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN format('pushes are paused since %s'::text, p.since)
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
+            WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (product.save of %s) comes first and is %s%s'::text, w.id, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
             ELSE o.last_error
         END AS because
-   FROM (((fulfilment.outbox o
+   FROM ((((fulfilment.outbox o
      LEFT JOIN LATERAL ( SELECT l.id,
             l.kind,
             l.status,
             l.last_error
            FROM fulfilment.outbox l
-          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text])))
+          WHERE ((l.client = o.client) AND (l.family = o.family) AND (l.reference = o.reference) AND (((l.id < o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]))) OR ((l.id > o.id) AND (o.status = 'pending'::text) AND (l.status = ANY (ARRAY['sending'::text, 'unknown'::text])))))
           ORDER BY l.id
          LIMIT 1) b ON (true))
      LEFT JOIN LATERAL ( SELECT min(q.since) AS since
@@ -728,9 +762,16 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not through
           WHERE ((q.client = ANY (ARRAY[''::text, o.client])) AND (q.job = 'push-outbox'::text))) p ON (true))
      LEFT JOIN LATERAL ( SELECT p_1.reason
            FROM sync.push_holds p_1
-          WHERE ((p_1.client = o.client) AND (p_1.kind = ANY (ARRAY[''::text, o.kind])) AND (p_1.until > now()))
+          WHERE ((p_1.client = o.client) AND (p_1.kind = ANY (ARRAY[''::text, o.kind])) AND (p_1.probe OR (p_1.until > now()) OR (p_1.send_window IS NOT NULL)))
           ORDER BY p_1.kind
          LIMIT 1) h ON (true))
+     LEFT JOIN LATERAL ( SELECT l.id,
+            l.reference,
+            l.status,
+            l.last_error
+           FROM (sync.outbox_waits v
+             JOIN fulfilment.outbox l ON ((l.id = v.waits_for)))
+          WHERE ((v.outbox_id = o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text])))) w ON (true))
   WHERE (o.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
 create view fulfilment.returns_to_restock as -- Returns that were processed and are not back in stock
  SELECT client,
@@ -824,7 +865,8 @@ begin
   end if;
   insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
   perform sync.wake_lane(changed.client, changed.family, changed.reference);
-  perform pg_notify('fulfilment_outbox', '');
+  perform pg_notify('fulfilment_outbox', json_build_object('woken', json_build_object('client', changed.client,
+    'family', changed.family, 'reference', changed.reference))::text);
   return changed;
 end
 $function$
@@ -937,10 +979,30 @@ CREATE OR REPLACE FUNCTION sync.wake_lane(of_client text, of_family text, of_ref
  LANGUAGE sql
 AS $function$
   update fulfilment.outbox o set next_attempt_at = clock_timestamp()
-  where o.status = 'pending' and o.attempts = o.bounded_attempts and o.id = (
+  where o.status = 'pending' and o.id = (
     select min(b.id) from fulfilment.outbox b
     where b.client = of_client and b.family = of_family and b.reference = of_reference
       and b.status in ('pending', 'sending', 'unknown', 'dead'))
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.wake_product_waiters()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  -- Rows that somebody has locked are looked at again by themselves, soon.
+  with freed as (
+    delete from sync.outbox_waits w where w.outbox_id in (
+      select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id for update skip locked)
+    returning w.outbox_id
+  ), free as (
+    select o.id from fulfilment.outbox o where o.id in (select outbox_id from freed) and o.status = 'pending'
+    for no key update of o skip locked
+  )
+  update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id;
+  perform pg_notify('fulfilment_outbox', '');
+  return null;
+end
 $function$
 ;
 
@@ -948,6 +1010,7 @@ CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR E
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
+CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.wake_product_waiters();
 
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.changes to fulfilment_writer;

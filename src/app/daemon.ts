@@ -135,7 +135,7 @@ function startPushing(
     databaseUrl,
     onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
   });
-  const listener = openListener(databaseUrl, 'fulfilment_outbox', () => pusher.wake(), deps.log);
+  const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => void pusher.wakeFor(payload), deps.log);
   pusher.start();
   const end = async () => {
     // Side by side: a connection that does not end must not keep the pusher claiming.

@@ -1,11 +1,12 @@
-import type { OutboxStatus } from '../erp/outbox-status.ts';
-import type { StoredHold } from '../erp/push-holds.ts';
-import { describeProblem, problemsOfOutbox } from './overview/problems.ts';
+import { describeProblem } from './overview/problems.ts';
+import { problemsOfOutbox } from './overview/problems-of-outbox.ts';
+import type { Snapshot } from './overview/snapshot.ts';
 import { formatSpan, formatTable } from './table.ts';
 
 /** How the outbox of each client stands, and below it what stands in the way. Empty where nothing was ever asked. */
-export function formatOutbox(rows: readonly OutboxStatus[], holds: readonly StoredHold[]): string {
-  if (rows.length === 0 && holds.length === 0) return '';
+export function formatOutbox(snapshot: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients'>, now: Date): string {
+  const rows = snapshot.outbox;
+  if (rows.length + snapshot.holds.length + snapshot.rates.length === 0) return '';
   const table = formatTable(
     ['client', 'outbox: dead', 'unknown', 'pending', 'sending', 'done 24h', 'oldest'],
     rows.map((row) => [
@@ -19,6 +20,6 @@ export function formatOutbox(rows: readonly OutboxStatus[], holds: readonly Stor
     ]),
     { look: (text, heading) => (/dead|unknown/.test(heading) && text !== '0' ? 'red' : null) },
   );
-  const notes = problemsOfOutbox(rows, holds).map(describeProblem);
+  const notes = problemsOfOutbox(snapshot, now).map(describeProblem);
   return [table, notes.join('\n')].filter((part) => part !== '').join('\n\n');
 }

@@ -1,7 +1,7 @@
 import type { Config } from '../../config/env.ts';
 import { identityOf } from '../../config/files.ts';
 import { outboxKinds } from '../../jobs/push-outbox.ts';
-import type { Hold } from '../core/push-outcome.ts';
+import type { HoldCode } from '../core/push-health.ts';
 import type { PushEvents } from '../sync/push/client-pusher.ts';
 import { Pusher } from '../sync/push/pusher.ts';
 import { SettingCodes } from '../sync/push/setting-codes.ts';
@@ -86,9 +86,10 @@ function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
   };
   return {
     onSettled,
-    onHold: (client: string, kind: string, { code, ms }: Hold) => {
+    onHold: (client: string, kind: string, code: HoldCode, ms: number) => {
       const what = kind === '' ? {} : { kind: named(kind) };
-      warn({ event: 'push_held', client, ...what, code, delayMs: ms, error: 'no pushes for a while; status says why' });
+      const error = `${kind === '' ? 'nothing' : 'none of this kind'} is sent for a while; status says why`;
+      warn({ event: 'push_held', client, ...what, code, delayMs: Math.round(ms), error });
     },
     onError: (task: string, error: unknown) =>
       warn({ event: `push_${task.replaceAll(' ', '_')}_failed`, ...errorFields(error) }),

@@ -23,6 +23,8 @@ export interface WarehouseErrorDetails extends ErrorOptions {
   readonly retryAfterMs?: number;
   /** True where the service itself answered, with a JSON body; a proxy's page is false. */
   readonly jsonBody?: boolean;
+  /** True where that body says why, as JSON:API `errors[]`. */
+  readonly explained?: boolean;
 }
 
 /**
@@ -34,12 +36,14 @@ export class WarehouseError extends CodedError {
   readonly status: number | undefined;
   readonly retryAfterMs: number | undefined;
   readonly jsonBody: boolean;
+  readonly explained: boolean;
   constructor(code: string, message: string, details: WarehouseErrorDetails) {
     super(code, message, details.cause === undefined ? undefined : { cause: details.cause });
     this.outcome = details.outcome;
     this.status = details.status;
     this.retryAfterMs = details.retryAfterMs;
     this.jsonBody = details.jsonBody ?? false;
+    this.explained = details.explained ?? false;
   }
 }
 

@@ -16,6 +16,8 @@ export interface LookedUp {
   readonly refusal: string | null;
   readonly attempts: number;
   readonly ageMs: number;
+  /** What the service asked to wait; 0 where it did not. */
+  readonly retryAfterMs: number;
   /** What a believed absence means: it is sent again, or a person decides. */
   readonly whenAbsent: 'send again' | 'operator';
 }
@@ -58,7 +60,9 @@ export function judgeAbsence(
     delayMs: null,
   });
   if (seen === 'no answer')
-    return row.ageMs >= policy.maxAgeMs ? toOperator(`${why}; so for PUSH_MAX_AGE`) : again(backoffMs);
+    return row.ageMs >= policy.maxAgeMs
+      ? toOperator(`${why}; so for PUSH_MAX_AGE`)
+      : again(Math.max(backoffMs, Math.min(lookUpCapMs, row.retryAfterMs)));
   if (sinceWrittenMs === null) return { status: 'dead', error: refusal ?? 'it was refused' };
   const believedInMs = beliefMs(timeoutMs) - sinceWrittenMs;
   if (believedInMs > 0) return again(Math.min(backoffMs, believedInMs));

@@ -45,6 +45,8 @@ export async function acceptIdentity(
     const changes = keepCursors ? [] : await forgetService(trx, client);
     if (keepCursors && former !== undefined) await carryGates(trx, former.identity, identity);
     await sql`delete from sync.push_holds where client = ${client}`.execute(trx);
+    await sql`delete from sync.push_rates where client = ${client}`.execute(trx);
+    if (!keepCursors) await sql`delete from sync.proven_kinds where client = ${client}`.execute(trx);
     const buriedRows = keepCursors ? 0 : await buryUnsettled(trx, client, former?.base_url ?? 'the former service', by);
     const { rows: waiting } = await sql<{ count: number }>`
       select count(*)::int as count from fulfilment.outbox where client = ${client} and status = 'pending'`.execute(

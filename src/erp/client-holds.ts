@@ -43,8 +43,8 @@ export async function placeClientHold(
 }
 
 /**
- * Lets one run, and one push, find out at once whether refused credentials are let in by now, and whether a parked kind is
- * answered: user name, password or path may have been put right.
+ * Lets one run, and one push, find out at once whether refused credentials are let in by now, and whether a held kind gets
+ * through: user name, password or path may have been put right.
  */
 export async function retryRefused(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
   await sql`
@@ -52,7 +52,9 @@ export async function retryRefused(db: Kysely<DB>, clients: readonly string[]): 
     where client = any(${clients}::text[]) and hold_code = 'credentials_refused'`.execute(db);
   await sql`
     update sync.push_holds set until = clock_timestamp()
-    where client = any(${clients}::text[]) and code in ('credentials_refused', 'kind_parked')`.execute(db);
+    where client = any(${clients}::text[]) and code in ('credentials_refused', 'kind_parked', 'kind_failing')`.execute(
+    db,
+  );
 }
 
 /** Lets go of a hold that was there before a run began which got done. */

@@ -37,6 +37,15 @@ export async function registerClients(db: Kysely<DB>, clients: readonly ClientId
   return rows.map(({ client }) => client);
 }
 
+/** Says that a worker pushes for these clients. Written only now and then. */
+export async function markServed(db: Kysely<DB>, clients: readonly Own[]): Promise<void> {
+  await sql`
+    update sync.clients c set served_at = now()
+    from unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[]) as o (client, identity)
+    where c.client = o.client and c.identity = o.identity
+      and (c.served_at is null or c.served_at < now() - interval '30 seconds')`.execute(db);
+}
+
 /** Keeps the identities as they are until the transaction ends. */
 export async function holdIdentity(trx: Transaction<DB>, client: string): Promise<void> {
   await sql`select pg_advisory_xact_lock_shared(${lockOf(client)})`.execute(trx);
@@ -66,6 +75,8 @@ export interface KnownClient {
   readonly holdReason: string | null;
   readonly holdSince: Date | null;
   readonly holdUntil: Date | null;
+  /** When a worker that pushes for it was last there, to half a minute; null: never. */
+  readonly servedAt: Date | null;
 }
 
 /** All clients that ever were, with what keeps them from being read. */
@@ -73,7 +84,7 @@ export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
   const { rows } = await sql<KnownClient>`
     select client, identity, base_url as "baseUrl", accepted_at as "acceptedAt",
       case when offered_at > now() - interval '1 minute' then offered_base_url end as "offeredBaseUrl",
-      hold_code as "holdCode", hold_reason as "holdReason", hold_since as "holdSince", hold_until as "holdUntil"
+      hold_code as "holdCode", hold_reason as "holdReason", hold_since as "holdSince", hold_until as "holdUntil", served_at as "servedAt"
     from sync.clients order by client`.execute(db);
   return rows;
 }

@@ -9,7 +9,7 @@ export interface ListenOptions {
   readonly databaseUrl: string;
   readonly channel: string;
   /** A notification came, or the connection is new and some may have been missed. */
-  readonly onNotify: () => void;
+  readonly onNotify: (payload: string) => void;
   readonly onError: (error: Error) => void;
 }
 
@@ -56,14 +56,14 @@ export class Listener {
     this.#client = client;
     client.on('error', (error) => this.#lost(client, error));
     client.on('end', () => this.#lost(client, new Error('the connection ended')));
-    client.on('notification', onNotify);
+    client.on('notification', ({ payload = '' }) => onNotify(payload));
     try {
       await client.connect();
       await client.query(`listen ${client.escapeIdentifier(channel)}`);
       this.#pauseMs = firstPauseMs;
       if (this.#client !== client) return;
       this.#pingLater(client);
-      onNotify();
+      onNotify('');
     } catch (error) {
       this.#lost(client, error as Error);
     }

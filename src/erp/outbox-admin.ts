@@ -4,7 +4,7 @@ import { recordAudit } from './audit.ts';
 import type { Database } from './connect.ts';
 import { unfinished } from './outbox.ts';
 import { notifyPushers } from './outbox-claims.ts';
-import { wakeLanes } from './outbox-settle.ts';
+import { wakeFreeLanes, wakeLanes } from './outbox-settle.ts';
 import type { DB } from './rows.ts';
 import { inTransaction } from './transaction.ts';
 
@@ -55,11 +55,16 @@ function conditions({ ids, open, client, status, kind, reference, error, dated }
   return all.length === 0 ? sql`true` : sql.join(all, sql` and `);
 }
 
-/** Rows that fit, oldest first. */
+/** Rows from before sizes were checked may hold anything; a list shows the beginning of it. */
+const cut = (column: string, length: number) => sql`left(o.${sql.ref(column)}, ${length})`;
+const mostOfReason = 2_000;
+
+/** Rows that fit, oldest first, what is long in them cut. */
 export async function listOutbox(db: Kysely<DB>, filter: OutboxFilter, limit: number): Promise<OutboxSummary[]> {
   const { rows } = await sql<OutboxSummary>`
-    select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at as "nextAttemptAt",
-      o.created_at as "createdAt", o.finished_at as "finishedAt", coalesce(w.because, o.last_error) as because
+    select o.id, ${cut('client', 64)} as client, ${cut('kind', 64)} as kind, ${cut('reference', 200)} as reference, o.status,
+      o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt", o.finished_at as "finishedAt",
+      left(coalesce(w.because, o.last_error), ${mostOfReason}) as because
     from (select * from fulfilment.outbox o where ${conditions(filter)} order by o.id limit ${limit}) o
     left join fulfilment.outbox_open w on w.id = o.id
     order by o.id`.execute(db);
@@ -131,13 +136,13 @@ export async function actOnOutbox(
   const changes = {
     retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null, claim_no = null, lookups = 0,
       absences = 0, absent_at = null,
-      written_at = case when o.status = 'unknown' and o.next_attempt_at is null then null else o.written_at end, bounded_from = clock_timestamp(), bounded_attempts = o.attempts`,
+      written_at = case when o.status = 'unknown' and o.next_attempt_at is null then null else o.written_at end, bounded_from = clock_timestamp(), bounded_attempts = o.attempts, unburnt = 0`,
     done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null, last_error = null,
       result = ${JSON.stringify(result)}::jsonb`,
     cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,
   } as const;
   const step = { retry: 'retried', done: 'marked done', cancel: 'cancelled' } as const;
-  return inTransaction(db, async (trx) => {
+  const { ids, freed } = await inTransaction(db, async (trx) => {
     const { rows } = await sql<{ id: number; client: string; family: string; reference: string; status: string }>`
       with chosen as materialized (
         select o.id from fulfilment.outbox o where ${filtered(filter, action)} order by o.id for update
@@ -153,8 +158,11 @@ export async function actOnOutbox(
     if (action !== 'retry') await wakeLanes(trx, rows);
     await auditRows(trx, `outbox_${action}`, by, rows);
     await notifyPushers(trx);
-    return ids;
+    return { ids, freed: action === 'retry' ? [] : rows };
   });
+  // Once more after the commit: what a claim put off meanwhile, behind a row that was still there, may be first now.
+  await wakeFreeLanes(db, freed);
+  return ids;
 }
 
 /** The first document of an order went along with it; each further one is a row of its own, as where a worker settles it. */

@@ -7,12 +7,19 @@ import type { DB } from './rows.ts';
 export const claimMs = 10_000;
 export const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
 
+/** A claim that may be given back: the row goes where it was among those that are due. */
+export interface Returned extends Claimed {
+  /** When it was due. */
+  readonly dueAt: string;
+}
+
 /** Gives claims back of which nothing was sent. */
-export async function returnClaims(db: Kysely<DB>, claims: readonly Claimed[]): Promise<void> {
+export async function returnClaims(db: Kysely<DB>, claims: readonly Returned[]): Promise<void> {
   await sql`
-    update fulfilment.outbox o set status = 'pending', next_attempt_at = clock_timestamp(), lease_until = null,
+    update fulfilment.outbox o set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
       claim_no = null, sent_at = null, attempts = o.attempts - 1
-    from unnest(${claims.map(({ id }) => id)}::bigint[], ${claims.map(({ claimNo }) => claimNo)}::bigint[]) as c (id, claim_no)
+    from unnest(${claims.map(({ id }) => id)}::bigint[], ${claims.map(({ claimNo }) => claimNo)}::bigint[],
+      ${claims.map(({ dueAt }) => dueAt)}::timestamptz[]) as c (id, claim_no, due_at)
     where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
 }
 

@@ -17,8 +17,10 @@ export interface Settlement {
   /** This attempt may have been carried out. */
   readonly written: boolean;
   readonly refusal: string | null;
-  /** The attempt is not counted: the service was not asked to do anything. */
+  /** The attempt is not counted: the service was not asked to do anything, or refused it for a reason that is not the row's. */
   readonly refund: boolean;
+  /** It was refused for such a reason: it waits longer each time. */
+  readonly unburnt: boolean;
   /** This absence is one of the two that are believed. */
   readonly absenceCounts: boolean;
   readonly durationMs: number;
@@ -53,13 +55,14 @@ export async function settleRows(
     with s as materialized (
       select * from json_to_recordset(${storableJson(settlements)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "delayMs" float8, result jsonb,
-        written boolean, refusal text, refund boolean, "absenceCounts" boolean)
+        written boolean, refusal text, refund boolean, unburnt boolean, "absenceCounts" boolean)
     ), settled as (
       update fulfilment.outbox o set
         status = s.status, last_error = s.error, result = s.result, lease_until = null, sent_at = null, refusal = s.refusal,
         next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
         finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
         attempts = o.attempts - case when s.refund then 1 else 0 end,
+        unburnt = case when s.unburnt then o.unburnt + 1 when s.step = 'looked up' or s.refund then o.unburnt else 0 end,
         written_at = case when s.written then coalesce(o.sent_at, statement_timestamp()) else o.written_at end,
         lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
         absences = case when s.step = 'looked up' then o.absences + case when s."absenceCounts" then 1 else 0 end else 0 end,
@@ -145,15 +148,15 @@ export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Pro
         select distinct * from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
       ) l
       cross join lateral (
-        select b.id, b.status, b.attempts, b.bounded_attempts from fulfilment.outbox b
+        select b.id, b.status from fulfilment.outbox b
         where b.client = l.client and b.family = l.family and b.reference = l.reference
           and b.status in ('pending', 'sending', 'unknown', 'dead')
         order by b.id limit 1
       ) h
-      where h.status = 'pending' and h.attempts = h.bounded_attempts
+      where h.status = 'pending'
     ), free as materialized (
       select o.id from fulfilment.outbox o join heads on heads.id = o.id
-      where o.status = 'pending' and o.attempts = o.bounded_attempts
+      where o.status = 'pending'
       for no key update of o skip locked
     ), woken as (
       update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id

@@ -2,12 +2,19 @@ import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Own } from './clients.ts';
 import { claimSpan } from './outbox-claims.ts';
 import { pausedSince } from './pauses.ts';
+import { hampers } from './push-health.ts';
 import type { DB } from './rows.ts';
 
 /** Rows behind the head of their lane are looked at again so much later; the settlement of the head wakes the next one. */
 const deferral = sql`interval '10 minutes'`;
 /** So many due rows are looked through for heads of lanes, where a short look did not fill the slots. */
 const wideWindow = 100;
+/** Kinds of which due rows are looked for; an ERP may write any number of them into rows. */
+const mostKinds = 64;
+/** Bytes of payloads that one claim reads, unless its first row alone is larger; as JSON in JSON they may be twice as many. */
+const mostBytes = 8 * 1024 * 1024;
+/** An order that waits for a product is looked at again so much later; the end of the product's row wakes it. */
+const productDeferral = sql`interval '20 seconds'`;
 
 /** SQL: rows that block those behind them in their lane; as in the partial index outbox_lanes. */
 export const unfinished = sql`('pending', 'sending', 'unknown', 'dead')`;
@@ -24,6 +31,10 @@ export interface ClaimedRow {
   readonly attempts: number;
   readonly boundedAttempts: number;
   readonly ageMs: number;
+  /** Times it was sent in vain, since the last attempt that counted, for reasons that are not its own. */
+  readonly unburnt: number;
+  /** When it was due, for who gives it back. */
+  readonly dueAt: string;
   /** Drawn for the claim, before any request: settlements and readings are recognised by it. */
   readonly claimNo: number;
   /** Whether the claim itself noted that the request may be written. */
@@ -50,8 +61,8 @@ export interface ClaimOptions {
    * must not undo what follows in the lane.
    */
   readonly lingering: { readonly kinds: readonly string[]; readonly ms: number };
-  /** Also what this hold holds (of a kind; empty: of the client): the one push that shows whether it is over. */
-  readonly probing?: { readonly kind: string };
+  /** Only rows of this kind (empty: of the client), of which few may be under way at a time: those that never failed first. */
+  readonly few?: { readonly kind: string };
 }
 
 /** What a claim brought. */
@@ -63,58 +74,58 @@ export interface Claim {
 
 /**
  * Claims rows of one client that are due and first in their lane, at most `slots`, longest due first. What is due but not
- * first is put off.
+ * first is put off. Of kinds that are held nothing is looked at, however many rows they have.
  */
 export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<Claim> {
-  const window = Math.min(wideWindow, options.slots * 4);
+  const window = options.few ? wideWindow : Math.min(wideWindow, options.slots * 4);
   const near = await claimWithin(db, options, window);
-  if (near.rows.length === options.slots || near.seen < window) return near;
+  if (near.rows.length === options.slots || near.seen < window || options.few) return near;
   const wide = await claimWithin(db, { ...options, slots: options.slots - near.rows.length }, wideWindow);
   return { rows: [...near.rows, ...wide.rows], putOff: near.putOff + wide.putOff };
 }
 
 async function claimWithin(
   db: Kysely<DB>,
-  { client, identity, slots, stamped, lingering, probing }: ClaimOptions,
+  options: ClaimOptions,
   window: number,
 ): Promise<Claim & { readonly seen: number }> {
-  const linger = sql`make_interval(secs => ${lingering.ms / 1_000})`;
-  const free = sql`(${probing?.kind ?? ''} = '' or o.kind = ${probing?.kind ?? ''}) and not exists (
-    select from sync.push_holds h
-    where h.client = o.client and h.kind in ('', o.kind) and h.kind is distinct from ${probing?.kind ?? null}::text
-      and (h.probe or h.until > statement_timestamp()))`;
-  // What was seen is checked again under the lock: a row that was woken or put off meanwhile is another's to judge.
+  const { client, slots, stamped, few } = options;
+  const most = few === undefined ? sql`${slots}::int` : sql`(select coalesce(max(rows), 0) from room)`;
   const { rows } = await sql<{ rows: ClaimedRow[]; seen: number; putOff: number }>`
-    with seen as materialized (
-      select o.id, o.next_attempt_at from fulfilment.outbox o
-      where o.client = ${client} and o.status = 'pending' and o.next_attempt_at <= statement_timestamp() and ${free}
-        and (select ${mayPush(client, identity)})
-      order by o.next_attempt_at, o.id limit ${window}
+    with recursive ${kindsDue(options)}, ${few === undefined ? sql`` : roomFor(client, few.kind, slots)}
+    seen as materialized (
+      select d.* from kinds k cross join lateral (
+        select o.id, o.next_attempt_at, o.attempts > o.bounded_attempts or o.unburnt > 0 as failed from fulfilment.outbox o
+        where o.client = ${client} and o.kind = k.kind and o.status = 'pending' and o.next_attempt_at <= statement_timestamp()
+        order by o.next_attempt_at, o.id limit ${window}
+      ) d
+      order by d.next_attempt_at, d.id limit ${window}
     ), locked as materialized (
-      select o.id, o.family, o.reference, s.next_attempt_at as due_at from seen s join fulfilment.outbox o on o.id = s.id
-      where o.status = 'pending' and o.next_attempt_at = s.next_attempt_at
+      -- What was seen is checked again under the lock: a row that was woken or put off meanwhile is another's to judge.
+      select o.id, o.kind, o.family, o.reference, s.next_attempt_at as due_at, s.failed,
+        o.written_at > statement_timestamp() - ${lingers(options)} and o.replaced_at > o.written_at
+          and o.kind = any(${options.lingering.kinds}::text[]) as was_replaced, o.written_at
+      from seen s join fulfilment.outbox o on o.id = s.id
+      where o.status = 'pending' and o.next_attempt_at = s.next_attempt_at and ${most} > 0
       for update of o skip locked
-    ), judged as materialized (
-      select l.id, l.due_at, case
-        when exists (
-          select from fulfilment.outbox b
-          where b.client = ${client} and b.family = l.family and b.reference = l.reference and b.id < l.id
-            and b.status in ${unfinished}
-          union all
-          -- One that was committed late, with a lower number, comes behind what is under way already.
-          select from fulfilment.outbox b
-          where b.client = ${client} and b.family = l.family and b.reference = l.reference and b.id > l.id
-            and b.status in ('sending', 'unknown')) then statement_timestamp() + ${deferral}
-        else (
-          select max(b.written_at) + ${linger} from fulfilment.outbox b
-          where b.client = ${client} and b.family = l.family and b.reference = l.reference and b.id < l.id
-            and b.written_at > statement_timestamp() - ${linger} and b.kind = any(${lingering.kinds}::text[])) end as not_before
-      from locked l
-    ), put_off as (
+    ), ${judged(options)}, put_off as (
       update fulfilment.outbox o set next_attempt_at = j.not_before
       from judged j where o.id = j.id and j.not_before is not null
+    ), waiting as (
+      insert into sync.outbox_waits (outbox_id, waits_for)
+      select id, waits_for from judged where waits_for is not null and not_before is not null
+      on conflict (outbox_id) do update set waits_for = excluded.waits_for
+    ), first as materialized (
+      select id, due_at, row_number() over (order by ${few === undefined ? sql`` : sql`failed,`} due_at, id) as place
+      from judged where not_before is null
     ), heads as materialized (
-      select id, due_at from judged where not_before is null order by due_at, id limit ${slots}
+      select id, due_at from (
+        -- Only what is stored out of line can be large, and is read to be measured.
+        select f.id, f.due_at, f.place, sum(
+          case when pg_column_size(o.payload) > 1000 then octet_length(o.payload::text) else 1000 end
+        ) over (order by f.place) as bytes
+        from first f join fulfilment.outbox o on o.id = f.id where f.place <= ${most}
+      ) f where f.place = 1 or f.bytes <= ${mostBytes}
     ), numbered as materialized (select nextval('sync.read_no') as claim_no), c as (
       update fulfilment.outbox o set status = 'sending', next_attempt_at = null, claim_no = n.claim_no,
         lease_until = statement_timestamp() + ${claimSpan}, attempts = o.attempts + 1,
@@ -131,6 +142,75 @@ async function claimWithin(
   return { rows: claimed, seen, putOff };
 }
 
+/** SQL: the kinds of which rows may be claimed, found from one to the next by the index. */
+function kindsDue({ client, identity, few }: ClaimOptions) {
+  const isHeld = sql`exists (
+    select from sync.push_holds h where h.client = ${client} and ${hampers('h')} and h.kind = n.kind)`;
+  const isOpen =
+    few === undefined
+      ? sql`not exists (select from sync.push_holds h where h.client = ${client} and ${hampers('h')} and h.kind = '')`
+      : sql`true`;
+  const next = (after: RawBuilder<unknown>) => sql`(
+    select o.kind from fulfilment.outbox o where o.client = ${client} and o.status = 'pending' ${after}
+    order by o.kind limit 1)`;
+  const wanted = few === undefined || few.kind === '' ? sql`not ${isHeld}` : sql`n.kind = ${few.kind}`;
+  return sql`named (kind, place) as (
+      select ${next(sql``)}, 1 where (select ${mayPush(client, identity)}) and ${isOpen}
+      union all
+      select ${next(sql`and o.kind > n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
+    ), kinds as materialized (select n.kind from named n where n.kind is not null and ${wanted})`;
+}
+
+/** SQL: how many more rows may be under way of a client (kind empty) or kind of which few may be. */
+function roomFor(client: string, kind: string, slots: number) {
+  return sql`room as materialized (
+      select least(${slots}, h.send_window - (
+        select count(*) from fulfilment.outbox o
+        where o.client = ${client} and o.status = 'sending' and (${kind} = '' or o.kind = ${kind})))::int as rows
+      from sync.push_holds h
+      where h.client = ${client} and h.kind = ${kind} and not h.probe and h.until <= statement_timestamp()
+        and h.send_window is not null
+      for update skip locked
+    ),`;
+}
+
+const lingers = ({ lingering }: ClaimOptions) => sql`make_interval(secs => ${lingering.ms / 1_000})`;
+
+/** SQL: until when each row that is due has to wait, null where it is first in its lane and nothing else comes before it. */
+function judged(options: ClaimOptions) {
+  const { client, lingering } = options;
+  const inLane = sql`b.client = ${client} and b.family = l.family and b.reference = l.reference`;
+  const open = sql`p.client = ${client} and p.family = 'product' and p.kind = 'product.save'`;
+  return sql`products as materialized (
+      select exists (select from fulfilment.outbox p where ${open} and p.status = 'pending')
+        or exists (select from fulfilment.outbox p where ${open} and p.status in ('sending', 'unknown')) as are_open
+    ), judged as materialized (
+      select l.id, l.due_at, l.failed, w.waits_for, case
+        when exists (
+          select from fulfilment.outbox b where ${inLane} and b.id < l.id and b.status in ${unfinished}
+          union all
+          -- One that was committed late, with a lower number, comes behind what is under way already.
+          select from fulfilment.outbox b where ${inLane} and b.id > l.id and b.status in ('sending', 'unknown')
+        ) then statement_timestamp() + ${deferral}
+        when w.waits_for is not null then statement_timestamp() + ${productDeferral}
+        -- What it held before it was replaced may still take effect.
+        when l.was_replaced then l.written_at + ${lingers(options)}
+        else (
+          select max(b.written_at) + ${lingers(options)} from fulfilment.outbox b
+          where ${inLane} and b.id < l.id and b.written_at > statement_timestamp() - ${lingers(options)}
+            and b.kind = any(${lingering.kinds}::text[])) end as not_before
+      from locked l
+      left join lateral (
+        select p.id as waits_for
+        from fulfilment.outbox o
+        cross join lateral jsonb_array_elements(
+          case when jsonb_typeof(o.payload -> 'items') = 'array' then o.payload -> 'items' else '[]' end) i
+        join fulfilment.outbox p on ${open} and p.reference = i ->> 'sku' and p.status in ('pending', 'sending', 'unknown')
+        where o.id = l.id limit 1
+      ) w on l.kind = 'order.create' and (select are_open from products)
+    )`;
+}
+
 /** What the tables know for a reference: `of` is an aggregate of r.id. */
 const known = (of: RawBuilder<unknown>) => sql`case c.family
   when 'order' then (
@@ -144,6 +224,7 @@ const known = (of: RawBuilder<unknown>) => sql`case c.family
 const claimedJson = sql`json_build_object(
   'id', c.id, 'client', c.client, 'kind', c.kind, 'reference', c.reference, 'payload', c.payload::text,
   'attempts', c.attempts, 'boundedAttempts', c.attempts - c.bounded_attempts, 'claimNo', c.claim_no,
+  'unburnt', c.unburnt, 'dueAt', c.due_at,
   'ageMs', extract(epoch from statement_timestamp() - c.bounded_from)::float8 * 1000,
   'stamped', c.sent_at is not null, 'mayBeWritten', c.written_at is not null, 'cleared', c.absences >= 2,
   'knownId', ${known(sql`max(r.id)`)}, 'knownCount', coalesce(${known(sql`count(*)`)}, 0))`;
@@ -153,29 +234,60 @@ const mayPush = (client: unknown, identity: unknown) => sql`
   exists (select from sync.clients k where k.client = ${client} and k.identity = ${identity})
   and ${pausedSince(client, 'push-outbox')} is null`;
 
+/** What there is to do for a client. */
+export interface Due {
+  readonly client: string;
+  /** Until the next row is to be sent, not counting kinds that are held; null: there is none. */
+  readonly pendingInMs: number | null;
+  /** Until the next row is to be looked up; null: there is none. */
+  readonly unknownInMs: number | null;
+  /** Something is held, was held lately, or failed lately. */
+  readonly isTroubled: boolean;
+  /** The service refused rows with 429: there is a rate to be kept. */
+  readonly isLimited: boolean;
+}
+
 /**
- * When each client's next row is due, pending or (of these kinds) to be looked up. Clients without any are left out, and
- * those for which nothing may be pushed.
+ * What there is to do for each client. Clients without rows are left out, and those for which nothing may be pushed.
+ * @param lookedUp kinds that are looked up where it is not known what became of them
  */
 export async function nextDueByClient(
   db: Kysely<DB>,
   clients: readonly Own[],
   lookedUp: readonly string[],
-): Promise<{ client: string; pendingInMs: number | null; unknownInMs: number | null }[]> {
-  const inMs = (status: string, further = sql``) => sql`(
-    select (extract(epoch from min(o.next_attempt_at) - clock_timestamp()) * 1000)::float8
-    from fulfilment.outbox o where o.client = c.client and o.status = ${sql.lit(status)} ${further})`;
-  const { rows } = await sql<{ client: string; pendingInMs: number | null; unknownInMs: number | null }>`
-    select c.client, ${inMs('pending')} as "pendingInMs", ${inMs('unknown', sql`and o.kind = any(${lookedUp}::text[])`)} as "unknownInMs"
+): Promise<Due[]> {
+  const next = (after: RawBuilder<unknown>) => sql`(
+    select o.kind from fulfilment.outbox o where o.client = c.client and o.status = 'pending' ${after}
+    order by o.kind limit 1)`;
+  const { rows } = await sql<Due>`
+    select c.client, (
+        with recursive named (kind, place) as (
+          select ${next(sql``)}, 1
+          union all
+          select ${next(sql`and o.kind > n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
+        )
+        select min(d.in_ms) from named n cross join lateral (
+          select (extract(epoch from o.next_attempt_at - clock_timestamp()) * 1000)::float8 as in_ms
+          from fulfilment.outbox o where o.client = c.client and o.kind = n.kind and o.status = 'pending'
+          order by o.next_attempt_at limit 1
+        ) d
+        where n.kind is not null and not exists (
+          select from sync.push_holds h where h.client = c.client and h.kind = n.kind and (h.probe or h.until > clock_timestamp()))
+      ) as "pendingInMs", (
+        select (extract(epoch from min(o.next_attempt_at) - clock_timestamp()) * 1000)::float8
+        from fulfilment.outbox o
+        where o.client = c.client and o.status = 'unknown' and o.kind = any(${lookedUp}::text[])) as "unknownInMs",
+      exists (select from sync.push_holds h where h.client = c.client) as "isTroubled",
+      exists (select from sync.push_rates r where r.client = c.client) as "isLimited"
     from unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
     where ${mayPush(sql`c.client`, sql`c.identity`)}`.execute(db);
   const atLeastNow = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
   return rows
-    .filter(({ pendingInMs, unknownInMs }) => pendingInMs !== null || unknownInMs !== null)
-    .map(({ client, pendingInMs, unknownInMs }) => ({
-      client,
-      pendingInMs: atLeastNow(pendingInMs),
-      unknownInMs: atLeastNow(unknownInMs),
+    .filter(({ pendingInMs, unknownInMs, isTroubled }) => pendingInMs !== null || unknownInMs !== null || isTroubled)
+    .map((row) => ({
+      ...row,
+      pendingInMs: atLeastNow(row.pendingInMs),
+      unknownInMs: atLeastNow(row.unknownInMs),
     }));
 }
 

@@ -713,6 +713,10 @@ export interface FulfilmentOutbox {
    */
   status: Generated<string>;
   /**
+   * Times it was sent in vain since the last attempt that counted: 429, or a token that was refused; each makes it wait longer
+   */
+  unburnt: Generated<number>;
+  /**
    * Last attempt that the service may have carried out; null: none
    */
   written_at: Timestamp | null;
@@ -756,7 +760,7 @@ export interface FulfilmentOutboxOpen {
    */
   status: string | null;
   /**
-   * Row of the same lane that comes first; null where it is the first itself
+   * Row that comes first: of the same lane, or the product.save of one of its skus; null where there is none
    */
   waits_for: number | null;
 }
@@ -1516,6 +1520,10 @@ export interface SyncClients {
    * Another fingerprint that a worker or command came with
    */
   offered_identity: string | null;
+  /**
+   * When a worker that pushes for it was last there, to half a minute
+   */
+  served_at: Timestamp | null;
 }
 
 export interface SyncConfirmations {
@@ -1874,6 +1882,17 @@ export interface SyncOutboxKinds {
   schema: Json;
 }
 
+export interface SyncOutboxWaits {
+  /**
+   * The order.create row
+   */
+  outbox_id: number;
+  /**
+   * The product.save row
+   */
+  waits_for: number;
+}
+
 export interface SyncPauses {
   /**
    * Who paused it
@@ -1893,21 +1912,48 @@ export interface SyncPauses {
   since: Generated<Timestamp>;
 }
 
+export interface SyncProvenKinds {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Kind
+   */
+  kind: string;
+  /**
+   * HTTP method; empty: carried out before this table was there
+   */
+  method: string;
+  /**
+   * Path below the base URL; empty as method is
+   */
+  path: string;
+  /**
+   * When it was noted
+   */
+  proven_at: Generated<Timestamp>;
+}
+
 export interface SyncPushHolds {
   /**
    * Client key
    */
   client: string;
   /**
-   * breaker_open, credentials_refused, kind_parked or retry_after
+   * breaker_open, credentials_refused, retry_after, kind_failing or kind_parked
    */
   code: string;
   /**
-   * Kind that is held; empty: all of the client
+   * Distinct rows (of a client: questions) that failed since one got through
+   */
+  failures: Generated<number>;
+  /**
+   * Kind that it is about; empty: all of the client
    */
   kind: Generated<string>;
   /**
-   * Afterwards one push goes first, and the others only once the service has answered it
+   * Held until a question to the service is answered, not only until then
    */
   probe: boolean;
   /**
@@ -1915,17 +1961,52 @@ export interface SyncPushHolds {
    */
   reason: string;
   /**
+   * Rows that all workers together may have under way once it is not held any more; null: as many as they have slots
+   */
+  send_window: number | null;
+  /**
    * When it began
    */
   since: Generated<Timestamp>;
   /**
-   * How often it was prolonged
+   * How often it was held anew
    */
   times: Generated<number>;
   /**
    * Held until then
    */
   until: Timestamp;
+}
+
+export interface SyncPushRates {
+  /**
+   * Rows that may be sent at once
+   */
+  allowance: number;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When the allowance was last reckoned
+   */
+  filled_at: Generated<Timestamp>;
+  /**
+   * When it was last halved
+   */
+  lowered_at: Generated<Timestamp>;
+  /**
+   * Rows a second; halved by a 429, a tenth of a row more with each row that is sent
+   */
+  per_second: number;
+  /**
+   * Refusals since then
+   */
+  refused: Generated<number>;
+  /**
+   * First of these refusals
+   */
+  since: Generated<Timestamp>;
 }
 
 export interface SyncQuarantine {
@@ -2270,8 +2351,11 @@ export interface DB {
   "sync.migrations": SyncMigrations;
   "sync.outbox_attempts": SyncOutboxAttempts;
   "sync.outbox_kinds": SyncOutboxKinds;
+  "sync.outbox_waits": SyncOutboxWaits;
   "sync.pauses": SyncPauses;
+  "sync.proven_kinds": SyncProvenKinds;
   "sync.push_holds": SyncPushHolds;
+  "sync.push_rates": SyncPushRates;
   "sync.quarantine": SyncQuarantine;
   "sync.rereads": SyncRereads;
   "sync.rescan_pages": SyncRescanPages;

@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import { recordAudit } from './audit.ts';
 import type { Own } from './clients.ts';
 import type { Database } from './connect.ts';
@@ -99,6 +99,13 @@ export async function bringForward(db: Database, latest: readonly LatestDue[]): 
       ${latest.map(({ due }) => due.toISOString())}::timestamptz[],
       ${latest.map(({ ifNever }) => ifNever.toISOString())}::timestamptz[]) as l (client, job, due, if_never)
     where j.client = l.client and j.job = l.job and j.due_at > l.due`.execute(db);
+}
+
+/** Makes a job due at once that comes by itself. */
+export async function bringRunForward(db: Kysely<DB>, client: string, job: string): Promise<void> {
+  await sql`
+    update sync.jobs set due_at = sync.clock()
+    where client = ${client} and job = ${job} and isfinite(due_at) and due_at > sync.clock()`.execute(db);
 }
 
 /**

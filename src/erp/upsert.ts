@@ -34,8 +34,8 @@ export interface UpsertResult {
   readonly created: number;
   readonly updated: number;
   readonly removed: number;
-  /** Readings not applied because a newer one was there already. */
-  readonly stale: number;
+  /** Parents whose reading was not applied, because a newer one was there already. It differs from what is stored. */
+  readonly stale: readonly number[];
   readonly changes: readonly Change[];
   /** Parents that were as they are, with all their children. */
   readonly unchanged: readonly number[];
@@ -61,7 +61,7 @@ export async function upsertFamilies(
   const { stored, ids: touchedIds, moves } = await findTouched(trx, scope, tables, [...byId.values()]);
   const touched = [...byId.values()].filter(({ parent }) => touchedIds.has(parent.id));
   const unchanged = [...byId.keys()].filter((id) => !touchedIds.has(id));
-  const nothing = { created: 0, updated: 0, removed: 0, stale: 0, changes: [], unchanged, inserted: [], changed: [] };
+  const nothing = { created: 0, updated: 0, removed: 0, stale: [], changes: [], unchanged, inserted: [], changed: [] };
   if (touched.length === 0) return nothing;
 
   const parents = await writeParents(trx, scope, tables.parent, touched);
@@ -89,7 +89,7 @@ export async function upsertFamilies(
     updated: counted('updated'),
     removed: counted('removed'),
     unchanged,
-    stale: touched.length - parents.length,
+    stale: touched.map(({ parent }) => parent.id).filter((id) => !accepted.has(id)),
     changes,
     inserted: parents.filter(({ created }) => created).map(({ id }) => id as number),
     changed: parents.filter(({ created }) => !created).map(({ id }) => id as number),
@@ -227,6 +227,23 @@ async function writeParents(
       where t.read_no < excluded.read_no and not ${confirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
     returning ${feedNames(table)}, xmax = 0 as created, changed_at = now() as changed`.execute(trx);
   return rows;
+}
+
+/** Of these readings, the ids of stored rows that a newer one was written to. */
+export async function findNewer(
+  trx: Transaction<DB>,
+  client: string,
+  table: string,
+  readings: readonly ReadAs[],
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select t.id from ${tableRef(table)} t
+    join unnest(${readings.map(({ id }) => id)}::bigint[], ${readings.map(({ readNo }) => readNo)}::bigint[]) as r (id, read_no)
+      on r.id = t.id
+    where t.client = ${client} and t.id = any(${readings.map(({ id }) => id)}::bigint[]) and t.read_no > r.read_no`.execute(
+    trx,
+  );
+  return rows.map(({ id }) => id);
 }
 
 /** Draws the number of a reading; to be drawn before its request is sent. */

@@ -109,7 +109,7 @@ async function commitPage(
     if (othersAtWork) await confirm(trx, client, stream.name, readAs(reading, page, written.unchanged));
     const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
     const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
-    await settleRead(trx, context, stream, reading, page, new Set(parents.map(({ id }) => id)), waits);
+    await settleRead(trx, context, stream, reading, page, written, waits);
     const newlyQuarantined = await quarantine(trx, stream.name, run, reading.readNo, page.quarantined);
     const others = (await alongside?.(trx, { ...page, written })) ?? [];
     const sum: Totals = {
@@ -119,7 +119,7 @@ async function commitPage(
       updated: totals.updated + written.updated + followUps.length + others.length,
       removed: totals.removed + written.removed,
       unchanged: totals.unchanged + written.unchanged.length,
-      stale: totals.stale + written.stale,
+      stale: totals.stale + written.stale.length,
       quarantined: totals.quarantined + newlyQuarantined,
       warnings: [...new Set([...totals.warnings, ...page.warnings])],
     };
@@ -147,12 +147,17 @@ async function settleRead(
   stream: Mirrored,
   reading: Reading,
   page: DecodedPage,
-  changed: ReadonlySet<number | null>,
+  written: UpsertResult,
   somethingWaits: boolean,
 ): Promise<void> {
   const { families, readById } = page;
+  const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
+  const changed = new Set(parents.map(({ id }) => id));
+  const older = new Set(written.stale);
+  // A push and a poll that were under way at once: which of both answers is the newer cannot be known, so it is asked again.
+  if (stream.get !== null) await requestRereads(trx, client, stream.name, written.stale, 'two readings at once differ');
   // What has to be read alone keeps its turn, its pauses and its quarantine until it was.
-  const seen = families.map(({ parent }) => parent.id).filter((id) => !readById.has(id));
+  const seen = families.map(({ parent }) => parent.id).filter((id) => !readById.has(id) && !older.has(id));
   const wanted = [...readById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
   if (!somethingWaits) return requestRereads(trx, client, stream.name, wanted, noLink);
   const settled = reading.pages > 0 ? seen : families.map(({ parent }) => parent.id).filter((id) => changed.has(id));

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { OperationName } from '../../config/operations.ts';
 import { stopReason, WarehouseError } from '../core/errors.ts';
 import { parseExact } from '../core/json.ts';
 import type { WarehouseHttp } from './http.ts';
@@ -17,6 +18,11 @@ export interface Credentials {
 /** At the latest this long before its end a token is renewed; for short-lived ones at nine tenths of their life. */
 const renewalMarginMs = 60_000;
 
+/** A token that is refused from the start is kept so long, and twice as long each time that a new one was refused as well. */
+const fruitlessMs = 20_000;
+const fruitlessCapMs = 15 * 60_000;
+const waitMs = (times: number) => Math.min(fruitlessCapMs, fruitlessMs * 2 ** Math.min(times, 10));
+
 /**
  * The bearer token of one client, shared by all its callers: one request at a time fetches a new one
  * (interface.md, Authentication).
@@ -24,7 +30,11 @@ const renewalMarginMs = 60_000;
 export class TokenSource {
   readonly #http: WarehouseHttp;
   readonly #credentials: Credentials;
-  #current: { token: string; renewAtMs: number } | undefined;
+  #current: { token: string; renewAtMs: number; issuedAtMs: number; isAccepted: boolean } | undefined;
+  /** Operations that were refused since they were last let in, and when that may cost a token again. */
+  readonly #refusals = new Map<OperationName, { readonly times: number; readonly renewAtMs: number }>();
+  /** Tokens in a row that were given up without ever having been let in. */
+  #fruitless = 0;
   #renewal: Promise<string> | undefined;
 
   constructor(http: WarehouseHttp, credentials: Credentials) {
@@ -46,9 +56,30 @@ export class TokenSource {
     return orAborted(this.#renewal, signal);
   }
 
-  /** Says that the service answered 401 to this token. Only the first caller to say so causes a new one. */
-  reject(token: string): void {
-    if (this.#current?.token === token) this.#current = undefined;
+  /** Says that the service let this token in for an operation. */
+  accept(token: string, operation: OperationName): void {
+    const current = this.#current;
+    if (current?.token !== token) return;
+    current.isAccepted = true;
+    this.#refusals.delete(operation);
+  }
+
+  /**
+   * Says that the service answered 401 to this token. Only the first caller to say so causes a new one. A token that was
+   * just issued, or that a new one would not better, is kept: what is refused then is the operation, not the token.
+   * @returns whether the next request will be made with another token
+   */
+  reject(token: string, operation: OperationName): boolean {
+    const current = this.#current;
+    if (current?.token !== token) return true;
+    const nowMs = performance.now();
+    const mine = this.#refusals.get(operation) ?? { times: 0, renewAtMs: 0 };
+    const isFresh = !current.isAccepted && nowMs < current.issuedAtMs + waitMs(this.#fruitless - 1);
+    if ((isFresh && this.#fruitless > 0) || nowMs < mine.renewAtMs) return false;
+    this.#fruitless = current.isAccepted ? 0 : this.#fruitless + 1;
+    this.#refusals.set(operation, { times: mine.times + 1, renewAtMs: nowMs + waitMs(mine.times) });
+    this.#current = undefined;
+    return true;
   }
 
   /** Ends by the HTTP timeouts alone: one caller that gives up must not take the token from the others. */
@@ -64,7 +95,8 @@ export class TokenSource {
       });
     const { access_token: token, expires_in: seconds } = decodeToken(answer.body);
     const lifeMs = seconds * 1_000;
-    this.#current = { token, renewAtMs: askedAtMs + Math.max(lifeMs * 0.9, lifeMs - renewalMarginMs) };
+    const renewAtMs = askedAtMs + Math.max(lifeMs * 0.9, lifeMs - renewalMarginMs);
+    this.#current = { token, renewAtMs, issuedAtMs: performance.now(), isAccepted: false };
     return token;
   }
 }

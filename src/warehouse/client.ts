@@ -132,18 +132,29 @@ export class Warehouse {
     return decodeEnvelope(request.operation, answer.body);
   }
 
-  /** Sends a change, once: whether it is sent again is for the outbox to decide. A 401 makes the next one take a new token. */
+  /** Sends a change, once: whether it is sent again is for the outbox to decide. After a 401 the next one has a new token. */
   async write(request: WriteRequest, { signal, beforeSend }: WriteOptions): Promise<HttpAnswer> {
     const { body, ...rest } = request;
     const token = await this.#tokens.get(signal);
     const { headers, ...content } = jsonBody(body);
+    const asked = { ...rest, ...content, headers: { ...headers, authorization: `bearer ${token}` }, signal };
     try {
-      return await this.#http.send(
-        { ...rest, ...content, headers: { ...headers, authorization: `bearer ${token}` }, signal },
-        beforeSend,
-      );
+      return await this.#told(request.operation, token, this.#http.send(asked, beforeSend));
     } catch (error) {
-      if (error instanceof WarehouseError && error.status === 401) this.#tokens.reject(token);
+      if (!(error instanceof WarehouseError) || error.status !== 401) throw error;
+      throw this.#tokens.reject(token, request.operation) ? error : tokenRefused(request.operation, error);
+    }
+  }
+
+  /** An answer to a request, whatever it says but 401, shows that the token is let in. */
+  async #told<T>(operation: OperationName, token: string, answer: Promise<T>): Promise<T> {
+    try {
+      const got = await answer;
+      this.#tokens.accept(token, operation);
+      return got;
+    } catch (error) {
+      const isAnswer = error instanceof WarehouseError && error.jsonBody && error.status !== 401;
+      if (isAnswer) this.#tokens.accept(token, operation);
       throw error;
     }
   }
@@ -153,17 +164,35 @@ export class Warehouse {
     const ask = async (token: string) => {
       const headers = { ...request.headers, authorization: `bearer ${token}` };
       const asked = { ...request, headers };
-      return this.#retries ? this.#http.read(asked, options.beforeSend) : this.#http.send(asked, options.beforeSend);
+      const { beforeSend } = options;
+      const answer = this.#retries ? this.#http.read(asked, beforeSend) : this.#http.send(asked, beforeSend);
+      return this.#told(request.operation, token, answer);
     };
     const token = await this.#tokens.get(options.signal);
     try {
       return await ask(token);
     } catch (error) {
       if (!(error instanceof WarehouseError) || error.status !== 401) throw error;
-      this.#tokens.reject(token);
-      return ask(await this.#tokens.get(options.signal));
+      if (!this.#tokens.reject(token, request.operation)) throw tokenRefused(request.operation, error);
+      const another = await this.#tokens.get(options.signal);
+      try {
+        return await ask(another);
+      } catch (again) {
+        if (!(again instanceof WarehouseError) || again.status !== 401) throw again;
+        this.#tokens.reject(another, request.operation);
+        throw tokenRefused(request.operation, again);
+      }
     }
   }
+}
+
+/** A 401 that a new token would not better. */
+function tokenRefused(operation: OperationName, cause: WarehouseError): WarehouseError {
+  return new WarehouseError(
+    'token_refused',
+    `${operation}: answered 401 to a token that the service issued; whoever issued the credentials can say whether they may do this`,
+    { outcome: 'not_executed', status: 401, jsonBody: cause.jsonBody, cause },
+  );
 }
 
 function jsonBody(body: unknown): Pick<HttpRequest, 'headers' | 'body'> {

@@ -1,5 +1,5 @@
 import { type Outcome, WarehouseError } from '../core/errors.ts';
-import { isObject, parseExact } from '../core/json.ts';
+import { isObject, type Json, parseExact } from '../core/json.ts';
 import { quote } from '../core/quote.ts';
 
 /** Codes of failures before a request could have been written: DNS, TCP, and a certificate that is not accepted. */
@@ -76,7 +76,8 @@ export function statusError(operation: string, answer: StatusAnswer): WarehouseE
   const refusal = jsonBody && status >= 400 && status < 500 && !passing.has(status) ? nokMessage(answer.body) : null;
   if (refusal !== null)
     return new WarehouseError('nok', `${operation}: NOK: ${refusal}`, { outcome: 'refused', status, jsonBody });
-  const titles = jsonBody ? errorTitles(answer.body) : '';
+  const problems = jsonBody ? jsonApiErrors(answer.body) : [];
+  const titles = errorTitles(problems);
   const retryAfterMs = readRetryAfterMs(answer.retryAfter, answer.dateMs);
   const redirected = status >= 300 && status < 400;
   return new WarehouseError(
@@ -86,6 +87,7 @@ export function statusError(operation: string, answer: StatusAnswer): WarehouseE
       outcome: outcomeOf(status, jsonBody, retryAfterMs),
       status,
       jsonBody,
+      explained: problems.length > 0,
       ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
     },
   );
@@ -117,12 +119,13 @@ function nokMessage(body: string): string | null {
   return typeof envelope.message === 'string' ? quote(envelope.message) : 'without a message';
 }
 
-function errorTitles(body: string): string {
+function jsonApiErrors(body: string): readonly Json[] {
   const document = parsed(body);
-  if (!isObject(document) || !Array.isArray(document.errors)) return '';
-  const titles = document.errors.map((error) =>
-    isObject(error) && typeof error.title === 'string' ? error.title : '',
-  );
+  return isObject(document) && Array.isArray(document.errors) ? document.errors : [];
+}
+
+function errorTitles(errors: readonly Json[]): string {
+  const titles = errors.map((error) => (isObject(error) && typeof error.title === 'string' ? error.title : ''));
   const text = titles.filter(Boolean).join('; ');
   return text === '' ? '' : `: ${quote(text)}`;
 }

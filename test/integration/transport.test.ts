@@ -51,11 +51,43 @@ describe('the token', () => {
   test('refused for good ends after one new token', async () => {
     const service = await services.start(withTokens((_request, response) => sendJson(response, 401, {})));
     await expect(list(service.url)).rejects.toMatchObject({
-      code: 'unauthorized',
+      code: 'token_refused',
       outcome: 'not_executed',
       status: 401,
     });
     expect(service.requests).toHaveLength(4);
+  });
+
+  test('refused again and again is not asked for again and again', async () => {
+    const service = await services.start(withTokens((_request, response) => sendJson(response, 401, {})));
+    const warehouse = services.connect(service.url);
+    const ask = (operation: 'v3.shipments.list' | 'v3.orders.list') => warehouse.list(operation, '', { signal });
+    for (let times = 0; times < 5; times++)
+      for (const operation of ['v3.shipments.list', 'v3.orders.list'] as const)
+        await expect(ask(operation)).rejects.toMatchObject({ code: 'token_refused' });
+    expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
+  });
+
+  test('that other operations are let in with is kept, whatever one operation answers', async () => {
+    const service = await services.start(
+      withTokens((request, response) =>
+        request.url?.includes('/v3/orders') ? sendJson(response, 401, {}) : sendJson(response, 200, empty),
+      ),
+    );
+    const warehouse = services.connect(service.url);
+    for (let times = 0; times < 5; times++) {
+      await warehouse.list('v3.shipments.list', '', { signal });
+      await expect(warehouse.list('v3.orders.list', '', { signal })).rejects.toMatchObject({ code: 'token_refused' });
+    }
+    expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
+    const refused = { operation: 'v3.orders.create', body: {} } as const;
+    const write = warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() });
+    // An operation that was never refused may cost one new token; then it is known that it is not the token.
+    await expect(write).rejects.toMatchObject({ status: 401 });
+    await expect(warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() })).rejects.toMatchObject({
+      code: 'token_refused',
+    });
+    expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(3);
   });
 
   test('that is not given says so, without the password', async () => {

@@ -105,6 +105,12 @@ describe('readConfig', () => {
     const good = file('good.json', '{"v2.order.release": {"method": "PUT", "path": "/v2/release"}}');
     const { operations } = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: good });
     expect(operations['v2.order.release']).toEqual({ method: 'PUT', path: '/v2/release', documented: false });
+    const right = file(
+      'right.json',
+      '{"v2.order.release": {"method": "POST", "path": "/v2/order/release", "documented": true}}',
+    );
+    const known = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: right }).operations['v2.order.release'];
+    expect(known).toEqual({ method: 'POST', path: '/v2/order/release', documented: true });
     const bad = file(
       'bad.json',
       '{"v9.none": {"method": "GET", "path": "/x"}, "v2.order.add": {"method": "GET", "path": "x"}}',

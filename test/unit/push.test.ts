@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { outboxKinds } from '../../jobs/push-outbox.ts';
-import { Breaker } from '../../src/core/breaker.ts';
 import { WarehouseError } from '../../src/core/errors.ts';
 import { judgeAbsence, type LookedUp } from '../../src/core/look-up.ts';
-import { type FailedAttempt, judgeFailure } from '../../src/core/push-outcome.ts';
+import { doubtOf, type FailedAttempt, judgeFailure, newsOf } from '../../src/core/push-outcome.ts';
 import { pushRetryDelayMs } from '../../src/core/retry.ts';
 import { batchesOf } from '../../src/sync/push/look-up-orders.ts';
 import { maskPayload } from '../../src/sync/push/mask.ts';
@@ -28,6 +27,7 @@ const usual: Omit<FailedAttempt, 'error'> = {
   notFoundMeansRoute: true,
   attempts: 1,
   ageMs: 1_000,
+  unburnt: 0,
 };
 const judge = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) =>
   judgeFailure({ ...usual, error, ...changes }, policy, 0.5);
@@ -84,7 +84,7 @@ describe('what follows from a failed attempt', () => {
 
   test('what may have been carried out is settled by the rule of its kind', () => {
     expect(judge(answer(500), { rule: 'send again' })).toMatchObject({ status: 'pending', written: true });
-    expect(judge(answer(429), { rule: 'send again' })).toMatchObject({ status: 'pending', written: false });
+    expect(judge(answer(425), { rule: 'send again' })).toMatchObject({ status: 'pending', written: false });
     expect(judge(answer(500), { rule: 'operator' })).toMatchObject({ status: 'unknown', delayMs: null, written: true });
     expect(judge(answer(500))).toMatchObject({ status: 'unknown', delayMs: 1_000, written: true });
     // However often: giving up would not make it known.
@@ -92,37 +92,91 @@ describe('what follows from a failed attempt', () => {
   });
 
   test('it is given up after so many attempts, or so long', () => {
-    expect(judge(answer(429), { attempts: 25 })).toMatchObject({
+    expect(judge(answer(425), { attempts: 25 })).toMatchObject({
       status: 'dead',
       error: expect.stringContaining('given up after 25 attempts'),
     });
     // Not at once, however long it waited for its first attempt.
-    expect(judge(answer(429), { ageMs: policy.maxAgeMs })).toMatchObject({ status: 'pending' });
-    expect(judge(answer(429), { ageMs: policy.maxAgeMs, attempts: 2 })).toMatchObject({
+    expect(judge(answer(425), { ageMs: policy.maxAgeMs })).toMatchObject({ status: 'pending' });
+    expect(judge(answer(425), { ageMs: policy.maxAgeMs, attempts: 2 })).toMatchObject({
       status: 'dead',
       error: expect.stringContaining('after 72 hours'),
     });
   });
 
-  test('a closed door parks the client, a path that is not there the kind; neither burns an attempt', () => {
+  test('a closed door, a limit or a wrong path burns no attempt, and makes the row wait longer each time', () => {
     const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
-    expect(judge(refused, { sent: false })).toMatchObject({
-      status: 'pending',
-      burnt: false,
-      hold: { scope: 'client', ms: 900_000 },
-    });
+    for (const error of [refused, answer(401), answer(429), answer(429, { retryAfter: '1' })])
+      for (const attempts of [1, 25])
+        expect(judge(error, { sent: false, attempts })).toMatchObject({
+          status: 'pending',
+          burnt: false,
+          unburnt: true,
+        });
     for (const status of [403, 404, 405])
-      expect(judge(answer(status), { documented: false })).toMatchObject({
-        status: 'pending',
-        burnt: false,
-        hold: { scope: 'kind' },
+      expect(judge(answer(status), { documented: false })).toMatchObject({ status: 'pending', burnt: false });
+    expect([0, 4].map((unburnt) => judge(answer(429), { unburnt }))).toMatchObject([
+      { delayMs: 500 },
+      { delayMs: 8_000 },
+    ]);
+  });
+
+  test('what an answer to an assumed operation explains is refused, whatever its status', () => {
+    const explained = { body: '{"errors": [{"title": "Not yours"}]}' };
+    for (const status of [403, 404, 405])
+      expect(judge(answer(status, explained), { documented: false, doubtsRefusal: false })).toMatchObject({
+        status: 'dead',
       });
     expect(judge(answer(404), { documented: false, notFoundMeansRoute: false, doubtsRefusal: false })).toMatchObject({
       status: 'dead',
     });
-    expect(judge(answer(404, html), { documented: false, notFoundMeansRoute: false })).toMatchObject({
-      hold: { scope: 'kind' },
-    });
+  });
+});
+
+describe('what a failed attempt says of more than its row', () => {
+  const news = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) => newsOf({ ...usual, error, ...changes });
+  const ask = { of: 'client', evidence: 'ask' };
+  const wait = { of: 'client', evidence: { seen: 'asked to wait' } };
+  const tooFast = { of: 'client', evidence: 'too fast' };
+  const works = { of: 'kind', evidence: { seen: 'success' } };
+  const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
+  const badToken = new WarehouseError('token_refused', 'no', { outcome: 'not_executed', status: 401 });
+  const of = (code: string) => new WarehouseError(code, 'no', { outcome: 'unknown' });
+
+  test.each<[string, WarehouseError, Partial<FailedAttempt>, readonly object[]]>([
+    ['connection refused: whether it is there is asked', cut('ECONNREFUSED'), {}, [ask]],
+    ['no answer', cut('UND_ERR_HEADERS_TIMEOUT'), {}, [ask]],
+    ['500', answer(500), {}, [{ ...ask, row: { isNew: true } }]],
+    ['500 of a row that failed before', answer(500), { attempts: 2 }, [{ ...ask, row: { isNew: false } }]],
+    ['500 of a row that was refused before', answer(500), { unburnt: 1 }, [{ ...ask, row: { isNew: false } }]],
+    ['500 with Retry-After', answer(500, { retryAfter: '5' }), {}, [wait]],
+    ['502 with Retry-After', answer(502, { ...html, retryAfter: '5' }), {}, [wait]],
+    ['503 with Retry-After', answer(503, { retryAfter: '5' }), {}, [wait]],
+    ['504 with Retry-After', answer(504, { retryAfter: '5' }), {}, [wait]],
+    ['408 with Retry-After', answer(408, { retryAfter: '5' }), {}, [wait]],
+    ['403 of a proxy', answer(403, html), {}, [ask]],
+    ['an answer that cannot be read', of('undecodable'), {}, [ask]],
+    ['429', answer(429), {}, [tooFast]],
+    ['429 with Retry-After', answer(429, { retryAfter: '5' }), {}, [wait, tooFast]],
+    ['429 to one row again and again', answer(429), { unburnt: 3 }, []],
+    ['401 to a token that had run out', answer(401), {}, []],
+    ['401 to a new token: the kind', badToken, {}, [{ of: 'kind', evidence: { seen: 'failure', isNew: true } }]],
+    ['credentials refused', refused, { sent: false }, [{ of: 'client', evidence: { seen: 'credentials refused' } }]],
+    ['425', answer(425), {}, []],
+    ['422: the service deals with such rows', answer(422), {}, [works]],
+    ['422 to a read before it', answer(422), { sent: false }, []],
+    ['404 of an assumed path', answer(404), { documented: false }, [{ of: 'kind', evidence: { seen: 'no route' } }]],
+    ['404 of an assumed path to a read before it', answer(404), { documented: false, sent: false }, []],
+    ['403 of a path that was carried out before', answer(403), {}, [works]],
+  ])('%s', (_name, error, changes, expected) => {
+    expect(news(error, changes)).toHaveLength(expected.length);
+    expect(news(error, changes)).toMatchObject(expected);
+  });
+
+  test('of several rows that are under way the client comes before the kind', () => {
+    expect(doubtOf(news(answer(500)))).toBe('client');
+    expect(doubtOf(news(badToken))).toBe('kind');
+    expect(doubtOf(news(answer(422)))).toBe(null);
   });
 });
 
@@ -135,13 +189,6 @@ test('pauses grow with full jitter up to a quarter of an hour, never before Retr
   expect(pushRetryDelayMs(1, 86_400_000, 0.5)).toBe(900_000);
 });
 
-test('the breaker opens after ten failures in a row, and an answer counts anew', () => {
-  const breaker = new Breaker();
-  const note = (answered: boolean, times: number) => Array.from({ length: times }, () => breaker.note(answered));
-  expect([...note(false, 9), ...note(true, 1), ...note(false, 9)]).not.toContain(true);
-  expect(note(false, 1)).toEqual([true]);
-});
-
 describe('an absence', () => {
   const row: LookedUp = {
     sinceWrittenMs: 200_000,
@@ -151,6 +198,7 @@ describe('an absence', () => {
     refusal: null,
     attempts: 1,
     ageMs: 1_000,
+    retryAfterMs: 0,
     whenAbsent: 'send again',
   };
   const judgeRow = (changes: Partial<LookedUp>, seen: 'absent' | 'no answer' = 'absent', timeoutMs = 30_000) =>

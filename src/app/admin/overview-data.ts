@@ -1,6 +1,7 @@
 import { comesByItself, type Schedule } from '../../../config/schedules.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/run-list.ts';
-import { findProblems, type Problem } from '../overview/problems.ts';
+import type { Problem } from '../overview/problem.ts';
+import { findProblems } from '../overview/problems.ts';
 import { readSnapshot, type Snapshot } from '../overview/snapshot.ts';
 import { findStale, type StaleJob } from '../overview/staleness.ts';
 import { formatSpan } from '../table.ts';

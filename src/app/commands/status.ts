@@ -57,7 +57,7 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
 
 async function describe(db: Database, lookbackDays: number, json: boolean): Promise<string> {
   const { now, ...snapshot } = await readSnapshot(db);
-  const { jobs, streams, outbox, holds, clients, gates, pauses } = snapshot;
+  const { jobs, streams, clients, gates, pauses } = snapshot;
   if (json) return JSON.stringify({ lookbackDays, ...snapshot, clients: clients.map(withoutIdentity) }, null, 2);
   const ofClients = [
     ...clients.flatMap((row) => problemsOfClient(row, now)).map(describeProblem),
@@ -67,7 +67,7 @@ async function describe(db: Database, lookbackDays: number, json: boolean): Prom
     formatStatus(jobs, streams, lookbackDays, now),
     ofClients.join('\n'),
     pauses.map(problemOfPause).map(describeProblem).join('\n'),
-    formatOutbox(outbox, holds),
+    formatOutbox(snapshot, now),
   ]
     .filter(Boolean)
     .join('\n\n');

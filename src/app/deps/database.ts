@@ -69,7 +69,12 @@ export function openLeaseKeeper(databaseUrl: string, log: Logger): { keeper: Lea
 }
 
 /** Listens to a channel of the ERP database, for as long as it is not closed. */
-export function openListener(databaseUrl: string, channel: string, onNotify: () => void, log: Logger): Listener {
+export function openListener(
+  databaseUrl: string,
+  channel: string,
+  onNotify: (payload: string) => void,
+  log: Logger,
+): Listener {
   const warn = repeatedWarnings(log);
   const onError = (error: Error) => warn({ event: 'listen_connection_lost', ...errorFields(error) });
   return new Listener({ databaseUrl, channel, onNotify, onError });

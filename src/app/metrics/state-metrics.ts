@@ -1,4 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
+import { isHeld } from '../../erp/push-health.ts';
 import type { JobStatus } from '../../erp/status.ts';
 import type { StreamStatus } from '../../erp/stream-status.ts';
 import type { Standing } from '../admin/overview-data.ts';
@@ -78,11 +79,17 @@ export class StateMetrics {
       'Age of the oldest row that is on its way: not dead, nor for a person to decide',
       ['client'],
     );
-    this.#gauge(
-      'fulfilment_push_held',
-      '1 while pushes are held (kind empty: all), by code; breaker_open is the breaker',
-      ['client', 'kind', 'code'],
-    );
+    this.#gauge('fulfilment_push_held', '1 while nothing of a client (kind empty) or kind gets through, by code', [
+      'client',
+      'kind',
+      'code',
+    ]);
+    this.#gauge('fulfilment_push_rate_rows_per_second', 'Rows a second that are sent to a service that answers 429', [
+      'client',
+    ]);
+    this.#gauge('fulfilment_client_served_timestamp_seconds', 'When a worker that pushes for it was last there', [
+      'client',
+    ]);
     this.#gauge('fulfilment_client_held', '1 while scheduled runs of a client are held, by code', ['client', 'code']);
     this.#gauge('fulfilment_client_parked', '1 while somebody is set up with another account', ['client']);
     this.#gauge('fulfilment_gate_opens_in_seconds', 'Until a call may be made again; 0: now', ['client', 'gate']);
@@ -139,7 +146,7 @@ export class StateMetrics {
       this.#set('fulfilment_reconcile_rows', { ...labels, finding }, row[finding]);
   }
 
-  #setOutbox({ outbox, holds }: Snapshot, known: ReadonlySet<string>): void {
+  #setOutbox({ outbox, holds, rates }: Snapshot, known: ReadonlySet<string>): void {
     for (const [client, rows] of Map.groupBy(outbox, (row) => (known.has(row.client) ? row.client : 'unknown'))) {
       const sum = (value: (row: (typeof rows)[number]) => number) => rows.reduce((total, row) => total + value(row), 0);
       for (const status of ['pending', 'sending', 'unknown', 'dead'] as const)
@@ -161,11 +168,17 @@ export class StateMetrics {
       const oldest = Math.max(...rows.map((row) => row.oldestMovingSeconds ?? 0));
       this.#set('fulfilment_outbox_oldest_seconds', { client }, oldest);
     }
-    for (const { client, kind, code } of holds) this.#set('fulfilment_push_held', { client, kind, code }, 1);
+    for (const health of holds) {
+      const { client, kind, code, sendWindow } = health;
+      // What is tried one row at a time has not got through yet.
+      this.#set('fulfilment_push_held', { client, kind, code }, Number(isHeld(health) || sendWindow === 1));
+    }
+    for (const { client, perSecond } of rates) this.#set('fulfilment_push_rate_rows_per_second', { client }, perSecond);
   }
 
   #setClients({ clients, gates }: Snapshot, now: number): void {
-    for (const { client, holdCode, offeredBaseUrl } of clients) {
+    for (const { client, holdCode, offeredBaseUrl, servedAt } of clients) {
+      this.#set('fulfilment_client_served_timestamp_seconds', { client }, seconds(servedAt));
       this.#set('fulfilment_client_parked', { client }, Number(offeredBaseUrl !== null));
       if (holdCode !== null) this.#set('fulfilment_client_held', { client, code: holdCode }, 1);
     }

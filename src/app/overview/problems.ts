@@ -1,46 +1,26 @@
 import { styleText } from 'node:util';
 import type { KnownClient } from '../../erp/clients.ts';
-import type { OutboxStatus } from '../../erp/outbox-status.ts';
 import { type Pause, resumeHint } from '../../erp/pauses.ts';
-import type { StoredHold } from '../../erp/push-holds.ts';
 import type { JobStatus } from '../../erp/status.ts';
 import type { StreamStatus } from '../../erp/stream-status.ts';
 import { formatSpan } from '../table.ts';
+import { type Problem, problem } from './problem.ts';
+import { problemsOfOutbox } from './problems-of-outbox.ts';
 import type { Snapshot } from './snapshot.ts';
-
-/** Something a person should know of, and what he can do about it. */
-export interface Problem {
-  /** `bad`: something does not get through. `warn`: it should be looked at. `note`: it is meant, or under way. */
-  readonly severity: 'bad' | 'warn' | 'note';
-  /** Client, and what of it: a job, a stream, the outbox. */
-  readonly subject: string;
-  readonly text: string;
-  /** What to do; null where nothing is to be done. */
-  readonly remedy: string | null;
-  /** Page of the admin server that shows more. */
-  readonly page?: string;
-}
 
 const dayMs = 86_400_000;
 /** A stream that usually changes so many rows a day and changed none is worth a word. */
 const worthAWord = 5;
 
-const problem = (
-  severity: Problem['severity'],
-  subject: string,
-  text: string,
-  remedy: string | null = null,
-): Problem => ({ severity, subject, text, remedy });
-
 /** Everything that is worth a word, in the order of its parts. */
 export function findProblems(snapshot: Snapshot, lookbackDays: number): Problem[] {
-  const { jobs, streams, clients, pauses, outbox, holds, now } = snapshot;
+  const { jobs, streams, clients, pauses, now } = snapshot;
   return [
     ...jobs.flatMap((row) => problemsOfJob(row, now)),
     ...streams.flatMap((row) => problemsOfStream(row, lookbackDays, now)),
     ...clients.flatMap((row) => problemsOfClient(row, now)),
     ...pauses.map(problemOfPause),
-    ...problemsOfOutbox(outbox, holds),
+    ...problemsOfOutbox(snapshot, now),
   ];
 }
 
@@ -165,36 +145,6 @@ export const problemOfPause = (pause: Pause): Problem =>
     `paused since ${pause.since.toISOString()} by ${pause.by}`,
     `go on with: ${resumeHint(pause)}`,
   );
-
-export function problemsOfOutbox(rows: readonly OutboxStatus[], holds: readonly StoredHold[]): Problem[] {
-  return [
-    ...holds.map(({ client, kind, reason, untilInMs }) => {
-      const what = kind === '' ? 'nothing is pushed' : `no ${kind} is pushed`;
-      const next = untilInMs > 0 ? `tried again in ${formatSpan(untilInMs / 1_000)}` : 'being tried again';
-      return problem('bad', client, `${what}: ${reason}`, next);
-    }),
-    ...rows.flatMap((row) => [...problemOfDead(row), ...problemOfUndecided(row)]),
-  ];
-}
-
-function problemOfDead({ client, dead }: OutboxStatus): Problem[] {
-  if (dead === 0) return [];
-  const text =
-    dead === 1 ? '1 row is dead and blocks what is behind it' : `${dead} rows are dead and block what is behind them`;
-  const remedy = 'see: fulfilment-sync outbox list --status dead';
-  return [
-    { ...problem('bad', client, text, remedy), page: `/outbox?status=dead&client=${encodeURIComponent(client)}` },
-  ];
-}
-
-function problemOfUndecided({ client, toDecide }: OutboxStatus): Problem[] {
-  if (toDecide === 0) return [];
-  const text = `${toDecide === 1 ? '1 row waits' : `${toDecide} rows wait`} for a person to say what became of it`;
-  const remedy = 'see: fulfilment-sync outbox list --status unknown';
-  return [
-    { ...problem('bad', client, text, remedy), page: `/outbox?status=unknown&client=${encodeURIComponent(client)}` },
-  ];
-}
 
 /** `once`, `3 times`. */
 export const times = (count: number): string => (count === 1 ? 'once' : `${count} times`);

@@ -3,7 +3,8 @@ import type { Database } from '../../erp/connect.ts';
 import { readGates, type StoredGate } from '../../erp/gates.ts';
 import { type OutboxStatus, readOutboxStatus } from '../../erp/outbox-status.ts';
 import { type Pause, readPauses } from '../../erp/pauses.ts';
-import { readHolds, type StoredHold } from '../../erp/push-holds.ts';
+import { isHampered, readHealth, type StoredHealth } from '../../erp/push-health.ts';
+import { readRates, type StoredRate } from '../../erp/push-rates.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/status.ts';
 import { readStreamStatus, type StreamStatus } from '../../erp/stream-status.ts';
 
@@ -14,7 +15,10 @@ export interface Snapshot {
   readonly jobs: readonly JobStatus[];
   readonly streams: readonly StreamStatus[];
   readonly outbox: readonly OutboxStatus[];
-  readonly holds: readonly StoredHold[];
+  /** Clients and kinds of which nothing is sent, or a few rows at a time. */
+  readonly holds: readonly StoredHealth[];
+  /** Clients whose rows are sent more slowly, as their service asks. */
+  readonly rates: readonly StoredRate[];
   readonly clients: readonly KnownClient[];
   readonly gates: readonly StoredGate[];
   readonly pauses: readonly Pause[];
@@ -22,15 +26,16 @@ export interface Snapshot {
 
 /** Reads all of it; on a pool of several connections side by side. */
 export async function readSnapshot(db: Database): Promise<Snapshot> {
-  const [now, jobs, streams, outbox, holds, clients, gates, pauses] = await Promise.all([
+  const [now, jobs, streams, outbox, health, rates, clients, gates, pauses] = await Promise.all([
     readDatabaseClock(db),
     readJobStatus(db),
     readStreamStatus(db),
     readOutboxStatus(db),
-    readHolds(db, null),
+    readHealth(db, null),
+    readRates(db),
     readClients(db),
     readGates(db),
     readPauses(db),
   ]);
-  return { now, jobs, streams, outbox, holds, clients, gates, pauses };
+  return { now, jobs, streams, outbox, holds: health.filter(isHampered), rates, clients, gates, pauses };
 }

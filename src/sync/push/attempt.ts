@@ -1,11 +1,19 @@
 import type { Operations } from '../../../config/operations.ts';
 import { CodedError, describeError, WarehouseError } from '../../core/errors.ts';
-import { type Hold, isServiceAnswer, judgeFailure, type Verdict } from '../../core/push-outcome.ts';
+import {
+  isServiceAnswer,
+  judgeFailure,
+  mayBeNoRoute,
+  type News,
+  newsOf,
+  type Verdict,
+} from '../../core/push-outcome.ts';
 import type { PushPolicy } from '../../core/retry.ts';
 import type { Database } from '../../erp/connect.ts';
 import type { ClaimedRow } from '../../erp/outbox.ts';
 import { claimMs, returnClaims, stampSent } from '../../erp/outbox-claims.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
+import { isProven } from '../../erp/push-health.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './kind.ts';
 import { checkPayload, readPayload } from './payload.ts';
@@ -22,7 +30,7 @@ export interface PushDeps {
   readonly codes: SettingCodes;
   readonly kinds: ReadonlyMap<string, AnyKind>;
   readonly operations: Operations;
-  /** Kinds that this process has carried out: what is refused of them now is refused, and no matter of their path. */
+  /** Kinds that are known to have been carried out: what is refused of them now is refused, and no matter of their path. */
   readonly proven: Set<string>;
   readonly policy: PushPolicy;
   readonly timeoutMs: number;
@@ -35,9 +43,10 @@ export interface Ended {
   readonly pushed: Pushed | null;
   /** Reading number of what was pushed. */
   readonly readNo: number;
-  readonly hold: Hold | null;
-  /** Whether the service was heard: null where it was not asked. */
-  readonly answered: boolean | null;
+  /** What it says of more than its row. */
+  readonly news: readonly News[];
+  /** Whether the service was asked. */
+  readonly asked: boolean;
   /** What should not have happened here: a fault of ours, or a database that is away. */
   readonly fault?: unknown;
 }
@@ -75,15 +84,14 @@ export async function attemptRow(
     const context = contextOf(deps, row, kind, signal, claimedAtMs, progress);
     const payload = await checkPayload(kind, row, context);
     const pushed = await kind.push(payload, context);
-    deps.proven.add(kind.name);
-    return { ...ended(base, { status: 'done', pushed }), answered: true };
+    return { ...ended(base, { status: 'done', pushed }), asked: true };
   } catch (error) {
     if (error instanceof ClaimLostError) {
       // Nothing was sent. If the claim is still ours, the row need not wait until it expires and then be doubted.
       if (!progress.sent) await returnClaims(deps.db, [row]);
       return null;
     }
-    return ended(base, failureOf(deps, row, kind, error, progress.sent));
+    return ended(base, await failureOf(deps, row, kind, error, progress.sent));
   }
 }
 
@@ -125,11 +133,22 @@ function contextOf(
 
 type Judged =
   | { readonly status: 'done'; readonly pushed: Pushed }
-  | (Verdict & { readonly code: string | null; readonly error: string; readonly cause?: unknown });
+  | (Verdict & {
+      readonly code: string | null;
+      readonly error: string;
+      readonly cause?: unknown;
+      readonly news?: readonly News[];
+    });
 
 const dead = (code: string, error: string): Judged => ({ status: 'dead', error, code });
 
-function failureOf(deps: PushDeps, row: ClaimedRow, kind: AnyKind, error: unknown, sent: boolean): Judged {
+async function failureOf(
+  deps: PushDeps,
+  row: ClaimedRow,
+  kind: AnyKind,
+  error: unknown,
+  sent: boolean,
+): Promise<Judged> {
   if (error instanceof PayloadError) return dead(error.code, error.message);
   if (error instanceof NotThereError) return { status: 'dead', error: error.message, code: error.code, cause: error };
   if (error instanceof SettingsUnreadError) {
@@ -142,12 +161,24 @@ function failureOf(deps: PushDeps, row: ClaimedRow, kind: AnyKind, error: unknow
     sent,
     rule: kind.unknown,
     doubtsRefusal: kind.doubtsRefusal ?? false,
-    documented: deps.operations[kind.operation].documented || deps.proven.has(kind.name),
+    documented: await isKnownRoute(deps, kind, failure),
     notFoundMeansRoute: kind.notFoundMeansRoute,
     attempts: row.boundedAttempts,
     ageMs: row.ageMs,
+    unburnt: row.unburnt,
   };
-  return { ...judgeFailure(failed, deps.policy, Math.random()), code: failure.code, cause: error };
+  // A fault of ours, or a database that is away, says nothing of the service.
+  const news = error instanceof WarehouseError ? newsOf(failed) : [];
+  return { ...judgeFailure(failed, deps.policy, Math.random()), code: failure.code, cause: error, news };
+}
+
+/** Whether the method and path of a kind are known to be right; asked of the database only where an answer leaves it open. */
+async function isKnownRoute(deps: PushDeps, kind: AnyKind, error: WarehouseError): Promise<boolean> {
+  const { documented, method, path } = deps.operations[kind.operation];
+  if (documented || deps.proven.has(kind.name) || !mayBeNoRoute(error, kind.notFoundMeansRoute)) return true;
+  const isKnown = await isProven(deps.db, { client: deps.client, kind: kind.name, method, path });
+  if (isKnown) deps.proven.add(kind.name);
+  return isKnown;
 }
 
 /** Anything else, such as a database that is away or a fault of ours, leaves it open what became of the request. */
@@ -176,6 +207,7 @@ function ended({ startedAtMs, row }: { startedAtMs: number; row: ClaimedRow }, j
     written: verdict?.written ?? false,
     refusal: (verdict?.status === 'unknown' ? verdict.refusal : undefined) ?? null,
     refund: !burnt,
+    unburnt: verdict?.status === 'pending' && verdict.unburnt === true,
     absenceCounts: false,
     durationMs: Math.round(performance.now() - startedAtMs),
     followUps: pushed?.followUps ?? [],
@@ -184,19 +216,24 @@ function ended({ startedAtMs, row }: { startedAtMs: number; row: ClaimedRow }, j
     settlement,
     pushed,
     readNo: row.claimNo,
-    hold: verdict?.hold ?? null,
-    answered: cause instanceof NotThereError || (cause instanceof WarehouseError ? isServiceAnswer(cause) : null),
+    news: verdict === null ? [{ of: 'kind', evidence: { seen: 'success' } }] : (verdict.news ?? []),
+    asked: cause instanceof NotThereError || cause instanceof WarehouseError,
     ...(cause === undefined || cause instanceof CodedError ? {} : { fault: cause }),
   };
 }
 
-/** Why the service is not there; null where it answers, whatever it says. */
+/** However slow a service is, whether it is there is known after this. */
+const statusWithinMs = 10_000;
+
+/** Why the service is not there; null where it answers, whatever it says. @throws where the signal ended it */
 export async function statusProblem(warehouse: Warehouse, signal: AbortSignal): Promise<string | null> {
+  const deadline = AbortSignal.timeout(statusWithinMs);
   try {
-    await warehouse.status(signal);
+    await warehouse.status(AbortSignal.any([signal, deadline]));
     return null;
   } catch (error) {
     signal.throwIfAborted();
+    if (deadline.aborted) return `common.status.get: no answer within ${statusWithinMs / 1_000} s`;
     return isServiceAnswer(error) ? null : describeError(error);
   }
 }

@@ -1,34 +1,35 @@
+import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
+import { CodedError } from '../../core/errors.ts';
 import { programs } from '../../core/installation.ts';
 
 /** Bytes of a document. A payload holds 16 MB, which base64 makes of 12. */
 const maxBytes = 12 * 1024 * 1024;
 /** How long reading one may take, however busy the machine is. An ordinary document takes milliseconds. */
 const deadlineMs = 30_000;
-/** Memory of the thread, beside the document itself. */
-const resourceLimits = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32, stackSizeMb: 4 };
+/** Memory for reading one, in MB, beside the document itself. A thread's limit would not do: to pass it can end the process. */
+const memoryLimit = 256;
 /** Documents that are read at the same time, of all clients. */
-const maxThreads = 2;
-/** How long a thread without work is kept: starting one takes a tenth of a second. */
+const maxReaders = 2;
+/** How long a reader without work is kept: starting one takes a tenth of a second. */
 const idleMs = 30_000;
 
 let running = 0;
 const waiting: (() => void)[] = [];
-const idle = new Set<Worker>();
+const idle = new Set<ChildProcess>();
 
 /**
  * Returns why a document cannot be attached to an order, or null if it can (see `printableProblem`). It is read in a
- * thread of its own with bounded memory and time: a document of some KB can be made so that reading it never ends.
+ * process of its own with bounded memory and time: a document of some KB can be made so that reading it never ends.
  * @param content base64 without white space
  */
 export async function documentProblem(content: string): Promise<string | null> {
   if (content.length > (maxBytes * 4) / 3 + 4) return `is larger than ${maxBytes / 1024 / 1024} MB`;
-  if (running < maxThreads) running++;
+  if (running < maxReaders) running++;
   else await new Promise<void>((resolve) => waiting.push(resolve));
   try {
-    return await readInThread(content);
+    return await readApart(content);
   } finally {
     // The next one takes over the place.
     const next = waiting.shift();
@@ -39,60 +40,68 @@ export async function documentProblem(content: string): Promise<string | null> {
 
 const tooCostly = 'is a pdf document that cannot be read: it needs more time or memory than a document may';
 
-/** @throws what kept the thread from its work, if that was not the document */
-async function readInThread(content: string): Promise<string | null> {
+/** @throws CodedError what kept the reader from its work, if that was not the document */
+async function readApart(content: string): Promise<string | null> {
   const [kept] = idle;
   if (kept !== undefined) {
     idle.delete(kept);
     const answer = await ask(kept, content);
-    // Documents before this one may have used up the memory of a kept thread: only a new one can blame the document.
+    // Documents before this one may have used up the memory of a kept reader: only a new one can blame the document.
     if ('problem' in answer) return answer.problem;
   }
-  const answer = await ask(startThread(), content);
+  const answer = await ask(startReader(), content);
   if ('problem' in answer) return answer.problem;
-  if (answer.error !== null && !isOutOfMemory(answer.error)) throw answer.error;
+  if (answer.fault !== null) throw new CodedError('document_not_read', answer.fault);
   return tooCostly;
 }
 
-const isOutOfMemory = (error: unknown) =>
-  error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY';
+/** What a reader said; `fault` null: it gave no answer in time, or was ended for the memory it took. */
+type Answer = { readonly problem: string | null } | { readonly fault: string | null };
 
-/** Has a document read; `error` null: there was no answer in time. */
-async function ask(
-  thread: Worker,
-  content: string,
-): Promise<{ readonly problem: string | null } | { readonly error: unknown }> {
-  thread.ref();
+async function ask(reader: ChildProcess, content: string): Promise<Answer> {
+  reader.ref();
+  reader.channel?.ref();
   const ended = new AbortController();
   const { signal } = ended;
-  // The one that loses the race is ended by the signal.
-  const read = once(thread, 'message', { signal }).then(
-    ([problem]) => ({ problem: problem as string | null }),
-    (error: unknown) => ({ error }),
+  // Those that lose the race are ended by the signal.
+  const read = once(reader, 'message', { signal }).then(
+    ([problem]): Answer => ({ problem: problem as string | null }),
+    (error: unknown): Answer => ({ fault: String(error) }),
   );
-  const late = wait(deadlineMs, { error: null }, { signal, ref: false }).catch(() => ({ error: null }));
-  thread.postMessage(content);
-  const answer = await Promise.race([read, late]);
+  const gone = once(reader, 'exit', { signal }).then(
+    ([code]): Answer => ({ fault: code === null ? null : `the reader of documents ended with code ${code}` }),
+    (error: unknown): Answer => ({ fault: String(error) }),
+  );
+  const late = wait(deadlineMs, { fault: null }, { signal, ref: false }).catch(() => ({ fault: null }));
+  reader.send(content, () => undefined);
+  const answer = await Promise.race([read, gone, late]);
   ended.abort();
-  if ('problem' in answer) keepForNext(thread);
-  else void thread.terminate();
+  if ('problem' in answer) keepForNext(reader);
+  else reader.kill('SIGKILL');
   return answer;
 }
 
-function startThread(): Worker {
-  const thread = new Worker(programs.pdfWorker, { resourceLimits, execArgv: [] });
-  // Who waits for an answer hears of it too; without a listener an idle thread that breaks would end the process.
-  thread.on('error', () => idle.delete(thread));
-  return thread;
+function startReader(): ChildProcess {
+  const reader = fork(programs.pdfReader, {
+    execArgv: [`--max-old-space-size=${memoryLimit}`],
+    // It needs nothing of what this process knows.
+    env: {},
+    stdio: 'ignore',
+  });
+  reader.on('exit', () => idle.delete(reader));
+  // Who waits for an answer hears of it too; without a listener an idle reader that breaks would end the process.
+  reader.on('error', () => idle.delete(reader));
+  return reader;
 }
 
-function keepForNext(thread: Worker): void {
+function keepForNext(reader: ChildProcess): void {
   // It has ended meanwhile.
-  if (thread.threadId === -1) return;
-  idle.add(thread);
+  if (!reader.connected) return;
+  idle.add(reader);
   // It must not keep the process alive.
-  thread.unref();
+  reader.unref();
+  reader.channel?.unref();
   setTimeout(() => {
-    if (idle.delete(thread)) void thread.terminate();
+    if (idle.delete(reader)) reader.kill('SIGKILL');
   }, idleMs).unref();
 }

@@ -7,12 +7,12 @@ import type { PushDeps } from './attempt.ts';
 
 /**
  * Claims what is due of a client, at most `slots` rows.
- * @param probing also what this hold holds, of a kind or (empty) of the client
+ * @param few only rows of this kind (empty: of the client), of which few may be under way at a time
  */
 export async function claimDue(
   { db, client, identity, kinds, timeoutMs }: PushDeps,
   slots: number,
-  probing?: { readonly kind: string },
+  few?: { readonly kind: string },
 ): Promise<Claim> {
   const named = (rule: UnknownRule) =>
     [...kinds.values()].filter(({ unknown }) => unknown === rule).map(({ name }) => name);
@@ -25,7 +25,7 @@ export async function claimDue(
     slots,
     stamped,
     lingering: { kinds: named('send again'), ms: beliefMs(timeoutMs) },
-    ...(probing ? { probing } : {}),
+    ...(few ? { few } : {}),
   });
   // Another account may have been accepted in the very moment of the claim; what is accepted later finds the rows under way.
   if (claim.rows.length === 0 || (await isAccepted(db, { client, identity }))) return claim;

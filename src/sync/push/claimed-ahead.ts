@@ -47,14 +47,19 @@ export class ClaimedAhead {
     this.#waiting.push(...rows.map((row) => ({ row, claimedAtMs })));
   }
 
-  /** The first of those that wait; at most so many. */
-  take(most: number): Waiting[] {
-    return this.#waiting.splice(0, Math.max(0, most));
+  /** The first of those that wait and may be sent; at most so many. */
+  take(most: number, maySend: (row: ClaimedRow) => boolean = () => true): Waiting[] {
+    const taken: Waiting[] = [];
+    const left: Waiting[] = [];
+    for (const waiting of this.#waiting) (taken.length < most && maySend(waiting.row) ? taken : left).push(waiting);
+    this.#waiting = left;
+    return taken;
   }
 
-  /** Gives the claims of all that wait back: others may have them, and none of them counts as an attempt. */
-  async giveBack(): Promise<void> {
-    const rows = this.take(this.#waiting.length).map(({ row }) => row);
+  /** Gives claims that wait back: others may have them, and none of them counts as an attempt. @param kind empty: of all */
+  async giveBack(kind: string): Promise<void> {
+    const isOne = (row: ClaimedRow) => kind === '' || row.kind === kind;
+    const rows = this.take(this.#waiting.length, isOne).map(({ row }) => row);
     if (rows.length === 0) return;
     await returnClaims(this.#db, rows);
     await notifyPushers(this.#db);

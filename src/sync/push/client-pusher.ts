@@ -1,27 +1,35 @@
-import { Breaker, breakerCapMs, breakerPauseMs } from '../../core/breaker.ts';
-import type { Hold } from '../../core/push-outcome.ts';
+import type { HoldCode } from '../../core/push-health.ts';
+import { doubtOf } from '../../core/push-outcome.ts';
 import type { ClaimedRow } from '../../erp/outbox.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
-import { passProbeOn, placeHold, releaseHold, type StoredHold, takeProbe } from '../../erp/push-holds.ts';
-import { attemptRow, type Ended, type PushDeps, statusProblem } from './attempt.ts';
+import { noteProven } from '../../erp/push-health.ts';
+import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
 import { claimDue } from './claim.ts';
 import { ClaimedAhead, type Waiting } from './claimed-ahead.ts';
+import { ClientHealth } from './client-health.ts';
 import { lookUpRows } from './look-up.ts';
 import { SettleQueue } from './settle-queue.ts';
 
 /** So many rows of each slot may be answered and not yet settled: the service need not wait for the database. */
 const unsettledPerSlot = 3;
-/** How long others wait for the one push that shows whether a hold is over. */
-const probeMs = 60_000;
-
 /** What a pusher tells of its work. */
 export interface PushEvents {
   /** One line per attempt or look-up that settled something. */
   readonly onSettled: (settlement: Settlement, kind: string) => void;
-  readonly onHold: (client: string, kind: string, hold: Hold) => void;
+  /** A client (kind empty) or kind is held for so many milliseconds. */
+  readonly onHold: (client: string, kind: string, code: HoldCode, ms: number) => void;
   readonly onError: (task: string, error: unknown) => void;
   /** A slot became free; `look`: it is also worth a look at what is due. */
   readonly onChange: (look: boolean) => void;
+}
+
+/** What a claim came to. */
+export interface ClaimLook {
+  readonly claimed: number;
+  /** More may be due right now. */
+  readonly more: boolean;
+  /** Where a rate is kept: when the next row may be sent. */
+  readonly nextInMs?: number;
 }
 
 /** Pushes the rows of one client, several at a time. */
@@ -30,18 +38,19 @@ export class ClientPusher {
   readonly #slots: number;
   readonly #events: PushEvents;
   readonly #signal: AbortSignal;
-  readonly #breaker = new Breaker();
+  readonly health: ClientHealth;
   readonly #ahead: ClaimedAhead;
   /** Rows from when they got a slot until they are settled. */
   readonly #inFlight = new Map<ClaimedRow, Promise<void>>();
   /** Those of them that keep a slot. */
   readonly #sending = new Set<ClaimedRow>();
   readonly #others = new Set<Promise<void>>();
-  /** Attempts that may say something of the service, and are not settled yet: nothing more is begun meanwhile. */
-  #inDoubt = 0;
+  /** Attempts that say something of the client (empty) or a kind that is not noted yet: none of its rows is begun meanwhile. */
+  readonly #doubts = new Map<string, number>();
   /** Attempts that have not ended. */
   #asking = 0;
   #lookingUp = false;
+  #probing = false;
   #expectsMore = false;
   #finishing = false;
   /** Raised whenever what was claimed ahead is given back. */
@@ -58,6 +67,11 @@ export class ClientPusher {
     const mayGather = () => this.#asking > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
     this.#settlements = new SettleQueue(deps, mayGather, signal, events);
     this.#ahead = new ClaimedAhead(deps.db, slots);
+    const onHold = async (kind: string, code: HoldCode, ms: number) => {
+      await this.#giveBack(kind);
+      if (ms > 0) events.onHold(deps.client, kind, code, ms);
+    };
+    this.health = new ClientHealth({ deps, signal, onHold });
   }
 
   /** Claims under way, for their renewal. */
@@ -77,34 +91,46 @@ export class ClientPusher {
   /** Begins nothing more, and ends when all that is under way is settled. */
   async finish(): Promise<void> {
     this.#finishing = true;
-    await this.#giveBack();
+    await this.#giveBack('');
     while (this.#inFlight.size + this.#others.size > 0)
       await Promise.all([...this.#inFlight.values(), ...this.#others]);
   }
 
   /**
    * Claims what is due, for the free slots and those that will soon be, and begins to send it.
-   * @returns whether more may be due right now
+   * @param few only rows of this kind (empty: of the client), of which few may be under way at a time
    */
-  async claim(probing?: { readonly kind: string }): Promise<{ claimed: number; more: boolean }> {
-    const wanted = probing ? 1 : this.#inDoubt > 0 ? 0 : this.#ahead.wanted(this.#freeSlots);
-    this.#expectsMore ||= wanted === 0;
+  async claim(few?: { readonly kind: string }): Promise<ClaimLook> {
+    const { isLimited } = this.health;
+    const free = this.#freeSlots;
+    const wanted = few !== undefined || isLimited || free === 0 ? free : this.#ahead.wanted(free);
+    if (few === undefined) this.#expectsMore ||= wanted === 0;
     if (wanted === 0) return { claimed: 0, more: false };
+    const allowance = isLimited ? await this.health.allow(wanted) : null;
+    if (allowance?.rows === 0) return { claimed: 0, more: false, nextInMs: allowance.nextInMs };
     const [claimedAtMs, turn] = [performance.now(), this.#turn];
-    const { rows, putOff } = await claimDue(this.deps, wanted, probing);
-    this.#expectsMore = rows.length === wanted;
-    if (probing) for (const row of rows) this.#begin({ row, claimedAtMs }, probing);
-    else this.#ahead.add(rows, claimedAtMs);
+    const most = allowance?.rows ?? wanted;
+    const { rows, putOff } = await claimDue(this.deps, most, few);
+    if (few === undefined) this.#expectsMore = rows.length === wanted;
+    this.#ahead.add(rows, claimedAtMs);
     // What was claimed before a hold began is not to be sent after it.
-    if (this.#finishing || turn !== this.#turn) await this.#giveBack();
+    if (this.#finishing || turn !== this.#turn) await this.#giveBack('');
     else this.#beginWaiting();
-    return { claimed: rows.length, more: putOff > 0 };
+    return { claimed: rows.length, more: putOff > 0, ...(allowance && { nextInMs: allowance.nextInMs }) };
   }
 
   /** Slots that a row may be sent on now. */
   get #freeSlots(): number {
-    if (this.#inDoubt > 0) return 0;
+    if (this.#isInDoubt('')) return 0;
     return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - this.#unsettled));
+  }
+
+  #isInDoubt(kind: string): boolean {
+    return (this.#doubts.get(kind) ?? 0) > 0;
+  }
+
+  #doubt(kind: string, by: 1 | -1): void {
+    this.#doubts.set(kind, (this.#doubts.get(kind) ?? 0) + by);
   }
 
   get #unsettled(): number {
@@ -112,18 +138,21 @@ export class ClientPusher {
   }
 
   #beginWaiting(): void {
-    for (const waiting of this.#ahead.take(this.#freeSlots)) this.#begin(waiting);
+    for (const waiting of this.#ahead.take(this.#freeSlots, ({ kind }) => !this.#isInDoubt(kind))) this.#begin(waiting);
   }
 
-  #begin({ row, claimedAtMs }: Waiting, probing?: { readonly kind: string }): void {
+  #begin({ row, claimedAtMs }: Waiting): void {
     this.#sending.add(row);
-    this.#inFlight.set(row, this.#push(row, claimedAtMs, probing));
+    this.#inFlight.set(row, this.#push(row, claimedAtMs));
   }
 
-  /** Gives back what was claimed ahead. Where the database does not take it, those claims run out by themselves. */
-  async #giveBack(): Promise<void> {
+  /**
+   * Gives back what was claimed ahead. Where the database does not take it, those claims run out by themselves.
+   * @param kind only of this kind; empty: all
+   */
+  async #giveBack(kind: string): Promise<void> {
     this.#turn++;
-    await this.#ahead.giveBack().catch((error: unknown) => this.#events.onError('give back', error));
+    await this.#ahead.giveBack(kind).catch((error: unknown) => this.#events.onError('give back', error));
   }
 
   /** Begins a round of look-ups, unless one is under way. */
@@ -132,26 +161,30 @@ export class ClientPusher {
     this.#lookingUp = true;
     this.#inBackground('look up', async () => {
       try {
-        for (const kind of this.deps.kinds.values())
-          if (kind.lookUp !== undefined)
-            await this.#settlements.settleAll(await lookUpRows(this.deps, kind, this.#signal), kind.name);
+        for (const kind of this.deps.kinds.values()) {
+          if (kind.lookUp === undefined) continue;
+          const { ended, news } = await lookUpRows(this.deps, kind, this.#signal);
+          await this.#settlements.settleAll(ended, kind.name);
+          for (const one of ended) await this.health.note(one.news, kind.name);
+          await this.health.note(news, kind.name);
+          if (doubtOf(news) === 'client') return;
+        }
       } finally {
         this.#lookingUp = false;
       }
     });
   }
 
-  /** Finds out whether a hold that has run out is over: first whether the service is up, then with one push. */
-  probe(hold: StoredHold): void {
+  /** Finds out whether a hold of the client is over, whose time is up. */
+  probe(code: HoldCode): void {
+    if (this.#probing) return;
+    this.#probing = true;
     this.#inBackground('probe', async () => {
-      const { db, client } = this.deps;
-      if (!(await takeProbe(db, hold, probeMs))) return;
-      if (hold.code === 'breaker_open') {
-        const outage = await statusProblem(this.deps.warehouse, this.#signal);
-        if (outage !== null) return this.#openBreaker(outage, true);
+      try {
+        await this.health.probe(code);
+      } finally {
+        this.#probing = false;
       }
-      const { claimed } = await this.claim({ kind: hold.kind });
-      if (claimed === 0) await releaseHold(db, { client, kind: hold.kind });
     });
   }
 
@@ -165,17 +198,24 @@ export class ClientPusher {
     this.#others.add(running);
   }
 
-  async #push(row: ClaimedRow, claimedAtMs: number, probing?: { readonly kind: string }): Promise<void> {
-    let inDoubt = false;
+  async #push(row: ClaimedRow, claimedAtMs: number): Promise<void> {
+    let doubted: string | null = null;
+    const endDoubt = () => {
+      if (doubted !== null) this.#doubt(doubted, -1);
+      doubted = null;
+    };
     try {
       const beganAtMs = performance.now();
       this.#asking++;
       const ended = await attemptRow(this.deps, row, claimedAtMs, this.#signal).finally(() => this.#asking--);
       if (ended === null) return;
-      if (ended.answered !== null) this.#ahead.noteRequest(performance.now() - beganAtMs);
+      if (ended.asked) this.#ahead.noteRequest(performance.now() - beganAtMs);
       if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
-      inDoubt = ended.settlement.status !== 'done' && (ended.settlement.status !== 'dead' || ended.answered === false);
-      if (inDoubt) this.#inDoubt++;
+      const doubt = doubtOf(ended.news);
+      if (doubt !== null) {
+        doubted = doubt === 'client' ? '' : row.kind;
+        this.#doubt(doubted, 1);
+      }
       if (this.#mayGoOn(ended, row)) {
         this.#sending.delete(row);
         this.#beginWaiting();
@@ -184,15 +224,15 @@ export class ClientPusher {
       }
       const { tried, settled } = this.#settlements.settle(ended, row.kind);
       await tried;
-      await this.#noteService(ended, row.kind, probing);
-      if (inDoubt) this.#inDoubt--;
-      inDoubt = false;
+      await this.health.note(ended.news, row.kind);
+      endDoubt();
+      if (ended.settlement.status === 'done') await this.#prove(row.kind);
       // Its claim is renewed until then; a row that the ERP has locked keeps only itself.
       await settled;
     } catch (error) {
       this.#events.onError('push', error);
     } finally {
-      if (inDoubt) this.#inDoubt--;
+      endDoubt();
       this.#inFlight.delete(row);
       this.#sending.delete(row);
       this.#beginWaiting();
@@ -201,44 +241,21 @@ export class ClientPusher {
     }
   }
 
+  /** Notes for all workers, and for good, that an assumed method and path are right: once for each kind and process. */
+  async #prove(name: string): Promise<void> {
+    const { db, client, kinds, operations, proven } = this.deps;
+    const kind = kinds.get(name);
+    if (kind === undefined || proven.has(name)) return;
+    const { documented, method, path } = operations[kind.operation];
+    if (!documented) await noteProven(db, { client, kind: name, method, path });
+    proven.add(name);
+  }
+
   /**
    * Whether the next row may have the slot before this one is settled. What failed keeps it until it is known what that says
    * of the service; and of kinds that only a person can settle no more than the slots are lost with a worker.
    */
   #mayGoOn({ settlement }: Ended, { kind }: ClaimedRow): boolean {
     return settlement.status === 'done' && this.deps.kinds.get(kind)?.unknown !== 'operator';
-  }
-
-  /** What an attempt says of the service: a hold, an outage, or that it is there again. */
-  async #noteService(
-    { hold, answered, settlement }: Ended,
-    kind: string,
-    probing?: { readonly kind: string },
-  ): Promise<void> {
-    const { db, client } = this.deps;
-    const isOutage = answered !== null && this.#breaker.note(answered);
-    const reason = settlement.error ?? '';
-    if (probing !== undefined) {
-      const held = { client, kind: probing.kind };
-      // A new hold, if there is one, takes the place of the one that was probed.
-      if (answered === true) await releaseHold(db, held);
-      else if (answered === false) await this.#openBreaker(reason, true);
-      else await passProbeOn(db, held);
-    }
-    if (hold !== null) {
-      await placeHold(db, client, kind, hold);
-      if (hold.ms > 0) await this.#giveBack();
-      this.#events.onHold(client, kind, hold);
-    }
-    if (isOutage && probing === undefined) await this.#openBreaker(reason, false);
-  }
-
-  async #openBreaker(error: string, byProber: boolean): Promise<void> {
-    const { db, client } = this.deps;
-    const reason = `the service does not answer: ${error}`;
-    const hold: Hold = { code: 'breaker_open', scope: 'client', reason, ms: breakerPauseMs, probe: true };
-    await placeHold(db, client, '', hold, { capMs: breakerCapMs, byProber });
-    await this.#giveBack();
-    this.#events.onHold(client, '', hold);
   }
 }

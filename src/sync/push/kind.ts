@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { OperationName } from '../../../config/operations.ts';
-import { CodedError } from '../../core/errors.ts';
+import { CodedError, type WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import type { UnknownRule } from '../../core/push-outcome.ts';
 import type { Database } from '../../erp/connect.ts';
@@ -69,7 +69,7 @@ export interface Pushed {
 export type LookUp =
   | { readonly seen: 'there'; readonly resource: Resource; readonly escaped: boolean }
   | { readonly seen: 'absent' }
-  | { readonly seen: 'no answer'; readonly why: string }
+  | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }
   /** More than one could be it: a person has to tell. */
   | { readonly seen: 'several'; readonly why: string };
 

@@ -1,4 +1,5 @@
 import { WarehouseError } from '../../core/errors.ts';
+import { newsOfLookUp } from '../../core/push-outcome.ts';
 import { encodeValue } from '../../warehouse/query.ts';
 import { listByNumbers, ordersIn } from './find-order.ts';
 import type { LookUp, LookUpContext } from './kind.ts';
@@ -17,9 +18,20 @@ interface Asked {
 /** Looks orders up by their numbers, many at once. Numbers are compared exactly, whatever the service's filter does. */
 export async function findOrders(rows: readonly Asked[], context: LookUpContext): Promise<Map<number, LookUp>> {
   const found = new Map<number, LookUp>();
-  for (const batch of batchesOf(rows)) for (const [id, seen] of await lookUp(batch, context)) found.set(id, seen);
+  let failed: LookUp | undefined;
+  for (const batch of batchesOf(rows)) {
+    // Who is not let in, or was asked to wait, does not ask on.
+    const seen = failed === undefined ? await lookUp(batch, context) : batch.map(({ id }) => [id, failed] as const);
+    for (const [id, one] of seen) found.set(id, one as LookUp);
+    failed ??= [...found.values()].find(
+      (one) => one.seen === 'no answer' && one.cause !== undefined && endsRound(one.cause),
+    );
+  }
   return found;
 }
+
+/** Whether a failure is one of the service as a whole, so that other numbers would get the same. */
+const endsRound = (error: WarehouseError) => newsOfLookUp(error).length > 0 && (error.status ?? 500) !== 500;
 
 /** A number with a comma is asked for alone: a service that splits what it decodes would make two of it. */
 export function batchesOf<T extends Pick<Asked, 'reference'>>(rows: readonly T[]): T[][] {
@@ -41,14 +53,15 @@ export function batchesOf<T extends Pick<Asked, 'reference'>>(rows: readonly T[]
 /** An answer with a number that was not asked for says nothing; of several rows it is found by halves whose that is. */
 async function lookUp(rows: readonly Asked[], context: LookUpContext): Promise<Map<number, LookUp>> {
   const asked = new Map(rows.map((row) => [row.reference, row]));
-  const noAnswer = (why: string) => new Map(rows.map(({ id }) => [id, { seen: 'no answer' as const, why }]));
+  const noAnswer = (why: string, cause?: WarehouseError) =>
+    new Map(rows.map(({ id }) => [id, { seen: 'no answer' as const, why, ...(cause && { cause }) }]));
   let orders: ReturnType<typeof ordersIn>;
   try {
     const pages = await listByNumbers(context.warehouse, [...asked.keys()], context.signal);
     orders = pages.flatMap(ordersIn);
   } catch (error) {
     if (!(error instanceof WarehouseError)) throw error;
-    return noAnswer(`${error.message}; the look-up is tried again`);
+    return noAnswer(`${error.message}; the look-up is tried again`, error);
   }
   const numbers = orders.map(({ order }) => order.attributes.externalOrderNumber);
   if (numbers.some((number) => number === null || !asked.has(number))) {

@@ -1,6 +1,6 @@
-import { describeError } from '../../core/errors.ts';
+import { describeError, WarehouseError } from '../../core/errors.ts';
 import { type AbsenceVerdict, judgeAbsence } from '../../core/look-up.ts';
-import { operatorChoices } from '../../core/push-outcome.ts';
+import { type News, newsOfLookUp, operatorChoices } from '../../core/push-outcome.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
 import { takeUnknown, type UnknownRow } from '../../erp/outbox-unknown.ts';
 import { drawReadNo } from '../../erp/upsert.ts';
@@ -12,27 +12,40 @@ import { readPayload } from './payload.ts';
 /** Rows of one look-up round. */
 const maxRows = 200;
 
+/** What a round of look-ups came to. */
+export interface LookedUpRows {
+  readonly ended: Ended[];
+  /** What a look-up that got no answer says of the client's service. */
+  readonly news: readonly News[];
+}
+
 /** Looks up the rows of one kind whose turn has come, and says what follows for each. */
-export async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): Promise<Ended[]> {
+export async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): Promise<LookedUpRows> {
   const { lookUp } = kind;
-  if (lookUp === undefined) return [];
+  if (lookUp === undefined) return { ended: [], news: [] };
   const rows = await takeUnknown(deps.db, deps.client, kind.name, maxRows);
-  if (rows.length === 0) return [];
+  if (rows.length === 0) return { ended: [], news: [] };
   const startedAtMs = performance.now();
   const readNo = await drawReadNo(deps.db);
   const read = rows.map((row) => ({ ...row, payloadRead: readOrNull(kind, row.payload) }));
   const readable = read.filter(({ payloadRead }) => payloadRead !== null);
   const found = await lookUp.find(readable, { ...deps, signal }).catch((error: unknown) => {
     const why = `${describeError(error)}; the look-up is tried again`;
-    return new Map<number, LookUp>(rows.map(({ id }) => [id, { seen: 'no answer', why }]));
+    const cause = error instanceof WarehouseError ? { cause: error } : {};
+    return new Map<number, LookUp>(rows.map(({ id }) => [id, { seen: 'no answer', why, ...cause }]));
   });
-  return read.map((row) => {
+  const failed = [...found.values()].find((seen) => seen.seen === 'no answer' && seen.cause !== undefined);
+  const cause = failed?.seen === 'no answer' ? failed.cause : undefined;
+  const ended = read.map((row): Ended => {
     const why = row.payloadRead === null ? 'its payload cannot be read any more' : 'the look-up said nothing of it';
     const seen = found.get(row.id) ?? { seen: 'no answer' as const, why };
     const { verdict, pushed } = conclude(deps, lookUp, row, seen);
     const durationMs = Math.round(performance.now() - startedAtMs);
-    return { settlement: settlementOf(row, verdict, pushed, durationMs), pushed, readNo, hold: null, answered: null };
+    // What is there was carried out: the service is slow, not away.
+    const news: News[] = seen.seen === 'there' ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
+    return { settlement: settlementOf(row, verdict, pushed, durationMs), pushed, readNo, news, asked: false };
   });
+  return { ended, news: cause === undefined ? [] : newsOfLookUp(cause) };
 }
 
 /** A payload was read before it was sent; null only where another version of this code takes it no longer. */
@@ -57,7 +70,11 @@ function conclude(
   if (seen.seen === 'several') return { verdict: leftToOperator(seen.why), pushed: null };
   const why = seen.seen === 'absent' ? (row.refusal ?? 'not at the service so far; looked up again') : seen.why;
   const looked = { ...row, attempts: row.boundedAttempts, whenAbsent: rule.whenAbsent };
-  return { verdict: judgeAbsence(looked, seen.seen, why, deps.timeoutMs, deps.policy), pushed: null };
+  const retryAfterMs = seen.seen === 'no answer' ? (seen.cause?.retryAfterMs ?? 0) : 0;
+  return {
+    verdict: judgeAbsence({ ...looked, retryAfterMs }, seen.seen, why, deps.timeoutMs, deps.policy),
+    pushed: null,
+  };
 }
 
 /** What is there after an attempt of ours that may have been carried out is ours. Otherwise it has to be what was asked for. */
@@ -113,6 +130,7 @@ function settlementOf(
     written: false,
     refusal: verdict?.status === 'unknown' ? row.refusal : null,
     refund: false,
+    unburnt: false,
     absenceCounts: verdict?.counts ?? false,
     durationMs,
     followUps: verdict === null ? (pushed?.followUps ?? []) : [],

@@ -1,16 +1,22 @@
+import { z } from 'zod';
 import { operatorChoices, type UnknownRule } from '../../core/push-outcome.ts';
+import { markServed } from '../../erp/clients.ts';
 import type { Database } from '../../erp/connect.ts';
-import { buryStrangers, nextDueByClient } from '../../erp/outbox.ts';
+import { buryStrangers, type Due, nextDueByClient } from '../../erp/outbox.ts';
 import { renewClaims, type TakenOver, takeOverClaims } from '../../erp/outbox-claims.ts';
-import { readHolds, type StoredHold } from '../../erp/push-holds.ts';
+import type { Lane } from '../../erp/outbox-settle.ts';
+import { isHeld, readHealth, type StoredHealth } from '../../erp/push-health.ts';
 import type { PushDeps } from './attempt.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';
+import { LaneWaker } from './lane-waker.ts';
 
 /** How often claims are renewed, and those of lost workers taken over. */
 const tendMs = 3_000;
 /** Where rows are due that nobody can claim now, it is looked again after this. */
 const idleLookMs = 1_000;
+/** Where a rate is kept it is not looked more often than this. */
+const minLookMs = 10;
 /** While rows of some clients go out one after the other, it is looked for those of others this often at least. */
 const wholeLookMs = 250;
 
@@ -31,6 +37,30 @@ export interface PusherOptions {
   };
 }
 
+/** When to look again, and whether anything was due that could be pushed. */
+interface Look {
+  readonly inMs: number;
+  readonly dueNow: boolean;
+}
+
+const wokenSchema = z.object({ woken: z.object({ client: z.string(), family: z.string(), reference: z.string() }) });
+
+/** The lane that a notification names; null where it names none, as anybody may notify. */
+function readLane(payload: string): Lane | null {
+  try {
+    return wokenSchema.parse(JSON.parse(payload)).woken;
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof z.ZodError) return null;
+    throw error;
+  }
+}
+
+const never: Look = { inMs: Number.POSITIVE_INFINITY, dueNow: false };
+const soonest = (looks: readonly Look[]): Look => ({
+  inMs: Math.min(never.inMs, ...looks.map(({ inMs }) => inMs)),
+  dueNow: looks.some(({ dueNow }) => dueNow),
+});
+
 /**
  * Pushes what is due, of all clients of this process. Any number of them may work on one database: a row is claimed by one,
  * and by nobody while another of its lane comes first.
@@ -41,6 +71,7 @@ export class Pusher {
   readonly #rules: Readonly<Record<string, UnknownRule>>;
   readonly #lookedUp: readonly string[];
   readonly #hardStop = new AbortController();
+  readonly #waker: LaneWaker;
   #stopping = false;
   #wake: () => void = () => undefined;
   #woken = false;
@@ -52,12 +83,11 @@ export class Pusher {
 
   constructor(options: PusherOptions) {
     this.#options = options;
+    const { signal } = this.#hardStop;
+    this.#waker = new LaneWaker(options.db, signal, (error) => options.events.onError('wake', error));
     const events = { ...options.events, onChange: (look: boolean) => (look ? this.wake() : this.#proceed()) };
     this.#pushers = new Map(
-      options.clients.map((deps) => [
-        deps.client,
-        new ClientPusher(deps, options.slots, this.#hardStop.signal, events),
-      ]),
+      options.clients.map((deps) => [deps.client, new ClientPusher(deps, options.slots, signal, events)]),
     );
     this.#lookedUp = options.kinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
     this.#rules = Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown]));
@@ -83,6 +113,16 @@ export class Pusher {
     this.#proceed();
   }
 
+  /**
+   * Says that rows may be due, as a notification of the channel `fulfilment_outbox` does.
+   * @param payload empty, or the lane that a transaction has freed: what was put off meanwhile may be first in it now
+   */
+  async wakeFor(payload: string): Promise<void> {
+    const lane = payload === '' ? null : readLane(payload);
+    if (lane !== null) await this.#waker.wake([lane]);
+    this.wake();
+  }
+
   /** A slot is free. */
   #proceed(): void {
     this.#woken = true;
@@ -106,7 +146,7 @@ export class Pusher {
   async #run(isDone: (dueNow: boolean) => boolean): Promise<void> {
     while (!this.#stopping) {
       this.#woken = false;
-      let look: { inMs: number; dueNow: boolean };
+      let look: Look;
       try {
         look = (await this.#claimOn()) ?? (await this.#round());
       } catch (error) {
@@ -135,61 +175,61 @@ export class Pusher {
    * Where the last claim of a client left more behind, its next one needs no look at what is due: it finds out itself.
    * @returns null where every client has to be looked at
    */
-  async #claimOn(): Promise<{ inMs: number; dueNow: boolean } | null> {
+  async #claimOn(): Promise<Look | null> {
     const leftMs = this.#wholeLookAtMs - performance.now();
-    const pushers = [...this.#pushers.values()].filter((pusher) => pusher.expectsMore);
+    const pushers = [...this.#pushers.values()].filter(({ expectsMore, health }) => expectsMore && !health.isLimited);
     if (leftMs <= 0 || pushers.length === 0) return null;
     const claims = await Promise.all(pushers.map((pusher) => pusher.claim()));
     return { inMs: claims.some(({ more }) => more) ? 0 : leftMs, dueNow: true };
   }
 
   /** Begins what can be begun. Says when to look again, and whether anything was due that could be pushed. */
-  async #round(): Promise<{ inMs: number; dueNow: boolean }> {
+  async #round(): Promise<Look> {
     this.#wholeLookAtMs = performance.now() + wholeLookMs;
     const due = await nextDueByClient(this.#options.db, this.#options.clients, this.#lookedUp);
-    if (due.length === 0) return { inMs: Number.POSITIVE_INFINITY, dueNow: false };
-    const names = due.map(({ client }) => client);
-    const holds = Map.groupBy(await readHolds(this.#options.db, names), ({ client }) => client);
-    const looks = await Promise.all(
-      due.map(async ({ client, pendingInMs, unknownInMs }) => {
-        const pusher = this.#pushers.get(client);
-        if (pusher === undefined) return { inMs: Number.POSITIVE_INFINITY, dueNow: false };
-        const own = holds.get(client) ?? [];
-        const isClosed = own.some(({ kind, probe }) => kind === '' && probe);
-        const lookUpNow = unknownInMs === 0 && !isClosed;
-        if (lookUpNow) pusher.lookUp();
-        // Look-ups that are due and cannot be made now are looked at again soon.
-        const lookUpInMs = unknownInMs === 0 ? idleLookMs : (unknownInMs ?? Number.POSITIVE_INFINITY);
-        const later = Math.min(pendingInMs || Number.POSITIVE_INFINITY, lookUpInMs);
-        if (pendingInMs !== 0) {
-          // Nothing else would find out whether the door is open again.
-          if (unknownInMs === 0) this.#probeEnded(pusher, own);
-          return { inMs: later, dueNow: lookUpNow };
-        }
-        const look = await this.#claimFor(pusher, own);
-        return { inMs: Math.min(look.inMs, later), dueNow: look.dueNow || lookUpNow };
-      }),
-    );
-    return {
-      inMs: Math.min(...looks.map(({ inMs }) => inMs)),
-      dueNow: looks.some(({ dueNow }) => dueNow),
+    const troubled = due.filter(({ isTroubled }) => isTroubled).map(({ client }) => client);
+    const health = troubled.length === 0 ? [] : await readHealth(this.#options.db, troubled);
+    const byClient = Map.groupBy(health, ({ client }) => client);
+    const looks = await Promise.all(due.map((one) => this.#lookAt(one, byClient.get(one.client) ?? [])));
+    return soonest(looks);
+  }
+
+  async #lookAt(due: Due, health: readonly StoredHealth[]): Promise<Look> {
+    const { client, pendingInMs, unknownInMs, isLimited } = due;
+    const pusher = this.#pushers.get(client);
+    if (pusher === undefined) return never;
+    pusher.health.set(health, isLimited);
+    const whole = health.find(({ kind }) => kind === '');
+    if (whole !== undefined && isHeld(whole)) {
+      if (whole.probe && whole.untilInMs <= 0) pusher.probe(whole.code);
+      return { inMs: Math.max(idleLookMs, whole.untilInMs), dueNow: false };
+    }
+    if (unknownInMs === 0) pusher.lookUp();
+    // Look-ups that are due and cannot be made now are looked at again soon.
+    const looks: Look[] = [
+      { inMs: unknownInMs === 0 ? idleLookMs : (unknownInMs ?? never.inMs), dueNow: unknownInMs === 0 },
+    ];
+    for (const { untilInMs } of health.filter(isHeld)) looks.push({ inMs: untilInMs, dueNow: false });
+    if (pendingInMs === null || pendingInMs > 0)
+      return soonest([...looks, { inMs: pendingInMs ?? never.inMs, dueNow: false }]);
+    return soonest([...looks, ...(await this.#claimFor(pusher, health))]);
+  }
+
+  /** Claims rows of a client: all that are due, or of what is just let go again a few at a time. */
+  async #claimFor(pusher: ClientPusher, health: readonly StoredHealth[]): Promise<Look[]> {
+    const few = health.filter((one) => one.sendWindow !== null && !isHeld(one));
+    const looks: Look[] = [];
+    const claim = async (kind?: string) => {
+      const { claimed, more, nextInMs } = await pusher.claim(kind === undefined ? undefined : { kind });
+      const inMs = nextInMs === undefined ? idleLookMs : Math.max(minLookMs, nextInMs);
+      looks.push({ inMs: more ? 0 : inMs, dueNow: more || claimed > 0 || nextInMs !== undefined });
     };
-  }
-
-  async #claimFor(pusher: ClientPusher, holds: readonly StoredHold[]): Promise<{ inMs: number; dueNow: boolean }> {
-    const whole = holds.find(({ kind }) => kind === '');
-    this.#probeEnded(pusher, holds);
-    const heldMs = Math.max(idleLookMs, Math.min(...holds.map(({ untilInMs }) => untilInMs)));
-    if (whole !== undefined) return { inMs: heldMs, dueNow: whole.untilInMs <= 0 };
-    const { claimed, more } = await pusher.claim();
-    if (more) return { inMs: 0, dueNow: true };
-    return { inMs: idleLookMs, dueNow: claimed > 0 };
-  }
-
-  /** Of a hold of the client and those of kinds the former comes first. */
-  #probeEnded(pusher: ClientPusher, holds: readonly StoredHold[]): void {
-    const whole = holds.find(({ kind }) => kind === '');
-    for (const hold of whole ? [whole] : holds) if (hold.probe && hold.untilInMs <= 0) pusher.probe(hold);
+    if (few.some(({ kind }) => kind === '')) await claim('');
+    else {
+      await claim();
+      for (const { kind } of few) await claim(kind);
+    }
+    return looks;
   }
 
   #startTending(): void {
@@ -214,6 +254,7 @@ export class Pusher {
     );
     const taken = await takeOverClaims(claimsDb, worker, this.#rules, operatorChoices);
     for (const row of taken) events.onTakenOver(row);
+    await markServed(db, this.#options.clients);
     const buried = await buryStrangers(db, worker);
     if (buried > 0) events.onBuried(buried);
     if (taken.length > 0) this.wake();

@@ -7,9 +7,10 @@ import { appendChanges, type Change } from '../../erp/feed.ts';
 import { lockForSettling, type Settled, type Settlement, settleRows } from '../../erp/outbox-settle.ts';
 import { requestRereads } from '../../erp/rereads.ts';
 import type { DB } from '../../erp/rows.ts';
+import { bringRunForward } from '../../erp/schedule.ts';
 import { inTransaction, isLockTimeout, refusesData } from '../../erp/transaction.ts';
 import { markUnlisted } from '../../erp/unlisted.ts';
-import { upsertFamilies } from '../../erp/upsert.ts';
+import { drawReadNo, findNewer, upsertFamilies } from '../../erp/upsert.ts';
 import { readId } from '../../warehouse/jsonapi.ts';
 import { decodePage } from '../decode.ts';
 import type { Mirrored } from '../stream.ts';
@@ -170,7 +171,11 @@ function streamsOf(ended: readonly Ended[]): Mirrored[] {
   return [...new Set(streams)].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
-/** Writes what the answers showed, as readings like any other: an older one never wins. What does not get in is read again. */
+/**
+ * Writes what the answers showed. An answer was made after its claim, and before now: where a poll has written a row that it
+ * asked for in between, which of both is the newer cannot be known, and the row is read again, at once. The number that is
+ * written is drawn now, so that a poll which asked before cannot overwrite what was pushed.
+ */
 async function writeReadings(
   trx: Transaction<DB>,
   { client, zone }: SettleContext,
@@ -187,19 +192,15 @@ async function writeReadings(
     }),
   );
   await lockStream(trx, client, stream.name);
-  const families = read.flatMap(({ page, readNo }) =>
-    page.families.map((family) => ({ ...family, parent: { ...family.parent, read_no: readNo } })),
-  );
-  const scope = {
-    client,
-    stream: stream.name,
-    readNo: Math.min(...read.map(({ readNo }) => readNo)),
-    compare: 'raw' as const,
-  };
+  const asked = read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => ({ id: parent.id, readNo })));
+  const newer = new Set(await findNewer(trx, client, stream.tables.parent.name, asked));
+  const families = read.flatMap(({ page }) => page.families.filter(({ parent }) => !newer.has(parent.id)));
+  const scope = { client, stream: stream.name, readNo: await drawReadNo(trx), compare: 'raw' as const };
   const written = await upsertFamilies(trx, scope, stream.tables, families);
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
   await requestRereads(trx, client, stream.name, left, 'a push changed it');
+  if (left.length > 0) await bringRunForward(trx, client, `pull-${stream.name}`);
   const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
   const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
   return [...written.changes, ...followUps];

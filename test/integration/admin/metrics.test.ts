@@ -35,6 +35,7 @@ const settlement = {
   written: true,
   refusal: null,
   refund: false,
+  unburnt: false,
   absenceCounts: false,
   durationMs: 20,
   followUps: [],

@@ -85,7 +85,7 @@ describe('PUSH_MAX_AGE counts from the first attempt that counted', () => {
       bounded_from = now() - interval '4 days'`);
 
   test('so a row that waited for days is not given up at its second attempt', async () => {
-    await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 429 } });
+    await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 425 } });
     const id = await outbox.insert('product.save', 'P-1', { name: 'P' });
     await waited();
     for (let attempt = 0; attempt < 3; attempt++) {

@@ -1,0 +1,241 @@
+import { sql } from 'kysely';
+import pg from 'pg';
+import { describe, expect, test } from 'vitest';
+import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
+import { createLogger } from '../../../src/app/logging/create-logger.ts';
+import { openPusher } from '../../../src/app/pushing.ts';
+import { claimRows } from '../../../src/erp/outbox.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { configFor, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+const pull = usePuller(database, sandbox);
+
+const storedReference = async () => (await database.query('select reference from fulfilment.orders'))[0]?.reference;
+const waiting = async () => (await database.query('select id from sync.rereads')).length;
+
+/** An order that the tables know. */
+async function anOrder(): Promise<void> {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { reference: 'old' }));
+  await outbox.push();
+}
+
+test('what a row held before it was replaced may still take effect: what it holds now waits for that', async () => {
+  await anOrder();
+  await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true, effectAfterMs: 500 } });
+  const id = await outbox.insert('order.update', 'SO-1', { reference: 'older' });
+  await outbox.push();
+  await database.query('select fulfilment.outbox_replace($1, $2)', [id, '{"reference": "newer"}']);
+  const place = await sandbox.lastPlace();
+  await outbox.push();
+  expect(await sandbox.requests(place)).toEqual([]);
+  const [row] = await database.query(
+    "select next_attempt_at = written_at + interval '60 seconds' as waits from fulfilment.outbox where id = $1",
+    [id],
+  );
+  expect(row).toEqual({ waits: true });
+  await waitFor('the former attempt to take effect', async () => {
+    const { clients } = await sandbox.call<{
+      clients: { orders: { resource: { attributes: { reference: string } } }[] }[];
+    }>('GET', '/_sandbox/state?lists=orders');
+    return clients[0]?.orders[0]?.resource.attributes.reference === 'older';
+  });
+  await outbox.hurry();
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  expect(await storedReference()).toBe('newer');
+});
+
+describe('a poll and a push that are under way at once', () => {
+  test('where the poll is first: what was pushed is read again, at once', async () => {
+    await anOrder();
+    await pull('pull-orders');
+    await database.query("update sync.jobs set due_at = now() + interval '10 minutes' where job = 'pull-orders'");
+    await outbox.insert('order.update', 'SO-1', { reference: 'new' });
+    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { delayMs: 1_500 } });
+    const pushing = outbox.push();
+    await waitFor('the change to be under way', async () =>
+      (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.update'),
+    );
+    // As if a poll had asked meanwhile and found the order as it was, but for its own doing.
+    await database.query("update fulfilment.orders set read_no = nextval('sync.read_no'), locale = 'x'");
+    await pushing;
+    expect(await storedReference()).toBe('old');
+    expect(await waiting()).toBe(1);
+    const [job] = await database.query(
+      "select due_at <= clock_timestamp() as due from sync.jobs where job = 'pull-orders'",
+    );
+    expect(job).toEqual({ due: true });
+    await pull('pull-orders');
+    expect([await storedReference(), await waiting()]).toEqual(['new', 0]);
+  });
+
+  test('where the push is first: an older answer of the poll does not undo it, and the row is read again', async () => {
+    await anOrder();
+    await pull('pull-orders');
+    const [state] = await database.query<{ raw: unknown }>('select raw from fulfilment.orders');
+    expect(state).toBeDefined();
+    // The poll draws its number, asks, and gets its answer late: what the order was before.
+    await sandbox.faults({
+      operation: 'v3.orders.list',
+      count: 1,
+      effect: { delayMs: 1_500, set: [{ path: ['data', 0, 'attributes', 'reference'], value: 'old' }] },
+    });
+    const place = await sandbox.lastPlace();
+    const polling = pull('pull-orders');
+    await waitFor('the poll to have asked', async () =>
+      (await sandbox.requests(place)).some(({ operation }) => operation === 'v3.orders.list'),
+    );
+    await outbox.insert('order.update', 'SO-1', { reference: 'new' });
+    await outbox.push();
+    expect(await storedReference()).toBe('new');
+    await polling;
+    const asked = (await sandbox.requests(place)).map(({ operation }) => operation);
+    // The run itself reads it again.
+    expect(asked.at(-1)).toBe('v3.orders.get');
+    expect([await storedReference(), await waiting()]).toEqual(['new', 0]);
+  });
+});
+
+describe('an order', () => {
+  test('waits for the products that it names, and goes as soon as they are there', async () => {
+    await sandbox.faults({ operation: 'oldest.product.add', count: 1, effect: { status: 425 } });
+    const order = await outbox.insert(
+      'order.create',
+      'SO-1',
+      orderPayload('SO-1', { items: [{ sku: 'NEW', quantity: 1 }] }),
+    );
+    const product = await outbox.insert('product.save', 'NEW', { name: 'New' });
+    await outbox.push();
+    expect(await outbox.row(product)).toMatchObject({ status: 'pending', attempts: 1 });
+    expect(await outbox.row(order)).toMatchObject({ status: 'pending', attempts: 0 });
+    const open = await database.query('select waits_for, because from fulfilment.outbox_open where id = $1', [order]);
+    expect(open).toEqual([
+      {
+        waits_for: product,
+        because: expect.stringMatching(`^row ${product} \\(product.save of NEW\\) comes first and is pending`),
+      },
+    ]);
+    await database.query('update fulfilment.outbox set next_attempt_at = now() where id = $1', [product]);
+    await outbox.push();
+    expect(await outbox.row(order)).toMatchObject({ status: 'done' });
+    const calls = (await sandbox.requests()).map(({ operation }) => operation);
+    expect(calls.indexOf('v3.orders.create')).toBeGreaterThan(calls.lastIndexOf('oldest.product.add'));
+    expect(await database.query('select * from sync.outbox_waits')).toEqual([]);
+  });
+
+  test('does not wait for a product that is dead, nor for one that was cancelled', async () => {
+    const dead = await outbox.insert('product.save', 'BAD', { name: 7 });
+    const cancelled = await outbox.insert('product.save', 'GONE', { name: 'Gone' });
+    const ids = [];
+    for (const sku of ['BAD', 'GONE'])
+      ids.push(await outbox.insert('order.create', sku, orderPayload(sku, { items: [{ sku, quantity: 1 }] })));
+    await database.query('select fulfilment.outbox_cancel($1)', [cancelled]);
+    await outbox.push();
+    expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
+    await outbox.push();
+    for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  });
+});
+
+test('a row that is inserted behind one whose cancellation is not committed yet is woken by the commit', async () => {
+  const dead = await outbox.insert('order.update', 'SO-1', { nonsense: 1 });
+  await outbox.push();
+  expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
+  const config = configFor(database, sandbox);
+  const { warehouses, close } = openWarehouses(config);
+  const log = createLogger('silent');
+  const { pusher, close: closePusher } = openPusher({
+    config,
+    databaseUrl: database.url,
+    warehouses,
+    worker: 'test',
+    log,
+  });
+  const listener = new pg.Client(database.url);
+  await listener.connect();
+  listener.on('notification', ({ payload = '' }) => void pusher.wakeFor(payload));
+  await listener.query('listen fulfilment_outbox');
+  pusher.start();
+  let behind = 0;
+  await database.db.transaction().execute(async (erp) => {
+    await sql`select fulfilment.outbox_cancel(${dead})`.execute(erp);
+    behind = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await waitFor('it to be put off', async () => {
+      await sql`select 1`.execute(erp);
+      const [row] = await database.query<{ off: boolean }>(
+        "select next_attempt_at > now() + interval '5 minutes' as off from fulfilment.outbox where id = $1",
+        [behind],
+      );
+      return row?.off === true;
+    });
+  });
+  await waitFor('it to be done', async () => (await outbox.row(behind)).status === 'done');
+  await listener.end();
+  await pusher.stop(1_000);
+  await Promise.all([closePusher(), close()]);
+});
+
+const identity = async () =>
+  (await database.query<{ identity: string }>('select identity from sync.clients'))[0]?.identity ?? '';
+const claim = async (slots: number, db = database.db) =>
+  claimRows(db, {
+    client: 'default',
+    identity: await identity(),
+    slots,
+    stamped: [],
+    lingering: { kinds: [], ms: 60_000 },
+  });
+
+test('a claim looks at no row of a kind that is held, however many there are', async () => {
+  await outbox.push();
+  await database.query(`
+    insert into fulfilment.outbox (kind, reference, payload)
+    select 'order.release', 'R-' || i, '{}' from generate_series(1, 20000) i`);
+  await database.query(`
+    insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
+    values ('default', 'order.release', 'kind_parked', 'x', now() + interval '15 minutes', false, 1)`);
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await database.query('vacuum analyze fulfilment.outbox');
+  const read = await database.db.connection().execute(async (db) => {
+    await sql`begin`.execute(db);
+    const { rows } = await claim(8, db as typeof database.db);
+    expect(rows).toMatchObject([{ kind: 'order.create' }]);
+    const seen = await sql<{ rows: number }>`
+      select (pg_stat_get_xact_tuples_returned(i.indexrelid))::int as rows
+      from pg_index i where i.indrelid = 'fulfilment.outbox'::regclass
+      order by 1 desc limit 1`.execute(db);
+    await sql`rollback`.execute(db);
+    return seen.rows[0]?.rows ?? 0;
+  });
+  expect(read).toBeGreaterThan(0);
+  expect(read).toBeLessThan(200);
+});
+
+test('one claim reads at most 8 MB of payloads, however many slots are free', async () => {
+  await outbox.push();
+  for (let index = 0; index < 4; index++)
+    await outbox.insert('order.update', `SO-${index}`, { reference: 'x'.repeat(3 * 1024 * 1024) });
+  expect((await claim(8)).rows).toHaveLength(2);
+  await outbox.insert('order.update', 'SO-9', { reference: 'x'.repeat(15 * 1024 * 1024) });
+  expect((await claim(8)).rows).toHaveLength(2);
+  // One that is larger alone is claimed alone.
+  expect((await claim(8)).rows).toHaveLength(1);
+});
+
+test('what is given back is among the first again', async () => {
+  await outbox.push();
+  const ids = [];
+  for (let index = 0; index < 3; index++)
+    ids.push(await outbox.insert('order.update', `SO-${index}`, { reference: 'x' }));
+  const { returnClaims } = await import('../../../src/erp/outbox-claims.ts');
+  const { rows } = await claim(1);
+  await returnClaims(database.db, rows);
+  expect((await claim(3)).rows.map(({ id }) => id)).toEqual(ids);
+});
