@@ -9,7 +9,7 @@ import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
 import { connectDatabase } from '../src/app/deps/database.ts';
 import { silentLogger } from '../src/app/logging/logger.ts';
 import { registerClients } from '../src/erp/clients.ts';
-import { nextDueByClient } from '../src/erp/outbox.ts';
+import { nextDueByClient } from '../src/erp/outbox-due.ts';
 import { dueJobs, reviveAbandoned } from '../src/erp/schedule.ts';
 
 const rounds = 11;

@@ -170,8 +170,9 @@ const refusalsThatTell = 3;
 
 function newsOfAnswer({ error, sent, unburnt }: FailedAttempt, isNew: boolean): News[] {
   const { status, outcome, retryAfterMs } = error;
-  if (status === 429) return unburnt < refusalsThatTell ? [{ of: 'client', evidence: 'too fast' }] : [];
+  // Who says how long to wait is taken at his word; what rate fits has to be found out only where nobody says.
   if (status === 401 || status === 425 || (retryAfterMs !== undefined && outcome !== 'refused')) return [];
+  if (status === 429) return unburnt < refusalsThatTell ? [{ of: 'client', evidence: 'too fast' }] : [];
   if (!isServiceAnswer(error)) return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
   return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
 }

@@ -89,3 +89,20 @@ export async function forgetConfirmations(trx: Transaction<DB>, { client, name }
       where l.client = c.client and l.expires_at is not null and l.name <> ${name}
         and (l.name = 'pull-' || c.stream or l.name = any(${rescanning}::text[])))`.execute(trx);
 }
+
+/** Of these readings, the ids of stored rows that a newer one was written to. */
+export async function findNewer(
+  trx: Transaction<DB>,
+  client: string,
+  table: string,
+  readings: readonly ReadAs[],
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select t.id from ${sql.table(`fulfilment.${table}`)} t
+    join unnest(${readings.map(({ id }) => id)}::bigint[], ${readings.map(({ readNo }) => readNo)}::bigint[]) as r (id, read_no)
+      on r.id = t.id
+    where t.client = ${client} and t.id = any(${readings.map(({ id }) => id)}::bigint[]) and t.read_no > r.read_no`.execute(
+    trx,
+  );
+  return rows.map(({ id }) => id);
+}

@@ -1,7 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
-import type { Own } from './clients.ts';
 import { claimSpan } from './outbox-claims.ts';
-import { pausedSince } from './pauses.ts';
+import { mayPush, mostKinds } from './outbox-due.ts';
 import { hampers } from './push-health.ts';
 import type { DB } from './rows.ts';
 
@@ -9,8 +8,6 @@ import type { DB } from './rows.ts';
 const deferral = sql`interval '10 minutes'`;
 /** So many due rows are looked through for heads of lanes, where a short look did not fill the slots. */
 const wideWindow = 100;
-/** Kinds of which due rows are looked for; an ERP may write any number of them into rows. */
-const mostKinds = 64;
 /** Bytes of payloads that one claim reads, unless its first row alone is larger; as JSON in JSON they may be twice as many. */
 const mostBytes = 8 * 1024 * 1024;
 /** An order that waits for a product is looked at again so much later; the end of the product's row wakes it. */
@@ -228,98 +225,3 @@ const claimedJson = sql`json_build_object(
   'ageMs', extract(epoch from statement_timestamp() - c.bounded_from)::float8 * 1000,
   'stamped', c.sent_at is not null, 'mayBeWritten', c.written_at is not null, 'cleared', c.absences >= 2,
   'knownId', ${known(sql`max(r.id)`)}, 'knownCount', coalesce(${known(sql`count(*)`)}, 0))`;
-
-/** SQL: whether this account is the one that a client's rows go to, and nobody has paused its pushes. */
-const mayPush = (client: unknown, identity: unknown) => sql`
-  exists (select from sync.clients k where k.client = ${client} and k.identity = ${identity})
-  and ${pausedSince(client, 'push-outbox')} is null`;
-
-/** What there is to do for a client. */
-export interface Due {
-  readonly client: string;
-  /** Until the next row is to be sent, not counting kinds that are held; null: there is none. */
-  readonly pendingInMs: number | null;
-  /** Until the next row is to be looked up; null: there is none. */
-  readonly unknownInMs: number | null;
-  /** Something is held, was held lately, or failed lately. */
-  readonly isTroubled: boolean;
-  /** The service refused rows with 429: there is a rate to be kept. */
-  readonly isLimited: boolean;
-}
-
-/**
- * What there is to do for each client. Clients without rows are left out, and those for which nothing may be pushed.
- * @param lookedUp kinds that are looked up where it is not known what became of them
- */
-export async function nextDueByClient(
-  db: Kysely<DB>,
-  clients: readonly Own[],
-  lookedUp: readonly string[],
-): Promise<Due[]> {
-  const next = (after: RawBuilder<unknown>) => sql`(
-    select o.kind from fulfilment.outbox o where o.client = c.client and o.status = 'pending' ${after}
-    order by o.kind limit 1)`;
-  const { rows } = await sql<Due>`
-    select c.client, (
-        with recursive named (kind, place) as (
-          select ${next(sql``)}, 1
-          union all
-          select ${next(sql`and o.kind > n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
-        )
-        select min(d.in_ms) from named n cross join lateral (
-          select (extract(epoch from o.next_attempt_at - clock_timestamp()) * 1000)::float8 as in_ms
-          from fulfilment.outbox o where o.client = c.client and o.kind = n.kind and o.status = 'pending'
-          order by o.next_attempt_at limit 1
-        ) d
-        where n.kind is not null and not exists (
-          select from sync.push_holds h where h.client = c.client and h.kind = n.kind and (h.probe or h.until > clock_timestamp()))
-      ) as "pendingInMs", (
-        select (extract(epoch from min(o.next_attempt_at) - clock_timestamp()) * 1000)::float8
-        from fulfilment.outbox o
-        where o.client = c.client and o.status = 'unknown' and o.kind = any(${lookedUp}::text[])) as "unknownInMs",
-      exists (select from sync.push_holds h where h.client = c.client) as "isTroubled",
-      exists (select from sync.push_rates r where r.client = c.client) as "isLimited"
-    from unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
-    where ${mayPush(sql`c.client`, sql`c.identity`)}`.execute(db);
-  const atLeastNow = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
-  return rows
-    .filter(({ pendingInMs, unknownInMs, isTroubled }) => pendingInMs !== null || unknownInMs !== null || isTroubled)
-    .map((row) => ({
-      ...row,
-      pendingInMs: atLeastNow(row.pendingInMs),
-      unknownInMs: atLeastNow(row.unknownInMs),
-    }));
-}
-
-/** How long a row may wait for its client to be set up for the first time. */
-const strangerSpan = sql`interval '10 minutes'`;
-
-/**
- * Ends rows of clients that no worker was ever set up with, ten minutes after they were inserted. Rows of a client that
- * is known, but not served by this worker, are left alone: another worker may serve it, or will.
- * @returns the number of rows, at most a thousand at a time
- */
-export async function buryStrangers(db: Kysely<DB>, worker: string): Promise<number> {
-  // From one client to the next by the index: the table may hold many rows.
-  const { rows } = await sql`
-    with recursive named as (
-      (select o.client from fulfilment.outbox o where o.status = 'pending' order by o.client limit 1)
-      union all
-      select (select o.client from fulfilment.outbox o where o.status = 'pending' and o.client > n.client
-              order by o.client limit 1)
-      from named n where n.client is not null
-    ), buried as (
-      update fulfilment.outbox o set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
-        last_error = format('no worker was ever set up with client %s; known are %s', o.client,
-          coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k), 'none'))
-      where o.id in (
-        select p.id from named n join fulfilment.outbox p on p.client = n.client and p.status = 'pending'
-        where not exists (select from sync.clients k where k.client = n.client)
-          and p.created_at < statement_timestamp() - ${strangerSpan}
-        limit 1000 for update of p skip locked)
-      returning o.id, o.last_error
-    )
-    insert into sync.outbox_attempts (outbox_id, step, by, became, error_code, error)
-    select id, 'sent', ${worker}, 'dead', 'unknown_client', last_error from buried returning 1`.execute(db);
-  return rows.length;
-}

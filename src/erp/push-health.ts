@@ -112,6 +112,12 @@ export async function takeProbe(db: Kysely<DB>, client: string, ms: number): Pro
   return rows.length > 0;
 }
 
+/** Forgets what nobody saw anything of for an hour, though rows might have been sent: it is open again. */
+export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
+  await sql`
+    delete from sync.push_holds where not probe and until < clock_timestamp() - interval '1 hour'`.execute(db);
+}
+
 /** SQL: whether a row of sync.push_holds keeps its rows from being claimed like others: held, or a few at a time. */
 export const hampers = (alias: string) => {
   const of = (column: string) => sql.ref(`${alias}.${column}`);

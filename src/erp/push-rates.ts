@@ -75,3 +75,10 @@ export async function takeAllowance(db: Kysely<DB>, client: string, wanted: numb
     from taken where not exists (select from ended)`.execute(db);
   return rows[0] ?? null;
 }
+
+/** Gives back what was taken and for which there was no row. */
+export async function returnAllowance(db: Kysely<DB>, client: string, rows: number): Promise<void> {
+  await sql`
+    update sync.push_rates set allowance = allowance + ${rows}::int, per_second = per_second - ${growth}::float8 * ${rows}::int
+    where client = ${client}`.execute(db);
+}

@@ -229,23 +229,6 @@ async function writeParents(
   return rows;
 }
 
-/** Of these readings, the ids of stored rows that a newer one was written to. */
-export async function findNewer(
-  trx: Transaction<DB>,
-  client: string,
-  table: string,
-  readings: readonly ReadAs[],
-): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select t.id from ${tableRef(table)} t
-    join unnest(${readings.map(({ id }) => id)}::bigint[], ${readings.map(({ readNo }) => readNo)}::bigint[]) as r (id, read_no)
-      on r.id = t.id
-    where t.client = ${client} and t.id = any(${readings.map(({ id }) => id)}::bigint[]) and t.read_no > r.read_no`.execute(
-    trx,
-  );
-  return rows.map(({ id }) => id);
-}
-
 /** Draws the number of a reading; to be drawn before its request is sent. */
 export async function drawReadNo(db: Kysely<DB>): Promise<number> {
   const { rows } = await sql<{ readNo: number }>`select nextval('sync.read_no') as "readNo"`.execute(db);

@@ -157,7 +157,7 @@ describe('what a failed attempt says of more than its row', () => {
     ['403 of a proxy', answer(403, html), {}, [ask]],
     ['an answer that cannot be read', of('undecodable'), {}, [ask]],
     ['429', answer(429), {}, [tooFast]],
-    ['429 with Retry-After', answer(429, { retryAfter: '5' }), {}, [wait, tooFast]],
+    ['429 with Retry-After', answer(429, { retryAfter: '5' }), {}, [wait]],
     ['429 to one row again and again', answer(429), { unburnt: 3 }, []],
     ['401 to a token that had run out', answer(401), {}, []],
     ['401 to a new token: the kind', badToken, {}, [{ of: 'kind', evidence: { seen: 'failure', isNew: true } }]],

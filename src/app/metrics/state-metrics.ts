@@ -170,8 +170,9 @@ export class StateMetrics {
     }
     for (const health of holds) {
       const { client, kind, code, sendWindow } = health;
-      // What is tried one row at a time has not got through yet.
-      this.#set('fulfilment_push_held', { client, kind, code }, Number(isHeld(health) || sendWindow === 1));
+      // No row of a kind that is tried one row at a time has got through yet; a client is there again.
+      const isTried = kind !== '' && sendWindow === 1;
+      this.#set('fulfilment_push_held', { client, kind, code }, Number(isHeld(health) || isTried));
     }
     for (const { client, perSecond } of rates) this.#set('fulfilment_push_rate_rows_per_second', { client }, perSecond);
   }

@@ -28,14 +28,14 @@ export function problemsOfOutbox(
 const since = (at: Date, now: Date) => `for ${formatSpan((now.getTime() - at.getTime()) / 1_000)}`;
 
 function problemOfHealth(health: StoredHealth, now: Date): Problem {
-  const { client, kind, code, reason, sendWindow, untilInMs } = health;
+  const { client, kind, reason, sendWindow, untilInMs } = health;
   const others = kind === '' ? 'pulls and other clients go on' : 'other kinds go on';
   if (!isHeld(health)) {
     const what = kind === '' ? 'rows are' : `${kind} is`;
     const many = sendWindow === 1 ? 'one row' : `${sendWindow} rows`;
     const text = `${what} sent ${many} at a time, after a hold that began ${agoOf(health, now)}: ${reason}`;
     return problem(
-      sendWindow === 1 && code !== 'retry_after' ? 'bad' : 'note',
+      kind !== '' && sendWindow === 1 ? 'bad' : 'note',
       client,
       text,
       `${others}; more with each row that gets through`,

@@ -5,6 +5,15 @@ import { type Claim, claimRows } from '../../erp/outbox.ts';
 import { returnClaims } from '../../erp/outbox-claims.ts';
 import type { PushDeps } from './attempt.ts';
 
+/** What a claim came to. */
+export interface ClaimLook {
+  readonly claimed: number;
+  /** More may be due right now. */
+  readonly more: boolean;
+  /** Where a rate is kept: when the next row may be sent. */
+  readonly nextInMs?: number;
+}
+
 /**
  * Claims what is due of a client, at most `slots` rows.
  * @param few only rows of this kind (empty: of the client), of which few may be under way at a time

@@ -1,8 +1,8 @@
 import { WarehouseError } from '../../core/errors.ts';
 import type { Evidence, HoldCode } from '../../core/push-health.ts';
 import type { News } from '../../core/push-outcome.ts';
-import { noteEvidence, type StoredHealth, takeProbe } from '../../erp/push-health.ts';
-import { type Allowance, lowerRate, takeAllowance } from '../../erp/push-rates.ts';
+import { noteEvidence, noteProven, type StoredHealth, takeProbe } from '../../erp/push-health.ts';
+import { type Allowance, lowerRate, returnAllowance, takeAllowance } from '../../erp/push-rates.ts';
 import { type PushDeps, statusProblem } from './attempt.ts';
 
 /** An answer of status/get is believed for so long. */
@@ -58,6 +58,12 @@ export class ClientHealth {
     return allowance;
   }
 
+  /** Gives back what was allowed and for which there was no row. */
+  async giveBack(rows: number): Promise<void> {
+    const { db, client } = this.#options.deps;
+    if (rows > 0) await returnAllowance(db, client, rows);
+  }
+
   /** Notes what an attempt or a look-up said of more than its row. */
   async note(news: readonly News[], kind: string): Promise<void> {
     for (const one of news) {
@@ -93,6 +99,16 @@ export class ClientHealth {
       const seen = error.code === 'credentials_refused' ? 'credentials refused' : 'no answer';
       return { seen, reason: error.message };
     }
+  }
+
+  /** Notes for all workers, and for good, that an assumed method and path are right: once for each kind and process. */
+  async prove(name: string): Promise<void> {
+    const { db, client, kinds, operations, proven } = this.#options.deps;
+    const kind = kinds.get(name);
+    if (kind === undefined || proven.has(name)) return;
+    const { documented, method, path } = operations[kind.operation];
+    if (!documented) await noteProven(db, { client, kind: name, method, path });
+    proven.add(name);
   }
 
   async #noteSuccess(kind: string): Promise<void> {

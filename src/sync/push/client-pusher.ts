@@ -2,9 +2,8 @@ import type { HoldCode } from '../../core/push-health.ts';
 import { doubtOf } from '../../core/push-outcome.ts';
 import type { ClaimedRow } from '../../erp/outbox.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
-import { noteProven } from '../../erp/push-health.ts';
 import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
-import { claimDue } from './claim.ts';
+import { type ClaimLook, claimDue } from './claim.ts';
 import { ClaimedAhead, type Waiting } from './claimed-ahead.ts';
 import { ClientHealth } from './client-health.ts';
 import { lookUpRows } from './look-up.ts';
@@ -21,15 +20,6 @@ export interface PushEvents {
   readonly onError: (task: string, error: unknown) => void;
   /** A slot became free; `look`: it is also worth a look at what is due. */
   readonly onChange: (look: boolean) => void;
-}
-
-/** What a claim came to. */
-export interface ClaimLook {
-  readonly claimed: number;
-  /** More may be due right now. */
-  readonly more: boolean;
-  /** Where a rate is kept: when the next row may be sent. */
-  readonly nextInMs?: number;
 }
 
 /** Pushes the rows of one client, several at a time. */
@@ -111,6 +101,7 @@ export class ClientPusher {
     const [claimedAtMs, turn] = [performance.now(), this.#turn];
     const most = allowance?.rows ?? wanted;
     const { rows, putOff } = await claimDue(this.deps, most, few);
+    if (allowance !== null) await this.health.giveBack(most - rows.length);
     if (few === undefined) this.#expectsMore = rows.length === wanted;
     this.#ahead.add(rows, claimedAtMs);
     // What was claimed before a hold began is not to be sent after it.
@@ -226,7 +217,7 @@ export class ClientPusher {
       await tried;
       await this.health.note(ended.news, row.kind);
       endDoubt();
-      if (ended.settlement.status === 'done') await this.#prove(row.kind);
+      if (ended.settlement.status === 'done') await this.health.prove(row.kind);
       // Its claim is renewed until then; a row that the ERP has locked keeps only itself.
       await settled;
     } catch (error) {
@@ -239,16 +230,6 @@ export class ClientPusher {
       // What is settled may have woken the next row of its lane; a claim that follows anyway finds that too.
       this.#events.onChange(!this.#expectsMore);
     }
-  }
-
-  /** Notes for all workers, and for good, that an assumed method and path are right: once for each kind and process. */
-  async #prove(name: string): Promise<void> {
-    const { db, client, kinds, operations, proven } = this.deps;
-    const kind = kinds.get(name);
-    if (kind === undefined || proven.has(name)) return;
-    const { documented, method, path } = operations[kind.operation];
-    if (!documented) await noteProven(db, { client, kind: name, method, path });
-    proven.add(name);
   }
 
   /**

@@ -1,18 +1,14 @@
-import { z } from 'zod';
-import { operatorChoices, type UnknownRule } from '../../core/push-outcome.ts';
-import { markServed } from '../../erp/clients.ts';
 import type { Database } from '../../erp/connect.ts';
-import { buryStrangers, type Due, nextDueByClient } from '../../erp/outbox.ts';
-import { renewClaims, type TakenOver, takeOverClaims } from '../../erp/outbox-claims.ts';
-import type { Lane } from '../../erp/outbox-settle.ts';
+import type { TakenOver } from '../../erp/outbox-claims.ts';
+import { type Due, nextDueByClient } from '../../erp/outbox-due.ts';
 import { isHeld, readHealth, type StoredHealth } from '../../erp/push-health.ts';
 import type { PushDeps } from './attempt.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';
 import { LaneWaker } from './lane-waker.ts';
+import { type Look, never, readLane, soonest } from './look.ts';
+import { Upkeep } from './upkeep.ts';
 
-/** How often claims are renewed, and those of lost workers taken over. */
-const tendMs = 3_000;
 /** Where rows are due that nobody can claim now, it is looked again after this. */
 const idleLookMs = 1_000;
 /** Where a rate is kept it is not looked more often than this. */
@@ -37,30 +33,6 @@ export interface PusherOptions {
   };
 }
 
-/** When to look again, and whether anything was due that could be pushed. */
-interface Look {
-  readonly inMs: number;
-  readonly dueNow: boolean;
-}
-
-const wokenSchema = z.object({ woken: z.object({ client: z.string(), family: z.string(), reference: z.string() }) });
-
-/** The lane that a notification names; null where it names none, as anybody may notify. */
-function readLane(payload: string): Lane | null {
-  try {
-    return wokenSchema.parse(JSON.parse(payload)).woken;
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof z.ZodError) return null;
-    throw error;
-  }
-}
-
-const never: Look = { inMs: Number.POSITIVE_INFINITY, dueNow: false };
-const soonest = (looks: readonly Look[]): Look => ({
-  inMs: Math.min(never.inMs, ...looks.map(({ inMs }) => inMs)),
-  dueNow: looks.some(({ dueNow }) => dueNow),
-});
-
 /**
  * Pushes what is due, of all clients of this process. Any number of them may work on one database: a row is claimed by one,
  * and by nobody while another of its lane comes first.
@@ -68,7 +40,6 @@ const soonest = (looks: readonly Look[]): Look => ({
 export class Pusher {
   readonly #options: PusherOptions;
   readonly #pushers: ReadonlyMap<string, ClientPusher>;
-  readonly #rules: Readonly<Record<string, UnknownRule>>;
   readonly #lookedUp: readonly string[];
   readonly #hardStop = new AbortController();
   readonly #waker: LaneWaker;
@@ -78,8 +49,7 @@ export class Pusher {
   /** When every client is to be looked at again, by performance.now(). */
   #wholeLookAtMs = 0;
   #loop: Promise<void> | undefined;
-  #tending: Promise<void> | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  readonly #upkeep: Upkeep;
 
   constructor(options: PusherOptions) {
     this.#options = options;
@@ -90,19 +60,29 @@ export class Pusher {
       options.clients.map((deps) => [deps.client, new ClientPusher(deps, options.slots, signal, events)]),
     );
     this.#lookedUp = options.kinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
-    this.#rules = Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown]));
+    this.#upkeep = new Upkeep({
+      ...options,
+      rules: Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown])),
+      claims: () => [...this.#pushers.values()].flatMap((pusher) => pusher.claims),
+      onError: options.events.onError,
+      onBuried: options.events.onBuried,
+      onTakenOver: (row) => {
+        options.events.onTakenOver(row);
+        this.wake();
+      },
+    });
   }
 
   /** Begins to push, and goes on until stopped. */
   start(): void {
-    this.#startTending();
+    this.#upkeep.start();
     this.#loop = this.#run(() => false);
   }
 
   /** Pushes until nothing is due any more, and ends. */
   async drain(): Promise<void> {
-    this.#startTending();
-    await this.#tend();
+    this.#upkeep.start();
+    await this.#upkeep.once();
     await this.#run((dueNow) => !dueNow && [...this.#pushers.values()].every((pusher) => pusher.isIdle));
     await this.stop(0);
   }
@@ -137,8 +117,7 @@ export class Pusher {
     await this.#loop;
     await Promise.all([...this.#pushers.values()].map((pusher) => pusher.finish()));
     clearTimeout(timer);
-    clearInterval(this.#timer);
-    await this.#tending;
+    await this.#upkeep.stop();
     // What still waits for a lock in the background is left to other workers.
     this.#hardStop.abort();
   }
@@ -230,33 +209,5 @@ export class Pusher {
       for (const { kind } of few) await claim(kind);
     }
     return looks;
-  }
-
-  #startTending(): void {
-    this.#timer = setInterval(() => void this.#tend(), tendMs);
-  }
-
-  /** Renews our claims, takes over those of lost workers, and ends rows of clients that nobody knows. */
-  #tend(): Promise<void> {
-    this.#tending ??= this.#tendOnce()
-      .catch((error: unknown) => this.#options.events.onError('tend', error))
-      .finally(() => {
-        this.#tending = undefined;
-      });
-    return this.#tending;
-  }
-
-  async #tendOnce(): Promise<void> {
-    const { claimsDb, db, worker, events } = this.#options;
-    await renewClaims(
-      claimsDb,
-      [...this.#pushers.values()].flatMap((pusher) => pusher.claims),
-    );
-    const taken = await takeOverClaims(claimsDb, worker, this.#rules, operatorChoices);
-    for (const row of taken) events.onTakenOver(row);
-    await markServed(db, this.#options.clients);
-    const buried = await buryStrangers(db, worker);
-    if (buried > 0) events.onBuried(buried);
-    if (taken.length > 0) this.wake();
   }
 }

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely';
 import { isObject, type Json } from '../../core/json.ts';
 import { holdIdentity, staysAccepted } from '../../erp/clients.ts';
-import { lockStream } from '../../erp/confirmations.ts';
+import { findNewer, lockStream } from '../../erp/confirmations.ts';
 import type { Database } from '../../erp/connect.ts';
 import { appendChanges, type Change } from '../../erp/feed.ts';
 import { lockForSettling, type Settled, type Settlement, settleRows } from '../../erp/outbox-settle.ts';
@@ -10,7 +10,7 @@ import type { DB } from '../../erp/rows.ts';
 import { bringRunForward } from '../../erp/schedule.ts';
 import { inTransaction, isLockTimeout, refusesData } from '../../erp/transaction.ts';
 import { markUnlisted } from '../../erp/unlisted.ts';
-import { drawReadNo, findNewer, upsertFamilies } from '../../erp/upsert.ts';
+import { drawReadNo, upsertFamilies } from '../../erp/upsert.ts';
 import { readId } from '../../warehouse/jsonapi.ts';
 import { decodePage } from '../decode.ts';
 import type { Mirrored } from '../stream.ts';

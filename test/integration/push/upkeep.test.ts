@@ -1,0 +1,53 @@
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { registerClients } from '../../../src/erp/clients.ts';
+import { Upkeep } from '../../../src/sync/push/upkeep.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const own = { client: 'default', identity: 'x', baseUrl: 'https://service.test/' };
+
+test('claims are renewed also while the other upkeep waits for somebody', async () => {
+  await registerClients(database.db, [own]);
+  const [row] = await database.query<{ id: number; claimNo: number }>(`
+    insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, lease_until, claim_no, attempts)
+    values ('order.cancel', 'SO-1', '{}', 'sending', null, now() + interval '10 seconds', nextval('sync.read_no'), 1)
+    returning id, claim_no as "claimNo"`);
+  const upkeep = new Upkeep({
+    db: database.db,
+    claimsDb: database.open(1),
+    worker: 'test',
+    clients: [own],
+    rules: {},
+    claims: () => (row === undefined ? [] : [row]),
+    onTakenOver: () => undefined,
+    onBuried: () => undefined,
+    onError: () => undefined,
+  });
+  const other = database.open(1);
+  let waiting: Promise<void> | undefined;
+  await other.transaction().execute(async (trx) => {
+    await sql`select from sync.clients for update`.execute(trx);
+    waiting = upkeep.once();
+    await waitFor('the upkeep to wait for the lock', async () => {
+      await sql`select 1`.execute(trx);
+      const blocked = await database.query(
+        "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+      );
+      return blocked.length > 0;
+    });
+    await database.query("update fulfilment.outbox set lease_until = now() + interval '1 second'");
+    void upkeep.once();
+    await waitFor('the claim to be renewed', async () => {
+      await sql`select 1`.execute(trx);
+      const renewed = await database.query(
+        "select from fulfilment.outbox where lease_until > now() + interval '8 seconds'",
+      );
+      return renewed.length > 0;
+    });
+  });
+  await waiting;
+  await upkeep.stop();
+  expect(await database.query('select served_at is not null as served from sync.clients')).toEqual([{ served: true }]);
+});
