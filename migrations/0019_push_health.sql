@@ -2,12 +2,14 @@
 -- The health of a client, and of each of its kinds, is one truth for all workers; held kinds cost the others nothing.
 
 alter table sync.push_holds add column failures integer not null default 0, add column send_window integer;
+-- A kind is held until its time is up; only a client needs an answered question.
+update sync.push_holds set probe = false, send_window = 1, failures = 1 where kind <> '';
 comment on table sync.push_holds is
   'Clients, and kinds of clients, of which nothing is sent, or a few rows at a time, or of which rows failed, for all workers';
 comment on column sync.push_holds.kind is 'Kind that it is about; empty: all of the client';
 comment on column sync.push_holds.code is 'breaker_open, credentials_refused, retry_after, kind_failing or kind_parked';
 comment on column sync.push_holds.times is 'How often it was held anew';
-comment on column sync.push_holds.probe is 'Held until a question to the service is answered, not only until then';
+comment on column sync.push_holds.probe is 'Of a client: held until a question to the service is answered, not only until then';
 comment on column sync.push_holds.failures is 'Distinct rows (of a client: questions) that failed since one got through';
 comment on column sync.push_holds.send_window is
   'Rows that all workers together may have under way once it is not held any more; null: as many as they have slots';
@@ -73,18 +75,22 @@ comment on column sync.outbox_waits.outbox_id is 'The order.create row';
 comment on column sync.outbox_waits.waits_for is 'The product.save row';
 
 create function sync.wake_product_waiters() returns trigger language plpgsql as $$
+declare
+  freed bigint[];
 begin
   -- Rows that somebody has locked are looked at again by themselves, soon.
-  with freed as (
-    delete from sync.outbox_waits w where w.outbox_id in (
-      select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id for update skip locked)
-    returning w.outbox_id
-  ), free as (
-    select o.id from fulfilment.outbox o where o.id in (select outbox_id from freed) and o.status = 'pending'
+  with free as materialized (
+    select o.id from fulfilment.outbox o
+    where o.id in (select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id) and o.status = 'pending'
     for no key update of o skip locked
+  ), woken as (
+    update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id returning o.id
   )
-  update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id;
-  perform pg_notify('fulfilment_outbox', '');
+  select array_agg(id) into freed from woken;
+  if freed is not null then
+    delete from sync.outbox_waits w where w.outbox_id = any(freed);
+    perform pg_notify('fulfilment_outbox', '');
+  end if;
   return null;
 end
 $$;
@@ -147,7 +153,7 @@ left join lateral (
 ) p on true
 left join lateral (
   select p.reason from sync.push_holds p
-  where p.client = o.client and p.kind in ('', o.kind) and (p.probe or p.until > now() or p.send_window is not null)
+  where p.client = o.client and p.kind in ('', o.kind) and (p.probe and p.kind = '' or p.until > now() or p.send_window is not null)
   order by p.kind limit 1
 ) h on true
 left join lateral (

@@ -483,7 +483,7 @@ create table sync.push_holds (
   since timestamp with time zone not null default now(), -- When it began
   until timestamp with time zone not null, -- Held until then
   times integer not null default 1, -- How often it was held anew
-  probe boolean not null, -- Held until a question to the service is answered, not only until then
+  probe boolean not null, -- Of a client: held until a question to the service is answered, not only until then
   failures integer not null default 0, -- Distinct rows (of a client: questions) that failed since one got through
   send_window integer, -- Rows that all workers together may have under way once it is not held any more; null: as many as they have slots
 ) with (fillfactor=50); -- Clients, and kinds of clients, of which nothing is sent, or a few rows at a time, or of which rows failed, for all workers
@@ -762,7 +762,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not through
           WHERE ((q.client = ANY (ARRAY[''::text, o.client])) AND (q.job = 'push-outbox'::text))) p ON (true))
      LEFT JOIN LATERAL ( SELECT p_1.reason
            FROM sync.push_holds p_1
-          WHERE ((p_1.client = o.client) AND (p_1.kind = ANY (ARRAY[''::text, o.kind])) AND (p_1.probe OR (p_1.until > now()) OR (p_1.send_window IS NOT NULL)))
+          WHERE ((p_1.client = o.client) AND (p_1.kind = ANY (ARRAY[''::text, o.kind])) AND ((p_1.probe AND (p_1.kind = ''::text)) OR (p_1.until > now()) OR (p_1.send_window IS NOT NULL)))
           ORDER BY p_1.kind
          LIMIT 1) h ON (true))
      LEFT JOIN LATERAL ( SELECT l.id,
@@ -989,18 +989,22 @@ CREATE OR REPLACE FUNCTION sync.wake_product_waiters()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
+declare
+  freed bigint[];
 begin
   -- Rows that somebody has locked are looked at again by themselves, soon.
-  with freed as (
-    delete from sync.outbox_waits w where w.outbox_id in (
-      select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id for update skip locked)
-    returning w.outbox_id
-  ), free as (
-    select o.id from fulfilment.outbox o where o.id in (select outbox_id from freed) and o.status = 'pending'
+  with free as materialized (
+    select o.id from fulfilment.outbox o
+    where o.id in (select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id) and o.status = 'pending'
     for no key update of o skip locked
+  ), woken as (
+    update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id returning o.id
   )
-  update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id;
-  perform pg_notify('fulfilment_outbox', '');
+  select array_agg(id) into freed from woken;
+  if freed is not null then
+    delete from sync.outbox_waits w where w.outbox_id = any(freed);
+    perform pg_notify('fulfilment_outbox', '');
+  end if;
   return null;
 end
 $function$

@@ -75,7 +75,8 @@ export function judgeHealth(
     case 'success':
       return judgeSuccess(former, isHeld);
     case 'failure':
-      return judgeFailedRow(former, evidence);
+      // What was under way when the hold began says nothing new.
+      return isHeld ? unchanged : judgeFailedRow(former, evidence);
     case 'no route':
       return heldFor(parkedMs, 'kind_parked', evidence.reason, former);
     case 'let in':
@@ -84,6 +85,8 @@ export function judgeHealth(
   }
   // What was under way when the hold began says nothing new. That somebody else found out something worse stays.
   if (former !== null && isHeld && isProbed(former.code) && !byProber) return unchanged;
+  // The longer of both counts: what the service asked for is not cut short by an outage meanwhile.
+  if (former !== null && isHeld && former.code === 'retry_after' && evidence.seen === 'no answer') return unchanged;
   if (evidence.seen === 'credentials refused') return heldFor(parkedMs, 'credentials_refused', evidence.reason, former);
   if (evidence.seen === 'asked to wait') return heldFor(evidence.ms, 'retry_after', evidence.reason, former);
   const times = former?.code === 'breaker_open' ? former.failures : 0;

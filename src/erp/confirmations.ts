@@ -90,19 +90,28 @@ export async function forgetConfirmations(trx: Transaction<DB>, { client, name }
         and (l.name = 'pull-' || c.stream or l.name = any(${rescanning}::text[])))`.execute(trx);
 }
 
-/** Of these readings, the ids of stored rows that a newer one was written to. */
-export async function findNewer(
+/** What answers meet in the tables, and the number to write them with. */
+export interface Met {
+  /** Drawn after the answers came: who asked before them comes with a smaller one. */
+  readonly readNo: number;
+  /** Ids of stored rows that a reading was written to which asked after these did. */
+  readonly newer: readonly number[];
+}
+
+/** Looks what answers of pushes meet; call it once the stream is locked. */
+export async function meet(
   trx: Transaction<DB>,
   client: string,
   table: string,
-  readings: readonly ReadAs[],
-): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select t.id from ${sql.table(`fulfilment.${table}`)} t
-    join unnest(${readings.map(({ id }) => id)}::bigint[], ${readings.map(({ readNo }) => readNo)}::bigint[]) as r (id, read_no)
-      on r.id = t.id
-    where t.client = ${client} and t.id = any(${readings.map(({ id }) => id)}::bigint[]) and t.read_no > r.read_no`.execute(
+  asked: readonly ReadAs[],
+): Promise<Met> {
+  const ids = asked.map(({ id }) => id);
+  const { rows } = await sql<Met>`
+    select nextval('sync.read_no') as "readNo", coalesce((
+      select json_agg(t.id) from ${sql.table(`fulfilment.${table}`)} t
+      join unnest(${ids}::bigint[], ${asked.map(({ readNo }) => readNo)}::bigint[]) as r (id, read_no) on r.id = t.id
+      where t.client = ${client} and t.id = any(${ids}::bigint[]) and t.read_no > r.read_no), '[]') as newer`.execute(
     trx,
   );
-  return rows.map(({ id }) => id);
+  return rows[0] as Met;
 }

@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { claimSpan } from './outbox-claims.ts';
 import { mayPush, mostKinds } from './outbox-due.ts';
-import { hampers } from './push-health.ts';
+import { hampers, holds, lockFew } from './push-health.ts';
 import type { DB } from './rows.ts';
 
 /** Rows behind the head of their lane are looked at again so much later; the settlement of the head wakes the next one. */
@@ -74,11 +74,20 @@ export interface Claim {
  * first is put off. Of kinds that are held nothing is looked at, however many rows they have.
  */
 export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<Claim> {
-  const window = options.few ? wideWindow : Math.min(wideWindow, options.slots * 4);
+  if (options.few !== undefined) return claimFew(db, { ...options, few: options.few });
+  const window = Math.min(wideWindow, options.slots * 4);
   const near = await claimWithin(db, options, window);
-  if (near.rows.length === options.slots || near.seen < window || options.few) return near;
+  if (near.rows.length === options.slots || near.seen < window) return near;
   const wide = await claimWithin(db, { ...options, slots: options.slots - near.rows.length }, wideWindow);
   return { rows: [...near.rows, ...wide.rows], putOff: near.putOff + wide.putOff };
+}
+
+/** Of what few rows may be under way, one worker claims at a time: the room is counted after the lock is had. */
+function claimFew(db: Kysely<DB>, options: ClaimOptions & { readonly few: { readonly kind: string } }): Promise<Claim> {
+  return db.transaction().execute(async (trx) => {
+    const isMine = await lockFew(trx, { client: options.client, kind: options.few.kind });
+    return isMine ? claimWithin(trx, options, wideWindow) : { rows: [], putOff: 0 };
+  });
 }
 
 async function claimWithin(
@@ -142,10 +151,10 @@ async function claimWithin(
 /** SQL: the kinds of which rows may be claimed, found from one to the next by the index. */
 function kindsDue({ client, identity, few }: ClaimOptions) {
   const isHeld = sql`exists (
-    select from sync.push_holds h where h.client = ${client} and ${hampers('h')} and h.kind = n.kind)`;
+    select from sync.push_holds h where h.client = ${client} and h.kind = n.kind and ${few?.kind === '' ? holds : hampers})`;
   const isOpen =
     few === undefined
-      ? sql`not exists (select from sync.push_holds h where h.client = ${client} and ${hampers('h')} and h.kind = '')`
+      ? sql`not exists (select from sync.push_holds h where h.client = ${client} and h.kind = '' and ${hampers})`
       : sql`true`;
   const next = (after: RawBuilder<unknown>) => sql`(
     select o.kind from fulfilment.outbox o where o.client = ${client} and o.status = 'pending' ${after}
@@ -161,13 +170,11 @@ function kindsDue({ client, identity, few }: ClaimOptions) {
 /** SQL: how many more rows may be under way of a client (kind empty) or kind of which few may be. */
 function roomFor(client: string, kind: string, slots: number) {
   return sql`room as materialized (
-      select least(${slots}, h.send_window - (
+      select greatest(0, least(${slots}, h.send_window - (
         select count(*) from fulfilment.outbox o
-        where o.client = ${client} and o.status = 'sending' and (${kind} = '' or o.kind = ${kind})))::int as rows
+        where o.client = ${client} and o.status = 'sending' and (${kind} = '' or o.kind = ${kind}))))::int as rows
       from sync.push_holds h
-      where h.client = ${client} and h.kind = ${kind} and not h.probe and h.until <= statement_timestamp()
-        and h.send_window is not null
-      for update skip locked
+      where h.client = ${client} and h.kind = ${kind} and not ${holds} and h.send_window is not null
     ),`;
 }
 
@@ -189,7 +196,8 @@ function judged(options: ClaimOptions) {
           -- One that was committed late, with a lower number, comes behind what is under way already.
           select from fulfilment.outbox b where ${inLane} and b.id > l.id and b.status in ('sending', 'unknown')
         ) then statement_timestamp() + ${deferral}
-        when w.waits_for is not null then statement_timestamp() + ${productDeferral}
+        when w.waits_for is not null then statement_timestamp() + case
+          when exists (select from sync.outbox_waits v where v.outbox_id = l.id) then interval '2 minutes' else ${productDeferral} end
         -- What it held before it was replaced may still take effect.
         when l.was_replaced then l.written_at + ${lingers(options)}
         else (
@@ -203,8 +211,11 @@ function judged(options: ClaimOptions) {
         cross join lateral jsonb_array_elements(
           case when jsonb_typeof(o.payload -> 'items') = 'array' then o.payload -> 'items' else '[]' end) i
         join fulfilment.outbox p on ${open} and p.reference = i ->> 'sku' and p.status in ('pending', 'sending', 'unknown')
-        where o.id = l.id limit 1
-      ) w on l.kind = 'order.create' and (select are_open from products)
+        where o.id = l.id and l.kind = 'order.create' and (select are_open from products)
+          -- What is saved later, again and again, must not keep the order for ever.
+          and (p.id < o.id or p.created_at < o.created_at + interval '1 minute')
+        limit 1
+      ) w on true
     )`;
 }
 

@@ -22,8 +22,8 @@ export interface Whose {
 }
 
 /** Nothing of it is sent at present. */
-export const isHeld = ({ probe, untilInMs }: Pick<StoredHealth, 'probe' | 'untilInMs'>): boolean =>
-  probe || untilInMs > 0;
+export const isHeld = ({ kind, probe, untilInMs }: Pick<StoredHealth, 'kind' | 'probe' | 'untilInMs'>): boolean =>
+  (probe && kind === '') || untilInMs > 0;
 
 /** Nothing of it is sent at present, or a few rows at a time. */
 export const isHampered = (health: StoredHealth): boolean => isHeld(health) || health.sendWindow !== null;
@@ -62,9 +62,8 @@ export function noteEvidence(
     if (evidence.seen !== 'success' && evidence.seen !== 'let in')
       await sql`
         insert into sync.push_holds (client, kind, code, reason, until, probe, times)
-        values (${client}, ${kind}, 'kind_failing', '', clock_timestamp(), false, 0) on conflict do nothing`.execute(
-        trx,
-      );
+        values (${client}, ${kind}, 'kind_failing', '', clock_timestamp(), false, 0)
+        on conflict (client, kind) do update set kind = excluded.kind`.execute(trx);
     const { rows } = await sql<StoredHealth>`
       select ${columns} from sync.push_holds where client = ${client} and kind = ${kind} for update`.execute(trx);
     const stored = rows[0] ?? null;
@@ -115,14 +114,21 @@ export async function takeProbe(db: Kysely<DB>, client: string, ms: number): Pro
 /** Forgets what nobody saw anything of for an hour, though rows might have been sent: it is open again. */
 export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
   await sql`
-    delete from sync.push_holds where not probe and until < clock_timestamp() - interval '1 hour'`.execute(db);
+    delete from sync.push_holds h where not ${holds} and until < clock_timestamp() - interval '1 hour'`.execute(db);
 }
 
-/** SQL: whether a row of sync.push_holds keeps its rows from being claimed like others: held, or a few at a time. */
-export const hampers = (alias: string) => {
-  const of = (column: string) => sql.ref(`${alias}.${column}`);
-  return sql`(${of('probe')} or ${of('until')} > statement_timestamp() or ${of('send_window')} is not null)`;
-};
+/** SQL: whether nothing is sent by a row `h` of sync.push_holds. */
+export const holds = sql`(h.probe and h.kind = '' or h.until > statement_timestamp())`;
+
+/** SQL: whether a row `h` of sync.push_holds keeps its rows from being claimed like others: held, or a few at a time. */
+export const hampers = sql`(${holds} or h.send_window is not null)`;
+
+/** Keeps other workers from sending of what few rows may be under way; false where one of them is about to. */
+export async function lockFew(trx: Kysely<DB>, { client, kind }: Whose): Promise<boolean> {
+  const { rows } = await sql`
+    select from sync.push_holds where client = ${client} and kind = ${kind} for no key update skip locked`.execute(trx);
+  return rows.length > 0;
+}
 
 /** Whether kinds of a client were ever carried out by this method and path. */
 export interface Proof {

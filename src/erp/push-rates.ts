@@ -63,7 +63,7 @@ export async function takeAllowance(db: Kysely<DB>, client: string, wanted: numb
               allowance + per_second * extract(epoch from clock_timestamp() - filled_at)::float8) as allowance
       from sync.push_rates where client = ${client} for update
     ), taken as (
-      select *, least(${wanted}::int, floor(allowance))::int as rows from filled
+      select *, least(${wanted}::int, floor(greatest(0, allowance)))::int as rows from filled
     ), ended as (
       delete from sync.push_rates r using taken t where r.client = t.client and t.per_second >= ${unlimited} returning 1
     ), kept as (
@@ -79,6 +79,7 @@ export async function takeAllowance(db: Kysely<DB>, client: string, wanted: numb
 /** Gives back what was taken and for which there was no row. */
 export async function returnAllowance(db: Kysely<DB>, client: string, rows: number): Promise<void> {
   await sql`
-    update sync.push_rates set allowance = allowance + ${rows}::int, per_second = per_second - ${growth}::float8 * ${rows}::int
+    update sync.push_rates set allowance = allowance + ${rows}::int, 
+      per_second = greatest(${slowest}::float8, per_second - ${growth}::float8 * ${rows}::int)
     where client = ${client}`.execute(db);
 }

@@ -1953,7 +1953,7 @@ export interface SyncPushHolds {
    */
   kind: Generated<string>;
   /**
-   * Held until a question to the service is answered, not only until then
+   * Of a client: held until a question to the service is answered, not only until then
    */
   probe: boolean;
   /**

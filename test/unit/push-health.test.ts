@@ -59,6 +59,12 @@ describe('a kind', () => {
     expect(pauses.slice(0, 20).reduce((sum: number, ms) => sum + Number(ms), 0)).toBeLessThan(60_000);
   });
 
+  test('is not held longer for rows that were under way when the hold began', () => {
+    expect(judgeHealth(of(), failed(), held)).toEqual({ health: of(), holdMs: null });
+    const parked = of({ code: 'kind_parked' });
+    expect(judgeHealth(parked, failed(), held)).toEqual({ health: parked, holdMs: null });
+  });
+
   test('that gets through again is sent one row more at a time with each, and half as many where one fails', () => {
     expect(judgeHealth(of(), success, held)).toEqual({ health: of({ failures: 0, sendWindow: 2 }), holdMs: 0 });
     expect(following(Array(14).fill(success), of())).toMatchObject({ health: { sendWindow: 15 } });
@@ -111,6 +117,7 @@ describe('a client', () => {
   test('that asks to wait gets its time, whatever comes in meanwhile', () => {
     const waiting = judgeHealth(null, asked(30_000), open);
     expect(waiting).toMatchObject({ health: { code: 'retry_after', sendWindow: 1 }, holdMs: 30_000 });
-    expect(judgeHealth(waiting.health, success, held)).toEqual({ health: waiting.health, holdMs: null });
+    for (const evidence of [success, silence])
+      expect(judgeHealth(waiting.health, evidence, held)).toEqual({ health: waiting.health, holdMs: null });
   });
 });

@@ -176,7 +176,9 @@ async function failureOf(
 async function isKnownRoute(deps: PushDeps, kind: AnyKind, error: WarehouseError): Promise<boolean> {
   const { documented, method, path } = deps.operations[kind.operation];
   if (documented || deps.proven.has(kind.name) || !mayBeNoRoute(error, kind.notFoundMeansRoute)) return true;
-  const isKnown = await isProven(deps.db, { client: deps.client, kind: kind.name, method, path });
+  const proof = { client: deps.client, kind: kind.name, method, path };
+  // While the database is away nothing is known of it. The answer itself must not be lost: the kind waits.
+  const isKnown = await isProven(deps.db, proof).catch(() => false);
   if (isKnown) deps.proven.add(kind.name);
   return isKnown;
 }
@@ -234,6 +236,8 @@ export async function statusProblem(warehouse: Warehouse, signal: AbortSignal): 
   } catch (error) {
     signal.throwIfAborted();
     if (deadline.aborted) return `common.status.get: no answer within ${statusWithinMs / 1_000} s`;
-    return isServiceAnswer(error) ? null : describeError(error);
+    // Whatever it says, and in whatever form, it is there.
+    const isAnswer = error instanceof WarehouseError && ((error.status ?? 500) < 500 || error.code === 'undecodable');
+    return isAnswer || isServiceAnswer(error) ? null : describeError(error);
   }
 }

@@ -69,7 +69,11 @@ async function ask(reader: ChildProcess, content: string): Promise<Answer> {
     (error: unknown): Answer => ({ fault: String(error) }),
   );
   const gone = once(reader, 'exit', { signal }).then(
-    ([code]): Answer => ({ fault: code === null ? null : `the reader of documents ended with code ${code}` }),
+    // V8 ends a process that way where its memory does not suffice.
+    ([code, signal]): Answer => ({
+      fault:
+        signal === 'SIGABRT' || signal === 'SIGTRAP' ? null : `the reader of documents was ended: ${code ?? signal}`,
+    }),
     (error: unknown): Answer => ({ fault: String(error) }),
   );
   const late = wait(deadlineMs, { fault: null }, { signal, ref: false }).catch(() => ({ fault: null }));

@@ -43,8 +43,10 @@ export class ClaimedAhead {
     return waiting < free || waiting * 4 <= ahead ? Math.max(0, free + ahead - waiting) : 0;
   }
 
-  add(rows: readonly ClaimedRow[], claimedAtMs: number): void {
-    this.#waiting.push(...rows.map((row) => ({ row, claimedAtMs })));
+  /** @param isNext they come before those that wait already */
+  add(rows: readonly ClaimedRow[], claimedAtMs: number, isNext: boolean): void {
+    const added = rows.map((row) => ({ row, claimedAtMs }));
+    this.#waiting = isNext ? [...added, ...this.#waiting] : [...this.#waiting, ...added];
   }
 
   /** The first of those that wait and may be sent; at most so many. */

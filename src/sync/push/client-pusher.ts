@@ -93,7 +93,9 @@ export class ClientPusher {
   async claim(few?: { readonly kind: string }): Promise<ClaimLook> {
     const { isLimited } = this.health;
     const free = this.#freeSlots;
-    const wanted = few !== undefined || isLimited || free === 0 ? free : this.#ahead.wanted(free);
+    // Of a few, one waits for the next slot: behind a backlog of others there would never be a free one.
+    const usual = few === undefined ? this.#ahead.wanted(free) : Math.max(1, free);
+    const wanted = this.#isInDoubt('') ? 0 : isLimited ? free : usual;
     if (few === undefined) this.#expectsMore ||= wanted === 0;
     if (wanted === 0) return { claimed: 0, more: false };
     const allowance = isLimited ? await this.health.allow(wanted) : null;
@@ -101,13 +103,16 @@ export class ClientPusher {
     const [claimedAtMs, turn] = [performance.now(), this.#turn];
     const most = allowance?.rows ?? wanted;
     const { rows, putOff } = await claimDue(this.deps, most, few);
-    if (allowance !== null) await this.health.giveBack(most - rows.length);
     if (few === undefined) this.#expectsMore = rows.length === wanted;
-    this.#ahead.add(rows, claimedAtMs);
+    this.#ahead.add(rows, claimedAtMs, few !== undefined);
     // What was claimed before a hold began is not to be sent after it.
     if (this.#finishing || turn !== this.#turn) await this.#giveBack('');
     else this.#beginWaiting();
-    return { claimed: rows.length, more: putOff > 0, ...(allowance && { nextInMs: allowance.nextInMs }) };
+    const look = { claimed: rows.length, more: putOff > 0 };
+    if (allowance === null) return look;
+    if (rows.length === most) return { ...look, nextInMs: allowance.nextInMs };
+    await this.health.giveBack(most - rows.length).catch((error: unknown) => this.#events.onError('give back', error));
+    return look;
   }
 
   /** Slots that a row may be sent on now. */
@@ -151,18 +156,22 @@ export class ClientPusher {
     if (this.#lookingUp) return;
     this.#lookingUp = true;
     this.#inBackground('look up', async () => {
+      let looked = false;
       try {
         for (const kind of this.deps.kinds.values()) {
           if (kind.lookUp === undefined) continue;
           const { ended, news } = await lookUpRows(this.deps, kind, this.#signal);
+          looked ||= ended.length > 0;
           await this.#settlements.settleAll(ended, kind.name);
           for (const one of ended) await this.health.note(one.news, kind.name);
           await this.health.note(news, kind.name);
-          if (doubtOf(news) === 'client') return;
+          if (doubtOf(news) === 'client') break;
         }
       } finally {
         this.#lookingUp = false;
       }
+      // Rows that somebody has locked are looked at again, but not at once.
+      return looked;
     });
   }
 
@@ -176,15 +185,20 @@ export class ClientPusher {
       } finally {
         this.#probing = false;
       }
+      return true;
     });
   }
 
-  #inBackground(task: string, work: () => Promise<void>): void {
+  /** @param work whether it may have made more rows due */
+  #inBackground(task: string, work: () => Promise<boolean>): void {
     const running: Promise<void> = work()
-      .catch((error: unknown) => this.#events.onError(task, error))
-      .finally(() => {
+      .catch((error: unknown) => {
+        this.#events.onError(task, error);
+        return false;
+      })
+      .then((more) => {
         this.#others.delete(running);
-        this.#events.onChange(true);
+        if (more) this.#events.onChange(true);
       });
     this.#others.add(running);
   }

@@ -6,6 +6,8 @@ import { printableProblem } from './printable.ts';
 const lookMs = 1_000;
 
 if (isMainThread) {
+  // Signals to the whole group of processes are for the worker, which waits for what is under way.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
   // Reading may never end, and nothing else runs in this thread meanwhile.
   new Worker(import.meta.filename, { execArgv: [] }).unref();
   process.on('message', async (content: string) => {

@@ -188,7 +188,8 @@ export class Pusher {
     const looks: Look[] = [
       { inMs: unknownInMs === 0 ? idleLookMs : (unknownInMs ?? never.inMs), dueNow: unknownInMs === 0 },
     ];
-    for (const { untilInMs } of health.filter(isHeld)) looks.push({ inMs: untilInMs, dueNow: false });
+    for (const { untilInMs } of health.filter(isHeld))
+      looks.push({ inMs: Math.max(minLookMs, untilInMs), dueNow: false });
     if (pendingInMs === null || pendingInMs > 0)
       return soonest([...looks, { inMs: pendingInMs ?? never.inMs, dueNow: false }]);
     return soonest([...looks, ...(await this.#claimFor(pusher, health))]);
@@ -205,8 +206,9 @@ export class Pusher {
     };
     if (few.some(({ kind }) => kind === '')) await claim('');
     else {
-      await claim();
+      // First, as each of them is bounded: behind all others they would never have a slot.
       for (const { kind } of few) await claim(kind);
+      await claim();
     }
     return looks;
   }

@@ -129,6 +129,36 @@ test('rows of a kind that fail hold that kind only; once one gets through, the r
   expect(await holds()).toEqual([]);
 });
 
+test('a client and a kind that were held at once both recover', async () => {
+  await database.query(`
+    insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
+    values ('default', '', 'breaker_open', 'x', now() - interval '1 second', true, 1),
+      ('default', 'product.save', 'kind_failing', 'x', now() - interval '1 second', false, 1)`);
+  for (let index = 0; index < 20; index++) await outbox.insert('product.save', `P-${index}`, { name: 'P' });
+  await outbox.push();
+  expect(await database.query('select status, count(*)::int from fulfilment.outbox group by 1')).toEqual([
+    { status: 'done', count: 20 },
+  ]);
+  expect(await holds()).toEqual([]);
+});
+
+test('of a kind that was just let go, rows go also while many of other kinds wait', async () => {
+  await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 20 } });
+  for (let index = 0; index < 60; index++)
+    await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
+  const last = await outbox.insert('product.save', 'P', { name: 'P' });
+  await database.query(`
+    insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
+    values ('default', 'product.save', 'kind_failing', 'x', now() + interval '500 ms', false, 1)`);
+  await outbox.push({ PUSH_CONCURRENCY: '1' });
+  const done = await database.query<{ id: number }>(
+    "select a.outbox_id as id from sync.outbox_attempts a where a.became = 'done' order by a.id",
+  );
+  const place = done.map(({ id }) => id).indexOf(last);
+  expect(place).toBeGreaterThan(0);
+  expect(place).toBeLessThan(60);
+});
+
 test("a failed try of a parked kind is that kind's own; where no row is due it stays parked", async () => {
   await database.query(`
     insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
