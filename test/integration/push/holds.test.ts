@@ -155,7 +155,6 @@ test('of a kind that was just let go, rows go also while many of other kinds wai
     "select a.outbox_id as id from sync.outbox_attempts a where a.became = 'done' order by a.id",
   );
   const place = done.map(({ id }) => id).indexOf(last);
-  expect(place).toBeGreaterThan(0);
   expect(place).toBeLessThan(60);
 });
 
