@@ -61,7 +61,7 @@ export function movedFrom(client: string, child: ChildTable, families: readonly 
   // By their ids first: without statistics, as in a first load, the join alone would go through all of the client's rows.
   return sql`
     union all
-    select ${stored}, i.goes_to from ${tableRef(child.name)} t
+    select ${stored}, i.goes_to, null::bigint from ${tableRef(child.name)} t
     join unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to) on i.id = t.id
     where t.client = ${client} and t.id = any(${ids}::bigint[]) and ${stored} <> i.goes_to`;
 }

@@ -45,9 +45,14 @@ export const somethingWaits = (client: string, stream: string) => sql`(
   exists (select from sync.rereads where client = ${client} and stream = ${stream})
   or exists (select from sync.quarantine where client = ${client} and stream = ${stream}))`;
 
-/** Makes a settlement of pushes commit before or after the readers of the stream, not among them. */
-export async function lockStream(trx: Transaction<DB>, client: string, stream: string): Promise<void> {
-  await sql`select ${streamLock(client, stream)}`.execute(trx);
+/**
+ * Makes a settlement of pushes commit before or after the readers of the stream, not among them.
+ * @returns a number for what it writes: who asked before the answers of these pushes came has a smaller one
+ */
+export async function lockStream(trx: Transaction<DB>, client: string, stream: string): Promise<number> {
+  const { rows } = await sql<{ readNo: number }>`
+    select nextval('sync.read_no') as "readNo" from (select ${streamLock(client, stream)}) as locked`.execute(trx);
+  return rows[0]?.readNo as number;
 }
 
 const streamLock = (client: string, stream: string) =>
@@ -88,30 +93,4 @@ export async function forgetConfirmations(trx: Transaction<DB>, { client, name }
       select from sync.leases l
       where l.client = c.client and l.expires_at is not null and l.name <> ${name}
         and (l.name = 'pull-' || c.stream or l.name = any(${rescanning}::text[])))`.execute(trx);
-}
-
-/** What answers meet in the tables, and the number to write them with. */
-export interface Met {
-  /** Drawn after the answers came: who asked before them comes with a smaller one. */
-  readonly readNo: number;
-  /** Ids of stored rows that a reading was written to which asked after these did. */
-  readonly newer: readonly number[];
-}
-
-/** Looks what answers of pushes meet; call it once the stream is locked. */
-export async function meet(
-  trx: Transaction<DB>,
-  client: string,
-  table: string,
-  asked: readonly ReadAs[],
-): Promise<Met> {
-  const ids = asked.map(({ id }) => id);
-  const { rows } = await sql<Met>`
-    select nextval('sync.read_no') as "readNo", coalesce((
-      select json_agg(t.id) from ${sql.table(`fulfilment.${table}`)} t
-      join unnest(${ids}::bigint[], ${asked.map(({ readNo }) => readNo)}::bigint[]) as r (id, read_no) on r.id = t.id
-      where t.client = ${client} and t.id = any(${ids}::bigint[]) and t.read_no > r.read_no), '[]') as newer`.execute(
-    trx,
-  );
-  return rows[0] as Met;
 }

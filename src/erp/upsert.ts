@@ -28,6 +28,11 @@ export interface ReadingScope {
   /** Drawn before the request was sent. Of several requests the oldest; a parent may bring its own as `read_no`. */
   readonly readNo: number;
   readonly compare: Comparison;
+  /**
+   * Of readings whose number was drawn after their answer: by id, the number that was drawn before they asked. Where what
+   * is stored comes from between the two, it cannot be known which is newer, and the reading is not applied.
+   */
+  readonly askedBy?: ReadonlyMap<number, number>;
 }
 
 export interface UpsertResult {
@@ -59,9 +64,20 @@ export async function upsertFamilies(
   // A list may repeat a row; of one page the last mention counts.
   const byId = new Map(families.map((family) => [family.parent.id, family]));
   const { stored, ids: touchedIds, moves } = await findTouched(trx, scope, tables, [...byId.values()]);
-  const touched = [...byId.values()].filter(({ parent }) => touchedIds.has(parent.id));
+  const isBetween = (id: number) => (stored.get(id) ?? 0) > (scope.askedBy?.get(id) ?? Number.POSITIVE_INFINITY);
+  const between = [...touchedIds].filter(isBetween);
+  const touched = [...byId.values()].filter(({ parent: { id } }) => touchedIds.has(id) && !isBetween(id));
   const unchanged = [...byId.keys()].filter((id) => !touchedIds.has(id));
-  const nothing = { created: 0, updated: 0, removed: 0, stale: [], changes: [], unchanged, inserted: [], changed: [] };
+  const nothing = {
+    created: 0,
+    updated: 0,
+    removed: 0,
+    stale: between,
+    changes: [],
+    unchanged,
+    inserted: [],
+    changed: [],
+  };
   if (touched.length === 0) return nothing;
 
   const parents = await writeParents(trx, scope, tables.parent, touched);
@@ -89,7 +105,7 @@ export async function upsertFamilies(
     updated: counted('updated'),
     removed: counted('removed'),
     unchanged,
-    stale: touched.map(({ parent }) => parent.id).filter((id) => !accepted.has(id)),
+    stale: [...between, ...touched.map(({ parent }) => parent.id).filter((id) => !accepted.has(id))],
     changes,
     inserted: parents.filter(({ created }) => created).map(({ id }) => id as number),
     changed: parents.filter(({ created }) => !created).map(({ id }) => id as number),
@@ -102,18 +118,15 @@ const changeOf =
 
 /** What a reading touches. */
 interface Touched {
-  /** Ids of parents that are stored. */
-  readonly stored: ReadonlySet<number>;
+  /** Parents that are stored, each with the number of the reading it comes from. */
+  readonly stored: ReadonlyMap<number, number>;
   /** Ids of parents that are new here, differ, were unlisted, or have children that differ. */
   readonly ids: ReadonlySet<number>;
   /** Parents that are stored for a line which goes to another. */
   readonly moves: readonly { readonly id: number; readonly goesTo: number }[];
 }
 
-/**
- * Finds what a reading touches. Reads only. What is not stored at all needs no comparing, which is most of the work: a
- * first load is spared it.
- */
+/** Finds what a reading touches. What is not stored at all needs no comparing, which is most of the work of a first load. */
 async function findTouched(
   trx: Transaction<DB>,
   { client, compare }: ReadingScope,
@@ -121,14 +134,14 @@ async function findTouched(
   families: readonly Family[],
 ): Promise<Touched> {
   const ids = families.map(({ parent }) => parent.id);
-  const { rows } = await sql<{ id: number; goesTo: number | null }>`
-    select t.id, null::bigint as "goesTo" from ${tableRef(tables.parent.name)} t
+  const { rows } = await sql<{ id: number; goesTo: number | null; readNo: number | null }>`
+    select t.id, null::bigint as "goesTo", t.read_no as "readNo" from ${tableRef(tables.parent.name)} t
     where t.client = ${client} and t.id = any(${ids}::bigint[])
     ${sql.join(
       tables.children.map((child) => movedFrom(client, child, families)),
       sql``,
     )}`.execute(trx);
-  const stored = new Set(rows.filter(({ goesTo }) => goesTo === null).map(({ id }) => id));
+  const stored = new Map(rows.flatMap(({ id, goesTo, readNo }) => (goesTo === null ? [[id, readNo ?? 0]] : [])));
   const moves = rows.flatMap(({ id, goesTo }) => (goesTo === null ? [] : [{ id, goesTo }]));
   const known = families.filter(({ parent }) => stored.has(parent.id));
   const differing = await findDiffering(trx, { client, compare }, tables, known);

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely';
 import { isObject, type Json } from '../../core/json.ts';
 import { holdIdentity, staysAccepted } from '../../erp/clients.ts';
-import { lockStream, meet } from '../../erp/confirmations.ts';
+import { lockStream } from '../../erp/confirmations.ts';
 import type { Database } from '../../erp/connect.ts';
 import { appendChanges, type Change } from '../../erp/feed.ts';
 import { lockForSettling, type Settled, type Settlement, settleRows } from '../../erp/outbox-settle.ts';
@@ -191,11 +191,14 @@ async function writeReadings(
       return { page, readNo, id: page.families[0]?.parent.id ?? page.quarantined[0]?.resourceId ?? null };
     }),
   );
-  await lockStream(trx, client, stream.name);
-  const asked = read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => ({ id: parent.id, readNo })));
-  const { newer, readNo } = await meet(trx, client, stream.tables.parent.name, asked);
-  const families = read.flatMap(({ page }) => page.families.filter(({ parent }) => !newer.includes(parent.id)));
-  const scope = { client, stream: stream.name, readNo, compare: 'raw' as const };
+  const scope = {
+    client,
+    stream: stream.name,
+    readNo: await lockStream(trx, client, stream.name),
+    compare: 'raw' as const,
+    askedBy: new Map(read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo]))),
+  };
+  const families = read.flatMap(({ page }) => page.families);
   const written = await upsertFamilies(trx, scope, stream.tables, families);
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
