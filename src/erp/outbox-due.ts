@@ -35,13 +35,13 @@ export async function nextDueByClient(
 ): Promise<Due[]> {
   const next = (after: RawBuilder<unknown>) => sql`(
     select o.kind from fulfilment.outbox o where o.client = c.client and o.status = 'pending' ${after}
-    order by o.kind limit 1)`;
+    order by o.kind desc, o.next_attempt_at desc limit 1)`;
   const { rows } = await sql<Due>`
     select c.client, (
         with recursive named (kind, place) as (
           select ${next(sql``)}, 1
           union all
-          select ${next(sql`and o.kind > n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
+          select ${next(sql`and o.kind < n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
         )
         select min(d.in_ms) from named n cross join lateral (
           select (extract(epoch from o.next_attempt_at - clock_timestamp()) * 1000)::float8 as in_ms

@@ -108,12 +108,15 @@ async function claimWithin(
       order by d.next_attempt_at, d.id limit ${window}
     ), locked as materialized (
       -- What was seen is checked again under the lock: a row that was woken or put off meanwhile is another's to judge.
-      select o.id, o.kind, o.family, o.reference, s.next_attempt_at as due_at, s.failed,
-        o.written_at > statement_timestamp() - ${lingers(options)} and o.replaced_at > o.written_at
-          and o.kind = any(${options.lingering.kinds}::text[]) as was_replaced, o.written_at
-      from seen s join fulfilment.outbox o on o.id = s.id
-      where o.status = 'pending' and o.next_attempt_at = s.next_attempt_at and ${most} > 0
-      for update of o skip locked
+      -- One by one: a join would go through all pending rows where statistics know few.
+      select l.* from seen s cross join lateral (
+        select o.id, o.kind, o.family, o.reference, s.next_attempt_at as due_at, s.failed,
+          o.written_at > statement_timestamp() - ${lingers(options)} and o.replaced_at > o.written_at
+            and o.kind = any(${options.lingering.kinds}::text[]) as was_replaced, o.written_at
+        from fulfilment.outbox o
+        where o.id = s.id and o.status = 'pending' and o.next_attempt_at = s.next_attempt_at and ${most} > 0
+        for update of o skip locked
+      ) l
     ), ${judged(options)}, put_off as (
       update fulfilment.outbox o set next_attempt_at = j.not_before
       from judged j where o.id = j.id and j.not_before is not null
@@ -148,7 +151,10 @@ async function claimWithin(
   return { rows: claimed, seen, putOff };
 }
 
-/** SQL: the kinds of which rows may be claimed, found from one to the next by the index. */
+/**
+ * SQL: the kinds of which rows may be claimed, found from one to the next by the index. Backwards: at its front stand many
+ * entries of rows that were claimed lately, which it would go through each time.
+ */
 function kindsDue({ client, identity, few }: ClaimOptions) {
   const isHeld = sql`exists (
     select from sync.push_holds h where h.client = ${client} and h.kind = n.kind and ${few?.kind === '' ? holds : hampers})`;
@@ -158,12 +164,12 @@ function kindsDue({ client, identity, few }: ClaimOptions) {
       : sql`true`;
   const next = (after: RawBuilder<unknown>) => sql`(
     select o.kind from fulfilment.outbox o where o.client = ${client} and o.status = 'pending' ${after}
-    order by o.kind limit 1)`;
+    order by o.kind desc, o.next_attempt_at desc limit 1)`;
   const wanted = few === undefined || few.kind === '' ? sql`not ${isHeld}` : sql`n.kind = ${few.kind}`;
   return sql`named (kind, place) as (
       select ${next(sql``)}, 1 where (select ${mayPush(client, identity)}) and ${isOpen}
       union all
-      select ${next(sql`and o.kind > n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
+      select ${next(sql`and o.kind < n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
     ), kinds as materialized (select n.kind from named n where n.kind is not null and ${wanted})`;
 }
 
