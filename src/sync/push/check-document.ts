@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
-import { CodedError } from '../../core/errors.ts';
+import { CodedError, stopReason } from '../../core/errors.ts';
 import { programs } from '../../core/installation.ts';
 
 /** Bytes of a document. A payload holds 16 MB, which base64 makes of 12. */
@@ -23,13 +23,14 @@ const idle = new Set<ChildProcess>();
  * Returns why a document cannot be attached to an order, or null if it can (see `printableProblem`). It is read in a
  * process of its own with bounded memory and time: a document of some KB can be made so that reading it never ends.
  * @param content base64 without white space
+ * @param stop ends the reading
  */
-export async function documentProblem(content: string): Promise<string | null> {
+export async function documentProblem(content: string, stop: AbortSignal): Promise<string | null> {
   if (content.length > (maxBytes * 4) / 3 + 4) return `is larger than ${maxBytes / 1024 / 1024} MB`;
   if (running < maxReaders) running++;
   else await new Promise<void>((resolve) => waiting.push(resolve));
   try {
-    return await readApart(content);
+    return await readApart(content, stop);
   } finally {
     // The next one takes over the place.
     const next = waiting.shift();
@@ -40,17 +41,19 @@ export async function documentProblem(content: string): Promise<string | null> {
 
 const tooCostly = 'is a pdf document that cannot be read: it needs more time or memory than a document may';
 
-/** @throws CodedError what kept the reader from its work, if that was not the document */
-async function readApart(content: string): Promise<string | null> {
+/** @throws CodedError what kept the reader from its work, if that was not the document: also that it was stopped */
+async function readApart(content: string, stop: AbortSignal): Promise<string | null> {
   const [kept] = idle;
   if (kept !== undefined) {
     idle.delete(kept);
-    const answer = await ask(kept, content);
+    const answer = await ask(kept, content, stop);
     // Documents before this one may have used up the memory of a kept reader: only a new one can blame the document.
     if ('problem' in answer) return answer.problem;
   }
-  const answer = await ask(startReader(), content);
+  if (stop.aborted) throw stopReason(stop);
+  const answer = await ask(startReader(), content, stop);
   if ('problem' in answer) return answer.problem;
+  if (stop.aborted) throw stopReason(stop);
   if (answer.fault !== null) throw new CodedError('document_not_read', answer.fault);
   return tooCostly;
 }
@@ -58,7 +61,7 @@ async function readApart(content: string): Promise<string | null> {
 /** What a reader said; `fault` null: it gave no answer in time, or was ended for the memory it took. */
 type Answer = { readonly problem: string | null } | { readonly fault: string | null };
 
-async function ask(reader: ChildProcess, content: string): Promise<Answer> {
+async function ask(reader: ChildProcess, content: string, stop: AbortSignal): Promise<Answer> {
   reader.ref();
   reader.channel?.ref();
   const ended = new AbortController();
@@ -78,7 +81,11 @@ async function ask(reader: ChildProcess, content: string): Promise<Answer> {
   );
   const late = wait(deadlineMs, { fault: null }, { signal, ref: false }).catch(() => ({ fault: null }));
   reader.send(content, () => undefined);
-  const answer = await Promise.race([read, gone, late]);
+  const stopped = once(stop, 'abort', { signal }).then(
+    (): Answer => ({ fault: 'stopped' }),
+    (error: unknown): Answer => ({ fault: String(error) }),
+  );
+  const answer = await Promise.race([read, gone, late, stopped]);
   ended.abort();
   if ('problem' in answer) keepForNext(reader);
   else reader.kill('SIGKILL');

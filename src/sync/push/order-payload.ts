@@ -98,7 +98,8 @@ export async function orderProblems(
   }
   problems.push(...addressProblems(payload.deliveryAddress));
   for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries())
-    if (isObject(entry)) problems.push(...(await documentProblems(`attachments[${index}].content`, entry.content)));
+    if (isObject(entry))
+      problems.push(...(await documentProblems(`attachments[${index}].content`, entry.content, signal)));
   return problems;
 }
 

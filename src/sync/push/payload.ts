@@ -98,9 +98,13 @@ export const has = (value: { readonly [member: string]: Json }, member: string):
   value[member] !== undefined && value[member] !== null;
 
 /** The problem of a document that cannot be printed; none where it is no document at all, which the schema says. */
-export async function documentProblems(path: string, content: Json | undefined): Promise<string[]> {
+export async function documentProblems(
+  path: string,
+  content: Json | undefined,
+  signal: AbortSignal,
+): Promise<string[]> {
   const read = documentContent.safeParse(content);
-  const problem = read.success ? await documentProblem(read.data) : null;
+  const problem = read.success ? await documentProblem(read.data, signal) : null;
   return problem === null ? [] : [`${path}: ${problem}`];
 }
 

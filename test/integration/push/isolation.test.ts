@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { registerClients } from '../../../src/erp/clients.ts';
 import { takeOverClaims } from '../../../src/erp/outbox-claims.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
+import { documentProblem } from '../../../src/sync/push/check-document.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -171,6 +172,13 @@ describe('a document that cannot be read in time or memory', () => {
       status: 'dead',
       last_error: expect.stringContaining('attachments[0].content: is a pdf document that cannot be read'),
     });
+  });
+
+  test('does not keep a worker from ending', async () => {
+    const stop = new AbortController();
+    const reading = documentProblem(bomb(), stop.signal);
+    stop.abort();
+    await expect(reading).rejects.toMatchObject({ code: 'stopped' });
   });
 });
 

@@ -21,7 +21,7 @@ export const orderAttachmentCreate = defineKind<Attachment>({
   operation: 'v3.orderAttachments.create',
   notFoundMeansRoute: true,
   unknown: 'operator',
-  check: ({ content }) => documentProblems('content', content),
+  check: ({ content }, _reference, { signal }) => documentProblems('content', content, signal),
   push: attach,
 });
 
