@@ -6,7 +6,7 @@ import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
 import { type ClaimLook, claimDue } from './claim.ts';
 import { ClaimedAhead, type Waiting } from './claimed-ahead.ts';
 import { ClientHealth } from './client-health.ts';
-import { lookUpRows } from './look-up.ts';
+import { lookUpAll } from './look-up.ts';
 import { SettleQueue } from './settle-queue.ts';
 
 /** So many rows of each slot may be answered and not yet settled: the service need not wait for the database. */
@@ -156,22 +156,11 @@ export class ClientPusher {
     if (this.#lookingUp) return;
     this.#lookingUp = true;
     this.#inBackground('look up', async () => {
-      let looked = false;
       try {
-        for (const kind of this.deps.kinds.values()) {
-          if (kind.lookUp === undefined) continue;
-          const { ended, news } = await lookUpRows(this.deps, kind, this.#signal);
-          looked ||= ended.length > 0;
-          await this.#settlements.settleAll(ended, kind.name);
-          for (const one of ended) await this.health.note(one.news, kind.name);
-          await this.health.note(news, kind.name);
-          if (doubtOf(news) === 'client') break;
-        }
+        return await lookUpAll(this.deps, this.#settlements, this.health, this.#signal);
       } finally {
         this.#lookingUp = false;
       }
-      // Rows that somebody has locked are looked at again, but not at once.
-      return looked;
     });
   }
 

@@ -1,26 +1,49 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import { type AbsenceVerdict, judgeAbsence } from '../../core/look-up.ts';
-import { type News, newsOfLookUp, operatorChoices } from '../../core/push-outcome.ts';
+import { doubtOf, type News, newsOfLookUp, operatorChoices } from '../../core/push-outcome.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
 import { takeUnknown, type UnknownRow } from '../../erp/outbox-unknown.ts';
 import { drawReadNo } from '../../erp/upsert.ts';
 import type { Resource } from '../../warehouse/jsonapi.ts';
 import type { Ended, PushDeps } from './attempt.ts';
+import type { ClientHealth } from './client-health.ts';
 import { type AnyKind, type LookUp, type LookUpRule, PayloadError, type Pushed } from './kind.ts';
 import { readPayload } from './payload.ts';
+import type { SettleQueue } from './settle-queue.ts';
 
 /** Rows of one look-up round. */
 const maxRows = 200;
 
 /** What a round of look-ups came to. */
-export interface LookedUpRows {
+interface LookedUpRows {
   readonly ended: Ended[];
   /** What a look-up that got no answer says of the client's service. */
   readonly news: readonly News[];
 }
 
+/**
+ * Looks up the rows of all kinds whose turn has come, settles what follows, and notes what that says of the service.
+ * @returns whether there were any: rows that somebody has locked are looked at again, but not at once
+ */
+export async function lookUpAll(
+  deps: PushDeps,
+  settlements: SettleQueue,
+  health: ClientHealth,
+  signal: AbortSignal,
+): Promise<boolean> {
+  let looked = false;
+  for (const kind of deps.kinds.values()) {
+    const { ended, news } = await lookUpRows(deps, kind, signal);
+    looked ||= ended.length > 0;
+    await settlements.settleAll(ended, kind.name);
+    for (const one of [...ended.flatMap((row) => row.news), ...news]) await health.note([one], kind.name);
+    if (doubtOf(news) === 'client') break;
+  }
+  return looked;
+}
+
 /** Looks up the rows of one kind whose turn has come, and says what follows for each. */
-export async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): Promise<LookedUpRows> {
+async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): Promise<LookedUpRows> {
   const { lookUp } = kind;
   if (lookUp === undefined) return { ended: [], news: [] };
   const rows = await takeUnknown(deps.db, deps.client, kind.name, maxRows);
