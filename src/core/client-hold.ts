@@ -13,7 +13,7 @@ const credentialsMs = 15 * 60_000;
 const outageMs = 5_000;
 const outageCapMs = 120_000;
 /** However long a service asks to wait, it is asked again after this. */
-const maxWaitMs = 15 * 60_000;
+export const maxWaitMs = 15 * 60_000;
 
 /**
  * What the failure of a run means for the other runs of its client; null where it concerns that run alone. A service that

@@ -1,13 +1,21 @@
 /** At most so much of anybody else's words is kept. */
 const maxQuoted = 200;
 
+/** Control characters, NUL among them (Postgres keeps none), and marks that turn the direction of what follows. */
+const hidden = /[\p{Cc}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+
 /**
  * Words that are not ours, cut and set between « and » in one line: those of the service, of a payload, of a database that quotes a
  * value. People who look at a row may read them, a log must not hold them: they may name whom an order is for.
  */
 export function quote(words: string): string {
-  const line = words.replaceAll(/[«»]/g, "'").replaceAll(/\s+/g, ' ');
-  return `«${line.slice(0, maxQuoted)}»`;
+  // What is cut off need not be looked at: the words may be a whole page.
+  const line = words
+    .slice(0, 4 * maxQuoted)
+    .replaceAll(/[«»]/g, "'")
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll(hidden, '');
+  return `«${line.slice(0, maxQuoted).toWellFormed()}»`;
 }
 
 /** A text without what was quoted in it; a quotation that was cut off counts to the end. */

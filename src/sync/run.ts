@@ -1,4 +1,4 @@
-import { holdAfter } from '../core/client-hold.ts';
+import { holdAfter, maxWaitMs } from '../core/client-hold.ts';
 import {
   CodedError,
   describeError,
@@ -96,7 +96,7 @@ function endOf(failure: unknown, { dueAt }: PullContext['plan']): RunEnd {
     status: 'failed',
     code: failure instanceof CodedError ? failure.code : 'unexpected',
     message: describeError(failure),
-    retryAfterMs: failure instanceof WarehouseError ? (failure.retryAfterMs ?? 0) : 0,
+    retryAfterMs: failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, maxWaitMs) : 0,
     hold: holdAfter(failure),
     dueAt,
   };

@@ -37,3 +37,8 @@ export function readable(read: (value: string) => string) {
       }
     });
 }
+
+/** The relationships of a resource; absent and null are the same: none is known. */
+export function relations<T extends z.core.$ZodLooseShape>(shape: T) {
+  return z.preprocess((value) => value ?? {}, z.looseObject(shape));
+}

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { idSchema, toMany, toOne } from './jsonapi.ts';
-import { count, date, flag, metadata, text } from './v3-members.ts';
+import { count, date, flag, metadata, relations, text } from './v3-members.ts';
 
 /**
  * A decimal as the digits it was written with, number or text (interface.md, v3 orderItem: one response shows the rate as
@@ -31,7 +31,7 @@ export const orderItemSchema = z.looseObject({
     channelIdentifier: text,
     metadata,
   }),
-  relationships: z.looseObject({ product: toOne }).prefault({}),
+  relationships: relations({ product: toOne }),
 });
 export type OrderItem = z.infer<typeof orderItemSchema>;
 
@@ -81,15 +81,13 @@ export const orderSchema = z.looseObject({
     metadata,
     channelIdentifier: text,
   }),
-  relationships: z
-    .looseObject({
-      orderType: toOne,
-      orderItems: toMany,
-      deliveryAddress: toOne,
-      billingAddress: toOne,
-      pickUpPoint: toOneMaybeNameless,
-      preferredShippingMethod: toOne,
-    })
-    .prefault({}),
+  relationships: relations({
+    orderType: toOne,
+    orderItems: toMany,
+    deliveryAddress: toOne,
+    billingAddress: toOne,
+    pickUpPoint: toOneMaybeNameless,
+    preferredShippingMethod: toOne,
+  }),
 });
 export type Order = z.infer<typeof orderSchema>;

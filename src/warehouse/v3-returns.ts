@@ -1,15 +1,13 @@
 import { z } from 'zod';
 import { idSchema, toMany, toOne } from './jsonapi.ts';
-import { count, date, metadata, text } from './v3-members.ts';
+import { count, date, metadata, relations, text } from './v3-members.ts';
 
 /** returnMerchandiseAuthorizationItem (interface.md, v3 returnMerchandiseAuthorization). */
 export const authorizationItemSchema = z.looseObject({
   id: idSchema,
   type: z.literal('returnMerchandiseAuthorizationItem'),
   attributes: z.looseObject({ externalReference: text, sku: text, quantity: count, reasonCode: text, metadata }),
-  relationships: z
-    .looseObject({ shipmentItem: toOne, product: toOne, returnReason: toOne, returnItem: toOne })
-    .prefault({}),
+  relationships: relations({ shipmentItem: toOne, product: toOne, returnReason: toOne, returnItem: toOne }),
 });
 export type AuthorizationItem = z.infer<typeof authorizationItemSchema>;
 
@@ -25,6 +23,6 @@ export const authorizationSchema = z.looseObject({
     createdOn: date,
     modifiedOn: date,
   }),
-  relationships: z.looseObject({ shipment: toOne, returnMerchandiseAuthorizationItems: toMany }).prefault({}),
+  relationships: relations({ shipment: toOne, returnMerchandiseAuthorizationItems: toMany }),
 });
 export type Authorization = z.infer<typeof authorizationSchema>;

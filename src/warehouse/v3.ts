@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { readDateTime } from '../core/time.ts';
 import { idSchema, toMany, toOne } from './jsonapi.ts';
-import { count, date, flag, metadata, readable, text } from './v3-members.ts';
+import { count, date, flag, metadata, readable, relations, text } from './v3-members.ts';
 
 /** shipmentItem (interface.md, v3 shipment). */
 export const shipmentItemSchema = z.looseObject({
@@ -17,7 +17,7 @@ export const shipmentItemSchema = z.looseObject({
       .nullish()
       .transform((value) => value ?? []),
   }),
-  relationships: z.looseObject({ orderItem: toOne, product: toOne }).prefault({}),
+  relationships: relations({ orderItem: toOne, product: toOne }),
 });
 export type ShipmentItem = z.infer<typeof shipmentItemSchema>;
 
@@ -35,9 +35,7 @@ export function shipmentSchema(zone: string) {
       warehouseCode: text,
       returnLabel: text,
     }),
-    relationships: z
-      .looseObject({ order: toOne, orderType: toOne, shippingMethod: toOne, shipmentItems: toMany })
-      .prefault({}),
+    relationships: relations({ order: toOne, orderType: toOne, shippingMethod: toOne, shipmentItems: toMany }),
   });
 }
 export type Shipment = z.infer<ReturnType<typeof shipmentSchema>>;
@@ -60,17 +58,15 @@ export function returnItemSchema(zone: string) {
       redeliver: flag,
       externalOrderNumber: text,
     }),
-    relationships: z
-      .looseObject({
-        order: toOne,
-        orderItem: toOne,
-        product: toOne,
-        return: toOne,
-        returnMerchandiseAuthorizationItem: toOne,
-        returnReason: toOne,
-        shipmentItem: toOne,
-      })
-      .prefault({}),
+    relationships: relations({
+      order: toOne,
+      orderItem: toOne,
+      product: toOne,
+      return: toOne,
+      returnMerchandiseAuthorizationItem: toOne,
+      returnReason: toOne,
+      shipmentItem: toOne,
+    }),
   });
 }
 export type ReturnItem = z.infer<ReturnType<typeof returnItemSchema>>;
@@ -80,7 +76,7 @@ export const inboundItemSchema = z.looseObject({
   id: idSchema,
   type: z.literal('inboundItem'),
   attributes: z.looseObject({ quantity: count, sku: text, lotNumber: text, expirationDate: date }),
-  relationships: z.looseObject({ product: toOne, inboundPackingSlipItem: toOne }).prefault({}),
+  relationships: relations({ product: toOne, inboundPackingSlipItem: toOne }),
 });
 export type InboundItem = z.infer<typeof inboundItemSchema>;
 
@@ -98,7 +94,7 @@ export function inboundSchema(zone: string) {
       checkingOn: dateTime,
       completedOn: dateTime,
     }),
-    relationships: z.looseObject({ inboundPackingSlip: toOne }).prefault({}),
+    relationships: relations({ inboundPackingSlip: toOne }),
   });
 }
 export type Inbound = z.infer<ReturnType<typeof inboundSchema>>;
@@ -127,7 +123,7 @@ export function inboundPackingSlipSchema(zone: string) {
       comments: text,
       metadata,
     }),
-    relationships: z.looseObject({ inboundPackingSlipItems: toMany, inbound: toOne }).prefault({}),
+    relationships: relations({ inboundPackingSlipItems: toMany, inbound: toOne }),
   });
 }
 export type InboundPackingSlip = z.infer<ReturnType<typeof inboundPackingSlipSchema>>;

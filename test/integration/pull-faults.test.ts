@@ -91,13 +91,25 @@ describe('a run that meets', () => {
     await recovers();
   });
 
-  test('a service that asks to wait an hour is not due again before', async () => {
+  test('words that Postgres cannot store do not keep a failed run from being recorded', async () => {
+    await sandbox.seed(1);
+    const title = { path: ['errors', 0, 'title'], value: 'bad value \0 \ud800' };
+    await sandbox.faults({ operation: list, effect: { status: 400, set: [title] } });
+    expect(code(await pull('pull-shipments'))).toBe('http_status');
+    expect(await database.query("select error from sync.runs where status = 'failed'")).toEqual([
+      { error: 'v3.shipments.list: answered 400: «bad value  \ufffd»' },
+    ]);
+  });
+
+  test('a service that asks to wait an hour is asked again after a quarter of one, as its other streams are', async () => {
     await sandbox.seed(1);
     await sandbox.faults({ operation: list, effect: { status: 429, retryAfter: '3600' } });
     expect(code(await pull('pull-shipments'))).toBe('http_status');
-    expect(await database.query(`select due_at > now() + interval '59 minutes' as later from sync.jobs`)).toEqual([
-      { later: true },
-    ]);
+    expect(
+      await database.query(
+        `select due_at > now() + interval '14 minutes' and due_at < now() + interval '16 minutes' as later from sync.jobs`,
+      ),
+    ).toEqual([{ later: true }]);
   });
 });
 

@@ -19,6 +19,12 @@ describe('a quotation', () => {
     expect(withoutQuotes(`${quote(`${quote('x')} Jan`)} ours`)).toBe('«…» ours');
     expect(quote('x'.repeat(1_000))).toHaveLength(202);
   });
+
+  test('holds nothing that Postgres could not store or that would show otherwise than it is', () => {
+    expect(quote('bad value \0 here')).toBe('«bad value  here»');
+    expect(quote('a\u202eb\u2066c\u200fd\u001b[31m\u009b')).toBe('«abcd[31m»');
+    expect(quote(`${'x'.repeat(199)}😀`)).toBe(`«${'x'.repeat(199)}\ufffd»`);
+  });
 });
 
 describe('the words of an error', () => {
