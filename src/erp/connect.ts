@@ -24,6 +24,12 @@ const typeParsers: pg.CustomTypesConfig = {
   }) as pg.CustomTypesConfig['getTypeParser'],
 };
 
+/**
+ * The server ends a statement a little before its answer is given up here: by that alone it would go on, and keep its
+ * locks, with nobody there to hear of it.
+ */
+const statementTimeoutMs = (queryTimeoutMs: number) => Math.round(queryTimeoutMs - Math.min(5_000, queryTimeoutMs / 5));
+
 /** Settings of every pool of the product's own (the queue has another). Zone UTC, so that a text has one meaning. */
 export function poolConfig(databaseUrl: string, name: string, max: number, queryTimeoutMs = 60_000): pg.PoolConfig {
   return {
@@ -41,6 +47,7 @@ export function poolConfig(databaseUrl: string, name: string, max: number, query
       '-c search_path=pg_catalog',
       `-c idle_in_transaction_session_timeout=${sessionTimeoutMs}`,
       `-c lock_timeout=${sessionTimeoutMs}`,
+      `-c statement_timeout=${statementTimeoutMs(queryTimeoutMs)}`,
     ].join(' '),
   };
 }

@@ -53,11 +53,16 @@ export async function dueJobs(
  * @returns those found
  */
 export async function reviveAbandoned(trx: Transaction<DB>, only?: JobKey): Promise<JobKey[]> {
-  const restriction = only === undefined ? sql`` : sql`and client = ${only.client} and name = ${only.job}`;
+  // Of all leases, one whose row is locked is left to the next sweep: a statement that hangs must not keep the others.
+  const chosen =
+    only === undefined
+      ? sql`(l.client, l.name) in (
+          select f.client, f.name from sync.leases f where f.expires_at <= clock_timestamp() for update skip locked)`
+      : sql`l.client = ${only.client} and l.name = ${only.job}`;
   const { rows: lost } = await sql<JobKey>`
-    update sync.leases set holder = null, expires_at = null
-    where expires_at <= clock_timestamp() ${restriction}
-    returning client, name as job`.execute(trx);
+    update sync.leases l set holder = null, expires_at = null
+    where l.expires_at <= clock_timestamp() and ${chosen}
+    returning l.client, l.name as job`.execute(trx);
   await recordAbandoned(trx, lost);
   return lost;
 }

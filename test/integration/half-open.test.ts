@@ -28,6 +28,17 @@ function cutSilently(proxy: TcpProxy): void {
   proxy.forgetLost();
 }
 
+test('a statement that takes too long is ended by the server: it does not go on with nobody there to hear of it', async () => {
+  const { db, close } = connectDatabase(database.url, silentLogger, 'slow', 1, 1_000);
+  closers.unshift(close);
+  await expect(sql`select pg_sleep(600)`.execute(db)).rejects.toMatchObject({ code: '57014' });
+  const asleep = await database.query(
+    "select from pg_stat_activity where datname = current_database() and query like '%pg_sleep(600)%' and state = 'active' and pid <> pg_backend_pid()",
+  );
+  expect(asleep).toEqual([]);
+  expect((await sql<{ one: number }>`select 1 as one`.execute(db)).rows).toEqual([{ one: 1 }]);
+});
+
 describe('connections that swallow what they are given, and of which nobody is told', () => {
   test('to Postgres: a query ends in time, and the next one has a new connection', async () => {
     const proxy = await throughProxy(database.url);

@@ -208,9 +208,11 @@ describe('runs', () => {
       const held = `select from pg_locks where relation = 'sync.leases'::regclass and mode = 'RowExclusiveLock'`;
       return (await database.query(held)).length > 0;
     });
-    const reviving = revive();
+    const reviving = inTransaction(database.db, (trx) =>
+      reviveAbandoned(trx, { client: 'default', job: 'pull-shipments' }),
+    );
     const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-    await waitFor('the sweep to wait for it', async () => (await database.query(waiting)).length > 0);
+    await waitFor('the next run to wait for it', async () => (await database.query(waiting)).length > 0);
     const over = `select 1 where clock_timestamp() > (select xact_start + interval '200 ms' from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock' limit 1)`;
     await waitFor('the lease to run out', async () => (await database.query(over)).length > 0);
@@ -218,6 +220,19 @@ describe('runs', () => {
     await page;
     expect(await reviving).toEqual([{ client: 'default', job: 'pull-shipments' }]);
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+  });
+
+  test('one whose lease somebody has locked keeps no other from being found', async () => {
+    await started();
+    await database.query(
+      "insert into sync.leases (client, name, holder, expires_at) values ('default', 'stuck', 'x', now())",
+    );
+    await expire();
+    await database.db.transaction().execute(async (trx) => {
+      await sql`select from sync.leases where name = 'stuck' for update`.execute(trx);
+      expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
+    });
+    expect(await revive()).toEqual([{ client: 'default', job: 'stuck' }]);
   });
 
   test('one whose worker was lost starts again when the queue delivers it anew, before any sweep', async () => {
