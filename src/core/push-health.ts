@@ -54,6 +54,8 @@ const clientPauseMs = 5_000;
 const pauseCapMs = 60_000;
 /** How long refused credentials and a wrong path are left alone (contracts, Outcome rules). */
 export const parkedMs = 15 * 60_000;
+/** Who says how long to wait is there: after that a few rows go at once. */
+const windowAfterWait = 4;
 /** With a window of this size a client or kind counts as open again. */
 const fullWindow = 16;
 
@@ -88,7 +90,8 @@ export function judgeHealth(
   // The longer of both counts: what the service asked for is not cut short by an outage meanwhile.
   if (former !== null && isHeld && former.code === 'retry_after' && evidence.seen === 'no answer') return unchanged;
   if (evidence.seen === 'credentials refused') return heldFor(parkedMs, 'credentials_refused', evidence.reason, former);
-  if (evidence.seen === 'asked to wait') return heldFor(evidence.ms, 'retry_after', evidence.reason, former);
+  if (evidence.seen === 'asked to wait')
+    return heldFor(evidence.ms, 'retry_after', evidence.reason, former, windowAfterWait);
   const times = former?.code === 'breaker_open' ? former.failures : 0;
   const ms = Math.min(pauseCapMs, clientPauseMs * 2 ** Math.min(times, 10));
   return heldFor(ms, 'breaker_open', evidence.reason, { failures: times });
@@ -121,6 +124,12 @@ function judgeFailedRow(
   return heldFor(ms, 'kind_failing', reason, former);
 }
 
-function heldFor(ms: number, code: HoldCode, reason: string, former: Pick<Health, 'failures'> | null): Judgement {
-  return { health: { code, reason, failures: (former?.failures ?? 0) + 1, sendWindow: 1 }, holdMs: ms };
+function heldFor(
+  ms: number,
+  code: HoldCode,
+  reason: string,
+  former: Pick<Health, 'failures'> | null,
+  sendWindow = 1,
+): Judgement {
+  return { health: { code, reason, failures: (former?.failures ?? 0) + 1, sendWindow }, holdMs: ms };
 }

@@ -116,7 +116,7 @@ describe('a client', () => {
 
   test('that asks to wait gets its time, whatever comes in meanwhile', () => {
     const waiting = judgeHealth(null, asked(30_000), open);
-    expect(waiting).toMatchObject({ health: { code: 'retry_after', sendWindow: 1 }, holdMs: 30_000 });
+    expect(waiting).toMatchObject({ health: { code: 'retry_after', sendWindow: 4 }, holdMs: 30_000 });
     for (const evidence of [success, silence])
       expect(judgeHealth(waiting.health, evidence, held)).toEqual({ health: waiting.health, holdMs: null });
   });

@@ -181,7 +181,7 @@ export class Pusher {
     const whole = health.find(({ kind }) => kind === '');
     if (whole !== undefined && isHeld(whole)) {
       if (whole.probe && whole.untilInMs <= 0) pusher.probe(whole.code);
-      return { inMs: Math.max(idleLookMs, whole.untilInMs), dueNow: false };
+      return { inMs: whole.untilInMs > 0 ? Math.max(minLookMs, whole.untilInMs) : idleLookMs, dueNow: false };
     }
     if (unknownInMs === 0) pusher.lookUp();
     // Look-ups that are due and cannot be made now are looked at again soon.
