@@ -178,7 +178,9 @@ function roomFor(client: string, kind: string, slots: number) {
   return sql`room as materialized (
       select greatest(0, least(${slots}, h.send_window - (
         select count(*) from fulfilment.outbox o
-        where o.client = ${client} and o.status = 'sending' and (${kind} = '' or o.kind = ${kind}))))::int as rows
+        where o.client = ${client} and o.status = 'sending' and (${kind} = '' or o.kind = ${kind})
+          -- What a lost worker left behind is not under way: a claim that is kept lasts 7 s longer at least.
+          and o.lease_until > statement_timestamp() + interval '5 seconds')))::int as rows
       from sync.push_holds h
       where h.client = ${client} and h.kind = ${kind} and not ${holds} and h.send_window is not null
     ),`;
