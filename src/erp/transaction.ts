@@ -1,6 +1,6 @@
 import type { Transaction } from 'kysely';
 import type { Database } from './connect.ts';
-import { fence, type Lease } from './leases.ts';
+import { fence, type Lease, leaseMs } from './leases.ts';
 import type { DB } from './rows.ts';
 
 /** Deadlock, serialization failure, lock timeout: the transaction did nothing wrong and is simply made again. */
@@ -34,7 +34,11 @@ export async function inTransaction<T>(
 export function underLease<T>(db: Database, lease: Lease, work: (trx: Transaction<DB>) => Promise<T>): Promise<T> {
   return inTransaction(db, async (trx) => {
     await fence(trx, lease);
-    return work(trx);
+    const begunAtMs = performance.now();
+    const result = await work(trx);
+    // What the first extension brought is seen by others only now: a long page would find its lease run out as it commits.
+    if (performance.now() - begunAtMs > leaseMs / 4) await fence(trx, lease);
+    return result;
   });
 }
 

@@ -222,6 +222,20 @@ describe('runs', () => {
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
   });
 
+  test('one that writes a page for long has its whole lease before it when the page is committed', async () => {
+    const run = await started();
+    const written = await underLease(database.db, run.lease, async (trx) => {
+      await sql`select pg_sleep(3)`.execute(trx);
+      const { rows } = await sql<{ at: string }>`select clock_timestamp()::text as at`.execute(trx);
+      return rows[0]?.at;
+    });
+    const [lease] = await database.query(
+      "select expires_at >= $1::timestamptz + interval '10 seconds' as whole from sync.leases where name = 'pull-shipments'",
+      [written],
+    );
+    expect(lease).toEqual({ whole: true });
+  });
+
   test('one whose lease somebody has locked keeps no other from being found', async () => {
     await started();
     await database.query(
