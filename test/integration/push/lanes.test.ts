@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { actOnOutbox } from '../../../src/erp/outbox-admin.ts';
+import { actOnOutbox, listOutbox } from '../../../src/erp/outbox-admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -139,5 +139,39 @@ test('what follows waits until an attempt that was cut off can no longer undo it
   expect((await outbox.row(third)).status).toBe('done');
   expect(await database.query('select reference, phone_number from fulfilment.orders')).toEqual([
     { reference: 'second', phone_number: '020' },
+  ]);
+});
+
+test('the next row of a lane is woken also where it was tried before', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const behind = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
+  await database.query(
+    "update fulfilment.outbox set attempts = 1, next_attempt_at = now() + interval '10 minutes' where id = $1",
+    [behind],
+  );
+  await outbox.push();
+  expect(await outbox.row(behind)).toMatchObject({ status: 'done', attempts: 2 });
+});
+
+test('a row that waits for a later one of its lane, as that was begun before, says so', async () => {
+  const late = await outbox.insert('order.update', 'SO-1', { reference: 'a' });
+  const begun = await outbox.insert('order.update', 'SO-1', { reference: 'b' });
+  await database.query(
+    "update fulfilment.outbox set status = 'unknown', written_at = now(), next_attempt_at = null where id = $1",
+    [begun],
+  );
+  const open = await database.query('select waits_for, because from fulfilment.outbox_open where id = $1', [late]);
+  expect(open).toEqual([
+    { waits_for: begun, because: `row ${begun} (order.update) of the same reference was begun before and is unknown` },
+  ]);
+});
+
+test('a list shows the beginning of what is long in rows from before sizes were checked', async () => {
+  await database.query('alter table fulfilment.outbox disable trigger outbox_limits');
+  await outbox.insert('k'.repeat(100_000), 'r'.repeat(100_000), {}, 'c'.repeat(100));
+  await database.query("update fulfilment.outbox set last_error = repeat('e', 100000)");
+  const [row] = await listOutbox(database.db, {}, 10);
+  expect([row?.kind.length, row?.reference.length, row?.client.length, row?.because?.length]).toEqual([
+    64, 200, 64, 2_000,
   ]);
 });
