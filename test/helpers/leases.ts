@@ -1,10 +1,15 @@
+import { sql } from 'kysely';
 import type { TestDatabase } from './database.ts';
 
 /**
  * Ends the leases and claims of workers that were killed or stopped, as if their ten seconds had passed. Call it only
- * once those workers cannot renew them.
+ * once those workers cannot renew them. One that was stopped in the middle of a page keeps its lease locked until the
+ * server ends its transaction, for five seconds: that is waited for.
  */
-export async function expireLeases({ query }: TestDatabase): Promise<void> {
-  await query('update sync.leases set expires_at = clock_timestamp() where expires_at is not null');
-  await query(`update fulfilment.outbox set lease_until = clock_timestamp() where status = 'sending'`);
+export async function expireLeases({ db }: TestDatabase): Promise<void> {
+  await db.transaction().execute(async (trx) => {
+    await sql`set local lock_timeout = '60s'`.execute(trx);
+    await sql`update sync.leases set expires_at = clock_timestamp() where expires_at is not null`.execute(trx);
+    await sql`update fulfilment.outbox set lease_until = clock_timestamp() where status = 'sending'`.execute(trx);
+  });
 }
