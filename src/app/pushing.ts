@@ -88,7 +88,7 @@ function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
     onSettled,
     onHold: (client: string, kind: string, code: HoldCode, ms: number) => {
       const what = kind === '' ? {} : { kind: named(kind) };
-      const error = `${kind === '' ? 'nothing' : 'none of this kind'} is sent for a while; status says why`;
+      const error = `${kind === '' ? 'no rows of this client' : 'no rows of this kind'} are sent for now; status says why`;
       warn({ event: 'push_held', client, ...what, code, delayMs: Math.round(ms), error });
     },
     onError: (task: string, error: unknown) =>

@@ -4,13 +4,13 @@
  *
  * What always holds: a failure holds the smallest thing that it can concern. A kind is held when several distinct rows of
  * it failed and none got through. The client is held only where status/get fails, its credentials are refused, or the
- * service asks to wait. After a hold one row is sent, then two, four, and so on.
+ * service asks to wait. After a hold one row is sent; each one that gets through allows one more at the same time.
  */
 
 /** Why rows are held, or sent a few at a time. */
 export type HoldCode = 'breaker_open' | 'credentials_refused' | 'retry_after' | 'kind_failing' | 'kind_parked';
 
-/** How a client (or one of its kinds) stands, where there is anything to tell; otherwise it is open. */
+/** The health of a client, or of one of its kinds, where rows failed or are held. Without one, all rows may be sent. */
 export interface Health {
   readonly code: HoldCode;
   /** What was last seen, in words. */
@@ -40,13 +40,13 @@ export type Evidence =
 export interface Judgement {
   /** null: open, and nothing to remember. */
   readonly health: Health | null;
-  /** Held from now on for so long, 0: not any more; null: as before. */
+  /** Milliseconds for which it is held from now on. 0: the hold ends. null: nothing changes. */
   readonly holdMs: number | null;
 }
 
-/** So many distinct rows of a kind that failed, and none that got through, hold it. */
+/** A kind is held when this many distinct rows of it have failed and none has got through since the first of them. */
 export const failuresThatHold = 5;
-/** A kind that failed is tried again after this, and a bit later with each failure, up to the cap. */
+/** The pause before a held kind is tried again: this, times the growth for each failure, up to the cap. */
 const kindPauseMs = 250;
 const kindPauseGrowth = 1.15;
 /** status/get is asked again after this, then after twice as long each time, up to the cap. */
@@ -54,7 +54,7 @@ const clientPauseMs = 5_000;
 const pauseCapMs = 60_000;
 /** How long refused credentials and a wrong path are left alone (contracts, Outcome rules). */
 export const parkedMs = 15 * 60_000;
-/** Who says how long to wait is there: after that a few rows go at once. */
+/** Rows that may be sent at the same time after a Retry-After: the service answers, so it need not be tried with one. */
 const windowAfterWait = 4;
 /** With a window of this size a client or kind counts as open again. */
 const fullWindow = 16;

@@ -43,8 +43,8 @@ export async function placeClientHold(
 }
 
 /**
- * Lets one run, and one push, find out at once whether refused credentials are let in by now, and whether a held kind gets
- * through: user name, password or path may have been put right.
+ * Ends the waiting of refused credentials and of held kinds: one run, and one row of each kind, tries again at once. A person
+ * may have corrected user name, password or path.
  */
 export async function retryRefused(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
   await sql`

@@ -1,15 +1,32 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Own } from './clients.ts';
 import { pausedSince } from './pauses.ts';
+import { holds } from './push-health.ts';
 import type { DB } from './rows.ts';
 
 /** Kinds of which due rows are looked for; an ERP may write any number of them into rows. */
-export const mostKinds = 64;
+const mostKinds = 64;
 
 /** SQL: whether this account is the one that a client's rows go to, and nobody has paused its pushes. */
 export const mayPush = (client: unknown, identity: unknown) => sql`
   exists (select from sync.clients k where k.client = ${client} and k.identity = ${identity})
   and ${pausedSince(client, 'push-outbox')} is null`;
+
+/**
+ * SQL: a recursive CTE `named (kind, place)` of the kinds of a client's pending rows, found from one to the next by the
+ * index. Backwards: at its front stand many entries of rows that were claimed lately, which it would go through each time.
+ * @param where a condition without which there are none
+ */
+export function pendingKinds(client: unknown, where: RawBuilder<unknown> = sql`true`) {
+  const next = (after: RawBuilder<unknown>) => sql`(
+    select o.kind from fulfilment.outbox o where o.client = ${client} and o.status = 'pending' ${after}
+    order by o.kind desc, o.next_attempt_at desc limit 1)`;
+  return sql`named (kind, place) as (
+    select ${next(sql``)}, 1 where ${where}
+    union all
+    select ${next(sql`and o.kind < n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
+  )`;
+}
 
 /** What there is to do for a client. */
 export interface Due {
@@ -33,23 +50,16 @@ export async function nextDueByClient(
   clients: readonly Own[],
   lookedUp: readonly string[],
 ): Promise<Due[]> {
-  const next = (after: RawBuilder<unknown>) => sql`(
-    select o.kind from fulfilment.outbox o where o.client = c.client and o.status = 'pending' ${after}
-    order by o.kind desc, o.next_attempt_at desc limit 1)`;
   const { rows } = await sql<Due>`
     select c.client, (
-        with recursive named (kind, place) as (
-          select ${next(sql``)}, 1
-          union all
-          select ${next(sql`and o.kind < n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
-        )
+        with recursive ${pendingKinds(sql`c.client`)}
         select min(d.in_ms) from named n cross join lateral (
           select (extract(epoch from o.next_attempt_at - clock_timestamp()) * 1000)::float8 as in_ms
           from fulfilment.outbox o where o.client = c.client and o.kind = n.kind and o.status = 'pending'
           order by o.next_attempt_at limit 1
         ) d
         where n.kind is not null and not exists (
-          select from sync.push_holds h where h.client = c.client and h.kind = n.kind and (h.probe or h.until > clock_timestamp()))
+          select from sync.push_holds h where h.client = c.client and h.kind = n.kind and ${holds})
       ) as "pendingInMs", (
         select (extract(epoch from min(o.next_attempt_at) - clock_timestamp()) * 1000)::float8
         from fulfilment.outbox o

@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import { claimSpan } from './outbox-claims.ts';
-import { mayPush, mostKinds } from './outbox-due.ts';
+import { mayPush, pendingKinds } from './outbox-due.ts';
 import { hampers, holds, lockFew } from './push-health.ts';
 import type { DB } from './rows.ts';
 
@@ -10,7 +10,7 @@ const deferral = sql`interval '10 minutes'`;
 const wideWindow = 100;
 /** Bytes of payloads that one claim reads, unless its first row alone is larger; as JSON in JSON they may be twice as many. */
 const mostBytes = 8 * 1024 * 1024;
-/** An order that waits for a product is looked at again so much later; the end of the product's row wakes it. */
+/** How long an order that waits for a product is left alone. As a rule it is woken before: when the product's row is through. */
 const productDeferral = sql`interval '20 seconds'`;
 
 /** SQL: rows that block those behind them in their lane; as in the partial index outbox_lanes. */
@@ -129,7 +129,7 @@ async function claimWithin(
       from judged where not_before is null
     ), heads as materialized (
       select id, due_at from (
-        -- Only what is stored out of line can be large, and is read to be measured.
+        -- What takes little room can hardly be large; the rest is read to be measured.
         select f.id, f.due_at, f.place, sum(
           case when pg_column_size(o.payload) > 1000 then octet_length(o.payload::text) else 1000 end
         ) over (order by f.place) as bytes
@@ -151,26 +151,15 @@ async function claimWithin(
   return { rows: claimed, seen, putOff };
 }
 
-/**
- * SQL: the kinds of which rows may be claimed, found from one to the next by the index. Backwards: at its front stand many
- * entries of rows that were claimed lately, which it would go through each time.
- */
+/** SQL: the kinds of which rows may be claimed. */
 function kindsDue({ client, identity, few }: ClaimOptions) {
-  const isHeld = sql`exists (
-    select from sync.push_holds h where h.client = ${client} and h.kind = n.kind and ${few?.kind === '' ? holds : hampers})`;
-  const isOpen =
-    few === undefined
-      ? sql`not exists (select from sync.push_holds h where h.client = ${client} and h.kind = '' and ${hampers})`
-      : sql`true`;
-  const next = (after: RawBuilder<unknown>) => sql`(
-    select o.kind from fulfilment.outbox o where o.client = ${client} and o.status = 'pending' ${after}
-    order by o.kind desc, o.next_attempt_at desc limit 1)`;
-  const wanted = few === undefined || few.kind === '' ? sql`not ${isHeld}` : sql`n.kind = ${few.kind}`;
-  return sql`named (kind, place) as (
-      select ${next(sql``)}, 1 where (select ${mayPush(client, identity)}) and ${isOpen}
-      union all
-      select ${next(sql`and o.kind < n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
-    ), kinds as materialized (select n.kind from named n where n.kind is not null and ${wanted})`;
+  const held = (kind: RawBuilder<unknown>, how: RawBuilder<unknown>) =>
+    sql`exists (select from sync.push_holds h where h.client = ${client} and h.kind = ${kind} and ${how})`;
+  const mayClaim = few === undefined ? sql`not ${held(sql`''`, hampers)}` : sql`true`;
+  const ofClient = sql`not ${held(sql`n.kind`, few === undefined ? hampers : holds)}`;
+  const wanted = few === undefined || few.kind === '' ? ofClient : sql`n.kind = ${few.kind}`;
+  return sql`${pendingKinds(client, sql`(select ${mayPush(client, identity)}) and ${mayClaim}`)},
+    kinds as materialized (select n.kind from named n where n.kind is not null and ${wanted})`;
 }
 
 /** SQL: how many more rows may be under way of a client (kind empty) or kind of which few may be. */

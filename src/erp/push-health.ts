@@ -3,7 +3,7 @@ import { type Evidence, type Health, isProbed, judgeHealth } from '../core/push-
 import type { DB } from './rows.ts';
 import { inTransaction } from './transaction.ts';
 
-/** How a client, or one of its kinds, stands; what is open has none. */
+/** The health of a client, or of one of its kinds, as stored. Where none is stored, all rows may be sent. */
 export interface StoredHealth extends Health {
   readonly client: string;
   /** Empty: all of the client. */
@@ -40,10 +40,10 @@ export async function readHealth(db: Kysely<DB>, clients: readonly string[] | nu
   return rows;
 }
 
-/** What evidence came to. */
+/** What follows from evidence. */
 export interface Noted {
   readonly health: Health | null;
-  /** It is held anew, for so long; null where it is as it was, or was let go. */
+  /** Milliseconds of the hold that begins now; null where none begins. */
   readonly heldMs: number | null;
 }
 
@@ -111,7 +111,7 @@ export async function takeProbe(db: Kysely<DB>, client: string, ms: number): Pro
   return rows.length > 0;
 }
 
-/** Forgets what nobody saw anything of for an hour, though rows might have been sent: it is open again. */
+/** Forgets health about which nothing new was seen for an hour, unless it is held: all rows may be sent again. */
 export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
   await sql`
     delete from sync.push_holds h where not ${holds} and until < clock_timestamp() - interval '1 hour'`.execute(db);
@@ -123,7 +123,10 @@ export const holds = sql`(h.probe and h.kind = '' or h.until > statement_timesta
 /** SQL: whether a row `h` of sync.push_holds keeps its rows from being claimed like others: held, or a few at a time. */
 export const hampers = sql`(${holds} or h.send_window is not null)`;
 
-/** Keeps other workers from sending of what few rows may be under way; false where one of them is about to. */
+/**
+ * Locks the health of a client or kind until the transaction ends, so that one worker at a time counts what may be sent.
+ * @returns false where another worker has locked it
+ */
 export async function lockFew(trx: Kysely<DB>, { client, kind }: Whose): Promise<boolean> {
   const { rows } = await sql`
     select from sync.push_holds where client = ${client} and kind = ${kind} for no key update skip locked`.execute(trx);

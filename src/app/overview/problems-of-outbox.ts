@@ -5,10 +5,10 @@ import { formatSpan } from '../table.ts';
 import { type Problem, problem } from './problem.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** A client whose rows wait and for which no worker was there for so long is named. */
+/** A client is named when its rows wait and no worker has served it for this long. */
 const unservedMs = 120_000;
 
-/** What keeps rows of the outbox from getting through, and what goes on meanwhile. */
+/** Every reason why rows of the outbox are not sent or not done, each with what still works. */
 export function problemsOfOutbox(
   { outbox, holds, rates, clients }: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients'>,
   now: Date,

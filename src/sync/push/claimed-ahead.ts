@@ -49,7 +49,7 @@ export class ClaimedAhead {
     this.#waiting = isNext ? [...added, ...this.#waiting] : [...this.#waiting, ...added];
   }
 
-  /** The first of those that wait and may be sent; at most so many. */
+  /** Takes the first waiting rows that may be sent, at most `most`. */
   take(most: number, maySend: (row: ClaimedRow) => boolean = () => true): Waiting[] {
     const taken: Waiting[] = [];
     const left: Waiting[] = [];
@@ -58,7 +58,10 @@ export class ClaimedAhead {
     return taken;
   }
 
-  /** Gives claims that wait back: others may have them, and none of them counts as an attempt. @param kind empty: of all */
+  /**
+   * Gives back the claims of waiting rows: other workers may claim them, and none of them counts as an attempt.
+   * @param kind of which; empty: all
+   */
   async giveBack(kind: string): Promise<void> {
     const isOne = (row: ClaimedRow) => kind === '' || row.kind === kind;
     const rows = this.take(this.#waiting.length, isOne).map(({ row }) => row);

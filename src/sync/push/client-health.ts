@@ -5,11 +5,11 @@ import { noteEvidence, noteProven, type StoredHealth, takeProbe } from '../../er
 import { type Allowance, lowerRate, returnAllowance, takeAllowance } from '../../erp/push-rates.ts';
 import { type PushDeps, statusProblem } from './attempt.ts';
 
-/** An answer of status/get is believed for so long. */
+/** After an answer of status/get it is not asked again for this long. */
 const believedMs = 1_000;
 /** How long others wait for the one question that shows whether a hold is over. */
 const probeMs = 60_000;
-/** Over so long it is counted how many rows a second get through. */
+/** The span over which the rows that get through are counted. */
 const rateOverMs = 1_000;
 const mostCounted = 1_000;
 

@@ -1,5 +1,4 @@
 import { WarehouseError } from '../../core/errors.ts';
-import { newsOfLookUp } from '../../core/push-outcome.ts';
 import { encodeValue } from '../../warehouse/query.ts';
 import { listByNumbers, ordersIn } from './find-order.ts';
 import type { LookUp, LookUpContext } from './kind.ts';
@@ -30,8 +29,13 @@ export async function findOrders(rows: readonly Asked[], context: LookUpContext)
   return found;
 }
 
-/** Whether a failure is one of the service as a whole, so that other numbers would get the same. */
-const endsRound = (error: WarehouseError) => newsOfLookUp(error).length > 0 && (error.status ?? 500) !== 500;
+/** Whether a failure concerns all numbers alike. An answer that cannot be read may be the fault of one order in it. */
+const endsRound = ({ code, status, retryAfterMs }: WarehouseError) =>
+  retryAfterMs !== undefined ||
+  status === 401 ||
+  status === 429 ||
+  code === 'credentials_refused' ||
+  code === 'connect_failed';
 
 /** A number with a comma is asked for alone: a service that splits what it decodes would make two of it. */
 export function batchesOf<T extends Pick<Asked, 'reference'>>(rows: readonly T[]): T[][] {

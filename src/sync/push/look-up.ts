@@ -1,6 +1,6 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import { type AbsenceVerdict, judgeAbsence } from '../../core/look-up.ts';
-import { doubtOf, type News, newsOfLookUp, operatorChoices } from '../../core/push-outcome.ts';
+import { type News, newsOfLookUp, operatorChoices } from '../../core/push-outcome.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
 import { takeUnknown, type UnknownRow } from '../../erp/outbox-unknown.ts';
 import { drawReadNo } from '../../erp/upsert.ts';
@@ -37,7 +37,8 @@ export async function lookUpAll(
     looked ||= ended.length > 0;
     await settlements.settleAll(ended, kind.name);
     for (const one of [...ended.flatMap((row) => row.news), ...news]) await health.note([one], kind.name);
-    if (doubtOf(news) === 'client') break;
+    // Who is not let in, or was asked to wait, does not ask on.
+    if (news.some(({ evidence }) => evidence !== 'ask')) break;
   }
   return looked;
 }
@@ -57,8 +58,8 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
     const cause = error instanceof WarehouseError ? { cause: error } : {};
     return new Map<number, LookUp>(rows.map(({ id }) => [id, { seen: 'no answer', why, ...cause }]));
   });
-  const failed = [...found.values()].find((seen) => seen.seen === 'no answer' && seen.cause !== undefined);
-  const cause = failed?.seen === 'no answer' ? failed.cause : undefined;
+  // Rows of one request failed for one cause.
+  const causes = new Set([...found.values()].flatMap((seen) => (seen.seen === 'no answer' ? (seen.cause ?? []) : [])));
   const ended = read.map((row): Ended => {
     const why = row.payloadRead === null ? 'its payload cannot be read any more' : 'the look-up said nothing of it';
     const seen = found.get(row.id) ?? { seen: 'no answer' as const, why };
@@ -68,7 +69,7 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
     const news: News[] = seen.seen === 'there' ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
     return { settlement: settlementOf(row, verdict, pushed, durationMs), pushed, readNo, news, asked: false };
   });
-  return { ended, news: cause === undefined ? [] : newsOfLookUp(cause) };
+  return { ended, news: [...causes].flatMap(newsOfLookUp) };
 }
 
 /** A payload was read before it was sent; null only where another version of this code takes it no longer. */

@@ -142,6 +142,15 @@ test('a client and a kind that were held at once both recover', async () => {
   expect(await holds()).toEqual([]);
 });
 
+test('a kind that a worker of the former version held is let go when its time is up', async () => {
+  await database.query(`
+    insert into sync.push_holds (client, kind, code, reason, until, probe)
+    values ('default', 'product.save', 'kind_parked', 'x', now() - interval '1 second', true)`);
+  const id = await outbox.insert('product.save', 'P', { name: 'P' });
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+});
+
 test('of a kind that was just let go, rows go also while many of other kinds wait', async () => {
   await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 20 } });
   for (let index = 0; index < 60; index++)

@@ -98,6 +98,39 @@ describe('a look-up', () => {
     expect((await outbox.rows()).map(({ status }) => status)).toEqual(['done', 'done']);
   });
 
+  /** As many orders as fill two requests, of which it is not known what became. */
+  const twoBatches = () =>
+    database.query(
+      `insert into fulfilment.outbox (kind, reference, payload, status, claim_no, attempts, written_at)
+       select 'order.create', 'SO-' || n, jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n)), 'unknown',
+         nextval('sync.read_no'), 1, now() from generate_series(1, 150) n`,
+      [JSON.stringify(orderPayload('?'))],
+    );
+  const listed = async () =>
+    (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.list').length;
+
+  test('that is asked to wait is the last of its round, also where more numbers are to be asked for', async () => {
+    await twoBatches();
+    await sandbox.faults({ operation: 'v3.orders.list', effect: { status: 429, retryAfter: '600' } });
+    await outbox.push(short);
+    expect(await listed()).toBe(1);
+    expect(await database.query('select lookups, count(*)::int from fulfilment.outbox group by 1')).toEqual([
+      { lookups: 1, count: 150 },
+    ]);
+  });
+
+  test('whose answer cannot be read does not keep other numbers from being asked for', async () => {
+    await twoBatches();
+    await sandbox.faults({ operation: 'v3.orders.list', count: 1, effect: { invalidJson: true } });
+    await outbox.push(short);
+    expect(await listed()).toBe(2);
+    const words = await database.query('select last_error, count(*)::int from fulfilment.outbox group by 1 order by 2');
+    expect(words).toMatchObject([
+      { last_error: 'not at the service so far; looked up again', count: 50 },
+      { last_error: expect.stringContaining('the look-up is tried again'), count: 100 },
+    ]);
+  });
+
   test('whose credentials are refused holds the client: the door is not knocked at again and again', async () => {
     await unknown();
     await database.query('delete from sync.push_holds');
