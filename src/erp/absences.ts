@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { DB } from './rows.ts';
 
 /** Lists may be wrong once; only what this many complete walks lack, one after the other, is taken for gone. */
@@ -28,7 +29,7 @@ export async function noteAbsences(
       ? sql`not (id = any(${absent}::bigint[]))`
       : sql`id in (select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
   await sql`
-    delete from sync.absences where client = ${client} and stream = ${stream} and pass = ${pass} and ${seen}`.execute(
+    delete from sync.absences where client = ${anyClient(client)} and stream = ${stream} and pass = ${pass} and ${seen}`.execute(
     trx,
   );
   if (absent.length === 0) return [];

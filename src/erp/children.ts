@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import {
   type ChildTable,
   type Comparison,
@@ -63,7 +64,7 @@ export function movedFrom(client: string, child: ChildTable, families: readonly 
     union all
     select ${stored}, i.goes_to, null::bigint from ${tableRef(child.name)} t
     join unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to) on i.id = t.id
-    where t.client = ${client} and t.id = any(${ids}::bigint[]) and ${stored} <> i.goes_to`;
+    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[]) and ${stored} <> i.goes_to`;
 }
 
 /** SQL, to be joined to a query by union: ids of parents whose lines in this table differ from those stored. */
@@ -78,7 +79,7 @@ export function touchedByChildren(client: string, compare: Comparison, child: Ch
     where t.client is null or ${differs(child, compare, 'i')}
     union
     select ${stored} from ${tableRef(child.name)} t
-    where t.client = ${client} and ${stored} = any(${completeFor(child, families)}::bigint[])
+    where t.client = ${anyClient(client)} and ${stored} = any(${completeFor(child, families)}::bigint[])
       and not exists (select from ${placesOf(child, families)} where ${sameKey(child, client)})`;
 }
 
@@ -118,7 +119,7 @@ export async function removeChildren(
   if (complete.length === 0) return [];
   const { rows: gone } = await sql<Pick<Written, 'id' | 'key'>>`
     delete from ${tableRef(table.name)} t
-    where t.client = ${client} and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
+    where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
       and not exists (select from ${placesOf(table, families)} where ${sameKey(table, client)})
     returning ${feedNames(table)}`.execute(trx);
   return gone;

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { Lease } from './leases.ts';
 import type { DB } from './rows.ts';
 
@@ -37,13 +38,13 @@ export async function enterStream(trx: Transaction<DB>, lease: Lease, stream: st
 
 /** SQL: whether another reader of the stream holds a lease. */
 export const othersAtWork = ({ client, name }: Lease, stream: string) => sql`exists (
-  select from sync.leases where client = ${client} and expires_at is not null
+  select from sync.leases where client = ${anyClient(client)} and expires_at is not null
     and name = any(${[`pull-${stream}`, ...rescanning]}::text[]) and name <> ${name})`;
 
 /** SQL: whether anything of the stream waits to be read by id, or is in quarantine. */
 export const somethingWaits = (client: string, stream: string) => sql`(
-  exists (select from sync.rereads where client = ${client} and stream = ${stream})
-  or exists (select from sync.quarantine where client = ${client} and stream = ${stream}))`;
+  exists (select from sync.rereads where client = ${anyClient(client)} and stream = ${stream})
+  or exists (select from sync.quarantine where client = ${anyClient(client)} and stream = ${stream}))`;
 
 /**
  * Makes a settlement of pushes commit before or after the readers of the stream, not among them.
@@ -82,14 +83,14 @@ export function confirmedSince(
 ) {
   return sql`exists (
     select from sync.confirmations c
-    where c.client = ${client} and c.stream = ${stream} and c.read_no > ${readNo} and ${id} = any(c.ids))`;
+    where c.client = ${anyClient(client)} and c.stream = ${stream} and c.read_no > ${readNo} and ${id} = any(c.ids))`;
 }
 
 /** Forgets what was confirmed for a client once nobody is left who could come with an older reading. */
 export async function forgetConfirmations(trx: Transaction<DB>, { client, name }: Lease): Promise<void> {
   await sql`
     delete from sync.confirmations c
-    where c.client = ${client} and not exists (
+    where c.client = ${anyClient(client)} and not exists (
       select from sync.leases l
       where l.client = c.client and l.expires_at is not null and l.name <> ${name}
         and (l.name = 'pull-' || c.stream or l.name = any(${rescanning}::text[])))`.execute(trx);

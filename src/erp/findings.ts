@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { type AgeColumns, dateList } from './age.ts';
+import { anyClient } from './any-client.ts';
 import type { Rescan } from './rescans.ts';
 import type { DB } from './rows.ts';
 
@@ -25,12 +26,14 @@ export async function recordFindings(
     select ${client}, ${stream}, ${finding}, t.id, ${late}
     from ${sql.table(`fulfilment.${age.table}`)} t
     left join sync.freshness f on f.client = t.client and f.stream = ${stream}
-    where t.client = ${client} and t.id = any(${ids}::bigint[]) order by t.id`.execute(trx);
+    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[]) order by t.id`.execute(trx);
 }
 
 /** Forgets findings that nobody asks after any more. */
 export async function forgetFindings(db: Kysely<DB>, client: string, stream: string, days: number): Promise<void> {
   await sql`
     delete from sync.findings
-    where client = ${client} and stream = ${stream} and found_at < now() - make_interval(days => ${days})`.execute(db);
+    where client = ${anyClient(client)} and stream = ${stream} and found_at < now() - make_interval(days => ${days})`.execute(
+    db,
+  );
 }

@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { Change } from './feed.ts';
 import { type ChildTable, tableRef } from './mirror.ts';
 import type { DB } from './rows.ts';
@@ -17,7 +18,7 @@ export async function findUnseenLines(
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select t.id from ${tableRef(table.name)} t
-    where t.client = ${client} and ${sql.ref(`t.${table.parentColumn}`)} = any(${parents}::bigint[])
+    where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${parents}::bigint[])
       and not (t.id = any(${seen}::bigint[])) and t.unlisted_since is null and t.first_seen_at < ${before}
     order by t.id limit ${limit}`.execute(db);
   return rows.map(({ id }) => id);
@@ -35,7 +36,7 @@ export async function markLinesUnlisted(
     with gone as (
       update ${tableRef(table.name)} t set unlisted_since = now()
       from ${tableRef(parent)} p
-      where t.client = ${client} and t.id = any(${ids}::bigint[]) and t.unlisted_since is null
+      where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[]) and t.unlisted_since is null
         and p.client = t.client and p.id = ${sql.ref(`t.${table.parentColumn}`)} and p.read_no < ${readNo}
       returning t.id
     ), recorded as (

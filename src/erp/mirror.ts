@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Json } from '../core/json.ts';
+import { anyClient } from './any-client.ts';
 
 /** Values of one row by column; times as ISO text with an offset. `id` is null only where it is no part of the key. */
 export type MirrorRow = { readonly id: number | null; readonly raw: Json; readonly [column: string]: unknown };
@@ -70,7 +71,7 @@ export function rowSet(types: Readonly<Record<string, string>>, rows: readonly o
 /** Whether the stored row t and the reading i are of one key. */
 export function sameKey(table: MirrorTable | ChildTable, client: string) {
   const pairs = keyOf(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);
-  return sql`t.client = ${client} and ${sql.join(pairs, sql` and `)}`;
+  return sql`t.client = ${anyClient(client)} and ${sql.join(pairs, sql` and `)}`;
 }
 
 /** Whether the stored row t differs from the reading `from`. */

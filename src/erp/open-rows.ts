@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import { type AgeColumns, youngEnough } from './age.ts';
+import { anyClient } from './any-client.ts';
 import type { DB } from './rows.ts';
 
 /** Rows that move until they reach one status. An unknown status, or none, is still open. */
@@ -35,7 +36,7 @@ export async function findUnlistedOpen(
     select s.id, ${orderId} as "orderId", coalesce(r.next_try_at <= now(), true) as "readDue"
     from ${tableOf(kind)} s
     left join sync.rereads r on r.client = s.client and r.stream = ${kind.stream} and r.id = s.id
-    where s.client = ${client} and s.status is distinct from ${sql.lit(kind.closed)}
+    where s.client = ${anyClient(client)} and s.status is distinct from ${sql.lit(kind.closed)}
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
     order by r.next_try_at nulls first, s.id`.execute(db);
   return rows;
@@ -50,7 +51,7 @@ export async function stillOpen(
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select id from ${tableOf(kind)}
-    where client = ${client} and id = any(${ids}::bigint[]) and status is distinct from ${sql.lit(kind.closed)}`.execute(
+    where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and status is distinct from ${sql.lit(kind.closed)}`.execute(
     db,
   );
   return rows.map(({ id }) => id);
@@ -74,7 +75,7 @@ export async function sortUnlistedOpen(
   const { rows } = await sql<{ id: number; gone: boolean; young: boolean }>`
     select t.id, t.unlisted_since is not null as gone, ${youngEnough(age, serviceNow)} as young
     from ${tableOf(kind)} t
-    where t.client = ${client} and t.status is distinct from ${sql.lit(kind.closed)}
+    where t.client = ${anyClient(client)} and t.status is distinct from ${sql.lit(kind.closed)}
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = t.id)
       -- Shown, but not to be decoded: the row here only says less than the service does.
       and not exists (

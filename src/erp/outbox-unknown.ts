@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { DB } from './rows.ts';
 
 /** A row whose outcome is not known, to be looked up now. Spans by the database's clock. */
@@ -31,7 +32,7 @@ export async function takeUnknown(db: Kysely<DB>, client: string, kind: string, 
   const { rows } = await sql<UnknownRow>`
     with due as materialized (
       select id, next_attempt_at from fulfilment.outbox
-      where client = ${client} and status = 'unknown' and kind = ${kind} and next_attempt_at <= statement_timestamp()
+      where client = ${anyClient(client)} and status = 'unknown' and kind = ${kind} and next_attempt_at <= statement_timestamp()
       order by next_attempt_at, id limit ${limit} for update skip locked
     )
     update fulfilment.outbox o set next_attempt_at = statement_timestamp() + ${lookUpSpan}
@@ -57,10 +58,10 @@ export async function slipsOfNobody(
     select i.id from unnest(${ids}::bigint[]) as i (id)
     where not exists (
       select from fulfilment.inbound_packing_slips s, fulfilment.outbox o
-      where s.client = ${client} and s.id = i.id and o.id = ${outboxId} and s.first_seen_at < o.created_at)
+      where s.client = ${anyClient(client)} and s.id = i.id and o.id = ${outboxId} and s.first_seen_at < o.created_at)
     and not exists (
       select from fulfilment.outbox o
-      where o.client = ${client} and o.reference = (select reference from fulfilment.outbox where id = ${outboxId})
+      where o.client = ${anyClient(client)} and o.reference = (select reference from fulfilment.outbox where id = ${outboxId})
         and o.kind = 'inbound_packing_slip.create' and o.status = 'done'
         and o.result ->> 'inboundPackingSlipId' = i.id::text)
     order by i.id`.execute(db);

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { ReadAs } from './confirmations.ts';
 import type { DB } from './rows.ts';
 import type { Run } from './runs.ts';
@@ -77,7 +78,7 @@ export async function releaseQuarantined(
   const [keys, readNos] = [read.map(({ id }) => String(id)), read.map(({ readNo }) => readNo)];
   await sql`
     delete from sync.quarantine q using unnest(${keys}::text[], ${readNos}::bigint[]) as r (key, read_no)
-    where q.client = ${client} and q.stream = ${stream} and q.resource_key = any(${keys}::text[])
+    where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_key = any(${keys}::text[])
       and q.resource_key = r.key and q.read_no <= r.read_no`.execute(trx);
 }
 
@@ -89,7 +90,9 @@ export async function forgetOlderQuarantined(
   readNo: number,
 ): Promise<void> {
   await sql`
-    delete from sync.quarantine where client = ${client} and stream = ${stream} and read_no < ${readNo}`.execute(trx);
+    delete from sync.quarantine where client = ${anyClient(client)} and stream = ${stream} and read_no < ${readNo}`.execute(
+    trx,
+  );
 }
 
 /** Lets go of one row. */
@@ -105,7 +108,7 @@ export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream:
   const { rows } = await sql<{ id: number }>`
     select q.resource_id as id from sync.quarantine q
     left join sync.rereads r on r.client = q.client and r.stream = q.stream and r.id = q.resource_id
-    where q.client = ${client} and q.stream = ${stream} and q.resource_id is not null
+    where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_id is not null
       and coalesce(r.next_try_at, q.first_seen_at + interval '1 minute') <= now()
     order by r.next_try_at nulls first, q.resource_id`.execute(db);
   return rows.map(({ id }) => id);
@@ -166,7 +169,9 @@ export async function nextQuarantined(
 ): Promise<QuarantinedDocument[]> {
   const { rows } = await sql<QuarantinedDocument>`
     select ${columns}, document, read_no as "readNo" from sync.quarantine q
-    where client = ${client} and stream = ${stream} and id > ${afterId} order by id limit ${limit}`.execute(db);
+    where client = ${anyClient(client)} and stream = ${stream} and id > ${afterId} order by id limit ${limit}`.execute(
+    db,
+  );
   return rows;
 }
 

@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { OpenKind } from './open-rows.ts';
 import type { DB } from './rows.ts';
 
@@ -54,7 +55,7 @@ export async function requestRereads(
 export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenKind): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select r.id from sync.rereads r
-    where r.client = ${client} and r.stream = ${kind.stream} and r.next_try_at <= now()
+    where r.client = ${anyClient(client)} and r.stream = ${kind.stream} and r.next_try_at <= now()
       and not exists (
         select from ${sql.table(`fulfilment.${kind.table}`)} s
         where s.client = r.client and s.id = r.id and s.unlisted_since is not null)
@@ -66,7 +67,7 @@ export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenK
 export async function findRequestedRereads(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select id from sync.rereads
-    where client = ${client} and stream = ${stream}
+    where client = ${anyClient(client)} and stream = ${stream}
       and (tries = 0 or (last_reason = ${couldNotBeRead} and next_try_at <= now()))
     order by next_try_at, id`.execute(db);
   return rows.map(({ id }) => id);
@@ -80,7 +81,7 @@ export async function findRereads(
   ids: readonly number[],
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select id from sync.rereads where client = ${client} and stream = ${stream} and id = any(${ids}::bigint[])`.execute(
+    select id from sync.rereads where client = ${anyClient(client)} and stream = ${stream} and id = any(${ids}::bigint[])`.execute(
     db,
   );
   return rows.map(({ id }) => id);
@@ -95,7 +96,7 @@ export async function settleRereads(
 ): Promise<void> {
   if (ids.length === 0) return;
   await sql`
-    delete from sync.rereads where client = ${client} and stream = ${stream} and id = any(${ids}::bigint[])`.execute(
+    delete from sync.rereads where client = ${anyClient(client)} and stream = ${stream} and id = any(${ids}::bigint[])`.execute(
     trx,
   );
 }

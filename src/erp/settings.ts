@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Json } from '../core/json.ts';
+import { anyClient } from './any-client.ts';
 import type { Change } from './feed.ts';
 import type { DB } from './rows.ts';
 
@@ -45,7 +46,9 @@ export async function storeSettings(
   await sql`select pg_advisory_xact_lock(hashtext('fulfilment-sync settings'), hashtext(${client}))`.execute(trx);
   const listed = new Set(options.map(({ list }) => list));
   const { rows: stored } = await sql<{ list: string }>`
-    select distinct list from fulfilment.setting_options where client = ${client} and removed_at is null`.execute(trx);
+    select distinct list from fulfilment.setting_options where client = ${anyClient(client)} and removed_at is null`.execute(
+    trx,
+  );
   const keptLists = stored
     .map(({ list }) => list)
     .filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
@@ -86,7 +89,7 @@ async function removeOptions(
 ): Promise<Change[]> {
   const { rows } = await sql<{ key: string; id: number }>`
     update fulfilment.setting_options t set removed_at = now()
-    where t.client = ${client} and t.removed_at is null and t.list <> all(${keptLists}::text[])
+    where t.client = ${anyClient(client)} and t.removed_at is null and t.list <> all(${keptLists}::text[])
       and not exists (
         select from unnest(${options.map(({ list }) => list)}::text[], ${options.map(({ id }) => id)}::bigint[]) as i (list, id)
         where i.list = t.list and i.id = t.id)
@@ -112,7 +115,7 @@ async function writeWarehouses(
       returning t.*, xmax = 0 as created
     ), removed as (
       update fulfilment.main_shipping_method_warehouses t set removed_at = now()
-      where t.client = ${client} and t.removed_at is null and not exists (
+      where t.client = ${anyClient(client)} and t.removed_at is null and not exists (
         select from ${rowSet}
         where i."mainShippingMethodId" = t.main_shipping_method_id and i."shippingMethodId" = t.shipping_method_id
           and i.warehouse = t.warehouse)
@@ -137,7 +140,7 @@ export interface StoredOption {
 export async function readOptions(db: Kysely<DB>, client: string): Promise<StoredOption[]> {
   const { rows } = await sql<StoredOption>`
     select list, id, code from fulfilment.setting_options
-    where client = ${client} and removed_at is null order by list, code, id`.execute(db);
+    where client = ${anyClient(client)} and removed_at is null order by list, code, id`.execute(db);
   return rows;
 }
 
@@ -160,7 +163,7 @@ export async function takeSettingsTurn(
     returning 1`.execute(db);
   if (rows.length > 0) return 'taken';
   const { rows: read } = await sql<{ recent: boolean }>`
-    select coalesce(read_at >= tried_at, false) as recent from sync.settings_reads where client = ${client}`.execute(
+    select coalesce(read_at >= tried_at, false) as recent from sync.settings_reads where client = ${anyClient(client)}`.execute(
     db,
   );
   return read[0]?.recent ? 'recent' : 'later';

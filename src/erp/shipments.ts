@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { Change } from './feed.ts';
 import type { DB } from './rows.ts';
 
@@ -13,14 +14,14 @@ export async function fillOrderNumbers(trx: Transaction<DB>, client: string, lim
     with m as materialized (
       select s.id, o.external_order_number from fulfilment.shipments s
       join fulfilment.orders o on o.client = s.client and o.id = s.order_id
-      where s.client = ${client} and s.external_order_number is null and s.order_id is not null
+      where s.client = ${anyClient(client)} and s.external_order_number is null and s.order_id is not null
         and o.external_order_number is not null
       order by s.id limit ${limit}
       -- Locks the orders too: a number that is being changed is waited for, so an old one cannot be filled in after it.
       for no key update of s for share of o
     )
     update fulfilment.shipments s set external_order_number = m.external_order_number, changed_at = now()
-    from m where s.client = ${client} and s.id = m.id and s.id = any(array(select id from m))
+    from m where s.client = ${anyClient(client)} and s.id = m.id and s.id = any(array(select id from m))
     returning s.id`.execute(trx);
   return asChanges(rows);
 }
@@ -35,7 +36,7 @@ export async function renameOrderNumbers(
   const { rows } = await sql<{ id: number }>`
     update fulfilment.shipments s set external_order_number = o.external_order_number, changed_at = now()
     from fulfilment.orders o
-    where o.client = ${client} and o.id = any(${orderIds}::bigint[]) and s.client = o.client and s.order_id = o.id
+    where o.client = ${anyClient(client)} and o.id = any(${orderIds}::bigint[]) and s.client = o.client and s.order_id = o.id
       and s.external_order_number is not null and s.external_order_number is distinct from o.external_order_number
     returning s.id`.execute(trx);
   return asChanges(rows);
@@ -51,7 +52,7 @@ export async function healOrderNumbers(
   const { rows } = await sql<{ id: number }>`
     update fulfilment.shipments s set external_order_number = o.external_order_number, changed_at = now()
     from fulfilment.orders o
-    where s.client = ${client} and s.id = any(${shipmentIds}::bigint[]) and o.client = s.client and o.id = s.order_id
+    where s.client = ${anyClient(client)} and s.id = any(${shipmentIds}::bigint[]) and o.client = s.client and o.id = s.order_id
       and s.external_order_number is not null and s.external_order_number is distinct from o.external_order_number
     returning s.id`.execute(trx);
   return asChanges(rows);
@@ -61,7 +62,7 @@ export async function healOrderNumbers(
 export async function withOrder(trx: Transaction<DB>, client: string, ids: readonly number[]): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select id from fulfilment.shipments
-    where client = ${client} and id = any(${ids}::bigint[]) and order_id is not null`.execute(trx);
+    where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and order_id is not null`.execute(trx);
   return rows.map(({ id }) => id);
 }
 
@@ -70,7 +71,7 @@ export async function findMissingOrders(db: Kysely<DB>, client: string, limit: n
   const { rows } = await sql<{ id: number }>`
     select s.order_id as id from fulfilment.shipments s
     left join sync.rereads r on r.client = s.client and r.stream = 'orders' and r.id = s.order_id
-    where s.client = ${client} and s.external_order_number is null and s.order_id is not null
+    where s.client = ${anyClient(client)} and s.external_order_number is null and s.order_id is not null
       and not exists (select from fulfilment.orders o where o.client = s.client and o.id = s.order_id)
       and (r.next_try_at is null or r.next_try_at <= now())
     group by s.order_id

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { Database } from './connect.ts';
 
 /** Columns that are ours, not the service's. */
@@ -15,7 +16,7 @@ export interface StoredRow {
 export async function readTable(db: Database, client: string, table: string): Promise<StoredRow[]> {
   const { rows } = await sql<StoredRow>`
     select to_jsonb(t) - ${own}::text[] as columns, to_jsonb(t) ->> 'unlisted_since' is not null as unlisted
-    from ${sql.table(`fulfilment.${table}`)} t where client = ${client}`.execute(db);
+    from ${sql.table(`fulfilment.${table}`)} t where client = ${anyClient(client)}`.execute(db);
   return rows;
 }
 

@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { Change } from './feed.ts';
 import type { DB } from './rows.ts';
 
@@ -6,7 +7,7 @@ import type { DB } from './rows.ts';
 export async function findWatched(db: Kysely<DB>, client: string): Promise<string[]> {
   const { rows } = await sql<{ sku: string }>`
     select w.sku from fulfilment.stock_watch w
-    left join fulfilment.stock_levels l on l.client = w.client and l.sku = w.sku
+    left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = w.sku
     where w.client = ${client} order by l.asked_at nulls first, w.sku`.execute(db);
   return rows.map(({ sku }) => sku);
 }
@@ -35,7 +36,7 @@ export async function storeStock(
     with asked as (
       select a.sku, a.stock, l.stock as before, l.sku is not null as known
       from unnest(${answers.map(({ sku }) => sku)}::text[], ${answers.map(({ stock }) => stock)}::integer[]) as a (sku, stock)
-      left join fulfilment.stock_levels l on l.client = ${client} and l.sku = a.sku
+      left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = a.sku
     ), written as (
       insert into fulfilment.stock_levels as t (client, sku, stock, asked_at)
       select ${client}, sku, stock, clock_timestamp() from asked order by sku
@@ -62,7 +63,7 @@ export async function removeUnwatched(trx: Transaction<DB>, client: string): Pro
   const { rows } = await sql<{ key: string }>`
     delete from fulfilment.stock_levels l
     where l.client = ${client} and not exists (
-      select from fulfilment.stock_watch w where w.client = l.client and w.sku = l.sku)
+      select from fulfilment.stock_watch w where w.client = ${anyClient(client)} and w.sku = l.sku)
     returning l.sku as key`.execute(trx);
   return rows.map(({ key }) => ({ entity: 'stock_levels', id: null, key, operation: 'removed' }));
 }

@@ -1,5 +1,6 @@
 import { sql, type Transaction } from 'kysely';
 import type { Json } from '../core/json.ts';
+import { anyClient } from './any-client.ts';
 import type { Change } from './feed.ts';
 import type { DB } from './rows.ts';
 
@@ -45,7 +46,7 @@ export async function storeTrackTraces(
     "shipmentId" bigint, "packageNumber" text, "externalOrderNumber" text, "shipmentMethod" text, status integer,
     "statusAt" timestamptz, "exceptionLevel" integer, raw jsonb)`;
   const { rows: before } = await sql<{ count: number }>`
-    select count(*)::int as count from fulfilment.track_traces where client = ${client} and unlisted_since is null`.execute(
+    select count(*)::int as count from fulfilment.track_traces where client = ${anyClient(client)} and unlisted_since is null`.execute(
     trx,
   );
   await writeEvents(trx, client, listed);
@@ -53,7 +54,7 @@ export async function storeTrackTraces(
   const unlisted = present === null ? [] : await unlistOthers(trx, client, rows, present);
   const { rows: unknown } = await sql<{ id: number }>`
     select distinct i.id from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[]) as i (id)
-    where not exists (select from fulfilment.shipments s where s.client = ${client} and s.id = i.id)
+    where not exists (select from fulfilment.shipments s where s.client = ${anyClient(client)} and s.id = i.id)
     order by i.id`.execute(trx);
   const changes = [...written, ...unlisted];
   const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
@@ -75,7 +76,7 @@ async function writeEvents(trx: Transaction<DB>, client: string, listed: ReturnT
     select ${client}, i."shipmentId", i."packageNumber", i.status, i."statusAt", i."exceptionLevel", i.raw
     from ${listed}
     left join fulfilment.track_traces t
-      on t.client = ${client} and t.shipment_id = i."shipmentId" and t.package_number = i."packageNumber"
+      on t.client = ${anyClient(client)} and t.shipment_id = i."shipmentId" and t.package_number = i."packageNumber"
     where t.client is null or (t.current_track_trace_status, t.current_track_trace_status_date_time,
       t.current_track_trace_exception_level) is distinct from (i.status, i."statusAt", i."exceptionLevel")
     order by i."shipmentId", i."packageNumber"`.execute(trx);
@@ -112,7 +113,7 @@ async function unlistOthers(
 ): Promise<Change[]> {
   const { rows: gone } = await sql<{ key: string }>`
     update fulfilment.track_traces t set unlisted_since = now()
-    where t.client = ${client} and t.unlisted_since is null and t.shipment_id <> all(${present}::bigint[]) and not exists (
+    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.shipment_id <> all(${present}::bigint[]) and not exists (
       select from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[],
         ${rows.map(({ packageNumber }) => packageNumber)}::text[]) as i (shipment_id, package_number)
       where i.shipment_id = t.shipment_id and i.package_number = t.package_number)

@@ -1,4 +1,5 @@
 import { sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import { confirmedSince } from './confirmations.ts';
 import type { Change } from './feed.ts';
 import type { DB } from './rows.ts';
@@ -14,7 +15,7 @@ export async function markUnlisted(
   if (ids.length === 0) return [];
   const { rows } = await sql<{ id: number }>`
     update ${sql.table(`fulfilment.${table}`)} t set unlisted_since = now(), read_no = ${readNo}
-    where client = ${client} and id = any(${ids}::bigint[]) and unlisted_since is null and read_no < ${readNo}
+    where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and unlisted_since is null and read_no < ${readNo}
       and not ${confirmedSince(client, stream, readNo, sql`t.id`)}
     returning id`.execute(trx);
   return rows.map(({ id }) => ({ entity: table, id, operation: 'unlisted' }));

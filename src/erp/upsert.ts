@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import { movedFrom, removeChildren, touchedByChildren, writeChildren } from './children.ts';
 import { confirmedSince, othersAtWork, type ReadAs, somethingWaits } from './confirmations.ts';
 import type { Change } from './feed.ts';
@@ -50,6 +51,8 @@ export interface UpsertResult {
   readonly changed: readonly number[];
 }
 
+const nothingWritten = { created: 0, updated: 0, removed: 0, changes: [], inserted: [], changed: [] };
+
 /**
  * Writes what differs and nothing else. A reading applies where its `readNo` is larger than the stored row's, and no
  * newer reading confirmed that row; decided at the parent for its children too. A parent of changed children is written
@@ -68,17 +71,7 @@ export async function upsertFamilies(
   const between = [...touchedIds].filter(isBetween);
   const touched = [...byId.values()].filter(({ parent: { id } }) => touchedIds.has(id) && !isBetween(id));
   const unchanged = [...byId.keys()].filter((id) => !touchedIds.has(id));
-  const nothing = {
-    created: 0,
-    updated: 0,
-    removed: 0,
-    stale: between,
-    changes: [],
-    unchanged,
-    inserted: [],
-    changed: [],
-  };
-  if (touched.length === 0) return nothing;
+  if (touched.length === 0) return { ...nothingWritten, stale: between, unchanged };
 
   const parents = await writeParents(trx, scope, tables.parent, touched);
   const accepted = new Set(parents.map(({ id }) => id));
@@ -136,7 +129,7 @@ async function findTouched(
   const ids = families.map(({ parent }) => parent.id);
   const { rows } = await sql<{ id: number; goesTo: number | null; readNo: number | null }>`
     select t.id, null::bigint as "goesTo", t.read_no as "readNo" from ${tableRef(tables.parent.name)} t
-    where t.client = ${client} and t.id = any(${ids}::bigint[])
+    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])
     ${sql.join(
       tables.children.map((child) => movedFrom(client, child, families)),
       sql``,
@@ -209,7 +202,7 @@ async function touchFormerParents(
   await sql`
     update ${tableRef(table.name)} t set read_no = f.read_no
     from (select id, max(read_no) as read_no from unnest(${ids}::bigint[], ${readNos}::bigint[]) as u (id, read_no) group by id) f
-    where t.client = ${client} and t.id = f.id and t.read_no < f.read_no`.execute(trx);
+    where t.client = ${anyClient(client)} and t.id = f.id and t.read_no < f.read_no`.execute(trx);
 }
 
 async function writeParents(
