@@ -436,6 +436,9 @@ create table sync.leases (
   acquired_at timestamp with time zone, -- When the present or last holder got it
   expires_at timestamp with time zone, -- When it may be taken over; null when given back
 ) with (fillfactor=50); -- Who may write for a client and job; a token that is no longer the row's is fenced off
+create table sync.migration_lock (
+
+); -- Has no columns: whoever migrates locks it, so that no two do at once.
 create table sync.migrations (
   name text not null, -- File name without .sql
   oldest_code text not null, -- Older versions refuse to work with this database
@@ -674,6 +677,7 @@ CREATE INDEX inbound_packing_slips_open ON fulfilment.inbound_packing_slips USIN
 CREATE INDEX inbounds_by_slip ON fulfilment.inbounds USING btree (inbound_packing_slip_id, client);
 CREATE INDEX inbounds_open ON fulfilment.inbounds USING btree (client, id) WHERE (status IS DISTINCT FROM 'COMPLETED'::text);
 CREATE INDEX order_items_by_order ON fulfilment.order_items USING btree (client, order_id);
+CREATE INDEX orders_by_day ON fulfilment.orders USING btree (client, ordered_on) WHERE (ordered_on IS NOT NULL);
 CREATE INDEX orders_by_number ON fulfilment.orders USING btree (external_order_number, client);
 CREATE INDEX outbox_attempts_by_row ON sync.outbox_attempts USING btree (outbox_id, id);
 CREATE INDEX outbox_by_end ON fulfilment.outbox USING btree (finished_at) WHERE (finished_at IS NOT NULL);
@@ -690,7 +694,7 @@ CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
 CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX rescans_by_stream ON sync.rescans USING btree (client, stream, kind, id DESC);
-CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on);
+CREATE INDEX return_items_by_day ON fulfilment.return_items USING btree (client, processed_on) WHERE (processed_on IS NOT NULL);
 CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (client, order_id);
 CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (restock_on IS NULL);
 CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
@@ -700,6 +704,7 @@ CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
 CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);
 CREATE INDEX runs_troubled ON sync.runs USING btree (id) WHERE (status = ANY (ARRAY['failed'::text, 'abandoned'::text, 'stopped'::text]));
 CREATE INDEX shipment_items_by_shipment ON fulfilment.shipment_items USING btree (client, shipment_id);
+CREATE INDEX shipments_by_arrival ON fulfilment.shipments USING brin (first_seen_at);
 CREATE INDEX shipments_by_number ON fulfilment.shipments USING btree (external_order_number, client);
 CREATE INDEX shipments_by_order ON fulfilment.shipments USING btree (order_id, client);
 CREATE INDEX shipments_open ON fulfilment.shipments USING btree (client, id) WHERE (status IS DISTINCT FROM 'SHIPPED'::text);

@@ -10,7 +10,7 @@ import type { ClientOptions } from './commands/client.ts';
 import type { DemoOptions } from './commands/demo.ts';
 import type { DoctorOptions } from './commands/doctor.ts';
 import type { PauseOptions } from './commands/pause.ts';
-import type { BackfillOptions, RescanOptions } from './commands/rescan.ts';
+import type { BackfillOptions, ReconcileOptions, RescanOptions } from './commands/rescan.ts';
 import type { RunOptions } from './commands/run.ts';
 import type { SandboxOptions } from './commands/sandbox.ts';
 import type { StatusOptions } from './commands/status.ts';
@@ -164,13 +164,14 @@ function addRescanCommands(cli: Command): void {
     .description('hold what the service lists against the tables, column by column, and heal what differs')
     .addArgument(oneOf('<stream>', streams))
     .option('--client <key>', 'only this client')
+    .option('--accept-missing', 'read the whole list; what it does not show is gone, however much that is: mark it')
     .option('--json', 'for programs')
     .addHelpText(
       'after',
       '\nOrders and return-items: 120 days and one slice of those before; it says which. The rest: the whole list.' +
         '\n\nExample:\n  fulfilment-sync reconcile shipments',
     )
-    .action(async (stream: string, options: RescanOptions) =>
+    .action(async (stream: string, options: ReconcileOptions) =>
       finish((await import('./commands/rescan.ts')).reconcileCommand(stream, options)),
     );
   cli

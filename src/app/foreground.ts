@@ -1,7 +1,7 @@
 import { readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
-import { assertSchemaFits } from '../erp/migrate.ts';
+import { assertSchemaFits } from '../erp/schema-fit.ts';
 import type { RunReport } from '../sync/run.ts';
 import { connectForWriting, openLeaseKeeper, workerName } from './deps/database.ts';
 import { openWarehouses } from './deps/warehouses.ts';

@@ -1,6 +1,6 @@
 import { jobNames } from '../../config/jobs.ts';
 import { CodedError } from '../core/errors.ts';
-import { SchemaError } from '../erp/migrate.ts';
+import { SchemaError } from '../erp/migration-files.ts';
 import type { Processor } from '../queue/backend.ts';
 import type { ClientSlots } from '../queue/client-slots.ts';
 import { jobDataSchema } from '../queue/define-job.ts';

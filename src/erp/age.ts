@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { DayWindow, Rescan } from './rescans.ts';
 import type { DB } from './rows.ts';
 
@@ -45,24 +46,29 @@ export async function countInWindows(
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) from ${sql.table(`fulfilment.${age.table}`)} t
-    where t.client = ${client} and t.unlisted_since is null and ${insideWindows(age, windows, serviceNow)}`.execute(db);
+    where t.client = ${anyClient(client)} and t.unlisted_since is null and ${insideWindows(age, windows, serviceNow)}`.execute(
+    db,
+  );
   return rows[0]?.count ?? 0;
 }
 
-/** Rows that should have been listed and were not, at most `limit`; those that came here after the walk began are not asked for. */
+/**
+ * Rows that should have been listed and were not, by id: at most `limit`, and only those after `afterId`. Those that came
+ * here after the walk began are not asked for.
+ */
 export async function findUnseen(
   db: Kysely<DB>,
   { id, client, startedAt, windows }: Rescan,
   age: AgeColumns,
   serviceNow: Date,
-  limit: number,
+  { limit, afterId = null }: { readonly limit: number; readonly afterId?: number | null },
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     with seen as (select distinct unnest(ids) as id from sync.rescan_pages where rescan_id = ${id})
     select t.id from ${sql.table(`fulfilment.${age.table}`)} t
-    where t.client = ${client} and t.unlisted_since is null and t.first_seen_at < ${startedAt}
+    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.first_seen_at < ${startedAt}
       and ${insideWindows(age, windows ?? [], serviceNow)}
-      and not exists (select from seen where seen.id = t.id)
+      and (${afterId}::bigint is null or t.id > ${afterId}) and not exists (select from seen where seen.id = t.id)
     order by t.id limit ${limit}`.execute(db);
   return rows.map((row) => row.id);
 }

@@ -1,4 +1,4 @@
-import { Kysely, PostgresDialect } from 'kysely';
+import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { CodedError } from '../core/errors.ts';
 import type { DB } from './rows.ts';
@@ -98,7 +98,19 @@ function giveUp(client: pg.PoolClient, error: Error): void {
   client.emit('error', error);
 }
 
+/** kysely would lock migrations by an advisory key, which any role may take, and wait for tables for an hour. */
+class OwnMigrationLock extends PostgresAdapter {
+  override async acquireMigrationLock(): Promise<void> {}
+  override async releaseMigrationLock(): Promise<void> {}
+}
+
+class Dialect extends PostgresDialect {
+  override createAdapter(): PostgresAdapter {
+    return new OwnMigrationLock();
+  }
+}
+
 /** Wraps a pool; the pool stays its maker's to end. */
 export function openDatabase(pool: pg.Pool): Database {
-  return new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
+  return new Kysely<DB>({ dialect: new Dialect({ pool }) });
 }

@@ -1,148 +1,140 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
-import { type Migration, type MigrationProvider, Migrator } from 'kysely/migration';
-import { CodedError } from '../core/errors.ts';
-import { migrationsFolder } from '../core/installation.ts';
-import { isOlder } from '../core/version.ts';
+import { type MigrationProvider, Migrator } from 'kysely/migration';
+import { type MigrationFile, readMigrations, SchemaError } from './migration-files.ts';
+import { alone, blockersOf, watchIndexes } from './migration-locks.ts';
+import { appliedMigrations, assertPostgresFits, assertSchemaFits, unknownTo } from './schema-fit.ts';
+import { isLockTimeout, sqlState } from './transaction.ts';
 
-const fileForm = /^(\d{4}_[a-z0-9_]+)\.sql$/;
-const oldestCodeForm = /^-- oldest code: (\d+\.\d+\.\d+)$/m;
+/** What is told while migrations run. */
+export type Tell = (line: string) => void;
 
-/** The database's schema and this code do not fit each other; the message says what to do. */
-export class SchemaError extends CodedError {}
-
-interface MigrationFile {
-  readonly name: string;
-  readonly text: string;
-  /** The oldest version of this code that can work with the schema after this migration. */
-  readonly oldestCode: string;
-}
-
-async function readMigrations(): Promise<MigrationFile[]> {
-  const names = (await readdir(migrationsFolder)).filter((file) => file.endsWith('.sql')).sort();
-  return Promise.all(
-    names.map(async (file) => {
-      const text = await readFile(new URL(file, migrationsFolder), 'utf8');
-      const [name, oldestCode] = [fileForm.exec(file)?.[1], oldestCodeForm.exec(text)?.[1]];
-      if (name === undefined || oldestCode === undefined) {
-        throw new SchemaError(
-          'migration_malformed',
-          `${file}: is not named NNNN_name.sql or lacks "-- oldest code: x.y.z"`,
-        );
-      }
-      return { name, text, oldestCode };
-    }),
-  );
-}
+/** How long one attempt waits for a table: everybody else who wants it waits behind it meanwhile. */
+const lockAttempt = '1s';
+const betweenAttemptsMs = 2_000;
+const attempts = 600;
 
 /**
- * Applies what is missing, in one transaction under an advisory lock: two at once are fine, the second finds nothing to do.
+ * Applies what is missing, each migration in a transaction of its own or, where it says so, online. Two at once are fine:
+ * the second waits, and finds nothing to do. A table that is in use is waited for in short attempts, so that nobody has to
+ * wait behind the migration for longer than one of them.
  * @param version version of this code, x.y.z
+ * @param how `tell` hears of what is being done; `files` are those of migrations/ unless given
  * @returns the names applied by this call
- * @throws SchemaError where a newer schema does not work with this code; the migration's own error where one fails
+ * @throws SchemaError where a newer schema does not work with this code, or a table stays in use (`tables_in_use`); the
+ *   migration's own error where one fails
  */
-export async function migrate<T>(db: Kysely<T>, version: string): Promise<string[]> {
-  const files = await readMigrations();
+export async function migrate<T>(
+  db: Kysely<T>,
+  version: string,
+  how: { readonly tell?: Tell | undefined; readonly files?: readonly MigrationFile[] } = {},
+): Promise<string[]> {
+  const { tell = () => {}, files = await readMigrations() } = how;
   await assertPostgresFits(db);
   await createRecord(db);
-  if (unknownTo(files, await appliedMigrations(db)).length > 0) {
-    // A newer release was here. Nothing for us to add; whether we may work with it is the only question.
-    await assertSchemaFits(db, version);
-    return [];
-  }
-  const migrator = new Migrator({ db, provider: providerOf(files, version), migrationTableSchema: 'sync' });
-  const { error, results } = await migrator.migrateToLatest();
-  if (error !== undefined) throw error;
-  return (results ?? []).map(({ migrationName }) => migrationName);
+  return alone(db, tell, async () => {
+    const applied = await appliedMigrations(db);
+    if (unknownTo(files, applied).length > 0) {
+      // A newer release was here. Nothing for us to add; whether we may work with it is the only question.
+      await assertSchemaFits(db, version);
+      return [];
+    }
+    const done = new Set(applied.map(({ name }) => name));
+    const missing = files.filter(({ name }) => !done.has(name));
+    const provider = providerOf(files, version);
+    for (const file of missing) {
+      const startedAt = performance.now();
+      await (file.online ? applyOnline(db, provider, file, tell) : applyWhole(db, provider, file, tell));
+      tell(`${file.name}: done in ${Math.round((performance.now() - startedAt) / 100) / 10} s`);
+    }
+    return missing.map(({ name }) => name);
+  });
 }
 
 /** Our own record beside kysely's: it says which code each migration still works with. */
 async function createRecord<T>(db: Kysely<T>): Promise<void> {
-  await db.transaction().execute(async (trx) => {
-    // IF NOT EXISTS alone fails when two sessions create at once.
-    await sql`select pg_advisory_xact_lock(hashtext('fulfilment-sync migrate'))`.execute(trx);
-    await sql`create schema if not exists sync`.execute(trx);
-    await sql`
-      create table if not exists sync.migrations (
-        name text primary key,
-        oldest_code text not null,
-        applied_by text not null,
-        applied_at timestamptz not null default now()
-      )`.execute(trx);
-  });
+  for (let attempt = 1; ; attempt++)
+    try {
+      await sql`create schema if not exists sync`.execute(db);
+      await sql`
+        create table if not exists sync.migrations (
+          name text primary key,
+          oldest_code text not null,
+          applied_by text not null,
+          applied_at timestamptz not null default now()
+        )`.execute(db);
+      await sql`
+        do $$ begin
+          if to_regclass('sync.migration_lock') is null then
+            create table sync.migration_lock ();
+            comment on table sync.migration_lock is 'Has no columns: whoever migrates locks it, so that no two do at once.';
+          end if;
+        end $$`.execute(db);
+      return;
+    } catch (error) {
+      // IF NOT EXISTS alone fails where two sessions create at once: one of them has, by the next attempt.
+      if (attempt === 5 || !['23505', '42P06', '42P07', '42710'].includes(sqlState(error))) throw error;
+    }
 }
 
 function providerOf(files: readonly MigrationFile[], version: string): MigrationProvider {
-  const migrationOf = ({ name, text, oldestCode }: MigrationFile): Migration => ({
-    up: async (db) => {
-      await sql.raw(text).execute(db);
+  const upOf =
+    ({ name, text, oldestCode, online }: MigrationFile) =>
+    async (db: Kysely<unknown>) => {
+      for (const statement of online ? statementsOf(text) : [text]) await sql.raw(statement).execute(db);
       await sql`
-        insert into sync.migrations (name, oldest_code, applied_by) values (${name}, ${oldestCode}, ${version})
-      `.execute(db);
-    },
-  });
-  return { getMigrations: async () => Object.fromEntries(files.map((file) => [file.name, migrationOf(file)])) };
+        insert into sync.migrations (name, oldest_code, applied_by) values (${name}, ${oldestCode}, ${version})`.execute(
+        db,
+      );
+    };
+  return { getMigrations: async () => Object.fromEntries(files.map((file) => [file.name, { up: upOf(file) }])) };
 }
 
-/**
- * Checks that this code may work with the database as it is.
- * @throws SchemaError `schema_missing` or `schema_behind` (run migrate), or `code_too_old` (upgrade this worker)
- */
-export async function assertSchemaFits<T>(db: Kysely<T>, version: string): Promise<void> {
-  await assertPostgresFits(db);
-  const found = await sql<{ found: boolean }>`select to_regclass('sync.migrations') is not null as found`.execute(db);
-  if (!found.rows[0]?.found) {
-    throw new SchemaError('schema_missing', 'The database has no schema yet; run: fulfilment-sync migrate');
+/** Statements of an online migration: each ends with a semicolon at the end of a line. */
+const statementsOf = (text: string) =>
+  text
+    .replaceAll(/^--.*$/gm, '')
+    .split(/;$/m)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '');
+
+/** In one transaction; while a table is in use, again and again. */
+async function applyWhole<T>(db: Kysely<T>, provider: MigrationProvider, { name }: MigrationFile, tell: Tell) {
+  tell(`${name} …`);
+  for (let attempt = 1; ; attempt++)
+    try {
+      await db.transaction().execute(async (trx) => {
+        await sql`select set_config('lock_timeout', ${lockAttempt}, true)`.execute(trx);
+        await applyWith(new Migrator({ db: trx, provider, migrationTableSchema: 'sync' }), name);
+      });
+      return;
+    } catch (error) {
+      if (!isLockTimeout(error)) throw error;
+      const blockers = await blockersOf(db);
+      const inUse = `${name}: a table that it changes is in use${blockers === '' ? '' : ` by ${blockers}`}`;
+      if (attempt === attempts)
+        throw new SchemaError('tables_in_use', `${inUse}; nothing of it was applied. End that, and run migrate again`);
+      if (attempt % 5 === 1) tell(`${inUse}; trying again`);
+      await pause(betweenAttemptsMs);
+    }
+}
+
+/** Statement by statement, while others read and write. It may wait for transactions that began before it. */
+async function applyOnline<T>(db: Kysely<T>, provider: MigrationProvider, { name }: MigrationFile, tell: Tell) {
+  tell(`${name}: builds indexes while everything else goes on; it waits for transactions that began before …`);
+  const watch = watchIndexes(db, (line) => tell(`${name}: ${line}`));
+  try {
+    await db.connection().execute(async (connection) => {
+      await sql`set lock_timeout = 0`.execute(connection);
+      const migrator = new Migrator({ db: connection, provider, migrationTableSchema: 'sync' });
+      await applyWith(migrator, name, true).finally(() => sql`reset lock_timeout`.execute(connection));
+    });
+  } finally {
+    await watch.stop();
   }
-  const [files, applied] = await Promise.all([readMigrations(), appliedMigrations(db)]);
-  const names = new Set(applied.map(({ name }) => name));
-  const missing = files.filter(({ name }) => !names.has(name));
-  if (missing.length > 0) {
-    const list = missing.map(({ name }) => name).join(', ');
-    throw new SchemaError('schema_behind', `The database lacks ${list}; run: fulfilment-sync migrate`);
-  }
-  assertNotTooOld(applied, version);
 }
 
-/** Whether a newer version has migrated the database: it is not as this one would make it. */
-export async function isMigratedByNewer<T>(db: Kysely<T>): Promise<boolean> {
-  return unknownTo(await readMigrations(), await appliedMigrations(db)).length > 0;
-}
-
-/**
- * Checks, before a run begins, that no migration came by meanwhile that this code cannot work with.
- * @throws SchemaError `code_too_old`
- */
-export async function assertCodeFits<T>(db: Kysely<T>, version: string): Promise<void> {
-  assertNotTooOld(await appliedMigrations(db), version);
-}
-
-function assertNotTooOld(applied: readonly { name: string; oldestCode: string }[], version: string): void {
-  const tooNew = applied.find(({ oldestCode }) => isOlder(version, oldestCode));
-  if (tooNew === undefined) return;
-  throw new SchemaError(
-    'code_too_old',
-    `The database was migrated to ${tooNew.name}, which needs version ${tooNew.oldestCode} or newer; this is ${version}: upgrade it`,
-  );
-}
-
-const oldestPostgres = 140_000;
-
-/** @throws SchemaError `postgres_too_old` */
-async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
-  const { rows } = await sql<{ number: number; text: string }>`
-    select current_setting('server_version_num')::int as number, current_setting('server_version') as text`.execute(db);
-  if ((rows[0]?.number ?? 0) >= oldestPostgres) return;
-  throw new SchemaError('postgres_too_old', `DATABASE_URL: Postgres ${rows[0]?.text} is too old; use 14 or newer`);
-}
-
-async function appliedMigrations<T>(db: Kysely<T>): Promise<{ name: string; oldestCode: string }[]> {
-  const { rows } = await sql<{ name: string; oldestCode: string }>`
-    select name, oldest_code as "oldestCode" from sync.migrations order by name`.execute(db);
-  return rows;
-}
-
-function unknownTo(files: readonly MigrationFile[], applied: readonly { name: string; oldestCode: string }[]) {
-  const known = new Set(files.map(({ name }) => name));
-  return applied.filter(({ name }) => !known.has(name));
+async function applyWith(migrator: Migrator, name: string, disableTransactions = false): Promise<void> {
+  const { error } = await migrator.migrateTo(name, disableTransactions ? { disableTransactions } : {});
+  if (error !== undefined) throw error;
 }

@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from './any-client.ts';
 import type { CursorMeaning } from './progress.ts';
 import type { DB } from './rows.ts';
 
@@ -46,12 +47,13 @@ const columns = sql`id, client, stream, kind, from_day as "from", to_day as "to"
 
 /** Opens a rescan, or finds the open one that asks for the same, which then goes on where it stood. */
 export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promise<Rescan> {
-  // What an old one has walked may have changed since: it begins anew. A backfill in the background is gone on with.
+  // What an old one has walked may have changed since: it begins anew. A backfill in the background is gone on with. Those
+  // of other kinds are not touched: only what shares a lease with this one cannot be running.
   await sql`
     with given_up as (
       update sync.rescans set finished_at = now(), outcome = 'failed', error = 'cut short more than a day ago'
-      where client = ${request.client} and stream = ${request.stream} and (kind = 'reconcile' or not background)
-        and finished_at is null and started_at < now() - interval '1 day' returning id)
+      where client = ${anyClient(request.client)} and stream = ${request.stream} and kind = ${request.kind}
+        and background = ${request.background} and (kind = 'reconcile' or not background) and finished_at is null and started_at < now() - interval '1 day' returning id)
     delete from sync.rescan_pages where rescan_id in (select id from given_up)`.execute(db);
   const { rows } = await sql<Rescan>`
     insert into sync.rescans (client, stream, kind, from_day, to_day, background)
@@ -66,7 +68,9 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
 export async function findBackgroundBackfills(db: Kysely<DB>, client: string): Promise<Rescan[]> {
   const { rows } = await sql<Rescan>`
     select ${columns} from sync.rescans
-    where client = ${client} and kind = 'backfill' and background and finished_at is null order by id`.execute(db);
+    where client = ${anyClient(client)} and kind = 'backfill' and background and finished_at is null order by id`.execute(
+    db,
+  );
   return rows;
 }
 
@@ -77,13 +81,28 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
     on conflict (client, job) do update set due_at = now()`.execute(db);
 }
 
-/** Windows of the last reconciliation that got done; none where there was none. */
-export async function findLastWindows(db: Kysely<DB>, client: string, stream: string): Promise<readonly DayWindow[]> {
-  const { rows } = await sql<{ windows: DayWindow[] }>`
-    select windows from sync.rescans
-    where client = ${client} and stream = ${stream} and kind = 'reconcile' and outcome = 'done'
+/** The last reconciliation that walked all of its windows, whatever was thought of what it found; null where there was none. */
+export async function findLastWalked(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+): Promise<(Pick<Rescan, 'fetched'> & { readonly windows: readonly DayWindow[] }) | null> {
+  const { rows } = await sql<{ windows: DayWindow[]; fetched: number }>`
+    select windows, fetched from sync.rescans
+    where client = ${anyClient(client)} and stream = ${stream} and kind = 'reconcile' and finished_at is not null
+      and step >= jsonb_array_length(windows)
     order by id desc limit 1`.execute(db);
-  return rows[0]?.windows ?? [];
+  return rows[0] ?? null;
+}
+
+/** When the workers' last reconciliation of each stream got done, by stream. */
+export async function findReconciled(db: Kysely<DB>, client: string): Promise<ReadonlyMap<string, Date>> {
+  const { rows } = await sql<{ stream: string; at: Date }>`
+    select stream, max(finished_at) as at from sync.rescans
+    where client = ${anyClient(client)} and kind = 'reconcile' and background and outcome = 'done' group by stream`.execute(
+    db,
+  );
+  return new Map(rows.map(({ stream, at }) => [stream, at]));
 }
 
 /** What changes on a rescan's row with a page. */
@@ -99,7 +118,7 @@ export interface RescanStep extends Pick<Rescan, 'step' | 'query' | 'meaning' | 
 export async function startRescan(
   trx: Transaction<DB>,
   id: number,
-  { windows, expected, readNo }: { windows: readonly DayWindow[]; expected: number; readNo: number },
+  { windows, expected, readNo }: { windows: readonly DayWindow[]; expected: number | null; readNo: number },
 ): Promise<Rescan> {
   const { rows } = await sql<Rescan>`
     update sync.rescans set started_at = now(), windows = ${JSON.stringify(windows)}::jsonb, expected = ${expected},

@@ -3,10 +3,10 @@ import { type HeldBack, passHold } from './client-holds.ts';
 import { type ClientIdentity, holdIdentity, registerClients } from './clients.ts';
 import type { Database } from './connect.ts';
 import { acquireLease, releaseLease } from './leases.ts';
-import { assertCodeFits } from './migrate.ts';
 import type { DB } from './rows.ts';
 import { type Run, recordRefusal, type Trigger } from './runs.ts';
 import { reviveAbandoned } from './schedule.ts';
+import { assertCodeFits } from './schema-fit.ts';
 import { type Refusal, readStanding, refusalOf, type Standing } from './standing.ts';
 
 export interface RunRequest extends ClientIdentity {

@@ -1,5 +1,5 @@
 import { describeError, LeaseLostError, StoppedError } from '../core/errors.ts';
-import { findBackgroundBackfills } from '../erp/rescans.ts';
+import { findBackgroundBackfills, findReconciled } from '../erp/rescans.ts';
 import { newShare, type PullContext, warn } from './pull-context.ts';
 import { rereadAuthorizations } from './push/authorizations.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
@@ -7,10 +7,17 @@ import type { Stream } from './stream.ts';
 
 /**
  * Reconciles every stream, and reads again what nothing lists; one that fails keeps none of the others from it, and is what
- * the run fails with.
+ * the run fails with. A run that is made again before its next turn leaves out the streams that got done.
  */
 export async function reconcileAll(context: PullContext, streams: readonly Stream[]): Promise<void> {
-  const works = streams.map((stream) => () => reconcileStream(inColumns(context), stream, 'worker'));
+  const { db, client, run, dueNotBefore } = context;
+  const doneAt = run.trigger === 'manual' ? new Map<string, Date>() : await findReconciled(db, client);
+  const isDue = ({ name }: Stream) => {
+    const done = doneAt.get(name);
+    const turn = done === undefined ? null : dueNotBefore(done, 0);
+    return turn === null || turn <= run.startedAt;
+  };
+  const works = streams.filter(isDue).map((stream) => () => reconcileStream(inColumns(context), stream, 'worker'));
   await eachOnItsOwn<() => Promise<unknown>>(
     context,
     [...works, () => rereadAuthorizations(inColumns(context))],
@@ -18,13 +25,22 @@ export async function reconcileAll(context: PullContext, streams: readonly Strea
   );
 }
 
+/** When it is looked again for a worker that knows a stream which this one does not. */
+const unknownAgainMs = 60_000;
+
 /** Does the backfills that were asked for in the background, oldest first. */
 export async function backfillRequested(context: PullContext, streams: readonly Stream[]): Promise<void> {
   const rescans = await findBackgroundBackfills(context.db, context.client);
   await eachOnItsOwn(context, rescans, async (rescan) => {
     const stream = streams.find(({ name }) => name === rescan.stream);
-    // Asked for by a newer version: a worker of it takes it up.
-    if (stream !== undefined) await backfillStream(inColumns(context), stream, rescan);
+    if (stream !== undefined) return backfillStream(inColumns(context), stream, rescan);
+    // Asked for by a newer version. The job stays due, so that a worker of that version takes it up.
+    context.plan.dueAt = new Date(context.run.startedAt.getTime() + unknownAgainMs);
+    warn(
+      context,
+      `backfill ${rescan.id}: stream ${rescan.stream} is not known to this version; left to a newer worker`,
+    );
+    return undefined;
   });
 }
 

@@ -1,10 +1,10 @@
 import type { Transaction } from 'kysely';
 import { CodedError } from '../core/errors.ts';
 import { noteAbsences } from '../erp/absences.ts';
-import { findUnseen } from '../erp/age.ts';
+import { countInWindows, findUnseen } from '../erp/age.ts';
 import type { Change } from '../erp/feed.ts';
 import { recordFindings } from '../erp/findings.ts';
-import { type Rescan, saveRescan } from '../erp/rescans.ts';
+import { type DayWindow, type Rescan, saveRescan } from '../erp/rescans.ts';
 import type { DB } from '../erp/rows.ts';
 import { commitReading, nothingRead } from './pull.ts';
 import { type PullContext, serviceNow, warn } from './pull-context.ts';
@@ -15,61 +15,129 @@ import { unlist } from './unlist.ts';
 /** So many rows may be gone from the service at once, or this share of them, before it is the list that is doubted. */
 const fewExtras = 20;
 const extraShare = 0.01;
+/** What an operator accepts is dealt with in portions of so many. */
+const portion = 500;
 
 /** The service's list lacks more of the rows stored here than can be believed. */
 export class TooManyExtrasError extends CodedError {
-  constructor(stream: string, atLeast: number, stored: number) {
+  constructor(stream: string, doubts: readonly string[]) {
     super(
       'too_many_extras',
-      `${stream}: the service's list lacks ${atLeast} or more of the ${stored} rows that it should show; none was marked. ` +
-        'Is this the right account (WAREHOUSE_BASE_URL, WAREHOUSE_USERNAME), and does it list everything?',
+      `${stream}: the service's list lacks ${doubts.join(' and ')}; none of these was marked. ` +
+        'Is this the right account (WAREHOUSE_BASE_URL, WAREHOUSE_USERNAME), and does it list everything? ' +
+        `If they are gone, say so: fulfilment-sync reconcile ${stream} --accept-missing`,
     );
   }
 }
 
+/** What came of asking after rows that were not listed. */
+export interface Unseen {
+  readonly rescan: Rescan;
+  /** In words, what of the stored rows is missing in a number that cannot be believed, window by window. */
+  readonly doubts: readonly string[];
+}
+
 /**
  * Deals with what is stored here, should have been listed and was not: read by id where there is such a read, else marked
- * once two complete walks lacked it.
- * @throws TooManyExtrasError where it is the list that cannot be right
+ * once two complete walks lacked it. Each window is judged by itself: one that cannot be right keeps no other from it.
+ * @param accept an operator says that what is missing is gone, however much that is
  */
-export async function dealWithUnseen(context: PullContext, stream: Stream, rescan: Rescan): Promise<Rescan> {
+export async function dealWithUnseen(
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+  accept = false,
+): Promise<Unseen> {
   if (!rescan.fullList) {
     warn(context, `${stream.name}: the list was not shown to its end, so no row is taken for gone`);
-    return rescan;
+    return { rescan, doubts: [] };
   }
-  const stored = rescan.expected ?? 0;
+  // A list that shows nothing at all is no proof of anything, whoever accepts it.
+  if (accept && rescan.fetched > 0) return { rescan: await acceptUnseen(context, stream, rescan), doubts: [] };
+  const doubts: string[] = [];
+  const missing = new Set<number>();
+  let after = rescan;
+  for (const window of rescan.windows ?? []) {
+    const { unseen, bound, stored } = await findInWindow(context, stream, rescan, window);
+    const doubt = `${unseen.length}${unseen.length > bound ? ' or more' : ''} of the ${stored} rows${spanOf(window)} that are stored here`;
+    if (unseen.length === 0) continue;
+    if (rescan.fetched === 0 || (unseen.length > bound && stream.get === null)) doubts.push(doubt);
+    else if (stream.get === null) for (const id of unseen) missing.add(id);
+    else if (unseen.length <= bound) after = await readUnseen(context, stream, after, unseen);
+    else {
+      const sampled = await sampleUnseen(context, stream, after, unseen);
+      if (sampled === null) doubts.push(doubt);
+      else after = sampled;
+    }
+  }
+  if (stream.get === null && rescan.fetched > 0) after = await markAfterTwoWalks(context, stream, after, [...missing]);
+  return { rescan: after, doubts };
+}
+
+const spanOf = ({ after, before }: DayWindow) =>
+  `${after === null ? '' : ` after ${after}`}${before === null ? '' : ` before ${before}`}`;
+
+/** What a window lacks, and how many rows it may lack. No more ids than that takes to know are brought into memory. */
+async function findInWindow(context: PullContext, stream: Stream, rescan: Rescan, window: DayWindow) {
+  const { db, client } = context;
+  const [age, now, asked] = [ageColumns(stream), serviceNow(context), { ...rescan, windows: [window] }];
+  const unseen = await findUnseen(db, asked, age, now, { limit: fewExtras + 1 });
+  if (unseen.length === 0) return { unseen, bound: 0, stored: 0 };
+  const stored = await countInWindows(db, client, age, [window], now);
   const bound = Math.max(fewExtras, Math.floor(stored * extraShare));
-  // No more than has to be known: a list that shows nothing must not bring every row here into memory.
-  const unseen = await findUnseen(context.db, rescan, ageColumns(stream), serviceNow(context), bound + 1);
-  if (unseen.length === 0) return stream.get === null ? markAfterTwoWalks(context, stream, rescan, unseen) : rescan;
-  if (rescan.fetched === 0 || (unseen.length > bound && stream.get === null))
-    throw new TooManyExtrasError(stream.name, unseen.length, stored);
-  if (unseen.length > bound) return sampleUnseen(context, stream, rescan, unseen, stored);
-  return stream.get === null
-    ? markAfterTwoWalks(context, stream, rescan, unseen)
-    : readUnseen(context, stream, rescan, unseen);
+  if (unseen.length <= fewExtras || bound === fewExtras) return { unseen, bound, stored };
+  return { unseen: await findUnseen(db, asked, age, now, { limit: bound + 1 }), bound, stored };
+}
+
+/** Marks all that was not listed and that the service does not know by id either. */
+async function acceptUnseen(context: PullContext, stream: Stream, rescan: Rescan): Promise<Rescan> {
+  let after = rescan;
+  for (let afterId: number | null = null; ; ) {
+    const options = { limit: portion, afterId };
+    const unseen = await findUnseen(context.db, rescan, ageColumns(stream), serviceNow(context), options);
+    const last = unseen.at(-1);
+    if (last === undefined) return after;
+    after =
+      stream.get === null
+        ? await markAtOnce(context, stream, after, unseen)
+        : await readUnseen(context, stream, after, unseen);
+    context.onProgress?.(after);
+    afterId = last;
+  }
 }
 
 /**
  * More rows are not listed than may be gone. Some shipments only a direct fetch returns (interface.md, GET /v3/shipments):
  * where all of a sample are such, nothing is wrong with the list.
+ * @returns null where one of them is unknown to the service; nothing is written then
  */
 async function sampleUnseen(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
   unseen: readonly number[],
-  stored: number,
-): Promise<Rescan> {
-  const after = await readAlone(context, stream, rescan, unseen.slice(0, fewExtras + 1), async (_trx, absent) => {
-    if (absent.length > 0) throw new TooManyExtrasError(stream.name, unseen.length, stored);
-    return [];
-  });
-  warn(
-    context,
-    `${stream.name}: ${unseen.length} or more rows are not listed, but known to the service when read by id`,
-  );
-  return after;
+): Promise<Rescan | null> {
+  try {
+    const after = await readAlone(context, stream, rescan, unseen.slice(0, fewExtras + 1), async (_trx, absent) => {
+      if (absent.length > 0) throw new SampleLackedError();
+      return [];
+    });
+    warn(
+      context,
+      `${stream.name}: ${unseen.length} or more rows are not listed, but known to the service when read by id`,
+    );
+    return after;
+  } catch (error) {
+    if (error instanceof SampleLackedError) return null;
+    throw error;
+  }
+}
+
+/** Undoes the transaction of a sample. */
+class SampleLackedError extends CodedError {
+  constructor() {
+    super('sample_lacked', 'The service does not know one of the rows by id');
+  }
 }
 
 /** Found by id, a row is only not listed; unknown to the service, it is marked. */
@@ -100,12 +168,26 @@ async function markAfterTwoWalks(
       warn(context, `${stream.name}: cut short in between; the next reconciliation says what is gone`);
     return rescan;
   }
+  return commitMarks(context, stream, rescan, (trx) => {
+    const scope = { client: context.client, stream: stream.name, pass: 'reconcile', rescanId: rescan.id } as const;
+    return noteAbsences(trx, scope, unseen);
+  });
+}
+
+const markAtOnce = (context: PullContext, stream: Stream, rescan: Rescan, ids: readonly number[]) =>
+  commitMarks(context, stream, rescan, async () => ids);
+
+/** Marks what the list lacked. As old as the walk's first request: whatever was read since wins. */
+async function commitMarks(
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+  find: (trx: Transaction<DB>) => Promise<readonly number[]>,
+): Promise<Rescan> {
   let after = rescan;
-  // As old as the walk's first request: whatever was read since wins.
   const readNo = rescan.readNo ?? 0;
   await commitReading(context, stream, nothingRead(readNo), async (trx) => {
-    const scope = { client: context.client, stream: stream.name, pass: 'reconcile', rescanId: rescan.id } as const;
-    const gone = await mark(trx, context, stream, rescan, await noteAbsences(trx, scope, unseen), readNo);
+    const gone = await mark(trx, context, stream, rescan, await find(trx), readNo);
     after = gone.rescan;
     return gone.changes;
   });

@@ -1,8 +1,8 @@
 import { localDay, utcDay } from '../core/time.ts';
-import { countInWindows, findOldestDay } from '../erp/age.ts';
+import { findOldestDay } from '../erp/age.ts';
 import { forgetFindings } from '../erp/findings.ts';
 import type { Family } from '../erp/mirror.ts';
-import { type DayWindow, findLastWindows, finishRescan, openRescan, type Rescan, startRescan } from '../erp/rescans.ts';
+import { type DayWindow, findLastWalked, finishRescan, openRescan, type Rescan, startRescan } from '../erp/rescans.ts';
 import { underLease } from '../erp/transaction.ts';
 import { drawReadNo } from '../erp/upsert.ts';
 import { readByIds } from './by-id.ts';
@@ -22,24 +22,35 @@ export type ReconciledBy = 'worker' | 'command';
 /**
  * Holds everything the service lists against the tables, column by column, heals what differs and records it; then asks
  * after what is stored here and was not listed. A run that was cut short goes on where it stood.
- * @throws TooManyExtrasError where the list cannot be right
+ * @param acceptMissing an operator says that what the service no longer shows is gone, however much that is; then the whole
+ *   list is read
+ * @throws TooManyExtrasError where the list cannot be right; what else was found is healed and recorded all the same
  */
-export async function reconcileStream(context: PullContext, stream: Stream, by: ReconciledBy): Promise<Rescan> {
+export async function reconcileStream(
+  context: PullContext,
+  stream: Stream,
+  by: ReconciledBy,
+  acceptMissing = false,
+): Promise<Rescan> {
   const { client, db } = context;
   const request = { client, stream: stream.name, kind: 'reconcile', from: null, to: null } as const;
-  const opened = await openRescan(db, { ...request, background: by === 'worker' });
-  const begun = await begin(context, stream, opened, (today) => windowsToProve(context, stream, today));
-  const walked = await walkWindows(context, stream, begun);
-  try {
-    const proved = await dealWithUnseen(context, stream, walked);
-    await end(context, proved, null);
-    await stream.afterWalk?.(context);
-    await forgetFindings(db, client, stream.name, context.retentionDays);
-    return proved;
-  } catch (error) {
-    if (error instanceof TooManyExtrasError) await end(context, walked, error.message);
-    throw error;
+  let opened = await openRescan(db, { ...request, background: by === 'worker' });
+  if (acceptMissing && opened.windows !== null) {
+    await end(context, opened, 'begun anew, to accept what is missing');
+    opened = await openRescan(db, { ...request, background: by === 'worker' });
   }
+  // Whatever slice was in doubt, the whole list tells what is gone.
+  const whole = async () => [backfillWindow(null, null)];
+  const proving = (today: string) => windowsToProve(context, stream, today);
+  const begun = await begin(context, stream, opened, acceptMissing ? whole : proving);
+  const walked = await walkWindows(context, stream, begun);
+  const { rescan, doubts } = await dealWithUnseen(context, stream, walked, acceptMissing);
+  const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
+  await end(context, rescan, doubt?.message ?? null);
+  await stream.afterWalk?.(context);
+  await forgetFindings(db, client, stream.name, context.retentionDays);
+  if (doubt !== null) throw doubt;
+  return rescan;
 }
 
 /** Reads a span of days again, or all there is, and heals what differs. */
@@ -92,7 +103,7 @@ function dayOf(value: unknown, zone: string): string | null {
 async function windowsToProve({ db, client }: PullContext, stream: Stream, today: string): Promise<DayWindow[]> {
   const age = ageColumns(stream);
   const oldest = await findOldestDay(db, client, age);
-  const lastSliceEnd = sliceEndOf(await findLastWindows(db, client, stream.name));
+  const lastSliceEnd = sliceEndOf((await findLastWalked(db, client, stream.name))?.windows ?? []);
   return reconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
 }
 
@@ -109,7 +120,9 @@ async function begin(
   if (rescan.windows !== null) return rescan;
   const now = serviceNow(context);
   const windows = await windowsFor(utcDay(now.getTime()));
-  const expected = await countInWindows(db, client, ageColumns(stream), windows, now);
+  // Of a span that nobody has walked before it is not known how much it holds: counting it would read all of it.
+  const whole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
+  const expected = whole ? ((await findLastWalked(db, client, stream.name))?.fetched ?? null) : null;
   const readNo = await drawReadNo(db);
   return underLease(db, run.lease, (trx) => startRescan(trx, rescan.id, { windows, expected, readNo }));
 }

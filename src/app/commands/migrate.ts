@@ -1,6 +1,6 @@
 import { readConfig } from '../../../config/env.ts';
 import { outboxKinds } from '../../../jobs/push-outbox.ts';
-import { migrate } from '../../erp/migrate.ts';
+import { migrate, type Tell } from '../../erp/migrate.ts';
 import { storeOutboxKinds } from '../../erp/outbox-kinds.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { payloadSchema } from '../../sync/push/payload.ts';
@@ -16,13 +16,15 @@ const migrationTimeoutMs = 6 * 3_600_000;
 /**
  * Brings the ERP database up to date: the schemas fulfilment and sync, and the queue's own, so that REDIS_URL can be
  * set and unset later without another migration.
+ * @param tell hears of what is being done
  * @returns the names of the migrations applied now
  */
-export async function migrateDatabase(databaseUrl: string, log: Logger): Promise<string[]> {
-  const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 2, migrationTimeoutMs);
+export async function migrateDatabase(databaseUrl: string, log: Logger, tell?: Tell): Promise<string[]> {
+  // One connection keeps others from migrating, one migrates, and one looks how far it is.
+  const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 3, migrationTimeoutMs);
   const pool = openQueuePool(databaseUrl, log);
   try {
-    const applied = await migrate(db, version);
+    const applied = await migrate(db, version, { tell });
     await storeOutboxKinds(
       db,
       outboxKinds.map((kind) => ({ kind: kind.name, schema: payloadSchema(kind) })),
@@ -37,7 +39,7 @@ export async function migrateDatabase(databaseUrl: string, log: Logger): Promise
 export async function migrateCommand(): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
-  const applied = await migrateDatabase(config.DATABASE_URL ?? '', log);
+  const applied = await migrateDatabase(config.DATABASE_URL ?? '', log, (line) => process.stdout.write(`${line}\n`));
   process.stdout.write(applied.length === 0 ? 'The database is up to date.\n' : `Applied ${applied.join(', ')}.\n`);
   return 0;
 }

@@ -29,10 +29,15 @@ interface Result {
   readonly rescan: Rescan | null;
 }
 
+export interface ReconcileOptions extends RescanOptions {
+  readonly acceptMissing?: boolean;
+}
+
 /** Proves one stream and heals what differs. */
-export async function reconcileCommand(name: string, options: RescanOptions): Promise<number> {
+export async function reconcileCommand(name: string, options: ReconcileOptions): Promise<number> {
+  const accept = options.acceptMissing === true;
   const stream = streamNamed(name);
-  return rescanCommand('reconcile', name, options, (context) => reconcileStream(context, stream, 'command'));
+  return rescanCommand('reconcile', name, options, (context) => reconcileStream(context, stream, 'command', accept));
 }
 
 /** Reads a span of one stream again, here or by the workers. */

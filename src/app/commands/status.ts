@@ -4,7 +4,7 @@ import { describeError } from '../../core/errors.ts';
 import type { KnownClient } from '../../erp/clients.ts';
 import type { Database } from '../../erp/connect.ts';
 import type { StoredGate } from '../../erp/gates.ts';
-import { assertSchemaFits } from '../../erp/migrate.ts';
+import { assertSchemaFits } from '../../erp/schema-fit.ts';
 import type { JobStatus } from '../../erp/status.ts';
 import type { StreamStatus } from '../../erp/stream-status.ts';
 import { connectDatabase } from '../deps/database.ts';

@@ -1,6 +1,7 @@
 import type { Database } from '../../erp/connect.ts';
 import { readMissingGrants, readMissingRoles, readServerFacts, readUnusableSchemas } from '../../erp/diagnosis.ts';
-import { assertSchemaFits, isMigratedByNewer, SchemaError } from '../../erp/migrate.ts';
+import { SchemaError } from '../../erp/migration-files.ts';
+import { assertSchemaFits, isMigratedByNewer } from '../../erp/schema-fit.ts';
 import { readSchemaDrift } from '../../erp/schema-parts.ts';
 import { version } from '../version.ts';
 import { type Finding, fail, ok, orFailure, warn } from './finding.ts';
