@@ -8,6 +8,8 @@ export interface OpenKind {
   readonly table: string;
   /** Name of their stream, under which reads by id wait their turn. */
   readonly stream: string;
+  /** States in which they are known to move on. */
+  readonly open: readonly string[];
   readonly closed: string;
 }
 
@@ -15,15 +17,23 @@ export interface OpenRow {
   readonly id: number;
   /** Order of a shipment; null for other kinds. */
   readonly orderId: number | null;
-  /** Whether its turn to be read by id has come; lists are asked for it regardless. */
-  readonly readDue: boolean;
+  /** Reads that did not settle it, one after the other. */
+  readonly tries: number;
+  /** The service was asked for it and does not know it: lists need not be. */
+  readonly gone: boolean;
 }
+
+/**
+ * Days after which a row is given up that the service does not know, or that has a status which is not documented and may
+ * be a last one: what the service reports, it lists for so long (interface.md, Limits). Reconciliation still proves it.
+ */
+const givenUpAfterDays = 90;
 
 const tableOf = ({ table }: OpenKind) => sql.table(`fulfilment.${table}`);
 
 /**
- * Rows that are open here but were not in `listed`, a complete list of the open ones: they moved on, or lists do not show
- * them. Longest waiting for a read by id first.
+ * Rows that are open here but were not in `listed`, a complete list of the open ones, and whose turn to be asked for has
+ * come: they moved on, or lists do not show them. Longest waiting first.
  */
 export async function findUnlistedOpen(
   db: Kysely<DB>,
@@ -33,10 +43,13 @@ export async function findUnlistedOpen(
 ): Promise<OpenRow[]> {
   const orderId = kind.table === 'shipments' ? sql.ref('s.order_id') : sql`null::bigint`;
   const { rows } = await sql<OpenRow>`
-    select s.id, ${orderId} as "orderId", coalesce(r.next_try_at <= now(), true) as "readDue"
+    select s.id, ${orderId} as "orderId", coalesce(r.tries, 0) as tries, s.unlisted_since is not null as gone
     from ${tableOf(kind)} s
     left join sync.rereads r on r.client = s.client and r.stream = ${kind.stream} and r.id = s.id
     where s.client = ${anyClient(client)} and s.status is distinct from ${sql.lit(kind.closed)}
+      and coalesce(r.next_try_at <= now(), true)
+      and coalesce(s.unlisted_since, case when not coalesce(s.status = any(${kind.open}::text[]), false) then s.changed_at end,
+        'infinity') > now() - make_interval(days => ${givenUpAfterDays})
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
     order by r.next_try_at nulls first, s.id`.execute(db);
   return rows;
@@ -88,4 +101,26 @@ export async function sortUnlistedOpen(
     unseen: ids(({ gone, young }) => !gone && young),
     tooOld: ids(({ gone, young }) => !gone && !young),
   };
+}
+
+/** A row, and how many rows of its client stand before it, by id. */
+export interface Placed {
+  readonly id: number;
+  readonly place: number;
+}
+
+/** Where these rows stand among those of their client. */
+export async function placesOf(
+  db: Kysely<DB>,
+  client: string,
+  table: string,
+  ids: readonly number[],
+): Promise<Placed[]> {
+  const { rows } = await sql<Placed>`
+    select id, place from (
+      select t.id, (row_number() over (order by t.id) - 1)::integer as place
+      from ${sql.table(`fulfilment.${table}`)} t
+      where t.client = ${client} and t.unlisted_since is null and t.id <= ${Math.max(...ids)}) as placed
+    where id = any(${ids}::bigint[]) order by id`.execute(db);
+  return rows;
 }

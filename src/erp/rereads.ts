@@ -9,6 +9,7 @@ export const rereadsPerRun = 50;
 /** Why a read has to be made again: it failed, or it found nothing. */
 export const couldNotBeRead = 'could not be read';
 export const unknownToService = 'unknown to the service';
+const stillOpen = 'found, and still open';
 
 /** Says that a read settled nothing: the next one waits 1 minute, then twice as long each time, at most a day. */
 export async function postponeRereads(
@@ -28,6 +29,23 @@ export async function postponeRereads(
           next_try_at = now() + least(interval '1 day', interval '1 minute' * power(2, least(r.tries, 11)))`.execute(
     trx,
   );
+}
+
+/** As `postponeRereads`, for what was found and is still open: `tries` are those before this one, which finding it forgot. */
+export async function postponeStillOpen(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  found: readonly { readonly id: number; readonly tries: number }[],
+): Promise<void> {
+  const [ids, tries] = [found.map(({ id }) => id), found.map((row) => row.tries)];
+  await sql`
+    insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
+    select ${client}, ${stream}, i.id, i.tries + 1, now() + least(interval '1 day', interval '1 minute' * power(2, least(i.tries, 11))),
+      ${stillOpen}
+    from unnest(${ids}::bigint[], ${tries}::integer[]) as i (id, tries) order by i.id
+    on conflict (client, stream, id) do update
+      set tries = excluded.tries, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason`.execute(trx);
 }
 
 /**
@@ -87,16 +105,20 @@ export async function findRereads(
   return rows.map(({ id }) => id);
 }
 
-/** Forgets ids that are settled. */
+/**
+ * Forgets ids that are settled.
+ * @param changed of them, those whose row differs now; null: all. What was found and is still open is settled by that alone
+ */
 export async function settleRereads(
   trx: Transaction<DB>,
   client: string,
   stream: string,
   ids: readonly number[],
+  changed: readonly number[] | null = null,
 ): Promise<void> {
   if (ids.length === 0) return;
   await sql`
-    delete from sync.rereads where client = ${anyClient(client)} and stream = ${stream} and id = any(${ids}::bigint[])`.execute(
-    trx,
-  );
+    delete from sync.rereads
+    where client = ${anyClient(client)} and stream = ${stream} and id = any(${ids}::bigint[])
+      and (${changed === null} or last_reason <> ${stillOpen} or id = any(${changed ?? []}::bigint[]))`.execute(trx);
 }

@@ -10,8 +10,9 @@ import { type Committed, commitReading } from './pull.ts';
 import { type PullContext, warn } from './pull-context.ts';
 import type { Mirrored } from './stream.ts';
 
-/** So many reads are committed together. */
+/** So many reads are committed together, as long as their answers have no more characters than this. */
 const batchSize = 50;
+const batchCharacters = 4_000_000;
 /** So many failures in a row are an outage. */
 const outageAfter = 3;
 
@@ -36,10 +37,11 @@ export async function readByIds(
   options: ByIdOptions,
 ): Promise<void> {
   const { client, db } = context;
-  for (let start = 0; start < ids.length; start += batchSize) {
+  for (let start = 0; start < ids.length; ) {
     // One number for the batch, drawn before its first request: it makes these readings older than they are, never newer.
     const readNo = await drawReadNo(db);
     const batch = await readBatch(context, stream, ids.slice(start, start + batchSize));
+    start += batch.tried;
     const { data, escaped } = batch;
     const reading = { data, included: [], escaped, readNo, pages: 0 };
     await commitReading(context, stream, reading, async (trx, committed) => {
@@ -66,6 +68,8 @@ export async function readByIds(
 interface Batch {
   readonly data: Json[];
   escaped: boolean;
+  /** Ids that were asked for. */
+  tried: number;
   readonly found: number[];
   readonly absent: number[];
   readonly failed: number[];
@@ -75,10 +79,12 @@ interface Batch {
 
 async function readBatch(context: PullContext, stream: Mirrored, ids: readonly number[]): Promise<Batch> {
   if (stream.get === null) throw new Error(`${stream.name} has no read by id`);
-  const batch: Batch = { data: [], escaped: false, found: [], absent: [], failed: [], outage: null };
+  const batch: Batch = { data: [], escaped: false, tried: 0, found: [], absent: [], failed: [], outage: null };
   const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';
-  let failedInARow = 0;
+  let [failedInARow, characters] = [0, 0];
   for (const id of ids) {
+    if (characters > batchCharacters) return batch;
+    batch.tried++;
     try {
       const document = await context.warehouse.get(stream.get, id, query, { signal: context.signal });
       if (document === null) {
@@ -89,6 +95,7 @@ async function readBatch(context: PullContext, stream: Mirrored, ids: readonly n
       batch.found.push(id);
       batch.data.push(...document.data.map((resource) => withIncluded(resource, document.included)));
       batch.escaped ||= document.escaped;
+      characters += document.size;
       failedInARow = 0;
     } catch (error) {
       if (!mayBeAboutThisOne(error)) throw error;

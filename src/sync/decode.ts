@@ -6,6 +6,7 @@ import type { Family, MirrorRow } from '../erp/mirror.ts';
 import type { QuarantineEntry } from '../erp/quarantine.ts';
 import { type IncludedIndex, indexIncluded, withAllIncluded } from '../warehouse/included.ts';
 import { type Document, decodeWith, type Resource, readId, type Undecodable } from '../warehouse/jsonapi.ts';
+import { PageSizes } from './kept-document.ts';
 
 /** What belongs to a resource can only be told when it is read alone: each time it is met, or when it was changed. */
 export type ReadById = 'always' | 'changed';
@@ -68,10 +69,11 @@ const stretch = 3;
  * it lets others go on, so that Postgres, which writes the page before, need not wait for its next statement.
  */
 export async function decodePage(
-  document: Pick<Document, 'data' | 'included' | 'escaped'>,
+  document: Pick<Document, 'data' | 'included' | 'escaped'> & Partial<Pick<Document, 'size'>>,
   decode: DecodeResource,
 ): Promise<DecodedPage> {
   const onTop = indexIncluded(document.included);
+  const sizes = new PageSizes(document.size ?? null);
   const families: Family[] = [];
   const quarantined: QuarantineEntry[] = [];
   const warnings = new Set<string>();
@@ -82,17 +84,25 @@ export async function decodePage(
     const decoded: Decoded = isObject(resource)
       ? decode(resource, onTop)
       : { problem: { path: '', reason: 'is no resource object' } };
-    const problem = 'problem' in decoded ? decoded.problem : document.escaped ? unstorable(decoded.family) : null;
-    if (problem) quarantined.push(quarantineEntry(withAllIncluded(resource, onTop), problem));
+    const whole = onTop.size === 0 ? resource : withAllIncluded(resource, onTop);
+    const problem = 'problem' in decoded ? decoded.problem : problemOf(decoded.family, whole, sizes, document.escaped);
+    if (problem) quarantined.push(quarantineEntry(whole, problem, sizes));
     else if ('family' in decoded) {
       const { id } = decoded.family.parent;
       families.push(decoded.family);
-      sources.set(id, onTop.size === 0 ? resource : withAllIncluded(resource, onTop));
+      sources.set(id, whole);
       if (decoded.readById) readById.set(id, decoded.readById);
       if (decoded.warning !== undefined) warnings.add(decoded.warning);
     }
   }
   return { families, quarantined, warnings: [...warnings], readById, sources };
+}
+
+/** What keeps a resource that decodes well from being written with its page. */
+function problemOf(family: Family, whole: Json, sizes: PageSizes, escaped: boolean): Undecodable | null {
+  const reason = sizes.tooLarge(whole);
+  if (reason !== null) return { path: '', reason };
+  return escaped ? unstorable(family) : null;
 }
 
 function unstorable({ parent, children }: Family): Undecodable | null {
@@ -102,16 +112,17 @@ function unstorable({ parent, children }: Family): Undecodable | null {
   return index < 0 ? null : { path: index === 0 ? '' : `included.${index - 1}`, reason: reasons[index] ?? '' };
 }
 
-function quarantineEntry(whole: Json, { path, reason }: Undecodable): QuarantineEntry {
-  return { resourceId: readId(whole), memberPath: path, reason, document: JSON.stringify(whole) };
+function quarantineEntry(whole: Json, { path, reason }: Undecodable, sizes: PageSizes): QuarantineEntry {
+  return { resourceId: readId(whole), memberPath: path, reason, document: sizes.keep(whole) };
 }
 
 /** Puts resources that decode well but cannot be stored aside, with their reasons by id of the parent. */
 export function setAside(page: DecodedPage, refused: ReadonlyMap<number, string>): DecodedPage {
   const own = new Map(page.families.map(({ parent }) => [parent.id, parent.read_no]));
+  const sizes = new PageSizes(null);
   const put = [...refused].map(([id, reason]): QuarantineEntry => {
     const readNo = own.get(id);
-    const entry = quarantineEntry(page.sources.get(id) ?? null, { path: '', reason });
+    const entry = quarantineEntry(page.sources.get(id) ?? null, { path: '', reason }, sizes);
     return readNo === undefined ? entry : { ...entry, readNo };
   });
   return {

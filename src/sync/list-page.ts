@@ -31,7 +31,7 @@ export function walkPages(
  * Asks one page of a stream's list, and decodes it: pages are read ahead, and decoded while Postgres writes those before.
  * Its number is drawn anew before every send: an answer is as old as its request.
  */
-async function fetchPage(
+export async function fetchPage(
   context: PullContext,
   stream: Stream,
   query: string,
@@ -47,13 +47,16 @@ async function fetchPage(
   return { ...page, readNo, pages: 1, decoded: await decodePage(page, stream.decoder(context.zone)) };
 }
 
+/** Answers of more characters are written alone. */
+const largestJoined = 4_000_000;
+
 /**
  * Several pages as one. Each resource keeps the number of the request it came with, so that it is taken for no older or newer
  * than it is; of one that stands on several pages the last mention counts. A page with something that cannot be decoded is
  * written alone: too much of that fails its page, and no other.
  */
 export const joining: Joining<StreamPage> = {
-  mayJoin: ({ decoded }) => decoded.quarantined.length === 0,
+  mayJoin: ({ decoded, size }) => decoded.quarantined.length === 0 && size < largestJoined,
   join: (pages) => ({
     ...(pages.at(-1) ?? pages[0]),
     data: pages.flatMap(({ data }) => data),

@@ -161,7 +161,13 @@ async function settleRead(
   const wanted = [...readById].filter(([id, when]) => when === 'always' || changed.has(id)).map(([id]) => id);
   if (!somethingWaits) return requestRereads(trx, client, stream.name, wanted, noLink);
   const settled = reading.pages > 0 ? seen : families.map(({ parent }) => parent.id).filter((id) => changed.has(id));
-  await settleRereads(trx, client, stream.name, settled);
+  await settleRereads(
+    trx,
+    client,
+    stream.name,
+    settled,
+    settled.filter((id) => changed.has(id)),
+  );
   await requestRereads(trx, client, stream.name, wanted, noLink);
   await releaseQuarantined(trx, client, stream.name, readAs(reading, page, seen));
 }

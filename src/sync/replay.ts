@@ -5,7 +5,8 @@ import { commitReading } from './pull.ts';
 import type { PullContext } from './pull-context.ts';
 import type { Stream } from './stream.ts';
 
-const batchSize = 100;
+/** Each may have a million characters. */
+const batchSize = 10;
 
 export interface Replayed {
   /** Resources that decode by now and are in the tables. */

@@ -12,6 +12,8 @@ export interface Document {
   readonly links: Json | undefined;
   /** Whether any text in it was written with \\u escapes, and so may hold what Postgres cannot store. */
   readonly escaped: boolean;
+  /** Characters of the answer. */
+  readonly size: number;
 }
 
 /** Pages have 100; a list that is not said to have pages may come whole. Each resource takes its time to be decoded. */
@@ -77,6 +79,7 @@ export function decodeDocument(operation: string, body: string, shape: 'list' | 
     included: included ?? [],
     links,
     escaped: body.includes('\\u'),
+    size: body.length,
   };
 }
 

@@ -9,7 +9,18 @@ const family = (id: number, sku: string) => ({
 function page(readNo: number, decoded: Partial<StreamPage['decoded']>, next: string | null = 'next'): StreamPage {
   const whole = { families: [], quarantined: [], warnings: [], readById: new Map(), sources: new Map(), ...decoded };
   const data = whole.families.map(({ parent }) => parent.raw);
-  return { data, included: [], links: {}, escaped: false, next, dateMs: readNo, readNo, pages: 1, decoded: whole };
+  return {
+    data,
+    included: [],
+    links: {},
+    escaped: false,
+    size: 0,
+    next,
+    dateMs: readNo,
+    readNo,
+    pages: 1,
+    decoded: whole,
+  };
 }
 
 test('of several pages each resource keeps the number of its own request; the last mention counts', () => {

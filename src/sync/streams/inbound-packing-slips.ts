@@ -12,6 +12,7 @@ import {
 } from '../../warehouse/v3.ts';
 import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
 import { walkWhole, walkWindow } from '../passes.ts';
+import { PassesInTurn } from '../passes-in-turn.ts';
 import { commitReading, nothingRead } from '../pull.ts';
 import { type PullContext, serviceNow, warn } from '../pull-context.ts';
 import { ageColumns, type Stream } from '../stream.ts';
@@ -19,7 +20,12 @@ import { unlist } from '../unlist.ts';
 
 /** The states in which a slip still moves (interface.md, States and transitions). */
 export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
-const kind: OpenKind = { table: 'inbound_packing_slips', stream: 'inbound-packing-slips', closed: 'COMPLETED' };
+const kind: OpenKind = {
+  table: 'inbound_packing_slips',
+  stream: 'inbound-packing-slips',
+  open: openStatuses,
+  closed: 'COMPLETED',
+};
 const maxNamed = 5;
 /** So many may leave the lists at once before it is the lists that are doubted. */
 const maxUnlisted = 20;
@@ -115,9 +121,13 @@ function itemRow(slipId: number, { id, attributes }: InboundPackingSlipItem, res
 export async function pullInboundPackingSlips(context: PullContext): Promise<void> {
   // As old as the first request: what is found absent later must not undo what somebody else reads meanwhile.
   const readNo = await drawReadNo(context.db);
-  const open = await walkWhole(context, inboundPackingSlips, 'open', { 'filter[status][in]': openStatuses });
+  const passes = new PassesInTurn(context);
+  const moving = { 'filter[status][in]': openStatuses };
+  const open = await passes.run(() => walkWhole(context, inboundPackingSlips, 'open', moving));
   const window = { filter: 'filter[completedOn][gt]', column: 'completed_on', firstRunDays: null };
-  const completed = await walkWindow(context, inboundPackingSlips, 'completed', window, {});
+  const completed = await passes.run(() => walkWindow(context, inboundPackingSlips, 'completed', window, {}));
+  passes.end();
+  if (open === undefined || completed === undefined) return;
   const shown = open.ids.size + completed.rows > 0;
   await dealWithUnlisted(context, [...open.ids], shown && open.whole && completed.whole, readNo);
 }

@@ -8,13 +8,16 @@ import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from
 import { readByIds } from '../by-id.ts';
 import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
 import { walkOn, walkWhole } from '../passes.ts';
+import { PassesInTurn } from '../passes-in-turn.ts';
 import type { PullContext } from '../pull-context.ts';
+import { readByPages } from '../read-by-pages.ts';
+import { postponeUnsettled, takeByTurns } from '../settle.ts';
 import type { Stream } from '../stream.ts';
 import { unlist } from '../unlist.ts';
 
 /** The states in which an inbound still moves (interface.md, States and transitions). */
 const openStatuses = ['PROCESSING', 'CHECKING', 'CHECKED'];
-const kind: OpenKind = { table: 'inbounds', stream: 'inbounds', closed: 'COMPLETED' };
+const kind: OpenKind = { table: 'inbounds', stream: 'inbounds', open: openStatuses, closed: 'COMPLETED' };
 
 /**
  * Inbounds with their items. The items have no link to their inbound (interface.md, v3 inbound): where they came on top
@@ -112,26 +115,44 @@ function itemRow(inboundId: number, { id, attributes, relationships }: InboundIt
 }
 
 /**
- * One poll. `new` finds what was added at the end of the list, `open` everything that still moves, `settle` by id what has
- * moved on since: it is open here but no longer among the open ones.
+ * One poll. `new` finds what was added at the end of the list, `open` everything that still moves, `settle` what has moved
+ * on since: it is open here but no longer among the open ones. It is read by the pages of the list where several stand on
+ * one, else by id.
  */
 export async function pullInbounds(context: PullContext): Promise<void> {
+  const passes = new PassesInTurn(context);
+  const firstLoadDone = (await passes.run(() => walkOn(context, inbounds, 'new', {}))) ?? true;
+  const open = { 'filter[status][in]': openStatuses };
+  const listed = await passes.run(() => walkWhole(context, inbounds, 'open', open));
+  if (listed !== undefined) await passes.run(() => settle(context, listed.ids, firstLoadDone));
+  passes.end();
+}
+
+async function settle(context: PullContext, listed: ReadonlySet<number>, firstLoadDone: boolean): Promise<void> {
   const { db, client } = context;
-  const firstLoadDone = await walkOn(context, inbounds, 'new', {});
-  const { ids: listed } = await walkWhole(context, inbounds, 'open', { 'filter[status][in]': openStatuses });
   const moved = await findUnlistedOpen(db, client, kind, [...listed]);
+  const found = await readByPages(
+    context,
+    inbounds,
+    moved.filter(({ gone }) => !gone).map(({ id }) => id),
+  );
+  await postponeUnsettled(
+    context,
+    kind,
+    moved.filter(({ id }) => found.has(id)),
+  );
   const waiting = await findRereadsDue(db, client, kind);
   const quarantined = await findQuarantinedDue(db, client, inbounds.name);
-  const due = moved.filter(({ readDue }) => readDue).map(({ id }) => id);
-  const ids = [...new Set([...due, ...waiting, ...quarantined])];
-  await readByIds(context, inbounds, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
+  const alone = moved.map(({ id }) => id).filter((id) => !found.has(id));
+  const ids = takeByTurns([alone, waiting, quarantined], firstLoadDone ? rereadsPerRun : null);
+  await readByIds(context, inbounds, ids, {
     onAbsent: (trx, absent, readNo) => unlist(trx, client, inbounds, absent, readNo),
-    unsettled: (trx, found) =>
+    unsettled: (trx, read) =>
       stillOpen(
         trx,
         client,
         kind,
-        found.filter((id) => !listed.has(id)),
+        read.filter((id) => !listed.has(id)),
       ),
   });
 }

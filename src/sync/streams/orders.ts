@@ -5,7 +5,9 @@ import { readByIds } from '../by-id.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
 import { addressTable, decodeOrder, itemTable } from '../order-rows.ts';
 import { walkWindow } from '../passes.ts';
+import { PassesInTurn } from '../passes-in-turn.ts';
 import type { PullContext } from '../pull-context.ts';
+import { takeByTurns } from '../settle.ts';
 import type { Stream } from '../stream.ts';
 
 const firstRunDays = 400;
@@ -73,14 +75,21 @@ export const orders: Stream = {
  */
 export async function pullOrders(context: PullContext): Promise<void> {
   const window = { filter: 'filter[orderedOn][gt]', column: 'ordered_on', firstRunDays };
-  const { firstLoadDone } = await walkWindow(context, orders, 'placed', window, {});
+  const passes = new PassesInTurn(context);
+  const walked = await passes.run(() => walkWindow(context, orders, 'placed', window, {}));
+  await passes.run(() => readMissing(context, walked?.firstLoadDone ?? true));
+  await repairOrderNumbers(context);
+  passes.end();
+}
+
+/** Reads by id what pushes changed, what shipments name and the window did not hold, and what is in quarantine. */
+async function readMissing(context: PullContext, firstLoadDone: boolean): Promise<void> {
   const missing = await findMissingOrders(context.db, context.client, firstLoadDone ? rereadsPerRun : null);
   const quarantined = await findQuarantinedDue(context.db, context.client, orders.name);
   const requested = await findRequestedRereads(context.db, context.client, orders.name);
-  const ids = [...new Set([...requested, ...missing, ...quarantined])];
-  await readByIds(context, orders, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
+  const ids = takeByTurns([requested, missing, quarantined], firstLoadDone ? rereadsPerRun : null);
+  await readByIds(context, orders, ids, {
     onAbsent: async () => [],
     unsettled: async () => [],
   });
-  await repairOrderNumbers(context);
 }

@@ -10,13 +10,15 @@ import { readByIds } from '../by-id.ts';
 import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
 import { walkOn, walkWhole } from '../passes.ts';
+import { PassesInTurn } from '../passes-in-turn.ts';
 import type { PullContext } from '../pull-context.ts';
+import { postponeUnsettled, takeByTurns } from '../settle.ts';
 import type { Stream } from '../stream.ts';
 import { unlist } from '../unlist.ts';
 
 /** The states in which a shipment still moves (interface.md, States and transitions). */
 const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];
-const kind: OpenKind = { table: 'shipments', stream: 'shipments', closed: 'SHIPPED' };
+const kind: OpenKind = { table: 'shipments', stream: 'shipments', open: openStatuses, closed: 'SHIPPED' };
 /** How far back the list goes (interface.md, Limits). */
 const listDays = 90;
 const maxOrderIds = 100;
@@ -126,25 +128,34 @@ function itemRow(shipmentId: number, { id, attributes, relationships }: Shipment
  * visible late, with a low id), `settle` what has moved on since: it is open here but no longer among the open ones.
  */
 export async function pullShipments(context: PullContext): Promise<void> {
-  const firstLoadDone = await walkOn(context, shipments, 'new', {});
-  const { ids: listed } = await walkWhole(context, shipments, 'open', { 'filter[status][in]': openStatuses });
-  await settle(context, [...listed], firstLoadDone);
+  const passes = new PassesInTurn(context);
+  const firstLoadDone = (await passes.run(() => walkOn(context, shipments, 'new', {}))) ?? true;
+  const open = { 'filter[status][in]': openStatuses };
+  const listed = await passes.run(() => walkWhole(context, shipments, 'open', open));
+  // What is not among the open ones has moved on: that takes a whole list of them.
+  if (listed !== undefined) await passes.run(() => settle(context, [...listed.ids], firstLoadDone));
   await repairOrderNumbers(context);
+  passes.end();
 }
 
 async function settle(context: PullContext, listed: readonly number[], firstLoadDone: boolean): Promise<void> {
   const candidates = await findUnlistedOpen(context.db, context.client, kind, listed);
   const found = new Set<number>();
-  for (const orderIds of batchOrderIds(candidates)) {
+  for (const orderIds of batchOrderIds(candidates.filter(({ gone }) => !gone))) {
     const parameters = { 'filter[orderId][in]': orderIds };
     const { ids } = await walkWhole(context, shipments, 'settle', parameters, false);
     for (const id of ids) found.add(id);
   }
-  const unseen = candidates.filter(({ id, readDue }) => readDue && !found.has(id)).map(({ id }) => id);
+  await postponeUnsettled(
+    context,
+    kind,
+    candidates.filter(({ id }) => found.has(id)),
+  );
+  const unseen = candidates.map(({ id }) => id).filter((id) => !found.has(id));
   const quarantined = await findQuarantinedDue(context.db, context.client, shipments.name);
   const requested = await findRequestedRereads(context.db, context.client, shipments.name);
-  const ids = [...new Set([...requested, ...unseen, ...quarantined])];
-  await readByIds(context, shipments, firstLoadDone ? ids.slice(0, rereadsPerRun) : ids, {
+  const ids = takeByTurns([requested, unseen, quarantined], firstLoadDone ? rereadsPerRun : null);
+  await readByIds(context, shipments, ids, {
     onAbsent: (trx, ids, readNo) => unlist(trx, context.client, shipments, ids, readNo),
     unsettled: (trx, ids) => stillOpen(trx, context.client, kind, ids),
   });
