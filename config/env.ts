@@ -29,7 +29,7 @@ const span = z.string().transform((text, context) => {
 });
 const share = z
   .string()
-  .regex(/^\d*\.?\d+$/, 'must be a number from 0 to 1')
+  .regex(/^(?:\d+|\d*\.\d+)$/, 'must be a number from 0 to 1')
   .transform(Number)
   .pipe(z.number().min(0).max(1));
 const yesNo = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1');

@@ -18,7 +18,7 @@ export interface WarehouseClient {
  * nothing to another. It tells nothing of either.
  */
 export function identityOf({ baseUrl, username }: Pick<WarehouseClient, 'baseUrl' | 'username'>): string {
-  const address = baseUrl.href.replace(/\/+$/, '');
+  const address = baseUrl.href.replace(/(?<!\/)\/+$/, '');
   return createHash('sha256')
     .update(JSON.stringify([address, username]))
     .digest('hex');

@@ -372,6 +372,9 @@ create table sync.cursors (
   completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
   updated_at timestamp with time zone not null default now(), -- Last change of this row
 ) with (fillfactor=50); -- Where each walk over a list stands; written with the rows of the page it stands on
+create table sync.feed_lock (
+
+); -- Has no columns: whoever writes to the feed locks it until the commit
 create table sync.feed_mark (
   only_row boolean not null default true, -- There is one row
   pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
@@ -436,6 +439,9 @@ create table sync.leases (
   acquired_at timestamp with time zone, -- When the present or last holder got it
   expires_at timestamp with time zone, -- When it may be taken over; null when given back
 ) with (fillfactor=50); -- Who may write for a client and job; a token that is no longer the row's is fenced off
+create table sync.locks (
+  name text not null, -- What is locked
+); -- What transactions of the workers lock by a name, to come one after the other
 create table sync.migration_lock (
 
 ); -- Has no columns: whoever migrates locks it, so that no two do at once.
@@ -640,6 +646,7 @@ alter table sync.gates add constraint gates_pkey PRIMARY KEY (gate, identity);
 alter table sync.jobs add constraint jobs_pkey PRIMARY KEY (client, job);
 alter table sync.leases add constraint leases_check CHECK (((holder IS NULL) = (expires_at IS NULL)));
 alter table sync.leases add constraint leases_pkey PRIMARY KEY (client, name);
+alter table sync.locks add constraint locks_pkey PRIMARY KEY (name);
 alter table sync.migrations add constraint migrations_pkey PRIMARY KEY (name);
 alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
 alter table sync.outbox_attempts add constraint outbox_attempts_pkey PRIMARY KEY (id);
@@ -974,7 +981,7 @@ CREATE OR REPLACE FUNCTION sync.order_changes()
  LANGUAGE plpgsql
 AS $function$
 begin
-  perform pg_advisory_xact_lock(hashtext('fulfilment.changes'));
+  lock table sync.feed_lock in exclusive mode;
   return null;
 end
 $function$

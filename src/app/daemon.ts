@@ -6,8 +6,8 @@ import { StoppedError } from '../core/errors.ts';
 import type { SchemaError } from '../erp/migration-files.ts';
 import { assertSchemaFits } from '../erp/schema-fit.ts';
 import type { QueueTelemetry, TaskQueue } from '../queue/backend.ts';
-import { ClientSlots } from '../queue/client-slots.ts';
 import type { QueueName } from '../queue/define-job.ts';
+import { RunSlots } from '../queue/run-slots.ts';
 import { Sweeper } from '../queue/sweeper.ts';
 import { connectForWriting, openLeaseKeeper, openListener, workerName } from './deps/database.ts';
 import { openQueueBackend } from './deps/queue.ts';
@@ -82,7 +82,7 @@ export async function startDaemon(
     const queues = new Map(names.map((name) => [name, opened(backend.queue(name))]));
     const schedules = new Schedules(deps, queues);
     const workers = names.map((name) => {
-      const slots = new ClientSlots(concurrency, config.clients.length);
+      const slots = new RunSlots(concurrency, config.clients.length, name === 'bulk');
       return opened(
         backend.worker(name, processorOf(deps, schedules, slots, stopping.signal, onOutdated), concurrency),
       );

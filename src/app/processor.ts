@@ -1,9 +1,9 @@
 import { jobNames } from '../../config/jobs.ts';
-import { CodedError } from '../core/errors.ts';
+import { CodedError, StoppedError } from '../core/errors.ts';
 import { SchemaError } from '../erp/migration-files.ts';
 import type { Processor } from '../queue/backend.ts';
-import type { ClientSlots } from '../queue/client-slots.ts';
 import { jobDataSchema } from '../queue/define-job.ts';
+import type { RunSlots } from '../queue/run-slots.ts';
 import { errorFields } from './logging/logger.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
 import type { Schedules } from './schedules.ts';
@@ -12,7 +12,7 @@ import type { Schedules } from './schedules.ts';
 export function processorOf(
   deps: RunnerDeps,
   schedules: Schedules,
-  slots: ClientSlots,
+  slots: RunSlots,
   stop: AbortSignal,
   onOutdated: (error: SchemaError) => void,
 ): Processor {
@@ -26,20 +26,27 @@ export function processorOf(
     const client = clients.get(key);
     if (client === undefined) return;
     // It stays due, and is queued again as soon as a run of this client ends.
-    if (!slots.take(key)) return;
+    const room = new AbortController();
+    const slot = slots.take(key, job, () => {
+      deps.log.info({ event: 'run_makes_room', client: key, job });
+      room.abort(new StoppedError());
+    });
+    if (slot === null) return;
+    let ended = true;
     try {
-      const signal = cancelled === undefined ? stop : AbortSignal.any([stop, cancelled]);
+      const signal = AbortSignal.any([stop, room.signal, ...(cancelled === undefined ? [] : [cancelled])]);
       const report = await runJob(deps, job, client, 'schedule', signal).catch((error: unknown) => {
         // Not a failure of the run, which would be in the ledger: the database could not take its record.
         deps.log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
         if (error instanceof SchemaError) onOutdated(error);
         throw new CodedError('run_unrecorded', `${job}: see the log`);
       });
+      ended = report.status !== 'stopped';
       // The ledger has the story; BullMQ only shows that it failed.
       if (report.status === 'failed' || report.status === 'lost')
         throw new CodedError('run_failed', `${job}: see sync.runs`);
     } finally {
-      if (slots.give(key) && !stop.aborted) schedules.wakeClient(key);
+      for (const waiting of slot.give(ended)) if (!stop.aborted) schedules.wakeClient(waiting);
     }
   };
 }

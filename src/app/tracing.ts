@@ -30,7 +30,7 @@ export async function startTracing({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }: Co
     import('@opentelemetry/instrumentation-undici'),
     import('bullmq-otel'),
   ]);
-  const url = `${endpoint.replace(/\/+$/, '')}/v1/traces`;
+  const url = `${endpoint.replace(/(?<!\/)\/+$/, '')}/v1/traces`;
   const provider = new node.NodeTracerProvider({
     resource: resources.resourceFromAttributes({ 'service.name': 'fulfilment-sync', 'service.version': version }),
     spanProcessors: [new node.BatchSpanProcessor(new otlp.OTLPTraceExporter({ url, timeoutMillis: exportMs }))],

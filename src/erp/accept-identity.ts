@@ -1,6 +1,6 @@
 import { sql, type Transaction } from 'kysely';
 import { recordAudit } from './audit.ts';
-import { type ClientIdentity, lockOf } from './clients.ts';
+import type { ClientIdentity } from './clients.ts';
 import type { Database } from './connect.ts';
 import { appendChanges, type Change } from './feed.ts';
 import { notifyPushers } from './outbox-claims.ts';
@@ -29,9 +29,9 @@ export async function acceptIdentity(
   by: string,
 ): Promise<Acceptance> {
   return inTransaction(db, async (trx) => {
-    await sql`select pg_advisory_xact_lock(${lockOf(client)})`.execute(trx);
+    // Waits for the runs that are being started, and they for this.
     const { rows } = await sql<{ identity: string; base_url: string }>`
-      select identity, base_url from sync.clients where client = ${client}`.execute(trx);
+      select identity, base_url from sync.clients where client = ${client} for update`.execute(trx);
     const former = rows[0];
     const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, buriedRows: 0 };
     if (former?.identity === identity) return { ...result, accepted: false };

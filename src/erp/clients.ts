@@ -13,9 +13,6 @@ export interface ClientIdentity extends Own {
   readonly baseUrl: string;
 }
 
-/** Whoever changes an identity waits for the runs that are being started, and they for him. */
-export const lockOf = (client: string) => sql`hashtext('fulfilment-sync identity'), hashtext(${client})`;
-
 /**
  * Makes sure that every client has its row. The first identity that comes is accepted; of a client that comes with
  * another one it is noted, and nothing more.
@@ -46,9 +43,9 @@ export async function markServed(db: Kysely<DB>, clients: readonly Own[]): Promi
       and (c.served_at is null or c.served_at < now() - interval '30 seconds')`.execute(db);
 }
 
-/** Keeps the identities as they are until the transaction ends. */
+/** Keeps the identity as it is until the transaction ends: whoever accepts another one locks the row against this. */
 export async function holdIdentity(trx: Transaction<DB>, client: string): Promise<void> {
-  await sql`select pg_advisory_xact_lock_shared(${lockOf(client)})`.execute(trx);
+  await sql`select from sync.clients where client = ${client} for key share`.execute(trx);
 }
 
 /** Whether this account is the one that a client's rows come from. */

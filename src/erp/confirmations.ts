@@ -1,6 +1,8 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { anyClient } from './any-client.ts';
 import type { Lease } from './leases.ts';
+import { lockedBy, lockName, makeLock } from './locks.ts';
+import { drawReadNo } from './read-no.ts';
 import type { DB } from './rows.ts';
 
 /**
@@ -28,9 +30,17 @@ export interface Entered {
 
 /** Makes the readers of one stream commit one after the other, to the end of the transaction. */
 export async function enterStream(trx: Transaction<DB>, lease: Lease, stream: string): Promise<Entered> {
-  const { rows } = await sql<{ others: boolean; waiting: boolean }>`
-    select ${othersAtWork(lease, stream)} as others, ${somethingWaits(lease.client, stream)} as waiting
-    from (select ${streamLock(lease.client, stream)}) as entered`.execute(trx);
+  const enter = () =>
+    sql<{ others: boolean; waiting: boolean }>`
+      with ${lockedBy(streamLock(lease.client, stream))}
+      select ${othersAtWork(lease, stream)} as others, ${somethingWaits(lease.client, stream)} as waiting from locked`.execute(
+      trx,
+    );
+  let { rows } = await enter();
+  if (rows.length === 0) {
+    await makeLock(trx, streamLock(lease.client, stream));
+    rows = (await enter()).rows;
+  }
   const { others = true, waiting = true } = rows[0] ?? {};
   // All of this was seen before the lock was had: what another reader did meanwhile does not show in it.
   return { othersAtWork: others, waits: waiting || others };
@@ -51,13 +61,11 @@ export const somethingWaits = (client: string, stream: string) => sql`(
  * @returns a number for what it writes: who asked before the answers of these pushes came has a smaller one
  */
 export async function lockStream(trx: Transaction<DB>, client: string, stream: string): Promise<number> {
-  const { rows } = await sql<{ readNo: number }>`
-    select nextval('sync.read_no') as "readNo" from (select ${streamLock(client, stream)}) as locked`.execute(trx);
-  return rows[0]?.readNo as number;
+  await lockName(trx, streamLock(client, stream));
+  return drawReadNo(trx);
 }
 
-const streamLock = (client: string, stream: string) =>
-  sql`pg_advisory_xact_lock(hashtext('fulfilment-sync rows'), hashtext(${`${client} ${stream}`}))`;
+const streamLock = (client: string, stream: string) => `rows ${client} ${stream}`;
 
 /** Notes that these rows were found as they are, each by its own reading. */
 export async function confirm(

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from './connect.ts';
+import { tryLockName } from './locks.ts';
 
 /**
  * Runs `work` unless another process is running work of the same name.
@@ -9,9 +10,7 @@ export async function tryExclusively(db: Database, name: string, work: () => Pro
   return db.transaction().execute(async (trx) => {
     // The work is not in this database, and the lock must last as long as it does.
     await sql`set local idle_in_transaction_session_timeout = '60s'`.execute(trx);
-    const { rows } = await sql<{ locked: boolean }>`
-      select pg_try_advisory_xact_lock(hashtext('fulfilment-sync'), hashtext(${name})) as locked`.execute(trx);
-    if (!rows[0]?.locked) return false;
+    if (!(await tryLockName(trx, name))) return false;
     await work();
     return true;
   });

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
+import { lockName } from './locks.ts';
 import { unknownToService } from './rereads.ts';
 import type { DB } from './rows.ts';
 
@@ -29,7 +30,7 @@ function rowsOf(name: string, condition: (days: number) => RawBuilder<unknown>):
 const feed: Prunable = {
   name: 'fulfilment.changes',
   prune: async (trx, days, limit) => {
-    await sql`select pg_advisory_xact_lock(hashtext('fulfilment-sync prune feed'))`.execute(trx);
+    await lockName(trx, 'prune feed');
     const { rows } = await sql<{ pruned: number }>`
       with first as materialized (
         select seq, changed_at from fulfilment.changes order by seq limit ${limit}

@@ -1809,6 +1809,13 @@ export interface SyncLeases {
   token: Generated<number>;
 }
 
+export interface SyncLocks {
+  /**
+   * What is locked
+   */
+  name: string;
+}
+
 export interface SyncMigrations {
   /**
    * When it was applied
@@ -2348,6 +2355,7 @@ export interface DB {
   "sync.gates": SyncGates;
   "sync.jobs": SyncJobs;
   "sync.leases": SyncLeases;
+  "sync.locks": SyncLocks;
   "sync.migrations": SyncMigrations;
   "sync.outbox_attempts": SyncOutboxAttempts;
   "sync.outbox_kinds": SyncOutboxKinds;

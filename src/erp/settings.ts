@@ -2,6 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Json } from '../core/json.ts';
 import { anyClient } from './any-client.ts';
 import type { Change } from './feed.ts';
+import { lockName } from './locks.ts';
 import type { DB } from './rows.ts';
 
 /** Entries of the configuration lists, as they are stored. */
@@ -43,7 +44,7 @@ export async function storeSettings(
   client: string,
   { options, warehouses }: SettingsRows,
 ): Promise<SettingsStored> {
-  await sql`select pg_advisory_xact_lock(hashtext('fulfilment-sync settings'), hashtext(${client}))`.execute(trx);
+  await lockName(trx, `settings ${client}`);
   const listed = new Set(options.map(({ list }) => list));
   const { rows: stored } = await sql<{ list: string }>`
     select distinct list from fulfilment.setting_options where client = ${anyClient(client)} and removed_at is null`.execute(

@@ -234,9 +234,3 @@ async function writeParents(
     returning ${feedNames(table)}, xmax = 0 as created, changed_at = now() as changed`.execute(trx);
   return rows;
 }
-
-/** Draws the number of a reading; to be drawn before its request is sent. */
-export async function drawReadNo(db: Kysely<DB>): Promise<number> {
-  const { rows } = await sql<{ readNo: number }>`select nextval('sync.read_no') as "readNo"`.execute(db);
-  return rows[0]?.readNo as number;
-}

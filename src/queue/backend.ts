@@ -50,6 +50,8 @@ export interface TaskQueue {
     template: { name: string; data: JobData; opts: { attempts: number } },
   ): Promise<unknown>;
   removeJobScheduler(id: string): Promise<boolean>;
+  /** Jobs of one state, oldest first, by place. */
+  getJobs(state: 'waiting', start: number, end: number): Promise<QueuedJob[]>;
   /** Jobs by state. */
   getJobCounts(): Promise<Readonly<Record<string, number>>>;
   on(event: 'error', listener: (error: Error) => void): unknown;

@@ -19,7 +19,8 @@ export interface Turned {
  * Queues one run for each of these clients, those that are not due yet with a delay; one that is queued for the same due
  * time, or running for it, is not queued twice. A run that comes twice all the same finds itself not due and ends at once.
  * @param overdueNowMs given by the sweeper: the time, to which the mark against doubles is bound, so that a mark BullMQ
- *   lost track of cannot keep a job from ever running
+ *   lost track of cannot keep a job from ever running. What waits in the queue already is not queued again: where workers
+ *   cannot keep up, the queue holds each job of each client once
  */
 export async function dispatch(
   queue: TaskQueue,
@@ -27,10 +28,11 @@ export async function dispatch(
   runs: readonly Turned[],
   overdueNowMs?: number,
 ): Promise<void> {
-  if (runs.length === 0) return;
+  const wanted = overdueNowMs === undefined ? runs : await notWaiting(queue, job, runs);
+  if (wanted.length === 0) return;
   const bucket = overdueNowMs === undefined ? '' : `-overdue-${Math.floor(overdueNowMs / overdueBucketMs)}`;
   await queue.addBulk(
-    runs.map(({ client, inMs, dueMs }) => ({
+    wanted.map(({ client, inMs, dueMs }) => ({
       name: job,
       data: { client },
       opts: {
@@ -40,4 +42,14 @@ export async function dispatch(
       },
     })),
   );
+}
+
+/** Waiting jobs that are looked at: as many as 1,000 clients may have. */
+const mostLookedAt = 10_000;
+
+async function notWaiting(queue: TaskQueue, job: JobName, runs: readonly Turned[]): Promise<readonly Turned[]> {
+  if (runs.length === 0) return runs;
+  const jobs = await queue.getJobs('waiting', 0, mostLookedAt);
+  const waiting = new Set(jobs.filter(({ name }) => name === job).map(({ data }) => data.client));
+  return runs.filter(({ client }) => !waiting.has(client));
 }

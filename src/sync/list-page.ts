@@ -1,6 +1,6 @@
 import type { Json } from '../core/json.ts';
 import type { Family } from '../erp/mirror.ts';
-import { drawReadNo } from '../erp/upsert.ts';
+import { drawReadNo } from '../erp/read-no.ts';
 import type { ListPage } from '../warehouse/client.ts';
 import { type DecodedPage, decodePage, type ReadById } from './decode.ts';
 import type { Reading } from './pull.ts';

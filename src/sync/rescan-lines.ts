@@ -1,7 +1,7 @@
 import { findUnseenLines, markLinesUnlisted } from '../erp/lines.ts';
 import type { Family } from '../erp/mirror.ts';
+import { drawReadNo } from '../erp/read-no.ts';
 import { type Rescan, saveRescan } from '../erp/rescans.ts';
-import { drawReadNo } from '../erp/upsert.ts';
 import { commitReading, nothingRead } from './pull.ts';
 import { type PullContext, warn } from './pull-context.ts';
 import type { Stream } from './stream.ts';

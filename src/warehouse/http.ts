@@ -162,7 +162,7 @@ function urlOf(baseUrl: URL, path: string, request: HttpRequest): URL {
     return encodeValue(value);
   });
   const url = new URL(baseUrl);
-  url.pathname = `${baseUrl.pathname.replace(/\/+$/, '')}/${filled.replace(/^\/+/, '')}`;
+  url.pathname = `${baseUrl.pathname.replace(/(?<!\/)\/+$/, '')}/${filled.replace(/^\/+/, '')}`;
   url.search = request.query ?? '';
   return url;
 }

@@ -297,3 +297,48 @@ test('one client is slow, one is not let in, one is down and one is parked: eigh
     fleet.close();
   }
 }, 400_000);
+
+// What RunSlots decides is proved in unit/run-slots.test.ts: this takes the time.
+test.skipIf(!isLong)(
+  'four clients with first loads that take long: six others keep their intervals, and the queue does not grow',
+  async () => {
+    const slow = ['shop-1', 'shop-2', 'shop-3', 'shop-4'];
+    const fleet = await Fleet.start(processes, database.url, named(10), {
+      SCHEDULE_PULL_SHIPMENTS: '30s',
+      SCHEDULE_PULL_ORDERS: '30s',
+    });
+    try {
+      for (const client of slow) {
+        await fleet.sandbox.seed(20_000, ['SHIPPED'], client);
+        await fleet.sandbox.faults({ operation: 'v3.*.list', client, effect: { delayMs: 1_000 } });
+      }
+      fleet.startWorker();
+      const ages: number[] = [];
+      let mostWaiting = 0;
+      for (const [endMs, startedMs] = [performance.now() + 210_000, performance.now()]; performance.now() < endMs; ) {
+        await wait(1_000);
+        const [{ waiting } = { waiting: 0 }] = await database.query<{ waiting: number }>(
+          `select count(*)::int as waiting from bullmq.job where state = 'waiting'`,
+        );
+        mostWaiting = Math.max(mostWaiting, waiting);
+        if (performance.now() - startedMs < 30_000) continue;
+        const rows = await database.query<{ age: number }>(
+          `select extract(epoch from now() - coalesce(last_success_at, created_at))::float8 as age
+         from (select j.*, (select min(acquired_at) from sync.leases) as created_at from sync.jobs j) j
+         where isfinite(due_at) and client <> all($1)`,
+          [slow],
+        );
+        ages.push(...rows.map(({ age }) => age));
+      }
+      ages.sort((a, b) => a - b);
+      const at = (share: number) => Number((ages[Math.floor(ages.length * share)] ?? 0).toFixed(1));
+      report('four long first loads', { p50: at(0.5), p99: at(0.99), most: at(0.999999), mostWaiting });
+      expect(at(0.99)).toBeLessThan(60);
+      expect(mostWaiting).toBeLessThanOrEqual(20);
+    } finally {
+      await fleet.stop();
+      fleet.close();
+    }
+  },
+  400_000,
+);

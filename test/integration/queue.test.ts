@@ -125,11 +125,20 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     const { backend, queue } = await open();
     const { seen } = await work(backend);
     await dispatch(queue, 'pull-shipments', [at('a')]);
+    await waitFor('one run', () => seen.length === 1);
     await dispatch(queue, 'pull-shipments', [at('a')], 60_000);
     await dispatch(queue, 'pull-shipments', [at('a')], 61_000);
     await waitFor('two runs', () => seen.length === 2);
     await dispatch(queue, 'pull-shipments', [at('a')], 91_000);
     await waitFor('a third', () => seen.length === 3);
+  });
+
+  test.skipIf(skipped)('queues what is overdue once where nobody comes to it, however long that takes', async () => {
+    const { queue } = await open();
+    for (let halfMinutes = 0; halfMinutes < 4; halfMinutes++)
+      await dispatch(queue, 'pull-shipments', [at('a'), at('b')], halfMinutes * 30_000);
+    await dispatch(queue, 'pull-orders', [at('a')], 0);
+    expect((await queue.getJobCounts()).waiting).toBe(3);
   });
 });
 

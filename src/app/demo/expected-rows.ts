@@ -7,7 +7,9 @@ const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.to
 
 /** An instant as Postgres writes it in JSON: no zeros at the end of the fraction. */
 const instant = (text: unknown) =>
-  typeof text === 'string' ? text.replace(/(\.\d*?)0*Z$/, '$1Z').replace(/\.?Z$/, '+00:00') : null;
+  typeof text === 'string'
+    ? text.replace(/(?<!0)0+Z$/, (zeros) => (text.includes('.') ? 'Z' : zeros)).replace(/\.?Z$/, '+00:00')
+    : null;
 
 const relatedId = (resource: StateResource, name: string): number | null => {
   const data = resource.relationships?.[name]?.data ?? null;

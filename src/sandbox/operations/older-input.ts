@@ -23,7 +23,7 @@ export const dayIn = z
 /** The day that counts of a day or date-time: where it says its zone, the one it is at the warehouses then. */
 export function warehouseDay(zone: Zone, text: string | null | undefined): string | null {
   if (text === null || text === undefined) return null;
-  return /T.*(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? zone.day(Date.parse(text)) : text.slice(0, 10);
+  return text.includes('T') && /(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? zone.day(Date.parse(text)) : text.slice(0, 10);
 }
 
 /** The language that an id stands for. @throws Refusal where it stands for none */

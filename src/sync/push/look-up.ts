@@ -3,7 +3,7 @@ import { type AbsenceVerdict, judgeAbsence } from '../../core/look-up.ts';
 import { type News, newsOfLookUp, operatorChoices } from '../../core/push-outcome.ts';
 import type { Settlement } from '../../erp/outbox-settle.ts';
 import { takeUnknown, type UnknownRow } from '../../erp/outbox-unknown.ts';
-import { drawReadNo } from '../../erp/upsert.ts';
+import { drawReadNo } from '../../erp/read-no.ts';
 import type { Resource } from '../../warehouse/jsonapi.ts';
 import type { Ended, PushDeps } from './attempt.ts';
 import type { ClientHealth } from './client-health.ts';
