@@ -310,7 +310,7 @@ test.skipIf(!isLong)(
     try {
       for (const client of slow) {
         await fleet.sandbox.seed(20_000, ['SHIPPED'], client);
-        await fleet.sandbox.faults({ operation: 'v3.*.list', client, effect: { delayMs: 1_000 } });
+        await fleet.sandbox.faults({ operation: 'v3.*', client, effect: { delayMs: 1_000 } });
       }
       fleet.startWorker();
       const ages: number[] = [];

@@ -40,21 +40,6 @@ test('a role that may connect and nothing more cannot keep anything from being w
   await stranger.rollback().execute();
 });
 
-test('entries of the feed are numbered in the order of their commits', async () => {
-  const entry = sql`insert into fulfilment.changes (client, entity, id, operation) values ('default', 'orders', 1, 'created') returning seq`;
-  const first = await database.db.startTransaction().execute();
-  await entry.execute(first);
-  const second = entry.execute(database.open(1));
-  await waitFor('the second to wait for the first', async () => {
-    const waiting = await database.query(
-      `select 1 from pg_locks where relation = 'sync.feed_lock'::regclass and not granted`,
-    );
-    return waiting.length === 1;
-  });
-  await first.commit().execute();
-  expect((await second).rows).toEqual([{ seq: 2 }]);
-});
-
 test('an identity is not accepted while a run begins that belongs to the former one', async () => {
   const own = { client: 'default', identity: 'former', baseUrl: 'https://former.test/' };
   await acceptIdentity(database.db, own, true, 'test');

@@ -28,57 +28,50 @@ describe('an empty database', () => {
 describe('a database in use', () => {
   const database = useDatabase();
 
-  /** Takes the last migration back, as if it had never run. */
-  const takeBack = async () => {
-    await database.query(
-      `drop index fulfilment.orders_by_day, fulfilment.return_items_by_day, fulfilment.shipments_by_arrival`,
-    );
-    await database.query(`delete from sync.migrations where name = '0020_days'`);
-    await database.query(`delete from sync.kysely_migration where name = '0020_days'`);
-  };
-  const indexes = () =>
-    database.query<{ name: string; valid: boolean }>(
-      `select indexrelid::regclass::text as name, indisvalid as valid from pg_index
-       where indexrelid::regclass::text ~ '_by_(day|arrival)$' order by 1`,
-    );
-  const whole = [
-    { name: 'fulfilment.orders_by_day', valid: true },
-    { name: 'fulfilment.return_items_by_day', valid: true },
-    { name: 'fulfilment.shipments_by_arrival', valid: true },
+  /** The migrations there are, and one more. */
+  const withOneMore = async (more: { name: string; text: string; online: boolean }) => [
+    ...(await readMigrations()),
+    { oldestCode: '0.1.0', ...more },
   ];
 
   test('gets its indexes while somebody writes; what a migration left half-built is built anew', async () => {
-    await takeBack();
-    await database.query('create index orders_by_day on fulfilment.orders (client)');
-    await database.query(
-      `update pg_index set indisvalid = false where indexrelid = 'fulfilment.orders_by_day'::regclass`,
-    );
+    await database.query('create index half_built on fulfilment.shipments (client)');
+    await database.query(`update pg_index set indisvalid = false where indexrelid = 'fulfilment.half_built'::regclass`);
+    const text = `-- oldest code: 0.1.0
+      drop index concurrently if exists fulfilment.half_built;
+      create index concurrently half_built on fulfilment.shipments (status);`;
+    const files = await withOneMore({ name: '9998_online', text, online: true });
     const writer = await database.open(1).startTransaction().execute();
-    await sql`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 1, '{}', 1)`.execute(
-      writer,
-    );
+    await sql`set local idle_in_transaction_session_timeout = 0`.execute(writer);
+    const insert = sql`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 1, '{}', 1)`;
+    await insert.execute(writer);
     const told: string[] = [];
-    const migrated = migrateDatabase(database.url, silentLogger, (line) => told.push(line));
+    const migrated = migrate(database.open(), '0.1.0', { files, tell: (line) => told.push(line) });
     await waitFor('the migration to wait for the writer', async () => {
       const [row] = await database.query(
-        `select from pg_stat_activity where wait_event = 'virtualxid' and datname = current_database()`,
+        `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%index concurrently%half_built%'
+           and datname = current_database()`,
       );
       return row !== undefined;
     });
     // Nobody waits behind it.
     await database.query(`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 2, '{}', 1)`);
     await writer.commit().execute();
-    expect(await migrated).toEqual(['0020_days']);
-    expect(await indexes()).toEqual(whole);
+    expect(await migrated).toEqual(['9998_online']);
+    expect(
+      await database.query(
+        `select indisvalid as valid from pg_index where indexrelid = 'fulfilment.half_built'::regclass`,
+      ),
+    ).toEqual([{ valid: true }]);
     expect(told).toEqual([
-      expect.stringContaining('0020_days: builds indexes'),
-      expect.stringMatching(/^0020_days: done in/),
+      expect.stringContaining('9998_online: builds indexes'),
+      expect.stringMatching(/^9998_online: done in/),
     ]);
   });
 
   test('is waited for in short attempts, and the one who keeps the migration from a table is named', async () => {
     const text = 'alter table sync.runs add column tried integer';
-    const files = [...(await readMigrations()), { name: '9998_try', text, oldestCode: '0.1.0', online: false }];
+    const files = await withOneMore({ name: '9998_try', text, online: false });
     const reader = await database.open(1).startTransaction().execute();
     await sql`select from sync.runs`.execute(reader);
     const told: string[] = [];

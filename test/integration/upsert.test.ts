@@ -172,9 +172,7 @@ test('the feed rises in the order of commit, whoever wrote first', async () => {
     });
     void second.then(() => order.push(2));
     const waiting = () =>
-      database.query(
-        `select 1 from pg_stat_activity where wait_event_type = 'Lock' and wait_event = 'advisory' and datname = current_database()`,
-      );
+      database.query(`select 1 from pg_locks where relation = 'sync.feed_lock'::regclass and not granted`);
 
     await waitFor('the second writer to wait for the first', async () => (await waiting()).length > 0);
     order.push(1);

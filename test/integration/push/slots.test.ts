@@ -16,9 +16,10 @@ test('the service need not wait for the database: a slot is free once it has ans
     await outbox.insert('order.create', `SO-${number}`, orderPayload(`SO-${number}`));
   const other = new pg.Client(database.url);
   await other.connect();
+  await other.query(`insert into sync.locks (name) values ('rows default orders')`);
   await other.query('begin');
   // What readers and settlements of orders wait for.
-  await other.query(`select pg_advisory_xact_lock(hashtext('fulfilment-sync rows'), hashtext('default orders'))`);
+  await other.query(`select from sync.locks where name = 'rows default orders' for update`);
   const pushed = outbox.push({ PUSH_CONCURRENCY: '1' });
   try {
     await waitFor('the slot to be used again', async () => (await posts()) >= 3);
