@@ -164,7 +164,7 @@ function addRescanCommands(cli: Command): void {
     .description('hold what the service lists against the tables, column by column, and heal what differs')
     .addArgument(oneOf('<stream>', streams))
     .option('--client <key>', 'only this client')
-    .option('--accept-missing', 'read the whole list; what it does not show is gone, however much that is: mark it')
+    .option('--accept-missing', 'read the whole list and mark every row that it does not show as gone')
     .option('--json', 'for programs')
     .addHelpText(
       'after',

@@ -29,7 +29,7 @@ export async function acceptIdentity(
   by: string,
 ): Promise<Acceptance> {
   return inTransaction(db, async (trx) => {
-    // Waits for the runs that are being started, and they for this.
+    // Waits for runs that are starting, see holdIdentity.
     const { rows } = await sql<{ identity: string; base_url: string }>`
       select identity, base_url from sync.clients where client = ${client} for update`.execute(trx);
     const former = rows[0];

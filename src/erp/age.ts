@@ -53,8 +53,8 @@ export async function countInWindows(
 }
 
 /**
- * Rows that should have been listed and were not, by id: at most `limit`, and only those after `afterId`. Those that came
- * here after the walk began are not asked for.
+ * Finds rows that should have been listed and were not: at most `limit`, in order of id, after `afterId`. Rows that were
+ * stored after the walk began are left out.
  */
 export async function findUnseen(
   db: Kysely<DB>,

@@ -43,7 +43,7 @@ export async function markServed(db: Kysely<DB>, clients: readonly Own[]): Promi
       and (c.served_at is null or c.served_at < now() - interval '30 seconds')`.execute(db);
 }
 
-/** Keeps the identity as it is until the transaction ends: whoever accepts another one locks the row against this. */
+/** Keeps the identity unchanged until the transaction ends. `acceptIdentity` waits for this lock. */
 export async function holdIdentity(trx: Transaction<DB>, client: string): Promise<void> {
   await sql`select from sync.clients where client = ${client} for key share`.execute(trx);
 }

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { anyClient } from './any-client.ts';
 import type { Lease } from './leases.ts';
-import { lockedBy, lockName, makeLock } from './locks.ts';
+import { createLock, lockedBy, lockName } from './locks.ts';
 import { drawReadNo } from './read-no.ts';
 import type { DB } from './rows.ts';
 
@@ -38,7 +38,7 @@ export async function enterStream(trx: Transaction<DB>, lease: Lease, stream: st
     );
   let { rows } = await enter();
   if (rows.length === 0) {
-    await makeLock(trx, streamLock(lease.client, stream));
+    await createLock(trx, streamLock(lease.client, stream));
     rows = (await enter()).rows;
   }
   const { others = true, waiting = true } = rows[0] ?? {};

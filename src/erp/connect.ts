@@ -98,7 +98,7 @@ function giveUp(client: pg.PoolClient, error: Error): void {
   client.emit('error', error);
 }
 
-/** kysely would lock migrations by an advisory key, which any role may take, and wait for tables for an hour. */
+/** Replaces the lock of kysely's migrator: it uses an advisory key, which any role may take, and waits for an hour. */
 class OwnMigrationLock extends PostgresAdapter {
   override async acquireMigrationLock(): Promise<void> {}
   override async releaseMigrationLock(): Promise<void> {}

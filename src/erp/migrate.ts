@@ -2,27 +2,27 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import { type MigrationProvider, Migrator } from 'kysely/migration';
 import { type MigrationFile, readMigrations, SchemaError } from './migration-files.ts';
-import { alone, blockersOf, watchIndexes } from './migration-locks.ts';
+import { findBlockers, reportIndexProgress, withMigrationLock } from './migration-locks.ts';
 import { appliedMigrations, assertPostgresFits, assertSchemaFits, unknownTo } from './schema-fit.ts';
 import { isLockTimeout, sqlState } from './transaction.ts';
 
-/** What is told while migrations run. */
+/** Receives one line of progress. */
 export type Tell = (line: string) => void;
 
-/** How long one attempt waits for a table: everybody else who wants it waits behind it meanwhile. */
+/** How long one attempt waits for a table. During that time every other statement on the table waits behind it. */
 const lockAttempt = '1s';
 const betweenAttemptsMs = 2_000;
 const attempts = 600;
 
 /**
- * Applies what is missing, each migration in a transaction of its own or, where it says so, online. Two at once are fine:
- * the second waits, and finds nothing to do. A table that is in use is waited for in short attempts, so that nobody has to
- * wait behind the migration for longer than one of them.
+ * Applies the missing migrations: each in its own transaction, or online if the file says so. If two processes migrate at
+ * once, the second one waits and then finds nothing to do. If a table is in use, each attempt waits for one second only,
+ * so that no other statement waits behind the migration for longer.
  * @param version version of this code, x.y.z
- * @param how `tell` hears of what is being done; `files` are those of migrations/ unless given
+ * @param how `tell` receives progress; `files` defaults to those of migrations/
  * @returns the names applied by this call
- * @throws SchemaError where a newer schema does not work with this code, or a table stays in use (`tables_in_use`); the
- *   migration's own error where one fails
+ * @throws SchemaError if a newer schema does not work with this code, or if a table stays in use (`tables_in_use`); the
+ *   error of the migration itself if one fails
  */
 export async function migrate<T>(
   db: Kysely<T>,
@@ -32,19 +32,19 @@ export async function migrate<T>(
   const { tell = () => {}, files = await readMigrations() } = how;
   await assertPostgresFits(db);
   await createRecord(db);
-  return alone(db, tell, async () => {
+  return withMigrationLock(db, tell, async () => {
     const applied = await appliedMigrations(db);
     if (unknownTo(files, applied).length > 0) {
-      // A newer release was here. Nothing for us to add; whether we may work with it is the only question.
+      // A newer release has migrated the database. This code adds nothing; it only checks that it works with the schema.
       await assertSchemaFits(db, version);
       return [];
     }
     const done = new Set(applied.map(({ name }) => name));
     const missing = files.filter(({ name }) => !done.has(name));
-    const provider = providerOf(files, version);
+    const provider = toProvider(files, version);
     for (const file of missing) {
       const startedAt = performance.now();
-      await (file.online ? applyOnline(db, provider, file, tell) : applyWhole(db, provider, file, tell));
+      await (file.online ? applyOnline(db, provider, file, tell) : applyInTransaction(db, provider, file, tell));
       tell(`${file.name}: done in ${Math.round((performance.now() - startedAt) / 100) / 10} s`);
     }
     return missing.map(({ name }) => name);
@@ -72,34 +72,34 @@ async function createRecord<T>(db: Kysely<T>): Promise<void> {
         end $$`.execute(db);
       return;
     } catch (error) {
-      // IF NOT EXISTS alone fails where two sessions create at once: one of them has, by the next attempt.
+      // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds what the other created.
       if (attempt === 5 || !['23505', '42P06', '42P07', '42710'].includes(sqlState(error))) throw error;
     }
 }
 
-function providerOf(files: readonly MigrationFile[], version: string): MigrationProvider {
-  const upOf =
+function toProvider(files: readonly MigrationFile[], version: string): MigrationProvider {
+  const toUp =
     ({ name, text, oldestCode, online }: MigrationFile) =>
     async (db: Kysely<unknown>) => {
-      for (const statement of online ? statementsOf(text) : [text]) await sql.raw(statement).execute(db);
+      for (const statement of online ? splitStatements(text) : [text]) await sql.raw(statement).execute(db);
       await sql`
         insert into sync.migrations (name, oldest_code, applied_by) values (${name}, ${oldestCode}, ${version})`.execute(
         db,
       );
     };
-  return { getMigrations: async () => Object.fromEntries(files.map((file) => [file.name, { up: upOf(file) }])) };
+  return { getMigrations: async () => Object.fromEntries(files.map((file) => [file.name, { up: toUp(file) }])) };
 }
 
-/** Statements of an online migration: each ends with a semicolon at the end of a line. */
-const statementsOf = (text: string) =>
+/** Splits an online migration into statements. Each ends with a semicolon at the end of a line. */
+const splitStatements = (text: string) =>
   text
     .replaceAll(/^--.*$/gm, '')
     .split(/;$/m)
     .map((statement) => statement.trim())
     .filter((statement) => statement !== '');
 
-/** In one transaction; while a table is in use, again and again. */
-async function applyWhole<T>(db: Kysely<T>, provider: MigrationProvider, { name }: MigrationFile, tell: Tell) {
+/** Applies a migration in one transaction. Repeats the attempt while a table is in use. */
+async function applyInTransaction<T>(db: Kysely<T>, provider: MigrationProvider, { name }: MigrationFile, tell: Tell) {
   tell(`${name} …`);
   for (let attempt = 1; ; attempt++)
     try {
@@ -110,19 +110,22 @@ async function applyWhole<T>(db: Kysely<T>, provider: MigrationProvider, { name 
       return;
     } catch (error) {
       if (!isLockTimeout(error)) throw error;
-      const blockers = await blockersOf(db);
+      const blockers = await findBlockers(db);
       const inUse = `${name}: a table that it changes is in use${blockers === '' ? '' : ` by ${blockers}`}`;
       if (attempt === attempts)
-        throw new SchemaError('tables_in_use', `${inUse}; nothing of it was applied. End that, and run migrate again`);
+        throw new SchemaError(
+          'tables_in_use',
+          `${inUse}; this migration was not applied. End those sessions and run migrate again`,
+        );
       if (attempt % 5 === 1) tell(`${inUse}; trying again`);
       await pause(betweenAttemptsMs);
     }
 }
 
-/** Statement by statement, while others read and write. It may wait for transactions that began before it. */
+/** Applies a migration statement by statement while others read and write. Waits for transactions that began earlier. */
 async function applyOnline<T>(db: Kysely<T>, provider: MigrationProvider, { name }: MigrationFile, tell: Tell) {
-  tell(`${name}: builds indexes while everything else goes on; it waits for transactions that began before …`);
-  const watch = watchIndexes(db, (line) => tell(`${name}: ${line}`));
+  tell(`${name}: builds indexes online; it waits for transactions that began earlier …`);
+  const progress = reportIndexProgress(db, (line) => tell(`${name}: ${line}`));
   try {
     await db.connection().execute(async (connection) => {
       await sql`set lock_timeout = 0`.execute(connection);
@@ -130,7 +133,7 @@ async function applyOnline<T>(db: Kysely<T>, provider: MigrationProvider, { name
       await applyWith(migrator, name, true).finally(() => sql`reset lock_timeout`.execute(connection));
     });
   } finally {
-    await watch.stop();
+    await progress.stop();
   }
 }
 

@@ -16,14 +16,14 @@ export interface MigrationFile {
   /** The oldest version of this code that can work with the schema after this migration. */
   readonly oldestCode: string;
   /**
-   * Each statement by itself, outside of a transaction, as `create index concurrently` wants it: nobody has to wait. A file
-   * that was cut short is carried out again from its beginning, so each of its statements must allow for that.
+   * True if each statement runs by itself, outside a transaction, as `create index concurrently` requires. If the run is
+   * interrupted, the file is run again from its beginning, so each statement must be repeatable.
    */
   readonly online: boolean;
 }
 
 /**
- * Reads migrations/, in order.
+ * Reads the files of migrations/, in order.
  * @throws SchemaError `migration_malformed`
  */
 export async function readMigrations(): Promise<MigrationFile[]> {

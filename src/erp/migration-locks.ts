@@ -3,13 +3,17 @@ import { type Kysely, sql } from 'kysely';
 import { isLockTimeout } from './transaction.ts';
 
 const askAgainMs = 500;
-const watchEveryMs = 10_000;
+const reportEveryMs = 10_000;
 
 /**
- * Runs `work` while no other process migrates this database. What is locked is a table of ours: an advisory key could be
- * taken, and kept, by any role that may connect.
+ * Runs `work` while no other process migrates this database. Locks a table of schema sync: any role that may connect could
+ * take an advisory key and keep it.
  */
-export async function alone<T, R>(db: Kysely<T>, tell: (line: string) => void, work: () => Promise<R>): Promise<R> {
+export async function withMigrationLock<T, R>(
+  db: Kysely<T>,
+  tell: (line: string) => void,
+  work: () => Promise<R>,
+): Promise<R> {
   for (let told = false; ; ) {
     const trx = await db.startTransaction().execute();
     try {
@@ -31,8 +35,8 @@ export async function alone<T, R>(db: Kysely<T>, tell: (line: string) => void, w
   }
 }
 
-/** The sessions whose open transactions use tables of ours, the oldest first; empty where there are none. */
-export async function blockersOf<T>(db: Kysely<T>): Promise<string> {
+/** Describes up to three sessions whose open transactions use our tables, the oldest first. Empty if there are none. */
+export async function findBlockers<T>(db: Kysely<T>): Promise<string> {
   const { rows } = await sql<{ who: string }>`
     select format('process %s (%s, %s, its transaction is open for %s s)', a.pid, a.usename,
       coalesce(nullif(a.application_name, ''), 'unnamed'), extract(epoch from now() - a.xact_start)::int) as who
@@ -45,12 +49,12 @@ export async function blockersOf<T>(db: Kysely<T>): Promise<string> {
   return rows.map(({ who }) => who).join(', ');
 }
 
-/** Tells from time to time how far the indexes are that are being built. */
-export function watchIndexes<T>(db: Kysely<T>, tell: (line: string) => void): { stop: () => Promise<void> } {
+/** Reports every 10 seconds how much of each index is built, until it is stopped. */
+export function reportIndexProgress<T>(db: Kysely<T>, tell: (line: string) => void): { stop: () => Promise<void> } {
   const ended = new AbortController();
   const watching = (async () => {
     for (;;) {
-      await pause(watchEveryMs, undefined, { signal: ended.signal });
+      await pause(reportEveryMs, undefined, { signal: ended.signal });
       const { rows } = await sql<{ line: string }>`
         select format('%s: %s%s', p.index_relid::regclass, p.phase,
           case when p.blocks_total > 0 then format(' (%s %%)', 100 * p.blocks_done / p.blocks_total) end) as line
@@ -58,7 +62,7 @@ export function watchIndexes<T>(db: Kysely<T>, tell: (line: string) => void): { 
       for (const { line } of rows) tell(line);
     }
   })().catch((error: unknown) => {
-    if (!ended.signal.aborted) tell(`how far it is cannot be told: ${String(error)}`);
+    if (!ended.signal.aborted) tell(`cannot read the progress: ${String(error)}`);
   });
   return {
     stop: async () => {

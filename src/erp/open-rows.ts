@@ -8,7 +8,7 @@ export interface OpenKind {
   readonly table: string;
   /** Name of their stream, under which reads by id wait their turn. */
   readonly stream: string;
-  /** States in which they are known to move on. */
+  /** The documented statuses of rows that still move. */
   readonly open: readonly string[];
   readonly closed: string;
 }
@@ -17,23 +17,24 @@ export interface OpenRow {
   readonly id: number;
   /** Order of a shipment; null for other kinds. */
   readonly orderId: number | null;
-  /** Reads that did not settle it, one after the other. */
+  /** Number of consecutive reads after which the row was still open. */
   readonly tries: number;
-  /** The service was asked for it and does not know it: lists need not be. */
+  /** True if the service said that it does not know the row. Lists are not asked for it. */
   readonly gone: boolean;
 }
 
 /**
- * Days after which a row is given up that the service does not know, or that has a status which is not documented and may
- * be a last one: what the service reports, it lists for so long (interface.md, Limits). Reconciliation still proves it.
+ * Days after which polls stop asking for a row that the service does not know, or whose undocumented status (which may be
+ * a final one) does not change. The service lists what it reports for 90 days (interface.md, Limits). Reconciliation still
+ * checks these rows.
  */
-const givenUpAfterDays = 90;
+const stopAskingAfterDays = 90;
 
 const tableOf = ({ table }: OpenKind) => sql.table(`fulfilment.${table}`);
 
 /**
- * Rows that are open here but were not in `listed`, a complete list of the open ones, and whose turn to be asked for has
- * come: they moved on, or lists do not show them. Longest waiting first.
+ * Finds rows that are open here but missing from `listed`, a complete list of the open ones: they have moved on, or lists do
+ * not show them. Returns those that are due to be asked for, the longest waiting first.
  */
 export async function findUnlistedOpen(
   db: Kysely<DB>,
@@ -49,7 +50,7 @@ export async function findUnlistedOpen(
     where s.client = ${anyClient(client)} and s.status is distinct from ${sql.lit(kind.closed)}
       and coalesce(r.next_try_at <= now(), true)
       and coalesce(s.unlisted_since, case when not coalesce(s.status = any(${kind.open}::text[]), false) then s.changed_at end,
-        'infinity') > now() - make_interval(days => ${givenUpAfterDays})
+        'infinity') > now() - make_interval(days => ${stopAskingAfterDays})
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
     order by r.next_try_at nulls first, s.id`.execute(db);
   return rows;
@@ -103,24 +104,24 @@ export async function sortUnlistedOpen(
   };
 }
 
-/** A row, and how many rows of its client stand before it, by id. */
-export interface Placed {
+/** A row, and the number of rows of its client with a smaller id. */
+export interface Positioned {
   readonly id: number;
-  readonly place: number;
+  readonly position: number;
 }
 
-/** Where these rows stand among those of their client. */
-export async function placesOf(
+/** Returns the position of each of these rows among the rows of their client. */
+export async function readPositions(
   db: Kysely<DB>,
   client: string,
   table: string,
   ids: readonly number[],
-): Promise<Placed[]> {
-  const { rows } = await sql<Placed>`
-    select id, place from (
-      select t.id, (row_number() over (order by t.id) - 1)::integer as place
+): Promise<Positioned[]> {
+  const { rows } = await sql<Positioned>`
+    select id, position from (
+      select t.id, (row_number() over (order by t.id) - 1)::integer as position
       from ${sql.table(`fulfilment.${table}`)} t
-      where t.client = ${client} and t.unlisted_since is null and t.id <= ${Math.max(...ids)}) as placed
+      where t.client = ${client} and t.unlisted_since is null and t.id <= ${Math.max(...ids)}) as positions
     where id = any(${ids}::bigint[]) order by id`.execute(db);
   return rows;
 }

@@ -31,7 +31,7 @@ export async function postponeRereads(
   );
 }
 
-/** As `postponeRereads`, for what was found and is still open: `tries` are those before this one, which finding it forgot. */
+/** Postpones rows that lists showed and that are still open. `tries` is the number of earlier attempts. */
 export async function postponeStillOpen(
   trx: Transaction<DB>,
   client: string,
@@ -107,7 +107,7 @@ export async function findRereads(
 
 /**
  * Forgets ids that are settled.
- * @param changed of them, those whose row differs now; null: all. What was found and is still open is settled by that alone
+ * @param changed the ids whose row has changed; null: all. A row that was found and is still open is settled by a change only
  */
 export async function settleRereads(
   trx: Transaction<DB>,

@@ -47,8 +47,8 @@ const columns = sql`id, client, stream, kind, from_day as "from", to_day as "to"
 
 /** Opens a rescan, or finds the open one that asks for the same, which then goes on where it stood. */
 export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promise<Rescan> {
-  // What an old one has walked may have changed since: it begins anew. A backfill in the background is gone on with. Those
-  // of other kinds are not touched: only what shares a lease with this one cannot be running.
+  // What an old one has walked may have changed since: it begins anew. A background backfill is continued. Rescans of
+  // other kinds are left alone: they have another lease, so they may be running.
   await sql`
     with given_up as (
       update sync.rescans set finished_at = now(), outcome = 'failed', error = 'cut short more than a day ago'
@@ -81,7 +81,7 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
     on conflict (client, job) do update set due_at = now()`.execute(db);
 }
 
-/** The last reconciliation that walked all of its windows, whatever was thought of what it found; null where there was none. */
+/** Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null if there is none. */
 export async function findLastWalked(
   db: Kysely<DB>,
   client: string,
@@ -95,7 +95,7 @@ export async function findLastWalked(
   return rows[0] ?? null;
 }
 
-/** When the workers' last reconciliation of each stream got done, by stream. */
+/** Returns when the workers last reconciled each stream successfully, by stream. */
 export async function findReconciled(db: Kysely<DB>, client: string): Promise<ReadonlyMap<string, Date>> {
   const { rows } = await sql<{ stream: string; at: Date }>`
     select stream, max(finished_at) as at from sync.rescans

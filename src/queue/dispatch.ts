@@ -19,7 +19,7 @@ export interface Turned {
  * Queues one run for each of these clients, those that are not due yet with a delay; one that is queued for the same due
  * time, or running for it, is not queued twice. A run that comes twice all the same finds itself not due and ends at once.
  * @param overdueNowMs given by the sweeper: the time, to which the mark against doubles is bound, so that a mark BullMQ
- *   lost track of cannot keep a job from ever running. What waits in the queue already is not queued again: where workers
+ *   lost track of cannot keep a job from ever running. A run that waits in the queue is not queued again: if the workers
  *   cannot keep up, the queue holds each job of each client once
  */
 export async function dispatch(
@@ -28,7 +28,7 @@ export async function dispatch(
   runs: readonly Turned[],
   overdueNowMs?: number,
 ): Promise<void> {
-  const wanted = overdueNowMs === undefined ? runs : await notWaiting(queue, job, runs);
+  const wanted = overdueNowMs === undefined ? runs : await withoutWaiting(queue, job, runs);
   if (wanted.length === 0) return;
   const bucket = overdueNowMs === undefined ? '' : `-overdue-${Math.floor(overdueNowMs / overdueBucketMs)}`;
   await queue.addBulk(
@@ -44,12 +44,12 @@ export async function dispatch(
   );
 }
 
-/** Waiting jobs that are looked at: as many as 1,000 clients may have. */
-const mostLookedAt = 10_000;
+/** Maximum number of waiting jobs that are read. 1,000 clients have about as many. */
+const maxWaitingRead = 10_000;
 
-async function notWaiting(queue: TaskQueue, job: JobName, runs: readonly Turned[]): Promise<readonly Turned[]> {
+async function withoutWaiting(queue: TaskQueue, job: JobName, runs: readonly Turned[]): Promise<readonly Turned[]> {
   if (runs.length === 0) return runs;
-  const jobs = await queue.getJobs('waiting', 0, mostLookedAt);
+  const jobs = await queue.getJobs('waiting', 0, maxWaitingRead);
   const waiting = new Set(jobs.filter(({ name }) => name === job).map(({ data }) => data.client));
   return runs.filter(({ client }) => !waiting.has(client));
 }

@@ -1,26 +1,26 @@
-/** A client among several gets at most so large a share of a worker's slots. */
+/** Maximum share of a worker's slots that one of several clients may use. */
 const maxClientShare = 0.25;
-/** Long runs of several clients together get at most so large a share: the others stay for runs that end soon. */
+/** Maximum share of the slots that long runs may use together. The rest is left to short runs. */
 const maxLongShare = 0.5;
-/** A run is long once it has taken so long. */
+/** A run counts as long after this time. */
 export const shortMs = 10_000;
-/** A long run has its slot for so long, where others wait for one. */
+/** If another long run waits, a long run gives its slot up after this time. */
 export const longTurnMs = 300_000;
 
 /** The slot of a run under way. */
 export interface RunSlot {
   /**
-   * Gives the slot back.
-   * @param ended whether the run came to an end by itself, rather than was asked to make room
-   * @returns clients of which runs were turned away for it and should be queued again
+   * Releases the slot.
+   * @param ended false if the run was asked to make room and has to continue later
+   * @returns clients whose runs were rejected meanwhile and should be queued again
    */
   readonly give: (ended: boolean) => readonly string[];
 }
 
 /**
- * Whose runs a worker makes at the same time: no client takes all slots, and neither do runs that go on for long, such as
- * first loads. A run that becomes long while as many others are is asked to make room: what it has committed stays, it is
- * due at once, and goes on when a long one ends.
+ * Decides which runs a worker makes at the same time. One client cannot use all slots. Long runs, such as first loads,
+ * cannot either: if a run becomes long while no slot for a long run is free, it is asked to make room. Its pages stay
+ * committed, it is due at once, and it continues when a long run ends.
  */
 export class RunSlots {
   readonly #mostOfClient: number;
@@ -28,12 +28,12 @@ export class RunSlots {
   readonly #running = new Map<string, number>();
   readonly #turnedAway = new Set<string>();
   #long = 0;
-  /** Runs, by client and job, that had to make room: they are not begun again before there is a slot for a long one. */
+  /** Clients of the runs that made room, by client and job. Such a run starts again when a slot for a long run is free. */
   readonly #waiting = new Map<string, string>();
 
   /**
-   * @param slots runs that the worker makes at the same time
-   * @param forLongWork whether the queue is for long work only: there is nothing then that it could stand in the way of
+   * @param slots number of runs that the worker makes at the same time
+   * @param forLongWork true for a queue of long work only: there are no short runs to protect
    */
   constructor(slots: number, clients: number, forLongWork = false) {
     this.#mostOfClient = clients > 1 ? Math.max(1, Math.floor(slots * maxClientShare)) : slots;
@@ -41,8 +41,8 @@ export class RunSlots {
   }
 
   /**
-   * Takes a slot; null where there is none for it, which is remembered.
-   * @param makeRoom called once, where the run has to end before its time
+   * Takes a slot. Returns null if there is none for this run, and remembers its client.
+   * @param makeRoom called once, if the run has to stop
    */
   take(client: string, job: string, makeRoom: () => void): RunSlot | null {
     const running = this.#running.get(client) ?? 0;

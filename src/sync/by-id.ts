@@ -10,8 +10,9 @@ import { type Committed, commitReading } from './pull.ts';
 import { type PullContext, warn } from './pull-context.ts';
 import type { Mirrored } from './stream.ts';
 
-/** So many reads are committed together, as long as their answers have no more characters than this. */
+/** Maximum number of reads that are committed together. */
 const batchSize = 50;
+/** A batch ends when its answers have more characters than this. */
 const batchCharacters = 4_000_000;
 /** So many failures in a row are an outage. */
 const outageAfter = 3;
@@ -68,7 +69,7 @@ export async function readByIds(
 interface Batch {
   readonly data: Json[];
   escaped: boolean;
-  /** Ids that were asked for. */
+  /** Number of ids that were asked for. */
   tried: number;
   readonly found: number[];
   readonly absent: number[];

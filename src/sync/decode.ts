@@ -6,7 +6,7 @@ import type { Family, MirrorRow } from '../erp/mirror.ts';
 import type { QuarantineEntry } from '../erp/quarantine.ts';
 import { type IncludedIndex, indexIncluded, withAllIncluded } from '../warehouse/included.ts';
 import { type Document, decodeWith, type Resource, readId, type Undecodable } from '../warehouse/jsonapi.ts';
-import { PageSizes } from './kept-document.ts';
+import { PageSizes } from './page-sizes.ts';
 
 /** What belongs to a resource can only be told when it is read alone: each time it is met, or when it was changed. */
 export type ReadById = 'always' | 'changed';
@@ -85,7 +85,8 @@ export async function decodePage(
       ? decode(resource, onTop)
       : { problem: { path: '', reason: 'is no resource object' } };
     const whole = onTop.size === 0 ? resource : withAllIncluded(resource, onTop);
-    const problem = 'problem' in decoded ? decoded.problem : problemOf(decoded.family, whole, sizes, document.escaped);
+    const problem =
+      'problem' in decoded ? decoded.problem : findProblem(decoded.family, whole, sizes, document.escaped);
     if (problem) quarantined.push(quarantineEntry(whole, problem, sizes));
     else if ('family' in decoded) {
       const { id } = decoded.family.parent;
@@ -98,9 +99,9 @@ export async function decodePage(
   return { families, quarantined, warnings: [...warnings], readById, sources };
 }
 
-/** What keeps a resource that decodes well from being written with its page. */
-function problemOf(family: Family, whole: Json, sizes: PageSizes, escaped: boolean): Undecodable | null {
-  const reason = sizes.tooLarge(whole);
+/** Returns why a decoded resource cannot be written with its page; null if it can. */
+function findProblem(family: Family, whole: Json, sizes: PageSizes, escaped: boolean): Undecodable | null {
+  const reason = sizes.findExcess(whole);
   if (reason !== null) return { path: '', reason };
   return escaped ? unstorable(family) : null;
 }
@@ -113,7 +114,7 @@ function unstorable({ parent, children }: Family): Undecodable | null {
 }
 
 function quarantineEntry(whole: Json, { path, reason }: Undecodable, sizes: PageSizes): QuarantineEntry {
-  return { resourceId: readId(whole), memberPath: path, reason, document: sizes.keep(whole) };
+  return { resourceId: readId(whole), memberPath: path, reason, document: sizes.toKeptText(whole) };
 }
 
 /** Puts resources that decode well but cannot be stored aside, with their reasons by id of the parent. */

@@ -47,8 +47,8 @@ export async function fetchPage(
   return { ...page, readNo, pages: 1, decoded: await decodePage(page, stream.decoder(context.zone)) };
 }
 
-/** Answers of more characters are written alone. */
-const largestJoined = 4_000_000;
+/** Answers with more characters than this are written alone. */
+const maxJoined = 4_000_000;
 
 /**
  * Several pages as one. Each resource keeps the number of the request it came with, so that it is taken for no older or newer
@@ -56,7 +56,7 @@ const largestJoined = 4_000_000;
  * written alone: too much of that fails its page, and no other.
  */
 export const joining: Joining<StreamPage> = {
-  mayJoin: ({ decoded, size }) => decoded.quarantined.length === 0 && size < largestJoined,
+  mayJoin: ({ decoded, size }) => decoded.quarantined.length === 0 && size < maxJoined,
   join: (pages) => ({
     ...(pages.at(-1) ?? pages[0]),
     data: pages.flatMap(({ data }) => data),

@@ -5,7 +5,7 @@ import { commitReading } from './pull.ts';
 import type { PullContext } from './pull-context.ts';
 import type { Stream } from './stream.ts';
 
-/** Each may have a million characters. */
+/** Rows read at a time. Each may have a million characters. */
 const batchSize = 10;
 
 export interface Replayed {

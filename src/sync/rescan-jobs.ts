@@ -7,7 +7,7 @@ import type { Stream } from './stream.ts';
 
 /**
  * Reconciles every stream, and reads again what nothing lists; one that fails keeps none of the others from it, and is what
- * the run fails with. A run that is made again before its next turn leaves out the streams that got done.
+ * the run fails with. If the run is repeated before its next turn, it skips the streams that succeeded.
  */
 export async function reconcileAll(context: PullContext, streams: readonly Stream[]): Promise<void> {
   const { db, client, run, dueNotBefore } = context;
@@ -25,7 +25,7 @@ export async function reconcileAll(context: PullContext, streams: readonly Strea
   );
 }
 
-/** When it is looked again for a worker that knows a stream which this one does not. */
+/** Pause before another worker may look at a stream that this one does not know. */
 const unknownAgainMs = 60_000;
 
 /** Does the backfills that were asked for in the background, oldest first. */
@@ -34,11 +34,11 @@ export async function backfillRequested(context: PullContext, streams: readonly 
   await eachOnItsOwn(context, rescans, async (rescan) => {
     const stream = streams.find(({ name }) => name === rescan.stream);
     if (stream !== undefined) return backfillStream(inColumns(context), stream, rescan);
-    // Asked for by a newer version. The job stays due, so that a worker of that version takes it up.
+    // A newer version requested it. The job stays due, so that a worker of that version finds it.
     context.plan.dueAt = new Date(context.run.startedAt.getTime() + unknownAgainMs);
     warn(
       context,
-      `backfill ${rescan.id}: stream ${rescan.stream} is not known to this version; left to a newer worker`,
+      `backfill ${rescan.id}: this version does not know the stream ${rescan.stream}; a newer worker has to do it`,
     );
     return undefined;
   });

@@ -15,8 +15,8 @@ import { unlist } from './unlist.ts';
 /** So many rows may be gone from the service at once, or this share of them, before it is the list that is doubted. */
 const fewExtras = 20;
 const extraShare = 0.01;
-/** What an operator accepts is dealt with in portions of so many. */
-const portion = 500;
+/** Number of rows that are handled at a time when an operator accepts what is missing. */
+const acceptBatchSize = 500;
 
 /** The service's list lacks more of the rows stored here than can be believed. */
 export class TooManyExtrasError extends CodedError {
@@ -25,34 +25,34 @@ export class TooManyExtrasError extends CodedError {
       'too_many_extras',
       `${stream}: the service's list lacks ${doubts.join(' and ')}; none of these was marked. ` +
         'Is this the right account (WAREHOUSE_BASE_URL, WAREHOUSE_USERNAME), and does it list everything? ' +
-        `If they are gone, say so: fulfilment-sync reconcile ${stream} --accept-missing`,
+        `If the service has deleted them, run: fulfilment-sync reconcile ${stream} --accept-missing`,
     );
   }
 }
 
-/** What came of asking after rows that were not listed. */
-export interface Unseen {
+/** The result of checking rows that were not listed. */
+export interface UnseenResult {
   readonly rescan: Rescan;
-  /** In words, what of the stored rows is missing in a number that cannot be believed, window by window. */
+  /** For each window in which too many rows are missing: a description for the error message. */
   readonly doubts: readonly string[];
 }
 
 /**
  * Deals with what is stored here, should have been listed and was not: read by id where there is such a read, else marked
- * once two complete walks lacked it. Each window is judged by itself: one that cannot be right keeps no other from it.
- * @param accept an operator says that what is missing is gone, however much that is
+ * once two complete walks lacked it. Judges each window by itself, so that one doubtful window does not stop the others.
+ * @param accept true if an operator confirms that all missing rows are gone
  */
 export async function dealWithUnseen(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
   accept = false,
-): Promise<Unseen> {
+): Promise<UnseenResult> {
   if (!rescan.fullList) {
     warn(context, `${stream.name}: the list was not shown to its end, so no row is taken for gone`);
     return { rescan, doubts: [] };
   }
-  // A list that shows nothing at all is no proof of anything, whoever accepts it.
+  // An empty list proves nothing, even if an operator accepts it.
   if (accept && rescan.fetched > 0) return { rescan: await acceptUnseen(context, stream, rescan), doubts: [] };
   const doubts: string[] = [];
   const missing = new Set<number>();
@@ -77,7 +77,7 @@ export async function dealWithUnseen(
 const spanOf = ({ after, before }: DayWindow) =>
   `${after === null ? '' : ` after ${after}`}${before === null ? '' : ` before ${before}`}`;
 
-/** What a window lacks, and how many rows it may lack. No more ids than that takes to know are brought into memory. */
+/** Finds rows that a window lacks, and how many it may lack. Reads only as many ids as that decision needs. */
 async function findInWindow(context: PullContext, stream: Stream, rescan: Rescan, window: DayWindow) {
   const { db, client } = context;
   const [age, now, asked] = [ageColumns(stream), serviceNow(context), { ...rescan, windows: [window] }];
@@ -89,11 +89,11 @@ async function findInWindow(context: PullContext, stream: Stream, rescan: Rescan
   return { unseen: await findUnseen(db, asked, age, now, { limit: bound + 1 }), bound, stored };
 }
 
-/** Marks all that was not listed and that the service does not know by id either. */
+/** Marks all rows that were not listed and that the service does not know by id either. */
 async function acceptUnseen(context: PullContext, stream: Stream, rescan: Rescan): Promise<Rescan> {
   let after = rescan;
   for (let afterId: number | null = null; ; ) {
-    const options = { limit: portion, afterId };
+    const options = { limit: acceptBatchSize, afterId };
     const unseen = await findUnseen(context.db, rescan, ageColumns(stream), serviceNow(context), options);
     const last = unseen.at(-1);
     if (last === undefined) return after;
@@ -109,7 +109,7 @@ async function acceptUnseen(context: PullContext, stream: Stream, rescan: Rescan
 /**
  * More rows are not listed than may be gone. Some shipments only a direct fetch returns (interface.md, GET /v3/shipments):
  * where all of a sample are such, nothing is wrong with the list.
- * @returns null where one of them is unknown to the service; nothing is written then
+ * @returns null if one of them is unknown to the service; then nothing is written
  */
 async function sampleUnseen(
   context: PullContext,
@@ -133,7 +133,7 @@ async function sampleUnseen(
   }
 }
 
-/** Undoes the transaction of a sample. */
+/** Rolls back the transaction of a sample. */
 class SampleLackedError extends CodedError {
   constructor() {
     super('sample_lacked', 'The service does not know one of the rows by id');
@@ -177,7 +177,7 @@ async function markAfterTwoWalks(
 const markAtOnce = (context: PullContext, stream: Stream, rescan: Rescan, ids: readonly number[]) =>
   commitMarks(context, stream, rescan, async () => ids);
 
-/** Marks what the list lacked. As old as the walk's first request: whatever was read since wins. */
+/** Marks rows that the list lacked. The marks are as old as the first request of the walk: later readings win. */
 async function commitMarks(
   context: PullContext,
   stream: Stream,

@@ -22,9 +22,8 @@ export type ReconciledBy = 'worker' | 'command';
 /**
  * Holds everything the service lists against the tables, column by column, heals what differs and records it; then asks
  * after what is stored here and was not listed. A run that was cut short goes on where it stood.
- * @param acceptMissing an operator says that what the service no longer shows is gone, however much that is; then the whole
- *   list is read
- * @throws TooManyExtrasError where the list cannot be right; what else was found is healed and recorded all the same
+ * @param acceptMissing true if an operator confirms that what the service no longer shows is gone; then the whole list is read
+ * @throws TooManyExtrasError if the list lacks too many rows; everything else that was found is healed and recorded
  */
 export async function reconcileStream(
   context: PullContext,
@@ -36,10 +35,10 @@ export async function reconcileStream(
   const request = { client, stream: stream.name, kind: 'reconcile', from: null, to: null } as const;
   let opened = await openRescan(db, { ...request, background: by === 'worker' });
   if (acceptMissing && opened.windows !== null) {
-    await end(context, opened, 'begun anew, to accept what is missing');
+    await end(context, opened, 'restarted to accept what is missing');
     opened = await openRescan(db, { ...request, background: by === 'worker' });
   }
-  // Whatever slice was in doubt, the whole list tells what is gone.
+  // The doubtful rows may be in any slice, so the whole list is read.
   const whole = async () => [backfillWindow(null, null)];
   const proving = (today: string) => windowsToProve(context, stream, today);
   const begun = await begin(context, stream, opened, acceptMissing ? whole : proving);
@@ -120,7 +119,7 @@ async function begin(
   if (rescan.windows !== null) return rescan;
   const now = serviceNow(context);
   const windows = await windowsFor(utcDay(now.getTime()));
-  // Of a span that nobody has walked before it is not known how much it holds: counting it would read all of it.
+  // Only an earlier walk knows how many rows the service lists. Counting the stored rows would read the whole table.
   const whole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
   const expected = whole ? ((await findLastWalked(db, client, stream.name))?.fetched ?? null) : null;
   const readNo = await drawReadNo(db);

@@ -4,8 +4,8 @@ import { underLease } from '../erp/transaction.ts';
 import type { PullContext } from './pull-context.ts';
 
 /**
- * Of rows that lists were asked for and showed, those that are open all the same, as with a status that is not documented:
- * they are asked for again after growing pauses, not with every poll.
+ * Postpones the rows of `found` that are still open, for example because their status is not documented. Without this,
+ * every poll would ask for them.
  */
 export async function postponeUnsettled(
   { client, db, run }: PullContext,
@@ -21,10 +21,10 @@ export async function postponeUnsettled(
 }
 
 /**
- * Ids that are to be read, at most `limit`, from each list by turns: none that is long keeps another from being read.
- * @param limit null: all
+ * Takes ids from the lists in turn, so that a long list does not delay the others.
+ * @param limit maximum number of ids; null: no limit
  */
-export function takeByTurns(lists: readonly (readonly number[])[], limit: number | null): number[] {
+export function interleave(lists: readonly (readonly number[])[], limit: number | null): number[] {
   const longest = Math.max(0, ...lists.map(({ length }) => length));
   const taken = new Set<number>();
   for (let place = 0; place < longest; place++)

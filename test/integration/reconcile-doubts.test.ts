@@ -36,7 +36,7 @@ const again = async () => {
   return pull('reconcile', { trigger: 'schedule' });
 };
 
-test('a slice that lacks too much is recorded, and keeps neither the others nor the next ones from being proved', async () => {
+test('a slice that lacks too many rows is recorded; the other spans and the next slices are still checked', async () => {
   await sandbox.seed(60);
   done(await pull('pull-orders'));
   await addOrders(5, 30, 800_000);
@@ -56,7 +56,7 @@ test('a slice that lacks too much is recorded, and keeps neither the others nor 
   expect(Date.parse(second?.slice ?? '')).toBeGreaterThan(Date.parse(first?.slice ?? ''));
 });
 
-test('an operator may accept that what is missing is gone; not of a list that shows nothing', async () => {
+test('an operator can accept that missing rows are gone, but not if the list is empty', async () => {
   await sandbox.seed(60);
   done(await pull('pull-orders'));
   await addOrders(60, 398);
@@ -82,7 +82,7 @@ test('an operator may accept that what is missing is gone; not of a list that sh
   expect(await unlisted()).toBe(60);
 });
 
-test('a reconciliation that is made again reads only the streams that failed', async () => {
+test('a repeated reconciliation reads only the streams that failed', async () => {
   await sandbox.seed(20);
   for (const job of ['pull-orders', 'pull-shipments'] as const) done(await pull(job));
   await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 500 } });
@@ -98,7 +98,7 @@ test('a reconciliation that is made again reads only the streams that failed', a
   expect((await reconciliations('orders')).length).toBe(2);
 });
 
-test('a foreground backfill does not end the reconciliation of a worker that goes on for more than a day', async () => {
+test('a foreground backfill does not end a reconciliation that a worker has run for more than a day', async () => {
   const request = { client: 'default', stream: 'orders', from: null, to: null };
   const { id } = await openRescan(database.db, { ...request, kind: 'reconcile', background: true });
   await database.query(`update sync.rescans set started_at = now() - interval '30 hours', windows = '[]', read_no = 1`);
@@ -107,7 +107,7 @@ test('a foreground backfill does not end the reconciliation of a worker that goe
   expect(await database.query('select outcome from sync.rescans where id = $1', [id])).toEqual([{ outcome: null }]);
 });
 
-test('a backfill of a stream that this version does not know stays due for a newer one', async () => {
+test('a backfill of an unknown stream stays due for a newer worker', async () => {
   await openRescan(database.db, {
     client: 'default',
     stream: 'stock-mutations',
@@ -117,7 +117,7 @@ test('a backfill of a stream that this version does not know stays due for a new
     background: true,
   });
   expect(done(await pull('backfill')).warnings).toEqual([
-    expect.stringContaining('stock-mutations is not known to this version'),
+    expect.stringContaining('does not know the stream stock-mutations'),
   ]);
   const [job] = await database.query<{ due: boolean }>(
     `select due_at < now() + interval '2 minutes' as due from sync.jobs where job = 'backfill'`,

@@ -19,7 +19,7 @@ const decode = (data: Json[], included: Json[], size = 11_000_000) =>
   decodePage({ data, included, escaped: false, size }, shipments.decoder('Europe/Amsterdam'));
 const broken = { is: 'no status' };
 
-test('what many broken resources link to is not kept once for each of them', async () => {
+test('an included resource that many broken resources link to is not kept once for each of them', async () => {
   const data = Array.from({ length: 300 }, (_, index) => shipment(index + 1, broken));
   const { quarantined } = await decode(data, [item(1, 400_000)]);
   expect(quarantined).toHaveLength(300);
@@ -35,25 +35,25 @@ test('what many broken resources link to is not kept once for each of them', asy
   });
 });
 
-test('one that is larger than what is kept is named by its id, its size and its beginning', async () => {
+test('a broken resource that is too large is kept as its id, its size and its beginning', async () => {
   const { quarantined } = await decode([shipment(7, broken)], [item(1, 10_000_000)]);
   expect(quarantined[0]?.document.length).toBeLessThan(5_000);
   expect(quarantined[0]).toMatchObject({ resourceId: 7, memberPath: 'attributes.status' });
-  // Decoded again it is refused again, rather than taken for a resource without its lines.
+  // A replay refuses it again. It must not take it for a resource without lines.
   const again = await decode([JSON.parse(quarantined[0]?.document ?? '')], [], 1_000);
   expect(again).toMatchObject({ families: [], quarantined: [{ resourceId: 7 }] });
 });
 
-test('a good resource that is too large for one page is put aside, to be read alone; the others are written', async () => {
+test('a valid resource that is too large for its page goes to quarantine; the others are written', async () => {
   const { families, quarantined } = await decode(
     [shipment(1, 'SHIPPED'), { ...(shipment(2, 'SHIPPED') as object), relationships: {} }],
     [item(1, 5_000_000)],
   );
   expect(families.map(({ parent }) => parent.id)).toEqual([2]);
-  expect(quarantined).toMatchObject([{ resourceId: 1, reason: expect.stringContaining('4000000 are taken at most') }]);
+  expect(quarantined).toMatchObject([{ resourceId: 1, reason: expect.stringContaining('the maximum is 4000000') }]);
 });
 
-test('an address that stands with every order of a page does not make the page larger than can be written', async () => {
+test('an address that all orders of a page link to does not make the page too large to write', async () => {
   const address = { id: 1, type: 'address', attributes: { lastName: 'x', note: 'x'.repeat(1_500_000) } };
   const link = { data: { id: 1, type: 'address' } };
   const data = Array.from({ length: 100 }, (_, index) => ({

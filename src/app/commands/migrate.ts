@@ -16,11 +16,11 @@ const migrationTimeoutMs = 6 * 3_600_000;
 /**
  * Brings the ERP database up to date: the schemas fulfilment and sync, and the queue's own, so that REDIS_URL can be
  * set and unset later without another migration.
- * @param tell hears of what is being done
+ * @param tell receives progress
  * @returns the names of the migrations applied now
  */
 export async function migrateDatabase(databaseUrl: string, log: Logger, tell?: Tell): Promise<string[]> {
-  // One connection keeps others from migrating, one migrates, and one looks how far it is.
+  // One connection holds the lock, one migrates, and one reads the progress.
   const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 3, migrationTimeoutMs);
   const pool = openQueuePool(databaseUrl, log);
   try {

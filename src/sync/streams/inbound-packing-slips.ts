@@ -11,8 +11,8 @@ import {
   inboundPackingSlipSchema,
 } from '../../warehouse/v3.ts';
 import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
+import { PassRunner } from '../pass-runner.ts';
 import { walkWhole, walkWindow } from '../passes.ts';
-import { PassesInTurn } from '../passes-in-turn.ts';
 import { commitReading, nothingRead } from '../pull.ts';
 import { type PullContext, serviceNow, warn } from '../pull-context.ts';
 import { ageColumns, type Stream } from '../stream.ts';
@@ -121,7 +121,7 @@ function itemRow(slipId: number, { id, attributes }: InboundPackingSlipItem, res
 export async function pullInboundPackingSlips(context: PullContext): Promise<void> {
   // As old as the first request: what is found absent later must not undo what somebody else reads meanwhile.
   const readNo = await drawReadNo(context.db);
-  const passes = new PassesInTurn(context);
+  const passes = new PassRunner(context);
   const moving = { 'filter[status][in]': openStatuses };
   const open = await passes.run(() => walkWhole(context, inboundPackingSlips, 'open', moving));
   const window = { filter: 'filter[completedOn][gt]', column: 'completed_on', firstRunDays: null };

@@ -7,11 +7,11 @@ import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/v3.ts';
 import { readByIds } from '../by-id.ts';
 import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
+import { PassRunner } from '../pass-runner.ts';
 import { walkOn, walkWhole } from '../passes.ts';
-import { PassesInTurn } from '../passes-in-turn.ts';
 import type { PullContext } from '../pull-context.ts';
 import { readByPages } from '../read-by-pages.ts';
-import { postponeUnsettled, takeByTurns } from '../settle.ts';
+import { interleave, postponeUnsettled } from '../settle.ts';
 import type { Stream } from '../stream.ts';
 import { unlist } from '../unlist.ts';
 
@@ -120,7 +120,7 @@ function itemRow(inboundId: number, { id, attributes, relationships }: InboundIt
  * one, else by id.
  */
 export async function pullInbounds(context: PullContext): Promise<void> {
-  const passes = new PassesInTurn(context);
+  const passes = new PassRunner(context);
   const firstLoadDone = (await passes.run(() => walkOn(context, inbounds, 'new', {}))) ?? true;
   const open = { 'filter[status][in]': openStatuses };
   const listed = await passes.run(() => walkWhole(context, inbounds, 'open', open));
@@ -144,7 +144,7 @@ async function settle(context: PullContext, listed: ReadonlySet<number>, firstLo
   const waiting = await findRereadsDue(db, client, kind);
   const quarantined = await findQuarantinedDue(db, client, inbounds.name);
   const alone = moved.map(({ id }) => id).filter((id) => !found.has(id));
-  const ids = takeByTurns([alone, waiting, quarantined], firstLoadDone ? rereadsPerRun : null);
+  const ids = interleave([alone, waiting, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, inbounds, ids, {
     onAbsent: (trx, absent, readNo) => unlist(trx, client, inbounds, absent, readNo),
     unsettled: (trx, read) =>

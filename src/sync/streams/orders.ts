@@ -4,10 +4,10 @@ import { findMissingOrders, renameOrderNumbers } from '../../erp/shipments.ts';
 import { readByIds } from '../by-id.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
 import { addressTable, decodeOrder, itemTable } from '../order-rows.ts';
+import { PassRunner } from '../pass-runner.ts';
 import { walkWindow } from '../passes.ts';
-import { PassesInTurn } from '../passes-in-turn.ts';
 import type { PullContext } from '../pull-context.ts';
-import { takeByTurns } from '../settle.ts';
+import { interleave } from '../settle.ts';
 import type { Stream } from '../stream.ts';
 
 const firstRunDays = 400;
@@ -75,7 +75,7 @@ export const orders: Stream = {
  */
 export async function pullOrders(context: PullContext): Promise<void> {
   const window = { filter: 'filter[orderedOn][gt]', column: 'ordered_on', firstRunDays };
-  const passes = new PassesInTurn(context);
+  const passes = new PassRunner(context);
   const walked = await passes.run(() => walkWindow(context, orders, 'placed', window, {}));
   await passes.run(() => readMissing(context, walked?.firstLoadDone ?? true));
   await repairOrderNumbers(context);
@@ -87,7 +87,7 @@ async function readMissing(context: PullContext, firstLoadDone: boolean): Promis
   const missing = await findMissingOrders(context.db, context.client, firstLoadDone ? rereadsPerRun : null);
   const quarantined = await findQuarantinedDue(context.db, context.client, orders.name);
   const requested = await findRequestedRereads(context.db, context.client, orders.name);
-  const ids = takeByTurns([requested, missing, quarantined], firstLoadDone ? rereadsPerRun : null);
+  const ids = interleave([requested, missing, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, orders, ids, {
     onAbsent: async () => [],
     unsettled: async () => [],

@@ -9,10 +9,10 @@ import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } 
 import { readByIds } from '../by-id.ts';
 import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
+import { PassRunner } from '../pass-runner.ts';
 import { walkOn, walkWhole } from '../passes.ts';
-import { PassesInTurn } from '../passes-in-turn.ts';
 import type { PullContext } from '../pull-context.ts';
-import { postponeUnsettled, takeByTurns } from '../settle.ts';
+import { interleave, postponeUnsettled } from '../settle.ts';
 import type { Stream } from '../stream.ts';
 import { unlist } from '../unlist.ts';
 
@@ -128,7 +128,7 @@ function itemRow(shipmentId: number, { id, attributes, relationships }: Shipment
  * visible late, with a low id), `settle` what has moved on since: it is open here but no longer among the open ones.
  */
 export async function pullShipments(context: PullContext): Promise<void> {
-  const passes = new PassesInTurn(context);
+  const passes = new PassRunner(context);
   const firstLoadDone = (await passes.run(() => walkOn(context, shipments, 'new', {}))) ?? true;
   const open = { 'filter[status][in]': openStatuses };
   const listed = await passes.run(() => walkWhole(context, shipments, 'open', open));
@@ -154,7 +154,7 @@ async function settle(context: PullContext, listed: readonly number[], firstLoad
   const unseen = candidates.map(({ id }) => id).filter((id) => !found.has(id));
   const quarantined = await findQuarantinedDue(context.db, context.client, shipments.name);
   const requested = await findRequestedRereads(context.db, context.client, shipments.name);
-  const ids = takeByTurns([requested, unseen, quarantined], firstLoadDone ? rereadsPerRun : null);
+  const ids = interleave([requested, unseen, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, shipments, ids, {
     onAbsent: (trx, ids, readNo) => unlist(trx, context.client, shipments, ids, readNo),
     unsettled: (trx, ids) => stillOpen(trx, context.client, kind, ids),

@@ -4,11 +4,10 @@ import { QuarantineShareError } from './decode.ts';
 import { type PullContext, warn } from './pull-context.ts';
 
 /**
- * The passes of one poll. A page that cannot be read fails its own pass; the others are run all the same, as what they read
- * stands on other pages, and the poll fails at its end with the first error. What concerns the whole client, its database
- * or its lease ends the poll at once.
+ * Runs the passes of one poll. If a page cannot be read, only its pass fails: the other passes read other pages. The poll
+ * then fails at its end with the first error. An error of the whole client, the database or the lease ends the poll at once.
  */
-export class PassesInTurn {
+export class PassRunner {
   readonly #context: PullContext;
   readonly #failures: unknown[] = [];
 
@@ -16,18 +15,18 @@ export class PassesInTurn {
     this.#context = context;
   }
 
-  /** Runs a pass. @returns what it returned; undefined where it failed */
+  /** Runs a pass. Returns its result, or undefined if it failed. */
   async run<T>(pass: () => Promise<T>): Promise<T | undefined> {
     try {
       return await pass();
     } catch (error) {
-      if (!concernsOnePass(error)) throw error;
+      if (!isErrorOfOnePass(error)) throw error;
       this.#failures.push(error);
       return undefined;
     }
   }
 
-  /** Ends the poll. @throws the first error of a pass; further ones are warnings */
+  /** Ends the poll. Throws the first error of a pass; further errors become warnings of the run. */
   end(): void {
     const [first, ...others] = this.#failures;
     for (const other of others) warn(this.#context, describeError(other));
@@ -35,5 +34,5 @@ export class PassesInTurn {
   }
 }
 
-const concernsOnePass = (error: unknown) =>
+const isErrorOfOnePass = (error: unknown) =>
   error instanceof QuarantineShareError || (error instanceof WarehouseError && holdAfter(error) === null);
