@@ -21,7 +21,7 @@ export async function fillOrderNumbers(trx: Transaction<DB>, client: string, lim
       for no key update of s for share of o
     )
     update fulfilment.shipments s set external_order_number = m.external_order_number, changed_at = now()
-    from m where s.client = ${anyClient(client)} and s.id = m.id and s.id = any(array(select id from m))
+    from m where s.client = ${anyClient(client)} and s.id = m.id
     returning s.id`.execute(trx);
   return asChanges(rows);
 }
