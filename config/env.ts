@@ -33,8 +33,22 @@ const share = z
   .transform(Number)
   .pipe(z.number().min(0).max(1));
 const yesNo = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1');
-const databaseUrl = z.string().regex(/^postgres(ql)?:\/\//, 'must begin with postgres:// or postgresql://');
-const redisUrl = z.string().regex(/^rediss?:\/\//, 'must begin with redis:// or rediss://');
+const unreadable =
+  'is no URL; percent-encode special characters of its password (%2F for /, %23 for #, %3F for ?, %40 for @)';
+const parsable = (text: string) => URL.canParse(text) && new URL(text).hash === '';
+const databaseUrl = z
+  .string()
+  .regex(/^postgres(ql)?:\/\//, 'must begin with postgres:// or postgresql://')
+  .refine(parsable, unreadable);
+const redisUrl = z
+  .string()
+  .regex(/^rediss?:\/\//, 'must begin with redis:// or rediss://')
+  .refine(parsable, unreadable);
+
+const proxyUrl = z
+  .string()
+  .regex(/^https?:\/\//, 'must begin with http:// or https://')
+  .refine(parsable, unreadable);
 
 /** Every variable but SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
@@ -56,13 +70,22 @@ const variables = z.object({
   RETENTION_DAYS: whole(1, 3_650).default(90),
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: whole(0, 65_535).default(8080),
-  ADMIN_TOKEN: z.string().min(16, 'must have at least 16 characters').optional(),
+  ADMIN_TOKEN: z
+    .string()
+    .min(32, 'must have at least 32 characters; make one with: openssl rand -base64 32')
+    .optional(),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   LOG_PRETTY: yesNo.optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional(),
+  HTTP_PROXY: proxyUrl.optional(),
+  HTTPS_PROXY: proxyUrl.optional(),
+  NO_PROXY: z.string().optional(),
 });
 
 export const variableNames = Object.keys(variables.shape) as (keyof typeof variables.shape)[];
+
+/** Variables of proxies: everything that is sent over HTTP goes by them. */
+const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;
 
 /** Variables whose value may stand in a file instead, named by NAME_FILE. */
 export const secretNames = ['DATABASE_URL', 'REDIS_URL', 'WAREHOUSE_PASSWORD', 'ADMIN_TOKEN'] as const;
@@ -102,6 +125,12 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   if (env.ADMIN_TOKEN === undefined && !isLoopback(env.ADMIN_HOST ?? '127.0.0.1')) {
     problems.push('ADMIN_HOST: binds beyond this machine only with ADMIN_TOKEN set; set it, or use 127.0.0.1');
   }
+  if (env.NODE_TLS_REJECT_UNAUTHORIZED === '0') {
+    problems.push(
+      'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your own ' +
+        'authority in NODE_EXTRA_CA_CERTS',
+    );
+  }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
   return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
 }
@@ -113,6 +142,8 @@ export function isLoopback(host: string): boolean {
 
 function withSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<string, string | undefined> {
   const env = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ''));
+  // By custom these may be written in small letters, and then win.
+  for (const name of proxyNames) env[name] = env[name.toLowerCase()] ?? env[name];
   for (const name of secretNames) {
     const path = env[`${name}_FILE`];
     if (path === undefined) continue;

@@ -331,6 +331,11 @@ create table sync.absences (
   walks integer not null default 1, -- Complete walks that lacked it, one after the other
   since timestamp with time zone not null default now(), -- When it was first missed
 ); -- Rows that complete lists did not show, of streams without a read by id
+create table sync.admin_secrets (
+  purpose text not null, -- What the secret signs
+  secret bytea not null, -- 32 random bytes
+  created_at timestamp with time zone not null default now(), -- When a worker created it
+); -- Random secrets that the workers share; delete a row to end all sessions
 create table sync.audit (
   id bigint not null generated always as identity, -- Number of the row
   at timestamp with time zone not null default now(), -- When
@@ -631,6 +636,7 @@ alter table fulfilment.stock_watch add constraint stock_watch_sku_check CHECK ((
 alter table fulfilment.track_trace_events add constraint track_trace_events_pkey PRIMARY KEY (id);
 alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY (client, shipment_id, package_number);
 alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stream, pass, id);
+alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
 alter table sync.audit add constraint audit_pkey PRIMARY KEY (id);
 alter table sync.clients add constraint clients_check CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
 alter table sync.clients add constraint clients_check1 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));

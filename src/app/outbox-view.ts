@@ -1,3 +1,4 @@
+import { toVisible } from '../core/quote.ts';
 import { describeProblem } from './overview/problems.ts';
 import { problemsOfOutbox } from './overview/problems-of-outbox.ts';
 import type { Snapshot } from './overview/snapshot.ts';
@@ -21,5 +22,5 @@ export function formatOutbox(snapshot: Pick<Snapshot, 'outbox' | 'holds' | 'rate
     { look: (text, heading) => (/dead|unknown/.test(heading) && text !== '0' ? 'red' : null) },
   );
   const notes = problemsOfOutbox(snapshot, now).map(describeProblem);
-  return [table, notes.join('\n')].filter((part) => part !== '').join('\n\n');
+  return [table, toVisible(notes.join('\n'))].filter((part) => part !== '').join('\n\n');
 }

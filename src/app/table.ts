@@ -1,4 +1,6 @@
 import { styleText } from 'node:util';
+import stringWidth from 'string-width';
+import { toVisible } from '../core/quote.ts';
 
 /** A look of a cell on a terminal; where there is none, or NO_COLOR is set, it is plain text. */
 export type Look = Parameters<typeof styleText>[0];
@@ -23,9 +25,10 @@ type Cell = string | number;
  */
 export function formatTable(
   headings: readonly string[],
-  rows: readonly (readonly Cell[])[],
+  given: readonly (readonly Cell[])[],
   { width = process.stdout.isTTY ? process.stdout.columns : undefined, look = () => null }: TableOptions = {},
 ): string {
+  const rows = given.map((row) => row.map(toCell));
   const columns = headings.map((heading, index) => [heading, ...rows.map((row) => String(row[index] ?? ''))]);
   const widths = fitWidths(columns, width ?? Number.POSITIVE_INFINITY);
   if (widths === null) return asLists(headings, rows, look);
@@ -37,7 +40,8 @@ export function formatTable(
         .map((lines, index) => {
           const [text = '', size = 0] = [lines[line], widths[index]];
           const isLast = index === cells.length - 1;
-          const padded = typeof cells[index] === 'number' ? text.padStart(size) : isLast ? text : text.padEnd(size);
+          const blank = ' '.repeat(Math.max(0, size - stringWidth(text)));
+          const padded = typeof cells[index] === 'number' ? blank + text : isLast ? text : text + blank;
           const style = isHeading ? 'bold' : look(String(cells[index]), headings[index] ?? '');
           return style === null || text === '' ? padded : styleText(style, padded);
         })
@@ -48,11 +52,14 @@ export function formatTable(
   return [layOut(headings, true), ...rows.map((row) => layOut(row, false))].join('\n');
 }
 
+/** A cell as it is printed: on one line, without characters that a terminal would carry out. */
+const toCell = (cell: Cell): Cell => (typeof cell === 'number' ? cell : toVisible(cell.replaceAll('\n', ' ')));
+
 /** Widths of the columns that fit into a line; null where the longest words alone do not. */
 function fitWidths(columns: readonly (readonly string[])[], width: number): number[] | null {
-  const widths = columns.map((cells) => Math.max(...cells.map((cell) => cell.length)));
+  const widths = columns.map((cells) => Math.max(...cells.map((cell) => stringWidth(cell))));
   const least = columns.map((cells) => {
-    const longestWord = Math.max(...cells.flatMap((cell) => cell.split(' ')).map((word) => word.length));
+    const longestWord = Math.max(...cells.flatMap((cell) => cell.split(' ')).map((word) => stringWidth(word)));
     return Math.max(leastWidth, Math.min(mostWord, longestWord));
   });
   const total = () => widths.reduce((sum, size) => sum + size + gap, -gap);
@@ -71,7 +78,7 @@ function breakLines(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = '';
   for (let word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length <= width) {
+    if (line !== '' && stringWidth(line) + 1 + stringWidth(word) <= width) {
       line += ` ${word}`;
       continue;
     }

@@ -18,6 +18,14 @@ export function quote(words: string): string {
   return `«${line.slice(0, maxQuoted).toWellFormed()}»`;
 }
 
+/**
+ * Replaces hidden characters by their code, except line breaks: what a terminal would carry out, or what turns the direction
+ * of the text, is shown instead. For everything that is printed for people.
+ */
+export function toVisible(text: string): string {
+  return text.replaceAll(hidden, (found) => (found === '\n' ? found : `\\u{${found.codePointAt(0)?.toString(16)}}`));
+}
+
 /** A text without what was quoted in it; a quotation that was cut off counts to the end. */
 export function withoutQuotes(text: string): string {
   return text.replaceAll(/«[^»]*(?:»|$)/g, '«…»');

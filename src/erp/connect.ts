@@ -30,10 +30,31 @@ const typeParsers: pg.CustomTypesConfig = {
  */
 const statementTimeoutMs = (queryTimeoutMs: number) => Math.round(queryTimeoutMs - Math.min(5_000, queryTimeoutMs / 5));
 
+/**
+ * Merges the `options` of a database URL with ours. pg would take those of the URL instead of ours: the session would have no
+ * lock_timeout and another search_path. If both set the same parameter, ours wins.
+ */
+export function mergeOptions(
+  databaseUrl: string,
+  ours: readonly string[],
+): Pick<pg.PoolConfig, 'connectionString' | 'options'> {
+  const url = new URL(databaseUrl);
+  const theirs = url.searchParams.getAll('options');
+  if (theirs.length === 0) return { connectionString: databaseUrl, options: ours.join(' ') };
+  url.searchParams.delete('options');
+  return { connectionString: url.href, options: [...theirs, ...ours].join(' ') };
+}
+
 /** Settings of every pool of the product's own (the queue has another). Zone UTC, so that a text has one meaning. */
 export function poolConfig(databaseUrl: string, name: string, max: number, queryTimeoutMs = 60_000): pg.PoolConfig {
   return {
-    connectionString: databaseUrl,
+    ...mergeOptions(databaseUrl, [
+      '-c timezone=UTC',
+      '-c search_path=pg_catalog',
+      `-c idle_in_transaction_session_timeout=${sessionTimeoutMs}`,
+      `-c lock_timeout=${sessionTimeoutMs}`,
+      `-c statement_timeout=${statementTimeoutMs(queryTimeoutMs)}`,
+    ]),
     max,
     types: typeParsers,
     application_name: `fulfilment-sync ${name}`,
@@ -42,13 +63,6 @@ export function poolConfig(databaseUrl: string, name: string, max: number, query
     query_timeout: queryTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis,
-    options: [
-      '-c timezone=UTC',
-      '-c search_path=pg_catalog',
-      `-c idle_in_transaction_session_timeout=${sessionTimeoutMs}`,
-      `-c lock_timeout=${sessionTimeoutMs}`,
-      `-c statement_timeout=${statementTimeoutMs(queryTimeoutMs)}`,
-    ].join(' '),
   };
 }
 

@@ -1444,6 +1444,21 @@ export interface SyncAbsences {
   walks: Generated<number>;
 }
 
+export interface SyncAdminSecrets {
+  /**
+   * When a worker created it
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * What the secret signs
+   */
+  purpose: string;
+  /**
+   * 32 random bytes
+   */
+  secret: Buffer;
+}
+
 export interface SyncAudit {
   /**
    * paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
@@ -2344,6 +2359,7 @@ export interface DB {
   "fulfilment.track_trace_events": FulfilmentTrackTraceEvents;
   "fulfilment.track_traces": FulfilmentTrackTraces;
   "sync.absences": SyncAbsences;
+  "sync.admin_secrets": SyncAdminSecrets;
   "sync.audit": SyncAudit;
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;

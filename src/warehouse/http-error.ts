@@ -28,6 +28,9 @@ export function transportError(operation: string, cause: unknown): WarehouseErro
     const why = badCertificate.test(code) ? `: its certificate is not accepted (${code})` : '';
     return named('connect_failed', 'not_executed', `no connection to the service${why}`);
   }
+  // Whoever stops a request is told so before: what is left is a proxy that opens no tunnel.
+  if (code === 'UND_ERR_ABORTED')
+    return named('connect_failed', 'not_executed', 'the proxy opens no connection to the service (HTTPS_PROXY)');
   if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return named('body_too_large', 'unknown', 'the answer is too large');
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT' || isTimeout(cause)) {
     return named('timeout', 'unknown', 'the service did not answer in time');

@@ -159,6 +159,11 @@ function urlOf(baseUrl: URL, path: string, request: HttpRequest): URL {
   const filled = path.replace(/\{(\w+)\}/g, (_part, name: string) => {
     const value = request.path?.[name];
     if (value === undefined) throw new TypeError(`${request.operation} needs the path value ${name}`);
+    // The URL parser would take it for a step up the path, whatever it stands for.
+    if (String(value) === '.' || String(value) === '..')
+      throw new WarehouseError('bad_path_value', `${request.operation}: ${name} must not be ${value}`, {
+        outcome: 'refused',
+      });
     return encodeValue(value);
   });
   const url = new URL(baseUrl);

@@ -120,7 +120,7 @@ test('a day with people and secrets in it leaves none of them in a log, an error
     WAREHOUSE_USERNAME: 'kanarie-user',
     WAREHOUSE_PASSWORD: 'kanarie-user',
     ADMIN_PORT: '0',
-    ADMIN_TOKEN: 'kanarie-admin-token',
+    ADMIN_TOKEN: 'kanarie-admin-token-that-is-long-enough',
     LOG_LEVEL: 'trace',
     HTTP_TIMEOUT_MS: '2000',
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
@@ -134,7 +134,7 @@ test('a day with people and secrets in it leaves none of them in a log, an error
     SCHEDULE_REFRESH_SETTINGS: '1s',
   });
   const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
-  const admin = (path: string, token = 'kanarie-admin-token') =>
+  const admin = (path: string, token = 'kanarie-admin-token-that-is-long-enough') =>
     fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` } });
 
   const ask = (kind: string, reference: string, payload: unknown) =>
@@ -244,7 +244,7 @@ test('a day with people and secrets in it leaves none of them in a log, an error
   for (const { name } of tables) {
     const found = await database.query(
       `select from ${name} t, unnest($1::text[]) secret where position(secret in t::text) > 0 limit 1`,
-      [[...tokens, 'kanarie-database', 'kanarie-admin-token', 'kanarie-wrong-token']],
+      [[...tokens, 'kanarie-database', 'kanarie-admin-token-that-is-long-enough', 'kanarie-wrong-token']],
     );
     expect([name, found.length]).toEqual([name, 0]);
   }

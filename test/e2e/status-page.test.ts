@@ -10,7 +10,7 @@ import { waitFor } from '../helpers/wait.ts';
 const database = useDatabase();
 const processes = useProcesses();
 const browser = useBrowser();
-const token = 'a-token-of-some-length';
+const token = 'a-token-that-is-long-enough-to-be-taken';
 
 /** A worker with days of a warehouse behind it, and an outbox in which something is wrong. */
 async function startWorker() {

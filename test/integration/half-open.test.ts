@@ -1,8 +1,10 @@
 import { sql } from 'kysely';
+import pg from 'pg';
 import { afterEach, describe, expect, inject, test } from 'vitest';
 import { connectDatabase, connectForWriting, openListener } from '../../src/app/deps/database.ts';
 import { openQueueBackend } from '../../src/app/deps/queue.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
+import { poolConfig } from '../../src/erp/connect.ts';
 import { TcpProxy } from '../chaos/proxy.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useRedis } from '../helpers/redis.ts';
@@ -96,4 +98,20 @@ test('work that has to write is given no connection that takes no writes', async
   await expect(ask()).rejects.toThrow(/takes no writes/);
   await database.query(`alter database ${row?.name} reset default_transaction_read_only`);
   await ask();
+});
+
+test('options of the database URL are kept beside ours, and cannot replace them', async () => {
+  const url = new URL(database.url);
+  url.searchParams.set('options', '-c work_mem=8MB -c lock_timeout=0 -c search_path=public');
+  const pool = new pg.Pool(poolConfig(url.href, 'options', 1));
+  try {
+    const settings = ['work_mem', 'lock_timeout', 'search_path', 'statement_timeout'];
+    const { rows } = await pool.query<{ setting: string }>(
+      'select name, setting from pg_settings where name = any($1) order by 1',
+      [settings],
+    );
+    expect(rows.map(({ setting }) => setting)).toEqual(['5000', 'pg_catalog', '55000', '8192']);
+  } finally {
+    await pool.end();
+  }
 });

@@ -62,9 +62,11 @@ test('one with a status that is not documented is asked for after growing pauses
 });
 
 test('what is in quarantine is read by id, however many others wait', async () => {
-  await sandbox.seed(2);
+  // Two pages: only the second one is read again by the next poll.
+  await sandbox.seed(120);
   await sandbox.faults({
     operation: 'v3.shipments.list',
+    count: 1,
     effect: { set: [{ path: ['data', 0, 'attributes', 'status'], value: 7 }] },
   });
   done(await pull('pull-shipments'));

@@ -85,3 +85,11 @@ test('who may write to the outbox may watch articles, and nothing else of them',
   ).rejects.toThrow('permission denied');
   await expect(watch('')).rejects.toThrow('stock_watch_sku_check');
 });
+
+test('an article whose sku is a step up the path is refused by itself; the others are asked', async () => {
+  await watch('..', '.', 'MUG-BLUE');
+  const place = await sandbox.lastPlace();
+  expect(done(await pull('pull-stock')).warnings).toEqual([expect.stringContaining('for 2 of 3 articles')]);
+  const paths = (await sandbox.requests(place)).map(({ path }) => path).filter((path) => path.startsWith('/stock'));
+  expect(paths).toEqual(['/stock/get/MUG-BLUE']);
+});

@@ -77,7 +77,7 @@ describe('readConfig', () => {
 
   test('takes no listener beyond this machine without a token', () => {
     expect(problemsOf({ ...base, ADMIN_HOST: '0.0.0.0' })).toEqual([expect.stringContaining('ADMIN_TOKEN')]);
-    expect(problemsOf({ ...base, ADMIN_HOST: '0.0.0.0', ADMIN_TOKEN: 'x'.repeat(16) })).toEqual([]);
+    expect(problemsOf({ ...base, ADMIN_HOST: '0.0.0.0', ADMIN_TOKEN: 'x'.repeat(32) })).toEqual([]);
   });
 
   test('reads secrets from files, but not from both places', () => {
@@ -188,4 +188,21 @@ describe('schedules', () => {
   test.each(['', '0s', '2', '2w', '* * * * * *', '61 * * * *', 'daily'])('refuses %j', (text) =>
     expect(() => parseSchedule(text)).toThrow(RangeError),
   );
+});
+
+test('a URL whose password is not encoded is refused with what to do', () => {
+  for (const url of [
+    'postgres://erp:a/b@db.test/erp',
+    'postgres://erp:a#b@db.test/erp',
+    'postgres://erp:a?b@db.test:x/erp',
+  ])
+    expect(problemsOf({ ...base, DATABASE_URL: url })).toEqual([
+      expect.stringMatching(/^DATABASE_URL: .*percent-encode.*%2F/),
+    ]);
+});
+
+test('certificates are always checked', () => {
+  expect(problemsOf({ ...base, NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
+    expect.stringMatching(/^NODE_TLS_REJECT_UNAUTHORIZED: .*NODE_EXTRA_CA_CERTS/),
+  ]);
 });

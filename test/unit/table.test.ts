@@ -31,3 +31,20 @@ describe('a table', () => {
   test('is a list for each row where the words themselves do not fit', () =>
     expect(linesOf(20).slice(0, 4)).toEqual(['id         1', 'reference  SO-1001', `because    ${rows[0][2]}`, '']));
 });
+
+test('characters that a terminal would carry out are shown by their code', () => {
+  const table = formatTable(['reference'], [['\u001b]0;title\u0007\r\u202eover\nnext']]);
+  expect(table).toContain('\\u{1b}]0;title\\u{7}\\u{d}\\u{202e}over next');
+});
+
+test('columns are as wide as what is seen, not as the number of characters', () => {
+  const rows = formatTable(
+    ['name', 'n'],
+    [
+      ['日本', 1],
+      ['abcd', 2],
+    ],
+    { look: () => null },
+  ).split('\n');
+  expect(rows.slice(1)).toEqual(['日本  1', 'abcd  2']);
+});

@@ -1,4 +1,5 @@
-import { createHash, randomBytes, scryptSync, timingSafeEqual } from 'node:crypto';
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { parse as parseForm } from 'node:querystring';
 import cookie from '@fastify/cookie';
 import csrf from '@fastify/csrf-protection';
 import formbody from '@fastify/formbody';
@@ -6,15 +7,25 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { z } from 'zod';
 import { isLoopback } from '../../../config/env.ts';
-import type { Logger } from '../logging/logger.ts';
+import { errorFields, type Logger } from '../logging/logger.ts';
+import { maxPayloadBytes } from './connection-limit.ts';
 import { html } from './html.ts';
+import { isCrossSite } from './request-origin.ts';
+import type { SessionSigner } from './session-signer.ts';
 import { barePage } from './view.ts';
 
+/** Name of the session cookie. Behind TLS it has the prefix by which browsers bind it to this host and to TLS. */
 const sessionCookie = 'fulfilment_session';
+const secureSessionCookie = `__Host-${sessionCookie}`;
 const sessionMs = 12 * 3_600_000;
 /** So many wrong tokens a minute from one address; after that none is looked at until the minute is over. */
 const mostFailures = 10;
 const failureSpanS = 60;
+
+/** The login form has a token and a path. */
+const maxLoginBytes = 4 * 1024;
+/** Maximum number of members of a form. */
+const maxFormMembers = 50;
 
 const cookieOptions = { signed: true, httpOnly: true, sameSite: 'lax', path: '/' } as const;
 
@@ -29,18 +40,32 @@ export interface AccessOptions {
   /** Undefined: only this machine can reach the server, and need not say who it is. */
   readonly token: string | undefined;
   readonly log: Logger;
+  readonly signer: SessionSigner;
 }
 
 /** Who may see and do what: everything asks for the token but what is marked `open`. */
-export async function guard(app: FastifyInstance, { token, log }: AccessOptions): Promise<void> {
-  // Slow by intent: who got hold of a cookie must not find the token by trying.
-  const secret = token === undefined ? randomBytes(32) : scryptSync(token, 'fulfilment-sync session', 32);
+export async function guard(app: FastifyInstance, { token, log, signer }: AccessOptions): Promise<void> {
   const failures = new RateLimiterMemory({ points: mostFailures, duration: failureSpanS });
-  await app.register(cookie, { secret });
-  await app.register(csrf, { cookieKey: 'fulfilment_csrf', cookieOpts: cookieOptions });
-  await app.register(formbody);
+  void signer.load().catch((error: unknown) => log.warn({ event: 'admin_secret_unread', ...errorFields(error) }));
+  await app.register(cookie, { secret: signer });
+  await app.register(csrf, {
+    cookieKey: 'fulfilment_csrf',
+    cookieOpts: cookieOptions,
+    getUserInfo: formOwner,
+    // The session it binds to is random, and the token needs the secret of a signed cookie: this key need not be secret.
+    csrfOpts: { hmacKey: 'fulfilment-sync forms', userInfo: true },
+  });
+  await app.register(formbody, {
+    bodyLimit: maxPayloadBytes,
+    parser: (text) => parseForm(text, '&', '=', { maxKeys: maxFormMembers }),
+  });
 
+  // Before the body is read.
   app.addHook('onRequest', async (request, reply) => {
+    if (request.url.includes('%00')) return refuse(reply, { status: 400, words: 'The address holds a NUL character' });
+    const changes = request.method !== 'GET' && request.method !== 'HEAD';
+    if (changes && isCrossSite(request))
+      return refuse(reply, { status: 403, words: 'The form came from another site; load the page of this server' });
     if (request.routeOptions.config.open === true) return;
     if (token === undefined) return refuseForeignHost(request, reply);
     if (hasSession(request)) return;
@@ -57,19 +82,26 @@ export async function guard(app: FastifyInstance, { token, log }: AccessOptions)
     if (request.method === 'GET' || request.method === 'HEAD') return done();
     app.csrfProtection(request, reply, done);
   });
-  if (token !== undefined) loginRoutes(app, token, failures, log);
+  if (token !== undefined) loginRoutes(app, token, failures, { log, signer });
 }
 
-/** Whether one came by the login form, and so can log out. */
-export function hasSession(request: FastifyRequest): boolean {
-  const { valid, value } = request.unsignCookie(request.cookies[sessionCookie] ?? '');
+/** Returns true if the request belongs to a session that began at the login form. */
+export const hasSession = (request: FastifyRequest): boolean => readSession(request) !== '';
+
+/** Returns the session that a request belongs to; empty if there is none. The token of each form is bound to it. */
+export function readSession(request: FastifyRequest): string {
+  const cookies = request.cookies[secureSessionCookie] ?? request.cookies[sessionCookie] ?? '';
+  const { valid, value } = request.unsignCookie(cookies);
   const [kind, until] = value?.split('.') ?? [];
-  // The cookie of the forms is signed with the same key.
-  return valid && kind === 'session' && Number(until) > Date.now();
+  // The cookie of the forms is signed with the same secret.
+  return valid && kind === 'session' && Number(until) > Date.now() ? (value ?? '') : '';
 }
+
+/** Returns what the token of a form is bound to. */
+export const formOwner = (request: FastifyRequest): string => readSession(request) || 'no session';
 
 interface Refusal {
-  readonly status: 401 | 429;
+  readonly status: 400 | 401 | 403 | 429;
   readonly words: string;
   readonly retryAfterS?: number;
 }
@@ -119,11 +151,16 @@ const wantsPage = ({ method, headers }: FastifyRequest) =>
 
 const loginSchema = z.object({ token: z.string(), next: z.string().default('/') });
 
-function loginRoutes(app: FastifyInstance, token: string, failures: RateLimiterMemory, log: Logger): void {
-  const open = { config: { open: true } };
+function loginRoutes(
+  app: FastifyInstance,
+  token: string,
+  failures: RateLimiterMemory,
+  { log, signer }: Pick<AccessOptions, 'log' | 'signer'>,
+): void {
+  const open = { config: { open: true }, bodyLimit: maxLoginBytes };
   app.get('/login', open, async (request, reply) => {
     const { next } = loginSchema.pick({ next: true }).parse(request.query);
-    return reply.type('text/html').send(loginPage(reply.generateCsrf(), next, null));
+    return reply.type('text/html').send(loginPage(reply.generateCsrf({ userInfo: formOwner(request) }), next, null));
   });
   app.post('/login', open, async (request, reply) => {
     const { token: given, next } = loginSchema.parse(request.body);
@@ -133,16 +170,19 @@ function loginRoutes(app: FastifyInstance, token: string, failures: RateLimiterM
       return reply
         .code(refusal.status)
         .type('text/html')
-        .send(loginPage(reply.generateCsrf(), next, refusal.words));
+        .send(loginPage(reply.generateCsrf({ userInfo: formOwner(request) }), next, refusal.words));
     }
     const value = `session.${Date.now() + sessionMs}.${randomBytes(16).toString('hex')}`;
     // Behind a proxy that ends TLS, it alone knows how the browser came.
     const secure = request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https';
-    reply.setCookie(sessionCookie, value, { ...cookieOptions, secure, maxAge: sessionMs / 1_000 });
+    await signer.load();
+    const name = secure ? secureSessionCookie : sessionCookie;
+    reply.setCookie(name, value, { ...cookieOptions, secure, maxAge: sessionMs / 1_000 });
     return reply.redirect(ownPath(next), 303);
   });
   app.post('/logout', async (_request, reply) => {
     reply.clearCookie(sessionCookie, { path: '/' });
+    reply.clearCookie(secureSessionCookie, { path: '/', secure: true });
     return reply.redirect('/login', 303);
   });
 }

@@ -16,11 +16,9 @@ import { requestRun } from '../../erp/schedule.ts';
 import { sqlState } from '../../erp/transaction.ts';
 import type { Logger } from '../logging/logger.ts';
 import { AdminError } from './admin-error.ts';
+import { maxPayloadBytes } from './connection-limit.ts';
 import { idSchema, showRow } from './routes.ts';
 import type { AdminDeps } from './server.ts';
-
-/** A payload may hold documents. */
-const mostPayloadBytes = 32 * 1024 * 1024;
 
 /** What the pages can change: each by a POST with the token of its form, each with a row in sync.audit. */
 export function actionRoutes(app: FastifyInstance, deps: AdminDeps): void {
@@ -30,7 +28,7 @@ export function actionRoutes(app: FastifyInstance, deps: AdminDeps): void {
       await act(deps, action, id, request);
       return reply.redirect(`/outbox/${id}?said=${action}`, 303);
     });
-  app.post('/outbox/:id/replace', { bodyLimit: mostPayloadBytes }, async (request, reply) => {
+  app.post('/outbox/:id/replace', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
     const { id } = idSchema.parse(request.params);
     const { payload } = z.object({ payload: z.string() }).parse(request.body);
     objectOf(payload, 'payload');

@@ -14,7 +14,7 @@ import { listRuns, type RunFilter } from '../../erp/run-list.ts';
 import { shortenResult } from '../../sync/push/mask.ts';
 import { readSnapshot } from '../overview/snapshot.ts';
 import { shownPayload } from '../shown-payload.ts';
-import { hasSession } from './access.ts';
+import { formOwner, hasSession } from './access.ts';
 import { AdminError } from './admin-error.ts';
 import type { Html } from './html.ts';
 import type { openStandings } from './overview-data.ts';
@@ -96,7 +96,7 @@ export function show(
   body: Html | ((csrf: string) => Html),
   { live = false }: { readonly live?: boolean } = {},
 ): FastifyReply {
-  const csrf = reply.generateCsrf();
+  const csrf = reply.generateCsrf({ userInfo: formOwner(request) });
   const { said } = z.object({ said: text.catch(undefined) }).parse(request.query);
   const frame = {
     title,

@@ -17,12 +17,14 @@ import { guard } from './access.ts';
 import { actionRoutes } from './actions.ts';
 import { AdminError } from './admin-error.ts';
 import { boardRoutes } from './board.ts';
+import { limitConnections, requestTimeoutMs, timeoutCheckMs } from './connection-limit.ts';
 import { html } from './html.ts';
 import { liveRoutes } from './live.ts';
 import { metricsRoute } from './metrics-route.ts';
 import { openStandings } from './overview-data.ts';
 import { probeRoutes } from './probes.ts';
 import { pageRoutes } from './routes.ts';
+import { createSessionSigner } from './session-signer.ts';
 import { barePage } from './view.ts';
 
 /** What the admin server works with. */
@@ -48,7 +50,19 @@ export interface AdminServer {
 export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
   const { config, log } = deps;
   const { ADMIN_HOST: host, ADMIN_PORT: port, ADMIN_TOKEN: token } = config;
-  const app = fastify({ logger: false, forceCloseConnections: true });
+  const app = fastify({
+    logger: false,
+    forceCloseConnections: true,
+    bodyLimit: maxFormBytes,
+    requestTimeout: requestTimeoutMs,
+    // Node ignores the one if the other is longer.
+    http: {
+      requestTimeout: requestTimeoutMs,
+      headersTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: timeoutCheckMs,
+    },
+  });
+  limitConnections(app.server);
   try {
     // First: what is registered afterwards inherits it.
     explainErrors(app, log);
@@ -57,7 +71,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
       // Nothing of the pages is kept by a browser or a proxy on the way.
       if (!request.url.startsWith(assetsPath)) reply.header('cache-control', 'no-store');
     });
-    await guard(app, { token, log });
+    await guard(app, { token, log, signer: createSessionSigner(deps.db) });
     const standings = openStandings(deps);
     probeRoutes(app, deps, standings.standing);
     metricsRoute(app, deps, new StateMetrics(deps.metrics.registry), standings.standing);
@@ -78,6 +92,9 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     throw new CodedError('admin_port_taken', message, { cause });
   }
 }
+
+/** Maximum size of a form, except the one that replaces a payload. */
+const maxFormBytes = 256 * 1024;
 
 const assetsPath = '/assets/';
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { type Json, parseObject } from '../../core/json.ts';
+import { toVisible } from '../../core/quote.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -85,9 +86,9 @@ export async function outboxShowCommand(id: string, { json, reveal }: OutboxOpti
   else {
     const { history, payload, result, ...about } = shown;
     for (const [name, value] of Object.entries(about))
-      print(`${name}: ${value instanceof Date ? value.toISOString() : value}`);
-    print(`result: ${JSON.stringify(result)}`);
-    print(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`);
+      print(toVisible(`${name}: ${value instanceof Date ? value.toISOString() : value}`));
+    print(toVisible(`result: ${JSON.stringify(result)}`));
+    print(toVisible(`payload${reveal ? '' : ' (masked; --reveal shows it)'}: ${JSON.stringify(payload, null, 2)}`));
     print(
       `\n${formatTable(
         ['at', 'step', 'by', 'became', 'ms', 'error'],

@@ -1,6 +1,6 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
-import { assertTakesWrites, keepAliveInitialDelayMillis } from '../../erp/connect.ts';
+import { assertTakesWrites, keepAliveInitialDelayMillis, mergeOptions } from '../../erp/connect.ts';
 import {
   assertPostgresQueueFits,
   assertRedisFits,
@@ -46,14 +46,13 @@ export async function openQueueBackend(
 export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
   const pool = openPool(
     {
-      connectionString: databaseUrl,
+      ...mergeOptions(databaseUrl, ['-c search_path=bullmq']),
       max: queuePoolSize,
       keepAlive: true,
       keepAliveInitialDelayMillis,
       connectionTimeoutMillis: 10_000,
       query_timeout: 60_000,
       application_name: 'fulfilment-sync queue',
-      options: '-c search_path=bullmq',
       onConnect: assertTakesWrites,
     },
     log,

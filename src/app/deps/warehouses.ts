@@ -1,4 +1,4 @@
-import { Agent, buildConnector } from 'undici';
+import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import type { Config } from '../../../config/env.ts';
 import { Warehouse } from '../../warehouse/client.ts';
 import type { Exchange } from '../../warehouse/http.ts';
@@ -16,13 +16,7 @@ export function openWarehouses(
   config: Config,
   onExchange?: (client: string, exchange: Exchange) => void,
 ): { warehouses: Map<string, Warehouse>; close: () => Promise<void> } {
-  const dispatcher = new Agent({
-    connect: connectOrSayNot(Math.min(connectTimeoutMs, config.HTTP_TIMEOUT_MS)),
-    maxResponseSize: maxResponseBytes,
-    keepAliveTimeout: 30_000,
-    // One request at a time on a connection: an answer that hangs must not hold up others behind it.
-    pipelining: 1,
-  });
+  const dispatcher = openDispatcher(config);
   const options = {
     operations: config.operations,
     dispatcher,
@@ -38,12 +32,36 @@ export function openWarehouses(
   return { warehouses, close: () => dispatcher.destroy() };
 }
 
+/** Opens connections to services, directly or by the proxies that the settings name. */
+function openDispatcher({ HTTP_TIMEOUT_MS, HTTP_PROXY, HTTPS_PROXY, NO_PROXY }: Config): Dispatcher {
+  const timeout = Math.min(connectTimeoutMs, HTTP_TIMEOUT_MS);
+  const options = {
+    maxResponseSize: maxResponseBytes,
+    keepAliveTimeout: 30_000,
+    // One request at a time on a connection: an answer that hangs must not hold up others behind it.
+    pipelining: 1,
+  };
+  if (HTTP_PROXY === undefined && HTTPS_PROXY === undefined)
+    return new Agent({ ...options, connect: connectOrSayNot(timeout) });
+  const tls = { timeout, rejectUnauthorized: true };
+  return new EnvHttpProxyAgent({
+    ...options,
+    connect: connectOrSayNot(timeout),
+    requestTls: tls,
+    proxyTls: tls,
+    // Empty rather than absent: undici would read the environment by itself.
+    httpProxy: HTTP_PROXY ?? '',
+    httpsProxy: HTTPS_PROXY ?? '',
+    noProxy: NO_PROXY ?? '',
+  });
+}
+
 /**
  * Connects as undici does. An error while connecting gets a type of its own: by its code alone a failed TLS handshake
  * looks like a connection that broke after the request was written.
  */
 function connectOrSayNot(timeout: number): buildConnector.connector {
-  const connect = buildConnector({ timeout });
+  const connect = buildConnector({ timeout, rejectUnauthorized: true });
   return (options, callback) =>
     connect(options, (...[error, socket]) => {
       if (error === null) callback(null, socket);

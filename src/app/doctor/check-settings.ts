@@ -2,6 +2,7 @@ import { statfs } from 'node:fs/promises';
 import { type Config, namesSet, secretNames, variableNames } from '../../../config/env.ts';
 import { pushJob, scheduleVariable } from '../../../config/jobs.ts';
 import { outboxKinds } from '../../../jobs/push-outbox.ts';
+import { checkTransport } from './check-transport.ts';
 import { type Finding, ok, orFailure, warn } from './finding.ts';
 
 const fileForms = secretNames.map((name) => `${name}_FILE`);
@@ -16,6 +17,7 @@ export async function checkSettings(config: Config, watched: number | null): Pro
   return [
     ...checkVariables(config, watched),
     checkOperations(config),
+    ...checkTransport(config),
     ...(await orFailure('disk', 'see df', checkDisk)),
   ];
 }

@@ -5,7 +5,7 @@ import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();
 const admin = useAdmin(database);
-const token = 'a-token-of-some-length';
+const token = 'a-token-that-is-long-enough-to-be-taken';
 const guarded = [
   '/',
   '/outbox',

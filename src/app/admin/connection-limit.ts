@@ -1,0 +1,25 @@
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** Maximum number of open connections to the admin server. */
+export const maxConnections = 128;
+/** Maximum size of the form that replaces a payload: 16 MB of payload, encoded as a form. */
+export const maxPayloadBytes = 32 * 1024 * 1024;
+/** A request, with its body, has to arrive within this time. */
+export const requestTimeoutMs = 10_000;
+/** How often Node looks for requests that have taken too long. */
+export const timeoutCheckMs = 1_000;
+
+/**
+ * Closes the oldest connection if there are too many. Refusing new ones instead would let somebody who keeps half-sent
+ * requests open make `/livez` unreachable.
+ */
+export function limitConnections(server: Server): void {
+  const open = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    const [oldest] = open;
+    if (open.size > maxConnections) oldest?.destroy();
+  });
+}

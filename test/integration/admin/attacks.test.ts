@@ -1,0 +1,120 @@
+import { randomBytes } from 'node:crypto';
+import { connect, type Socket } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { useAdmin, Visitor } from '../../helpers/admin.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const admin = useAdmin(database);
+const token = 'a-token-that-is-long-enough-to-be-taken';
+
+const sockets: Socket[] = [];
+afterEach(() => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+});
+
+/** Opens a connection and writes to it; what the server answers is kept. */
+function send(port: number, text: string): { socket: Socket; answer: () => string } {
+  const socket = connect(port, '127.0.0.1');
+  let answer = '';
+  socket.on('data', (data) => {
+    answer += String(data);
+  });
+  socket.on('error', () => undefined);
+  socket.write(text);
+  sockets.push(socket);
+  return { socket, answer: () => answer };
+}
+
+const post = (path: string, length: number, headers = '') =>
+  `POST ${path} HTTP/1.1\r\nhost: localhost\r\n${headers}content-type: application/x-www-form-urlencoded\r\ncontent-length: ${length}\r\n\r\n`;
+
+test('half-sent requests are bounded in number, and /livez answers beside them', async () => {
+  const { visitor, port } = await admin({ ADMIN_TOKEN: token });
+  for (let count = 0; count < 400; count++) send(port, `${post('/login', 4_000)}token=x`);
+  await waitFor('most of them to be closed', () => sockets.filter(({ closed }) => closed).length >= 400 - 128);
+  expect((await visitor.get('/livez')).status).toBe(200);
+  // Those that are left end by the time limit of a request.
+  await waitFor('all of them to be closed', () => sockets.every(({ closed }) => closed), 20_000);
+});
+
+test('a login form of more than 4 KB is refused by its length, before it is sent', async () => {
+  const { port } = await admin({ ADMIN_TOKEN: token });
+  const { answer } = send(port, post('/login', 1_000_000));
+  await waitFor('an answer', () => answer().startsWith('HTTP/1.1 413'));
+});
+
+test.each([
+  ['sec-fetch-site: cross-site\r\n'],
+  ['sec-fetch-site: same-site\r\n'],
+  ['origin: https://evil.example\r\n'],
+  ['origin: null\r\n'],
+])('a form that a page of another site sends is refused before its body is read: %j', async (headers) => {
+  const { port } = await admin();
+  const { answer } = send(port, post('/outbox/1/replace', 32_000_000, headers));
+  await waitFor('an answer', () => answer().startsWith('HTTP/1.1 403'));
+});
+
+test('a form has fifty members at most', async () => {
+  const { visitor } = await admin();
+  const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`member${index}`, 'x']));
+  // Its own members come last, so that they are cut off with the rest.
+  const answer = await visitor.post(
+    '/schedules/pause',
+    { ...many, client: 'default', job: 'pull-orders' },
+    '/schedules',
+  );
+  expect(answer.status).toBe(403);
+});
+
+test('the cookie of the login page does not depend on the token, and sessions hold at every worker', async () => {
+  const first = await admin({ ADMIN_TOKEN: token });
+  await first.visitor.post('/login', { token }, '/login');
+  const second = await admin({ ADMIN_TOKEN: token });
+  await waitFor('the second worker to read the secret', async () => {
+    const there = new Visitor(`http://127.0.0.1:${second.port}`);
+    const cookie = first.visitor.cookie('fulfilment_session') ?? '';
+    return (await there.get('/', { cookie: `fulfilment_session=${cookie}` })).status === 200;
+  });
+  // Who deletes the secret ends all sessions, with the same token.
+  await database.query('delete from sync.admin_secrets');
+  const third = await admin({ ADMIN_TOKEN: token });
+  const cookie = first.visitor.cookie('fulfilment_session') ?? '';
+  const there = new Visitor(`http://127.0.0.1:${third.port}`);
+  expect((await there.get('/', { cookie: `fulfilment_session=${cookie}` })).status).toBe(303);
+});
+
+test('the token of a form is of no use in another session of the same browser', async () => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  await visitor.post('/login', { token }, '/login');
+  const form = /name="_csrf" value="([^"]+)"/.exec(await (await visitor.get('/schedules')).text())?.[1] ?? '';
+  await visitor.post('/login', { token }, '/login');
+  const fields = { client: 'default', job: 'pull-orders', _csrf: form };
+  expect((await visitor.post('/schedules/pause', fields)).status).toBe(403);
+  expect(await database.query('select * from sync.pauses')).toEqual([]);
+});
+
+test('behind TLS the session cookie is bound to this host', async () => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  const page = await visitor.get('/login');
+  const form = /name="_csrf" value="([^"]+)"/.exec(await page.text())?.[1] ?? '';
+  const answer = await fetch(`${visitor.base}/login`, {
+    method: 'POST',
+    redirect: 'manual',
+    body: new URLSearchParams({ token, _csrf: form }),
+    headers: { 'x-forwarded-proto': 'https', cookie: `fulfilment_csrf=${visitor.cookie('fulfilment_csrf')}` },
+  });
+  const [cookie] = answer.headers.getSetCookie().filter((line) => line.includes('session'));
+  expect(cookie).toMatch(/^__Host-fulfilment_session=.*; Path=\/; HttpOnly; Secure/);
+});
+
+test('an address with a NUL is a bad request', async () => {
+  const { visitor } = await admin();
+  for (const path of ['/outbox?reference=%00', '/quarantine?client=%00', '/outbox/%00'])
+    expect([path, (await visitor.get(path)).status]).toEqual([path, 400]);
+});
+
+test('a short token is refused with how to make a long one', async () => {
+  await expect(admin({ ADMIN_TOKEN: randomBytes(12).toString('hex') })).rejects.toThrow('openssl rand -base64 32');
+});
