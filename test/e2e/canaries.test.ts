@@ -243,7 +243,7 @@ test('a day with people and secrets in it leaves none of them in a log, an error
   expect(tables.length).toBeGreaterThan(40);
   for (const { name } of tables) {
     const found = await database.query(
-      `select from ${name} t, unnest($1::text[]) secret where position(secret in t::text) > 0 limit 1`,
+      `select from ${name} t, unnest($1::text[]) as hidden (word) where position(hidden.word in t::text) > 0 limit 1`,
       [[...tokens, 'kanarie-database', 'kanarie-admin-token-that-is-long-enough', 'kanarie-wrong-token']],
     );
     expect([name, found.length]).toEqual([name, 0]);
