@@ -35,7 +35,10 @@ const share = z
 const yesNo = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1');
 const unreadable =
   'is no URL; percent-encode special characters of its password (%2F for /, %23 for #, %3F for ?, %40 for @)';
-const parsable = (text: string) => URL.canParse(text) && new URL(text).hash === '';
+const parsable = (text: string) => {
+  const url = parseConnectionUrl(text);
+  return url !== null && url.hash === '';
+};
 const databaseUrl = z
   .string()
   .regex(/^postgres(ql)?:\/\//, 'must begin with postgres:// or postgresql://')
@@ -133,6 +136,12 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
   return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
+}
+
+/** Parses the URL of a server. Postgres allows one without a host, for a socket: then the host is localhost. Null if it is no URL. */
+export function parseConnectionUrl(text: string): URL | null {
+  const withHost = text.replace(/^([a-z]+:\/\/(?:[^@/]*@)?)(?=\/)/, '$1localhost');
+  return URL.canParse(withHost) ? new URL(withHost) : null;
 }
 
 /** True where only this machine can reach an address bound to `host`. */

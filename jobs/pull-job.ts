@@ -13,7 +13,12 @@ export interface PullJob extends JobDefinition<PullContext> {
 export function pullJob(stream: Stream, poll: (context: PullContext) => Promise<void>): PullJob {
   const name = `pull-${stream.name}` as JobName;
   return {
-    ...defineJob<PullContext>({ name, queue: 'poll', run: (context) => pollStream(context, stream, poll) }),
+    ...defineJob<PullContext>({
+      name,
+      queue: 'poll',
+      savesProgress: true,
+      run: (context) => pollStream(context, stream, poll),
+    }),
     stream,
   };
 }

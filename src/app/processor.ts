@@ -1,4 +1,5 @@
 import { jobNames } from '../../config/jobs.ts';
+import { jobs } from '../../jobs/registry.ts';
 import { CodedError, StoppedError } from '../core/errors.ts';
 import { SchemaError } from '../erp/migration-files.ts';
 import type { Processor } from '../queue/backend.ts';
@@ -27,10 +28,11 @@ export function processorOf(
     if (client === undefined) return;
     // It stays due, and is queued again as soon as a run of this client ends.
     const room = new AbortController();
-    const slot = slots.take(key, job, () => {
+    const makeRoom = () => {
       deps.log.info({ event: 'run_makes_room', client: key, job });
       room.abort(new StoppedError());
-    });
+    };
+    const slot = slots.take(key, job, jobs[job].savesProgress ? makeRoom : null);
     if (slot === null) return;
     let ended = true;
     try {

@@ -9,7 +9,7 @@ import { ensureJobs, type WantedJob } from '../erp/start-run.ts';
 import { inTransaction } from '../erp/transaction.ts';
 import type { TaskQueue } from '../queue/backend.ts';
 import type { QueueName } from '../queue/define-job.ts';
-import { dispatch } from '../queue/dispatch.ts';
+import { dispatch, readWaiting } from '../queue/dispatch.ts';
 import { nextDue, tickReachMs } from '../queue/next-due.ts';
 import { alignSchedulers } from '../queue/schedulers.ts';
 import type { SweeperTasks } from '../queue/sweeper.ts';
@@ -78,7 +78,8 @@ export class Schedules {
   /** Queues at once what is due of a client that had to wait for a slot. */
   wakeClient(client: string): void {
     const own = this.#clients.filter((known) => known.client === client);
-    this.#fanOut(this.#enabled, own, 0, Date.now()).catch((error: unknown) =>
+    // Turned away, it has left the queue: there is no need to look.
+    this.#fanOut(this.#enabled, own, 0, { look: false }).catch((error: unknown) =>
       // The sweeper finds it in a moment.
       this.#deps.log.warn({ event: 'dispatch_failed', client, ...errorFields(error) }),
     );
@@ -93,9 +94,9 @@ export class Schedules {
         const lost = await inTransaction(db, (trx) => reviveAbandoned(trx));
         for (const { client, job } of lost) log.warn({ event: 'run_abandoned', client, job });
         // They have waited for a lease's length already.
-        if (lost.length > 0) await this.#fanOut(this.#enabled, this.#clients, 0, Date.now());
+        if (lost.length > 0) await this.#fanOut(this.#enabled, this.#clients, 0, { look: true });
       },
-      dispatchOverdue: () => this.#fanOut(this.#enabled, this.#clients, -overdueMs, Date.now()),
+      dispatchOverdue: () => this.#fanOut(this.#enabled, this.#clients, -overdueMs, { look: true }),
       align: async () => {
         await this.#register();
         // One registrar at a time; who does not get the lock leaves it to whoever has it.
@@ -113,12 +114,16 @@ export class Schedules {
     names: readonly JobName[],
     clients: readonly ClientIdentity[],
     withinMs: number,
-    overdueNowMs?: number,
+    overdue?: { readonly look: boolean },
   ): Promise<void> {
     const due = await dueJobs(this.#deps.db, names, clients, withinMs, localJobs);
-    for (const [job, runs] of Map.groupBy(due, (run) => run.job as JobName)) {
-      const queue = this.#queues.get(jobs[job].queue);
-      if (queue !== undefined) await dispatch(queue, job, runs, overdueNowMs);
+    const nowMs = Date.now();
+    for (const [name, runs] of Map.groupBy(due, (run) => jobs[run.job as JobName].queue)) {
+      const queue = this.#queues.get(name);
+      if (queue === undefined) continue;
+      const waiting = overdue?.look ? await readWaiting(queue) : null;
+      for (const [job, own] of Map.groupBy(runs, (run) => run.job as JobName))
+        await dispatch(queue, job, own, overdue === undefined ? undefined : { nowMs, waiting });
     }
   }
 

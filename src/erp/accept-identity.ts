@@ -1,8 +1,9 @@
 import { sql, type Transaction } from 'kysely';
 import { recordAudit } from './audit.ts';
-import type { ClientIdentity } from './clients.ts';
+import { type ClientIdentity, identityLock } from './clients.ts';
 import type { Database } from './connect.ts';
 import { appendChanges, type Change } from './feed.ts';
+import { lockName } from './locks.ts';
 import { notifyPushers } from './outbox-claims.ts';
 import type { DB } from './rows.ts';
 import { type JobKey, recordAbandoned } from './schedule.ts';
@@ -30,8 +31,9 @@ export async function acceptIdentity(
 ): Promise<Acceptance> {
   return inTransaction(db, async (trx) => {
     // Waits for runs that are starting, see holdIdentity.
+    await lockName(trx, identityLock(client));
     const { rows } = await sql<{ identity: string; base_url: string }>`
-      select identity, base_url from sync.clients where client = ${client} for update`.execute(trx);
+      select identity, base_url from sync.clients where client = ${client}`.execute(trx);
     const former = rows[0];
     const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, buriedRows: 0 };
     if (former?.identity === identity) return { ...result, accepted: false };

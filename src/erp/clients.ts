@@ -1,4 +1,5 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { shareName } from './locks.ts';
 import type { DB } from './rows.ts';
 
 /** A client, and the account that this process is set up with for it. */
@@ -43,9 +44,12 @@ export async function markServed(db: Kysely<DB>, clients: readonly Own[]): Promi
       and (c.served_at is null or c.served_at < now() - interval '30 seconds')`.execute(db);
 }
 
+/** Name of the lock that an identity is changed under. */
+export const identityLock = (client: string) => `identity ${client}`;
+
 /** Keeps the identity unchanged until the transaction ends. `acceptIdentity` waits for this lock. */
 export async function holdIdentity(trx: Transaction<DB>, client: string): Promise<void> {
-  await sql`select from sync.clients where client = ${client} for key share`.execute(trx);
+  await shareName(trx, identityLock(client));
 }
 
 /** Whether this account is the one that a client's rows come from. */

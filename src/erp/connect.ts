@@ -38,11 +38,13 @@ export function mergeOptions(
   databaseUrl: string,
   ours: readonly string[],
 ): Pick<pg.PoolConfig, 'connectionString' | 'options'> {
-  const url = new URL(databaseUrl);
-  const theirs = url.searchParams.getAll('options');
+  // Not by URL: one without a host, for a socket, is no URL to Node.
+  const [address = '', query = ''] = databaseUrl.split('?', 2);
+  const parameters = new URLSearchParams(query);
+  const theirs = parameters.getAll('options');
   if (theirs.length === 0) return { connectionString: databaseUrl, options: ours.join(' ') };
-  url.searchParams.delete('options');
-  return { connectionString: url.href, options: [...theirs, ...ours].join(' ') };
+  parameters.delete('options');
+  return { connectionString: `${address}?${parameters}`, options: [...theirs, ...ours].join(' ') };
 }
 
 /** Settings of every pool of the product's own (the queue has another). Zone UTC, so that a text has one meaning. */

@@ -23,6 +23,14 @@ export async function lockName(trx: Transaction<DB>, name: string): Promise<void
   await sql`with ${lockedBy(name)} select from locked`.execute(trx);
 }
 
+/** Locks a name until the transaction ends, together with others that share it. `lockName` waits for all of them. */
+export async function shareName(trx: Transaction<DB>, name: string): Promise<void> {
+  const share = () => sql`select from sync.locks where name = ${name} for share`.execute(trx);
+  if ((await share()).rows.length > 0) return;
+  await createLock(trx, name);
+  await share();
+}
+
 /** Locks a name until the transaction ends. Returns false if another transaction holds it. */
 export async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
   await createLock(trx, name);

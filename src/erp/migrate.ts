@@ -44,7 +44,10 @@ export async function migrate<T>(
     const provider = toProvider(files, version);
     for (const file of missing) {
       const startedAt = performance.now();
-      await (file.online ? applyOnline(db, provider, file, tell) : applyInTransaction(db, provider, file, tell));
+      if (file.online) {
+        await applyOnline(db, provider, file, tell);
+        await record(db, file, version);
+      } else await applyInTransaction(db, provider, file, tell);
       tell(`${file.name}: done in ${Math.round((performance.now() - startedAt) / 100) / 10} s`);
     }
     return missing.map(({ name }) => name);
@@ -77,15 +80,25 @@ async function createRecord<T>(db: Kysely<T>): Promise<void> {
     }
 }
 
+/** Records a migration as applied, with the oldest code that works with it. */
+async function record<T>(
+  db: Kysely<T>,
+  { name, oldestCode }: Pick<MigrationFile, 'name' | 'oldestCode'>,
+  version: string,
+): Promise<void> {
+  await sql`
+    insert into sync.migrations (name, oldest_code, applied_by) values (${name}, ${oldestCode}, ${version})
+    on conflict do nothing`.execute(db);
+}
+
 function toProvider(files: readonly MigrationFile[], version: string): MigrationProvider {
   const toUp =
     ({ name, text, oldestCode, online }: MigrationFile) =>
     async (db: Kysely<unknown>) => {
       for (const statement of online ? splitStatements(text) : [text]) await sql.raw(statement).execute(db);
-      await sql`
-        insert into sync.migrations (name, oldest_code, applied_by) values (${name}, ${oldestCode}, ${version})`.execute(
-        db,
-      );
+      // An online migration is recorded after kysely's own record. The reverse would end in a migration that kysely repeats
+      // together with the next one, in a transaction.
+      if (!online) await record(db, { name, oldestCode }, version);
     };
   return { getMigrations: async () => Object.fromEntries(files.map((file) => [file.name, { up: toUp(file) }])) };
 }

@@ -24,11 +24,12 @@ export interface OpenRow {
 }
 
 /**
- * Days after which polls stop asking for a row that the service does not know, or whose undocumented status (which may be
- * a final one) does not change. The service lists what it reports for 90 days (interface.md, Limits). Reconciliation still
- * checks these rows.
+ * Days after which polls rarely ask for a row that the service does not know, or whose undocumented status (which may be a
+ * final one) does not change. The service lists what it reports for 90 days (interface.md, Limits).
  */
-const stopAskingAfterDays = 90;
+const rarelyAfterDays = 90;
+/** Days between two reads of such a row. Pauses last a day at most, so it waits for six more. */
+const extraPauseDays = 6;
 
 const tableOf = ({ table }: OpenKind) => sql.table(`fulfilment.${table}`);
 
@@ -49,8 +50,9 @@ export async function findUnlistedOpen(
     left join sync.rereads r on r.client = s.client and r.stream = ${kind.stream} and r.id = s.id
     where s.client = ${anyClient(client)} and s.status is distinct from ${sql.lit(kind.closed)}
       and coalesce(r.next_try_at <= now(), true)
-      and coalesce(s.unlisted_since, case when not coalesce(s.status = any(${kind.open}::text[]), false) then s.changed_at end,
-        'infinity') > now() - make_interval(days => ${stopAskingAfterDays})
+      and (coalesce(s.unlisted_since, case when not coalesce(s.status = any(${kind.open}::text[]), false) then s.changed_at end,
+          'infinity') > now() - make_interval(days => ${rarelyAfterDays})
+        or r.next_try_at <= now() - make_interval(days => ${extraPauseDays}))
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
     order by r.next_try_at nulls first, s.id`.execute(db);
   return rows;

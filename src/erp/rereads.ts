@@ -66,7 +66,7 @@ export async function requestRereads(
     select distinct ${client}, ${stream}, i.id, 0, now(), ${reason} from unnest(${ids}::bigint[]) as i (id)
     on conflict (client, stream, id) do update
       set tries = 0, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason
-      where ${again} and r.last_reason = ${unknownToService}`.execute(trx);
+      where (${again} and r.last_reason = ${unknownToService}) or r.last_reason = ${stillOpen}`.execute(trx);
 }
 
 /** Ids whose turn to be read has come, the longest waiting first; not those that the service is known not to know. */

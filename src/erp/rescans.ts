@@ -81,27 +81,32 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
     on conflict (client, job) do update set due_at = now()`.execute(db);
 }
 
+/** A reconciliation that walked all of its windows. */
+export interface LastWalked extends Pick<Rescan, 'fetched'> {
+  readonly windows: readonly DayWindow[];
+  readonly finishedAt: Date;
+  /** True if it found more rows missing than it believes. */
+  readonly isDoubtful: boolean;
+}
+
 /** Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null if there is none. */
-export async function findLastWalked(
-  db: Kysely<DB>,
-  client: string,
-  stream: string,
-): Promise<(Pick<Rescan, 'fetched'> & { readonly windows: readonly DayWindow[] }) | null> {
-  const { rows } = await sql<{ windows: DayWindow[]; fetched: number }>`
-    select windows, fetched from sync.rescans
+export async function findLastWalked(db: Kysely<DB>, client: string, stream: string): Promise<LastWalked | null> {
+  const { rows } = await sql<LastWalked>`
+    select windows, fetched, finished_at as "finishedAt", outcome = 'failed' as "isDoubtful" from sync.rescans
     where client = ${anyClient(client)} and stream = ${stream} and kind = 'reconcile' and finished_at is not null
       and step >= jsonb_array_length(windows)
     order by id desc limit 1`.execute(db);
   return rows[0] ?? null;
 }
 
-/** Returns when the workers last reconciled each stream successfully, by stream. */
+/** Returns when the workers reconciled each stream since the job last succeeded as a whole, by stream. */
 export async function findReconciled(db: Kysely<DB>, client: string): Promise<ReadonlyMap<string, Date>> {
   const { rows } = await sql<{ stream: string; at: Date }>`
-    select stream, max(finished_at) as at from sync.rescans
-    where client = ${anyClient(client)} and kind = 'reconcile' and background and outcome = 'done' group by stream`.execute(
-    db,
-  );
+    select r.stream, max(r.finished_at) as at from sync.rescans r
+    join sync.jobs j on j.client = r.client and j.job = 'reconcile'
+    where r.client = ${anyClient(client)} and r.kind = 'reconcile' and r.background and r.outcome = 'done'
+      and r.finished_at > coalesce(j.last_success_at, '-infinity')
+    group by r.stream`.execute(db);
   return new Map(rows.map(({ stream, at }) => [stream, at]));
 }
 

@@ -50,7 +50,7 @@ export interface TaskQueue {
     template: { name: string; data: JobData; opts: { attempts: number } },
   ): Promise<unknown>;
   removeJobScheduler(id: string): Promise<boolean>;
-  /** Jobs of one state, oldest first, by place. */
+  /** Jobs of one state, by place. Costs a query for each. */
   getJobs(state: 'waiting', start: number, end: number): Promise<QueuedJob[]>;
   /** Jobs by state. */
   getJobCounts(): Promise<Readonly<Record<string, number>>>;

@@ -13,6 +13,10 @@ export interface JobDefinition<Context> {
   readonly isLocal?: boolean;
   /** A failed run is made again with growing pauses, as its next turn is far off. */
   readonly retries?: boolean;
+  /**
+   * Its runs save how far they are. If one takes long while others wait, it may be stopped, and goes on later where it was.
+   */
+  readonly savesProgress?: boolean;
   /** Its runs say themselves when the next one is due: a schedule that is made shorter brings nothing forward. */
   readonly ownPace?: boolean;
 }

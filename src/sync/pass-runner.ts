@@ -34,5 +34,6 @@ export class PassRunner {
   }
 }
 
-const isErrorOfOnePass = (error: unknown) =>
+/** Returns true if the error concerns the page that was read, and not the whole client, database or lease. */
+export const isErrorOfOnePass = (error: unknown) =>
   error instanceof QuarantineShareError || (error instanceof WarehouseError && holdAfter(error) === null);

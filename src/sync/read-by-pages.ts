@@ -1,9 +1,11 @@
+import { describeError } from '../core/errors.ts';
 import { type Positioned, readPositions } from '../erp/open-rows.ts';
 import { readCursor } from '../erp/progress.ts';
 import { withCursor } from '../warehouse/query.ts';
 import { fetchPage, pageSize } from './list-page.ts';
+import { isErrorOfOnePass } from './pass-runner.ts';
 import { commitReading } from './pull.ts';
-import type { PullContext } from './pull-context.ts';
+import { type PullContext, warn } from './pull-context.ts';
 import type { Stream } from './stream.ts';
 
 /** A page is read if it holds at least this number of the wanted rows. Below that, reads by id cost less. */
@@ -14,6 +16,7 @@ const positionTolerance = 10;
 /**
  * Reads rows by the pages of the list that hold several of them. The list must be sorted by id. The walk of the pass `new`
  * has learned what its cursors mean; if it has not, nothing is read.
+ * A page that cannot be read is left out.
  * @returns the ids that were found. Read the others by id.
  */
 export async function readByPages(
@@ -29,9 +32,14 @@ export async function readByPages(
   const wanted = new Set(ids);
   for (const { first } of groupByPage(await readPositions(db, client, stream.tables.parent.name, ids))) {
     const cursor = meaning === 'id' ? first.id - 1 : Math.max(0, first.position - positionTolerance);
-    const page = await fetchPage(context, stream, withCursor(query, cursor), signal);
-    const { families, readById } = await commitReading(context, stream, page);
-    for (const { parent } of families) if (wanted.has(parent.id) && !readById.has(parent.id)) found.add(parent.id);
+    try {
+      const page = await fetchPage(context, stream, withCursor(query, cursor), signal);
+      const { families, readById } = await commitReading(context, stream, page);
+      for (const { parent } of families) if (wanted.has(parent.id) && !readById.has(parent.id)) found.add(parent.id);
+    } catch (error) {
+      if (!isErrorOfOnePass(error)) throw error;
+      warn(context, `${stream.name}: a page could not be read (${describeError(error)}); its rows are read by id`);
+    }
   }
   return found;
 }

@@ -99,10 +99,15 @@ function dayOf(value: unknown, zone: string): string | null {
   return value.includes('T') ? localDay(value, zone) : value;
 }
 
-async function windowsToProve({ db, client }: PullContext, stream: Stream, today: string): Promise<DayWindow[]> {
+async function windowsToProve(context: PullContext, stream: Stream, today: string): Promise<readonly DayWindow[]> {
+  const { db, client, run, dueNotBefore } = context;
   const age = ageColumns(stream);
+  const last = await findLastWalked(db, client, stream.name);
+  // A run that is repeated before its next turn checks the doubtful span again: going on would end the alarm.
+  const nextTurn = last?.isDoubtful ? dueNotBefore(last.finishedAt, 0) : null;
+  if (last !== null && nextTurn !== null && nextTurn > run.startedAt) return last.windows;
   const oldest = await findOldestDay(db, client, age);
-  const lastSliceEnd = sliceEndOf((await findLastWalked(db, client, stream.name))?.windows ?? []);
+  const lastSliceEnd = sliceEndOf(last?.windows ?? []);
   return reconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
 }
 
@@ -111,7 +116,7 @@ async function begin(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
-  windowsFor: (today: string) => Promise<DayWindow[]>,
+  windowsFor: (today: string) => Promise<readonly DayWindow[]>,
 ): Promise<Rescan> {
   const { warehouse, service, signal, db, client, run } = context;
   service.firstMs ??= await warehouse.clock(signal);

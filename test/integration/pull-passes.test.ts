@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
+import { requestRereads } from '../../src/erp/rereads.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { done, usePuller } from '../helpers/puller.ts';
 import { lively, useSandbox } from '../helpers/sandbox.ts';
@@ -25,7 +26,7 @@ async function askedBy(job: 'pull-shipments' | 'pull-inbounds'): Promise<Record<
 const passPauses = () => database.query('update sync.rereads set next_try_at = now()');
 const twoLists = { 'v3.shipments.list': 2 };
 
-test('a shipment that the service no longer knows is not asked for with every poll, and after 90 days never', async () => {
+test('a shipment that the service no longer knows is not asked for with every poll, and after 90 days once a week', async () => {
   await sandbox.seed(20);
   done(await pull('pull-shipments'));
   await database.query(
@@ -41,9 +42,11 @@ test('a shipment that the service no longer knows is not asked for with every po
   );
   await passPauses();
   expect(await askedBy('pull-shipments')).toEqual(twoLists);
+  await database.query(`update sync.rereads set next_try_at = now() - interval '6 days'`);
+  expect(await askedBy('pull-shipments')).toEqual({ ...twoLists, 'v3.shipments.get': 40 });
 });
 
-test('one with a status that is not documented is asked for after growing pauses, and for 90 days', async () => {
+test('one with a status that is not documented is asked for after growing pauses, after 90 days rarely', async () => {
   await sandbox.seed(3);
   const set = [0, 1, 2].map((index) => ({ path: ['data', index, 'attributes', 'status'], value: 'ARCHIVED' }));
   await sandbox.faults({ operation: 'v3.shipments.list', effect: { set } });
@@ -112,4 +115,31 @@ test('a page that cannot be read in one pass keeps none of the others from runni
   expect(report).toMatchObject({ status: 'failed', error: { code: 'undecodable' } });
   const open = await database.query(`select distinct status from fulfilment.shipments where status <> 'SHIPPED'`);
   expect(open).toEqual([]);
+});
+
+test('a page that cannot be read does not keep its rows from being read by id', async () => {
+  await sandbox.advance(90 * 86_400);
+  done(await pull('pull-inbounds'));
+  await database.query(
+    `update fulfilment.inbounds set status = 'CHECKING', read_no = 0, raw = jsonb_set(raw, '{attributes,status}', '"CHECKING"')
+     where id in (select id from fulfilment.inbounds order by id offset 20 limit 5)`,
+  );
+  // The third list of a poll is the first page that is read for rows which have moved on.
+  await sandbox.faults({ operation: 'v3.inbounds.list', after: 2, effect: { invalidJson: true } });
+  const { warnings } = done(await pull('pull-inbounds'));
+  expect(warnings).toEqual([expect.stringMatching(/a page could not be read .*its rows are read by id/)]);
+  expect(await compareWithSandbox(database.db, sandbox.url, ['inbounds'])).toEqual([]);
+});
+
+test('a row that waits because it is still open is read at once if somebody asks for it', async () => {
+  await database.query(
+    `insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
+     values ('default', 'shipments', 7, 9, now() + interval '1 day', 'found, and still open')`,
+  );
+  await database.db
+    .transaction()
+    .execute((trx) => requestRereads(trx, 'default', 'shipments', [7], 'a push changed it', false));
+  expect(await database.query('select tries, next_try_at <= now() as due from sync.rereads')).toEqual([
+    { tries: 0, due: true },
+  ]);
 });

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { openQueueBackend } from '../../src/app/deps/queue.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
 import type { QueueBackend, QueuedJob, TaskQueue } from '../../src/queue/backend.ts';
-import { dispatch } from '../../src/queue/dispatch.ts';
+import { dispatch, readWaiting } from '../../src/queue/dispatch.ts';
 import { alignSchedulers } from '../../src/queue/schedulers.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { truncateQueue } from '../helpers/queue.ts';
@@ -126,18 +126,21 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     const { seen } = await work(backend);
     await dispatch(queue, 'pull-shipments', [at('a')]);
     await waitFor('one run', () => seen.length === 1);
-    await dispatch(queue, 'pull-shipments', [at('a')], 60_000);
-    await dispatch(queue, 'pull-shipments', [at('a')], 61_000);
+    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 60_000, waiting: null });
+    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 61_000, waiting: null });
     await waitFor('two runs', () => seen.length === 2);
-    await dispatch(queue, 'pull-shipments', [at('a')], 91_000);
+    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 91_000, waiting: null });
     await waitFor('a third', () => seen.length === 3);
   });
 
   test.skipIf(skipped)('queues what is overdue once where nobody comes to it, however long that takes', async () => {
     const { queue } = await open();
     for (let halfMinutes = 0; halfMinutes < 4; halfMinutes++)
-      await dispatch(queue, 'pull-shipments', [at('a'), at('b')], halfMinutes * 30_000);
-    await dispatch(queue, 'pull-orders', [at('a')], 0);
+      await dispatch(queue, 'pull-shipments', [at('a'), at('b')], {
+        nowMs: halfMinutes * 30_000,
+        waiting: await readWaiting(queue),
+      });
+    await dispatch(queue, 'pull-orders', [at('a')], { nowMs: 0, waiting: await readWaiting(queue) });
     expect((await queue.getJobCounts()).waiting).toBe(3);
   });
 });

@@ -41,11 +41,15 @@ test('a slice that lacks too many rows is recorded; the other spans and the next
   done(await pull('pull-orders'));
   await addOrders(5, 30, 800_000);
   await addOrders(60, 398);
-  expect((await pull('reconcile')).status).toBe('failed');
+  expect((await again()).status).toBe('failed');
   // Those of the recent days are believed, one by one.
   expect(await unlisted()).toBe(5);
-  done(await pull('reconcile'));
-  const [first, second] = await reconciliations();
+  // Repeated before its next turn it checks the same span: the alarm stays.
+  expect((await again()).status).toBe('failed');
+  await database.query(`update sync.rescans set finished_at = finished_at - interval '1 day'`);
+  done(await again());
+  const [first, repeated, second] = await reconciliations();
+  expect(repeated?.slice).toBe(first?.slice);
   expect(first).toMatchObject({
     outcome: 'failed',
     extra: 5,
@@ -92,10 +96,12 @@ test('a repeated reconciliation reads only the streams that failed', async () =>
   done(await again());
   const asked = new Set((await sandbox.requests(place)).map(({ operation }) => operation));
   expect([...asked].filter((operation) => operation?.endsWith('.list'))).toEqual(['v3.shipments.list']);
-  // Its next turn reads all of them.
-  await database.query(`update sync.rescans set finished_at = finished_at - interval '1 day'`);
+  // A run that somebody asks for reads all of them, and so does its next turn.
   done(await again());
   expect((await reconciliations('orders')).length).toBe(2);
+  await database.query(`update sync.rescans set finished_at = finished_at - interval '1 day'`);
+  done(await again());
+  expect((await reconciliations('orders')).length).toBe(3);
 });
 
 test('a foreground backfill does not end a reconciliation that a worker has run for more than a day', async () => {

@@ -206,3 +206,8 @@ test('certificates are always checked', () => {
     expect.stringMatching(/^NODE_TLS_REJECT_UNAUTHORIZED: .*NODE_EXTRA_CA_CERTS/),
   ]);
 });
+
+test('a database URL for a socket has no host', () => {
+  for (const url of ['postgres:///erp?host=/var/run/postgresql', 'postgres://erp:secret@/erp?host=/var/run/postgresql'])
+    expect(problemsOf({ ...base, DATABASE_URL: url })).toEqual([]);
+});

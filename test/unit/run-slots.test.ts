@@ -63,3 +63,53 @@ test('a long run makes room after its turn where another waits for one, and only
   expect(makeRoom).toHaveBeenCalledOnce();
   expect(long?.give(false)).toEqual(expect.arrayContaining(['a', 'b']));
 });
+
+test('a run that would lose what it has done is never asked to make room', () => {
+  const slots = new RunSlots(2, 10);
+  const long = slots.take('a', 'first-load', never);
+  vi.advanceTimersByTime(shortMs);
+  const gated = slots.take('b', 'track-trace', null);
+  vi.advanceTimersByTime(shortMs + longTurnMs);
+  expect(gated?.give(true)).toEqual([]);
+  expect(long?.give(true)).toEqual([]);
+});
+
+test('a run that had to leave at the end of its turn gets twice as long the next time', () => {
+  const slots = new RunSlots(2, 10);
+  const stops: string[] = [];
+  /** Both runs ask for the one long slot again and again, as the sweeper does. */
+  const run = (client: string) => slots.take(client, 'poll', () => stops.push(client));
+  const first = run('a');
+  vi.advanceTimersByTime(shortMs);
+  const second = run('b');
+  vi.advanceTimersByTime(shortMs);
+  expect(stops).toEqual(['b']);
+  second?.give(false);
+  const keepAsking = (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 30_000) {
+      vi.advanceTimersByTime(30_000);
+      if (stops.at(-1) !== 'a') run('b');
+    }
+  };
+  keepAsking(longTurnMs);
+  expect(stops).toEqual(['b', 'a']);
+  expect(first?.give(false)).toEqual(expect.arrayContaining(['b']));
+  const again = run('a');
+  const asked = stops.length;
+  vi.advanceTimersByTime(longTurnMs + shortMs);
+  expect(stops.length).toBe(asked);
+  again?.give(true);
+});
+
+test('a run that waits and is not due any more keeps no other from going on', () => {
+  const slots = new RunSlots(2, 10);
+  slots.take('a', 'first-load', never);
+  vi.advanceTimersByTime(shortMs);
+  const stopped = vi.fn();
+  const other = slots.take('b', 'first-load', stopped);
+  vi.advanceTimersByTime(shortMs);
+  other?.give(false);
+  // Nobody queues it again: it was paused, say.
+  vi.advanceTimersByTime(2 * longTurnMs);
+  expect(stopped).toHaveBeenCalledOnce();
+});

@@ -8,7 +8,6 @@ import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { z } from 'zod';
 import { isLoopback } from '../../../config/env.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { maxPayloadBytes } from './connection-limit.ts';
 import { html } from './html.ts';
 import { isCrossSite } from './request-origin.ts';
 import type { SessionSigner } from './session-signer.ts';
@@ -56,7 +55,6 @@ export async function guard(app: FastifyInstance, { token, log, signer }: Access
     csrfOpts: { hmacKey: 'fulfilment-sync forms', userInfo: true },
   });
   await app.register(formbody, {
-    bodyLimit: maxPayloadBytes,
     parser: (text) => parseForm(text, '&', '=', { maxKeys: maxFormMembers }),
   });
 

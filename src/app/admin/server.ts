@@ -71,7 +71,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
       // Nothing of the pages is kept by a browser or a proxy on the way.
       if (!request.url.startsWith(assetsPath)) reply.header('cache-control', 'no-store');
     });
-    await guard(app, { token, log, signer: createSessionSigner(deps.db) });
+    await guard(app, { token, log, signer: createSessionSigner(deps.db, token ?? '') });
     const standings = openStandings(deps);
     probeRoutes(app, deps, standings.standing);
     metricsRoute(app, deps, new StateMetrics(deps.metrics.registry), standings.standing);
@@ -102,6 +102,8 @@ const assetsPath = '/assets/';
 const strictPolicy = {
   // Whoever puts TLS in front of it decides that.
   strictTransportSecurity: false,
+  // With `no-referrer` browsers send `Origin: null` with our own forms, which would be refused.
+  referrerPolicy: { policy: 'same-origin' as const },
   contentSecurityPolicy: {
     useDefaults: false,
     directives: {

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import { Signer } from '@fastify/cookie';
 import { readAdminSecret } from '../../erp/admin-secrets.ts';
 import type { Database } from '../../erp/connect.ts';
@@ -10,10 +10,10 @@ export interface SessionSigner extends Pick<Signer, 'sign' | 'unsign'> {
 }
 
 /**
- * Signs with a random secret from schema sync. The secret does not depend on ADMIN_TOKEN: a cookie tells nothing about the
- * token. Until the secret is loaded, a random one of this process is used.
+ * Signs with a random secret from schema sync, together with the token. Without the secret a cookie tells nothing about the
+ * token, and a new token ends all sessions. Until the secret is loaded, a random one of this process is used.
  */
-export function createSessionSigner(db: Database): SessionSigner {
+export function createSessionSigner(db: Database, token: string): SessionSigner {
   let signer = new Signer(randomBytes(32).toString('hex'));
   let isLoaded = false;
   return {
@@ -22,7 +22,7 @@ export function createSessionSigner(db: Database): SessionSigner {
     load: async () => {
       if (isLoaded) return;
       const secret = await readAdminSecret(db, 'admin cookies');
-      signer = new Signer(secret.toString('hex'));
+      signer = new Signer(createHmac('sha256', secret).update(token).digest('hex'));
       isLoaded = true;
     },
   };

@@ -1,4 +1,4 @@
-import { type Config, isLoopback } from '../../../config/env.ts';
+import { type Config, isLoopback, parseConnectionUrl } from '../../../config/env.ts';
 import { type Finding, ok, warn } from './finding.ts';
 
 /** Values of sslmode with which Postgres is never spoken to in clear text. */
@@ -9,10 +9,10 @@ export function checkTransport(config: Config): readonly Finding[] {
   const open: string[] = [];
   for (const { key, baseUrl } of config.clients)
     if (baseUrl.protocol === 'http:' && !isLocal(baseUrl)) open.push(`the service of ${key} (http://)`);
-  const database = config.DATABASE_URL === undefined ? null : new URL(config.DATABASE_URL);
+  const database = config.DATABASE_URL === undefined ? null : parseConnectionUrl(config.DATABASE_URL);
   if (database !== null && !isLocal(database) && !encrypted.includes(database.searchParams.get('sslmode') ?? ''))
     open.push('Postgres (DATABASE_URL without sslmode)');
-  const redis = config.REDIS_URL === undefined ? null : new URL(config.REDIS_URL);
+  const redis = config.REDIS_URL === undefined ? null : parseConnectionUrl(config.REDIS_URL);
   if (redis !== null && redis.protocol === 'redis:' && !isLocal(redis)) open.push('Redis (redis://)');
   const proxies = [config.HTTP_PROXY, config.HTTPS_PROXY].flatMap((url) =>
     url === undefined ? [] : [new URL(url).host],

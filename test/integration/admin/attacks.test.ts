@@ -118,3 +118,19 @@ test('an address with a NUL is a bad request', async () => {
 test('a short token is refused with how to make a long one', async () => {
   await expect(admin({ ADMIN_TOKEN: randomBytes(12).toString('hex') })).rejects.toThrow('openssl rand -base64 32');
 });
+
+test('a new token ends the sessions of the former one', async () => {
+  const { visitor } = await admin({ ADMIN_TOKEN: token });
+  await visitor.post('/login', { token }, '/login');
+  const { port } = await admin({ ADMIN_TOKEN: `another-${token}` });
+  const cookie = `fulfilment_session=${visitor.cookie('fulfilment_session')}`;
+  await waitFor('the new worker to answer', async () => {
+    const there = new Visitor(`http://127.0.0.1:${port}`);
+    return (await there.get('/', { cookie })).status === 303;
+  });
+});
+
+test('browsers are told to say where our own forms come from', async () => {
+  const { visitor } = await admin();
+  expect((await visitor.get('/schedules')).headers.get('referrer-policy')).toBe('same-origin');
+});
