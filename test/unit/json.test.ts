@@ -77,7 +77,8 @@ describe('unstorableReason', () => {
   });
   test('goes through a text once, whatever it holds: a million backslashes would take hours otherwise', () => {
     const backslashes = '\\'.repeat(1_000_000);
-    expect(reasonFor([`${backslashes}\u0001`])).toBeNull();
-    expect(reasonFor([`${backslashes}\0`])).toContain('NUL');
+    // With something between: backslashes right before an escape were read once by the former code, too.
+    expect(reasonFor([`${backslashes} \u0001`])).toBeNull();
+    expect(reasonFor([`${backslashes} \0`])).toContain('NUL');
   });
 });
