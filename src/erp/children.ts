@@ -13,6 +13,7 @@ import {
   only,
   placeTypes,
   rowSet,
+  rowsByIds,
   sameKey,
   tableRef,
   typesOf,
@@ -59,12 +60,11 @@ export function movedFrom(client: string, child: ChildTable, families: readonly 
   const rows = rowsFor(child, families);
   const [ids, parents] = [rows.map(({ id }) => id), rows.map((row) => row[child.parentColumn])];
   const stored = sql.ref(`t.${child.parentColumn}`);
-  // By their ids first: without statistics, as in a first load, the join alone would go through all of the client's rows.
   return sql`
     union all
-    select ${stored}, i.goes_to, null::bigint from ${tableRef(child.name)} t
+    select ${stored}, i.goes_to, null::bigint from ${rowsByIds(child, client, ids)}
     join unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to) on i.id = t.id
-    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[]) and ${stored} <> i.goes_to`;
+    where ${stored} <> i.goes_to`;
 }
 
 /** SQL, to be joined to a query by union: ids of parents whose lines in this table differ from those stored. */

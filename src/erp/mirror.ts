@@ -68,6 +68,15 @@ export function rowSet(types: Readonly<Record<string, string>>, rows: readonly o
   return sql`jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as i (${sql.join(definition)})`;
 }
 
+/**
+ * SQL: the stored rows with these ids, named t, to be joined with a reading. They are looked up once, by their ids. The OFFSET
+ * keeps the planner from mixing that with the join: it would then search the list of ids for each row of the reading, or,
+ * without statistics, read all rows of the client.
+ */
+export const rowsByIds = (table: MirrorTable | ChildTable, client: string, ids: readonly unknown[]) => sql`(
+      select * from ${tableRef(table.name)}
+      where client = ${anyClient(client)} and id = any(${ids}::bigint[]) offset 0) t`;
+
 /** Whether the stored row t and the reading i are of one key. */
 export function sameKey(table: MirrorTable | ChildTable, client: string) {
   const pairs = keyOf(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);

@@ -15,6 +15,7 @@ import {
   type MirrorTables,
   only,
   rowSet,
+  rowsByIds,
   sameKey,
   tableRef,
   typesOf,
@@ -164,8 +165,11 @@ function differing(
   const byChildren = tables.children.map((child) => touchedByChildren(client, compare, child, families));
   return sql`
     select i.id from ${rowSet(types, parents)}
-    left join ${tableRef(tables.parent.name)} t on ${sameKey(tables.parent, client)}
-      and t.id = any(${families.map(({ parent }) => parent.id)}::bigint[])
+    left join ${rowsByIds(
+      tables.parent,
+      client,
+      families.map(({ parent }) => parent.id),
+    )} on ${sameKey(tables.parent, client)}
     where t.id is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
     ${sql.join(byChildren, sql``)}`;
 }
