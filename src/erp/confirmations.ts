@@ -1,8 +1,7 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { anyClient } from './any-client.ts';
 import type { Lease } from './leases.ts';
-import { createLock, lockedBy, lockName } from './locks.ts';
-import { drawReadNo } from './read-no.ts';
+import { createLock, lockedBy } from './locks.ts';
 import type { DB } from './rows.ts';
 
 /**
@@ -61,8 +60,16 @@ export const somethingWaits = (client: string, stream: string) => sql`(
  * @returns a number for what it writes: who asked before the answers of these pushes came has a smaller one
  */
 export async function lockStream(trx: Transaction<DB>, client: string, stream: string): Promise<number> {
-  await lockName(trx, streamLock(client, stream));
-  return drawReadNo(trx);
+  const name = streamLock(client, stream);
+  // The number is drawn once the name is locked.
+  const draw = () =>
+    sql<{ readNo: number }>`with ${lockedBy(name)} select nextval('sync.read_no') as "readNo" from locked`.execute(trx);
+  let { rows } = await draw();
+  if (rows.length === 0) {
+    await createLock(trx, name);
+    rows = (await draw()).rows;
+  }
+  return rows[0]?.readNo as number;
 }
 
 const streamLock = (client: string, stream: string) => `rows ${client} ${stream}`;
