@@ -4,7 +4,9 @@ import { notifyPushers, returnClaims } from '../../erp/outbox-claims.ts';
 
 /** No more rows are claimed ahead than are expected to be sent within this: others may have slots for them. */
 const aheadMs = 100;
-/** Nor more than there are slots, or these where slots are few: as many more may have to be looked up after a kill. */
+/** Maximum number of rows that are claimed ahead, for each slot. After a kill they have to be looked up, 100 in a request. */
+const aheadPerSlot = 3;
+/** The same for all slots together, if there are few. */
 const fewest = 8;
 /** An attempt weighs so much in how long they take. */
 const weight = 0.1;
@@ -38,7 +40,7 @@ export class ClaimedAhead {
 
   /** How many rows to claim where `free` slots have none; 0 while those that wait last for a while. */
   wanted(free: number): number {
-    const ahead = Math.min(Math.max(this.#slots, fewest), Math.floor((aheadMs * this.#slots) / this.#requestMs));
+    const ahead = Math.min(Math.max(aheadPerSlot * this.#slots, fewest), Math.floor((aheadMs * this.#slots) / this.#requestMs));
     const waiting = this.#waiting.length;
     return waiting < free || waiting * 4 <= ahead ? Math.max(0, free + ahead - waiting) : 0;
   }
