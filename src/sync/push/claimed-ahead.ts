@@ -40,7 +40,10 @@ export class ClaimedAhead {
 
   /** How many rows to claim where `free` slots have none; 0 while those that wait last for a while. */
   wanted(free: number): number {
-    const ahead = Math.min(Math.max(aheadPerSlot * this.#slots, fewest), Math.floor((aheadMs * this.#slots) / this.#requestMs));
+    const ahead = Math.min(
+      Math.max(aheadPerSlot * this.#slots, fewest),
+      Math.floor((aheadMs * this.#slots) / this.#requestMs),
+    );
     const waiting = this.#waiting.length;
     return waiting < free || waiting * 4 <= ahead ? Math.max(0, free + ahead - waiting) : 0;
   }
