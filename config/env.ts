@@ -87,7 +87,7 @@ const variables = z.object({
 
 export const variableNames = Object.keys(variables.shape) as (keyof typeof variables.shape)[];
 
-/** Variables of proxies: everything that is sent over HTTP goes by them. */
+/** Variables that name proxies for requests to the service. */
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;
 
 /** Variables whose value may stand in a file instead, named by NAME_FILE. */
@@ -138,7 +138,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
 }
 
-/** Parses the URL of a server. Postgres allows one without a host, for a socket: then the host is localhost. Null if it is no URL. */
+/** Parses the URL of a server. Returns null if it is no URL. A Postgres URL without a host, for a socket, gets localhost. */
 export function parseConnectionUrl(text: string): URL | null {
   const withHost = text.replace(/^([a-z]+:\/\/(?:[^@/]*@)?)(?=\/)/, '$1localhost');
   return URL.canParse(withHost) ? new URL(withHost) : null;
@@ -151,7 +151,7 @@ export function isLoopback(host: string): boolean {
 
 function withSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<string, string | undefined> {
   const env = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ''));
-  // By custom these may be written in small letters, and then win.
+  // Other programs accept these in lower case, too, and then prefer them.
   for (const name of proxyNames) env[name] = env[name.toLowerCase()] ?? env[name];
   for (const name of secretNames) {
     const path = env[`${name}_FILE`];

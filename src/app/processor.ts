@@ -26,13 +26,13 @@ export function processorOf(
     if (key === undefined) return schedules.onTick(job);
     const client = clients.get(key);
     if (client === undefined) return;
-    // It stays due, and is queued again as soon as a run of this client ends.
     const room = new AbortController();
     const makeRoom = () => {
       deps.log.info({ event: 'run_makes_room', client: key, job });
       room.abort(new StoppedError());
     };
     const slot = slots.take(key, job, jobs[job].savesProgress ? makeRoom : null);
+    // Without a slot it stays due, and is queued again when a run of this client or a long run ends.
     if (slot === null) return;
     let ended = true;
     try {

@@ -78,7 +78,7 @@ export class Schedules {
   /** Queues at once what is due of a client that had to wait for a slot. */
   wakeClient(client: string): void {
     const own = this.#clients.filter((known) => known.client === client);
-    // Turned away, it has left the queue: there is no need to look.
+    // A rejected run has left the queue, so there is no need to look for it there.
     this.#fanOut(this.#enabled, own, 0, { look: false }).catch((error: unknown) =>
       // The sweeper finds it in a moment.
       this.#deps.log.warn({ event: 'dispatch_failed', client, ...errorFields(error) }),
@@ -121,9 +121,8 @@ export class Schedules {
     for (const [name, runs] of Map.groupBy(due, (run) => jobs[run.job as JobName].queue)) {
       const queue = this.#queues.get(name);
       if (queue === undefined) continue;
-      const waiting = overdue?.look ? await readWaiting(queue) : null;
-      for (const [job, own] of Map.groupBy(runs, (run) => run.job as JobName))
-        await dispatch(queue, job, own, overdue === undefined ? undefined : { nowMs, waiting });
+      const options = overdue && { nowMs, ...(overdue.look ? { waiting: await readWaiting(queue) } : {}) };
+      for (const [job, own] of Map.groupBy(runs, (run) => run.job as JobName)) await dispatch(queue, job, own, options);
     }
   }
 

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { anyClient } from './any-client.ts';
 import type { Lease } from './leases.ts';
-import { createLock, lockedBy } from './locks.ts';
+import { createLock, lockingCte } from './locks.ts';
 import type { DB } from './rows.ts';
 
 /**
@@ -31,7 +31,7 @@ export interface Entered {
 export async function enterStream(trx: Transaction<DB>, lease: Lease, stream: string): Promise<Entered> {
   const enter = () =>
     sql<{ others: boolean; waiting: boolean }>`
-      with ${lockedBy(streamLock(lease.client, stream))}
+      with ${lockingCte(streamLock(lease.client, stream))}
       select ${othersAtWork(lease, stream)} as others, ${somethingWaits(lease.client, stream)} as waiting from locked`.execute(
       trx,
     );
@@ -63,7 +63,9 @@ export async function lockStream(trx: Transaction<DB>, client: string, stream: s
   const name = streamLock(client, stream);
   // The number is drawn once the name is locked.
   const draw = () =>
-    sql<{ readNo: number }>`with ${lockedBy(name)} select nextval('sync.read_no') as "readNo" from locked`.execute(trx);
+    sql<{ readNo: number }>`with ${lockingCte(name)} select nextval('sync.read_no') as "readNo" from locked`.execute(
+      trx,
+    );
   let { rows } = await draw();
   if (rows.length === 0) {
     await createLock(trx, name);

@@ -38,13 +38,16 @@ export function mergeOptions(
   databaseUrl: string,
   ours: readonly string[],
 ): Pick<pg.PoolConfig, 'connectionString' | 'options'> {
-  // Not by URL: one without a host, for a socket, is no URL to Node.
-  const [address = '', query = ''] = databaseUrl.split('?', 2);
-  const parameters = new URLSearchParams(query);
+  // Node cannot parse a URL without a host, as Postgres allows for a socket.
+  const queryAt = databaseUrl.indexOf('?');
+  const parameters = new URLSearchParams(queryAt < 0 ? '' : databaseUrl.slice(queryAt + 1));
   const theirs = parameters.getAll('options');
   if (theirs.length === 0) return { connectionString: databaseUrl, options: ours.join(' ') };
   parameters.delete('options');
-  return { connectionString: `${address}?${parameters}`, options: [...theirs, ...ours].join(' ') };
+  return {
+    connectionString: `${databaseUrl.slice(0, queryAt)}?${parameters}`,
+    options: [...theirs, ...ours].join(' '),
+  };
 }
 
 /** Settings of every pool of the product's own (the queue has another). Zone UTC, so that a text has one meaning. */

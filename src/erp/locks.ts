@@ -7,7 +7,7 @@ import type { DB } from './rows.ts';
  */
 
 /** Returns a CTE `locked`. It locks the name until the transaction ends; it has no row if the name does not exist yet. */
-export const lockedBy = (name: string) => sql`
+export const lockingCte = (name: string) => sql`
   locked as materialized (select from sync.locks where name = ${name} for update)`;
 
 /** Creates a name, so that it can be locked. */
@@ -17,10 +17,10 @@ export async function createLock(trx: Transaction<DB>, name: string): Promise<vo
 
 /** Locks a name until the transaction ends. Waits for the transaction that holds it. */
 export async function lockName(trx: Transaction<DB>, name: string): Promise<void> {
-  const { rows } = await sql`with ${lockedBy(name)} select from locked`.execute(trx);
+  const { rows } = await sql`with ${lockingCte(name)} select from locked`.execute(trx);
   if (rows.length > 0) return;
   await createLock(trx, name);
-  await sql`with ${lockedBy(name)} select from locked`.execute(trx);
+  await sql`with ${lockingCte(name)} select from locked`.execute(trx);
 }
 
 /** Locks a name until the transaction ends, together with others that share it. `lockName` waits for all of them. */

@@ -31,7 +31,7 @@ export async function migrate<T>(
 ): Promise<string[]> {
   const { tell = () => {}, files = await readMigrations() } = how;
   await assertPostgresFits(db);
-  await createRecord(db);
+  await createTables(db);
   return withMigrationLock(db, tell, async () => {
     const applied = await appliedMigrations(db);
     if (unknownTo(files, applied).length > 0) {
@@ -46,7 +46,7 @@ export async function migrate<T>(
       const startedAt = performance.now();
       if (file.online) {
         await applyOnline(db, provider, file, tell);
-        await record(db, file, version);
+        await recordMigration(db, file, version);
       } else await applyInTransaction(db, provider, file, tell);
       tell(`${file.name}: done in ${Math.round((performance.now() - startedAt) / 100) / 10} s`);
     }
@@ -55,7 +55,7 @@ export async function migrate<T>(
 }
 
 /** Our own record beside kysely's: it says which code each migration still works with. */
-async function createRecord<T>(db: Kysely<T>): Promise<void> {
+async function createTables<T>(db: Kysely<T>): Promise<void> {
   for (let attempt = 1; ; attempt++)
     try {
       await sql`create schema if not exists sync`.execute(db);
@@ -81,7 +81,7 @@ async function createRecord<T>(db: Kysely<T>): Promise<void> {
 }
 
 /** Records a migration as applied, with the oldest code that works with it. */
-async function record<T>(
+async function recordMigration<T>(
   db: Kysely<T>,
   { name, oldestCode }: Pick<MigrationFile, 'name' | 'oldestCode'>,
   version: string,
@@ -98,7 +98,7 @@ function toProvider(files: readonly MigrationFile[], version: string): Migration
       for (const statement of online ? splitStatements(text) : [text]) await sql.raw(statement).execute(db);
       // An online migration is recorded after kysely's own record. The reverse would end in a migration that kysely repeats
       // together with the next one, in a transaction.
-      if (!online) await record(db, { name, oldestCode }, version);
+      if (!online) await recordMigration(db, { name, oldestCode }, version);
     };
   return { getMigrations: async () => Object.fromEntries(files.map((file) => [file.name, { up: toUp(file) }])) };
 }

@@ -28,7 +28,7 @@ export interface OpenRow {
  * final one) does not change. The service lists what it reports for 90 days (interface.md, Limits).
  */
 const rarelyAfterDays = 90;
-/** Days between two reads of such a row. Pauses last a day at most, so it waits for six more. */
+/** Such a row waits this many days longer than its pause of one day, so it is asked for once a week. */
 const extraPauseDays = 6;
 
 const tableOf = ({ table }: OpenKind) => sql.table(`fulfilment.${table}`);
@@ -52,7 +52,8 @@ export async function findUnlistedOpen(
       and coalesce(r.next_try_at <= now(), true)
       and (coalesce(s.unlisted_since, case when not coalesce(s.status = any(${kind.open}::text[]), false) then s.changed_at end,
           'infinity') > now() - make_interval(days => ${rarelyAfterDays})
-        or r.next_try_at <= now() - make_interval(days => ${extraPauseDays}))
+        -- One that never had a turn is asked for once.
+        or coalesce(r.next_try_at, '-infinity') <= now() - make_interval(days => ${extraPauseDays}))
       and not exists (select from unnest(${listed}::bigint[]) as l (id) where l.id = s.id)
     order by r.next_try_at nulls first, s.id`.execute(db);
   return rows;
@@ -107,7 +108,7 @@ export async function sortUnlistedOpen(
 }
 
 /** A row, and the number of rows of its client with a smaller id. */
-export interface Positioned {
+export interface RowPosition {
   readonly id: number;
   readonly position: number;
 }
@@ -118,8 +119,8 @@ export async function readPositions(
   client: string,
   table: string,
   ids: readonly number[],
-): Promise<Positioned[]> {
-  const { rows } = await sql<Positioned>`
+): Promise<RowPosition[]> {
+  const { rows } = await sql<RowPosition>`
     select id, position from (
       select t.id, (row_number() over (order by t.id) - 1)::integer as position
       from ${sql.table(`fulfilment.${table}`)} t

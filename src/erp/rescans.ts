@@ -53,7 +53,9 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
     with given_up as (
       update sync.rescans set finished_at = now(), outcome = 'failed', error = 'cut short more than a day ago'
       where client = ${anyClient(request.client)} and stream = ${request.stream} and kind = ${request.kind}
-        and background = ${request.background} and (kind = 'reconcile' or not background) and finished_at is null and started_at < now() - interval '1 day' returning id)
+        and background = ${request.background} and (kind = 'reconcile' or not background)
+        and finished_at is null and started_at < now() - interval '1 day'
+      returning id)
     delete from sync.rescan_pages where rescan_id in (select id from given_up)`.execute(db);
   const { rows } = await sql<Rescan>`
     insert into sync.rescans (client, stream, kind, from_day, to_day, background)
@@ -82,7 +84,7 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
 }
 
 /** A reconciliation that walked all of its windows. */
-export interface LastWalked extends Pick<Rescan, 'fetched'> {
+export interface WalkedReconciliation extends Pick<Rescan, 'fetched'> {
   readonly windows: readonly DayWindow[];
   readonly finishedAt: Date;
   /** True if it found more rows missing than it believes. */
@@ -90,8 +92,12 @@ export interface LastWalked extends Pick<Rescan, 'fetched'> {
 }
 
 /** Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null if there is none. */
-export async function findLastWalked(db: Kysely<DB>, client: string, stream: string): Promise<LastWalked | null> {
-  const { rows } = await sql<LastWalked>`
+export async function findLastWalked(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+): Promise<WalkedReconciliation | null> {
+  const { rows } = await sql<WalkedReconciliation>`
     select windows, fetched, finished_at as "finishedAt", outcome = 'failed' as "isDoubtful" from sync.rescans
     where client = ${anyClient(client)} and stream = ${stream} and kind = 'reconcile' and finished_at is not null
       and step >= jsonb_array_length(windows)

@@ -14,7 +14,7 @@ export interface JobDefinition<Context> {
   /** A failed run is made again with growing pauses, as its next turn is far off. */
   readonly retries?: boolean;
   /**
-   * Its runs save how far they are. If one takes long while others wait, it may be stopped, and goes on later where it was.
+   * True if its runs save their progress. A run that takes long while others wait can be stopped, and continues later.
    */
   readonly savesProgress?: boolean;
   /** Its runs say themselves when the next one is due: a schedule that is made shorter brings nothing forward. */

@@ -6,8 +6,11 @@ const maxKept = 1_000_000;
 const maxKeptPerPage = 8_000_000;
 /** Number of characters that are kept from the beginning of a resource that is too large. */
 const keptBeginning = 2_000;
-/** Answers up to this size are not measured: shared resources cannot make them much larger. */
-const smallAnswer = 1_000_000;
+/**
+ * Answers up to this size are not measured. Half of one may be an included resource, and the other half resources of 100
+ * characters that link to it: that makes 56 MB at most.
+ */
+const smallAnswer = 150_000;
 /** Maximum size of a resource with its included resources that is written with its page. */
 const maxWritten = 4_000_000;
 /** Maximum size of all resources that are written with one page. An included resource counts each time it is linked. */
@@ -18,19 +21,19 @@ const maxWrittenPerPage = 64_000_000;
  * 300 others, would make 3 GB. Measures each resource once.
  */
 export class PageSizes {
-  readonly #large: boolean;
+  readonly #isMeasured: boolean;
   readonly #sizes = new Map<Json, number>();
   #kept = 0;
   #written = 0;
 
-  /** @param size number of characters of the answer; null if it is not known or holds a single resource */
+  /** @param size number of characters of an answer whose resources share what is included; null if they share nothing */
   constructor(size: number | null) {
-    this.#large = size !== null && size > smallAnswer;
+    this.#isMeasured = size !== null && size > smallAnswer;
   }
 
   /** Returns why a resource, with its included resources, is too large to be written with this page; null if it is not. */
   findExcess(whole: Json): string | null {
-    if (!this.#large) return null;
+    if (!this.#isMeasured) return null;
     const size = this.#measureWhole(whole);
     if (size > maxWritten) return `has ${size} characters with its included resources; the maximum is ${maxWritten}`;
     if (this.#written + size > maxWrittenPerPage)

@@ -1,5 +1,5 @@
 import { describeError } from '../core/errors.ts';
-import { type Positioned, readPositions } from '../erp/open-rows.ts';
+import { type RowPosition, readPositions } from '../erp/open-rows.ts';
 import { readCursor } from '../erp/progress.ts';
 import { withCursor } from '../warehouse/query.ts';
 import { fetchPage, pageSize } from './list-page.ts';
@@ -12,6 +12,8 @@ import type { Stream } from './stream.ts';
 const minRowsPerPage = 3;
 /** Tolerated difference between a row's position in the list and here. A row may be listed but not stored, or the reverse. */
 const positionTolerance = 10;
+/** Maximum number of pages that one poll reads in this way. The rows of further pages wait for the next poll. */
+const maxPages = 50;
 
 /**
  * Reads rows by the pages of the list that hold several of them. The list must be sorted by id. The walk of the pass `new`
@@ -30,7 +32,8 @@ export async function readByPages(
   const { query, meaning } = await readCursor(db, client, stream.name, 'new');
   if (query === null || (meaning !== 'id' && meaning !== 'offset')) return found;
   const wanted = new Set(ids);
-  for (const { first } of groupByPage(await readPositions(db, client, stream.tables.parent.name, ids))) {
+  const pages = groupByPage(await readPositions(db, client, stream.tables.parent.name, ids)).slice(0, maxPages);
+  for (const { first } of pages) {
     const cursor = meaning === 'id' ? first.id - 1 : Math.max(0, first.position - positionTolerance);
     try {
       const page = await fetchPage(context, stream, withCursor(query, cursor), signal);
@@ -45,8 +48,8 @@ export async function readByPages(
 }
 
 /** Groups rows into pages that hold at least `minRowsPerPage` of them each. */
-export function groupByPage(rows: readonly Positioned[]): { readonly first: Positioned; readonly rows: number }[] {
-  const pages: { first: Positioned; rows: number }[] = [];
+export function groupByPage(rows: readonly RowPosition[]): { readonly first: RowPosition; readonly rows: number }[] {
+  const pages: { first: RowPosition; rows: number }[] = [];
   for (const row of [...rows].sort((a, b) => a.position - b.position)) {
     const page = pages.at(-1);
     if (page === undefined || row.position >= page.first.position + pageSize - 2 * positionTolerance)

@@ -59,8 +59,9 @@ export async function dealWithUnseen(
   let after = rescan;
   for (const window of rescan.windows ?? []) {
     const { unseen, bound, stored } = await findInWindow(context, stream, rescan, window);
-    const doubt = `${unseen.length}${unseen.length > bound ? ' or more' : ''} of the ${stored} rows${spanOf(window)} that are stored here`;
     if (unseen.length === 0) continue;
+    const count = `${unseen.length}${unseen.length > bound ? ' or more' : ''}`;
+    const doubt = `${count} of the ${stored} rows${spanOf(window)} that are stored here`;
     if (rescan.fetched === 0 || (unseen.length > bound && stream.get === null)) doubts.push(doubt);
     else if (stream.get === null) for (const id of unseen) missing.add(id);
     else if (unseen.length <= bound) after = await readUnseen(context, stream, after, unseen);

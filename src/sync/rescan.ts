@@ -3,7 +3,15 @@ import { findOldestDay } from '../erp/age.ts';
 import { forgetFindings } from '../erp/findings.ts';
 import type { Family } from '../erp/mirror.ts';
 import { drawReadNo } from '../erp/read-no.ts';
-import { type DayWindow, findLastWalked, finishRescan, openRescan, type Rescan, startRescan } from '../erp/rescans.ts';
+import {
+  type DayWindow,
+  findLastWalked,
+  finishRescan,
+  openRescan,
+  type Rescan,
+  startRescan,
+  type WalkedReconciliation,
+} from '../erp/rescans.ts';
 import { underLease } from '../erp/transaction.ts';
 import { readByIds } from './by-id.ts';
 import { type PullContext, serviceNow } from './pull-context.ts';
@@ -40,8 +48,8 @@ export async function reconcileStream(
   }
   // The doubtful rows may be in any slice, so the whole list is read.
   const whole = async () => [backfillWindow(null, null)];
-  const proving = (today: string) => windowsToProve(context, stream, today);
-  const begun = await begin(context, stream, opened, acceptMissing ? whole : proving);
+  const some = (today: string, last: WalkedReconciliation | null) => windowsToProve(context, stream, today, last);
+  const begun = await begin(context, stream, opened, acceptMissing ? whole : some);
   const walked = await walkWindows(context, stream, begun);
   const { rescan, doubts } = await dealWithUnseen(context, stream, walked, acceptMissing);
   const doubt = doubts.length === 0 ? null : new TooManyExtrasError(stream.name, doubts);
@@ -99,14 +107,16 @@ function dayOf(value: unknown, zone: string): string | null {
   return value.includes('T') ? localDay(value, zone) : value;
 }
 
-async function windowsToProve(context: PullContext, stream: Stream, today: string): Promise<readonly DayWindow[]> {
-  const { db, client, run, dueNotBefore } = context;
-  const age = ageColumns(stream);
-  const last = await findLastWalked(db, client, stream.name);
+async function windowsToProve(
+  { db, client, run, dueNotBefore }: PullContext,
+  stream: Stream,
+  today: string,
+  last: WalkedReconciliation | null,
+): Promise<readonly DayWindow[]> {
   // A run that is repeated before its next turn checks the doubtful span again: going on would end the alarm.
   const nextTurn = last?.isDoubtful ? dueNotBefore(last.finishedAt, 0) : null;
   if (last !== null && nextTurn !== null && nextTurn > run.startedAt) return last.windows;
-  const oldest = await findOldestDay(db, client, age);
+  const oldest = await findOldestDay(db, client, ageColumns(stream));
   const lastSliceEnd = sliceEndOf(last?.windows ?? []);
   return reconcileWindows(stream.rescan, { today, oldest, lastSliceEnd });
 }
@@ -116,17 +126,18 @@ async function begin(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
-  windowsFor: (today: string) => Promise<readonly DayWindow[]>,
+  windowsFor: (today: string, last: WalkedReconciliation | null) => Promise<readonly DayWindow[]>,
 ): Promise<Rescan> {
   const { warehouse, service, signal, db, client, run } = context;
   service.firstMs ??= await warehouse.clock(signal);
   service.lastMs ??= service.firstMs;
   if (rescan.windows !== null) return rescan;
   const now = serviceNow(context);
-  const windows = await windowsFor(utcDay(now.getTime()));
+  const last = await findLastWalked(db, client, stream.name);
+  const windows = await windowsFor(utcDay(now.getTime()), last);
   // Only an earlier walk knows how many rows the service lists. Counting the stored rows would read the whole table.
   const whole = rescan.kind === 'reconcile' || (rescan.from === null && rescan.to === null);
-  const expected = whole ? ((await findLastWalked(db, client, stream.name))?.fetched ?? null) : null;
+  const expected = whole ? (last?.fetched ?? null) : null;
   const readNo = await drawReadNo(db);
   return underLease(db, run.lease, (trx) => startRescan(trx, rescan.id, { windows, expected, readNo }));
 }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { JobName } from '../../config/jobs.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
-import { type Carried, watchPlans } from '../helpers/plans.ts';
+import { type ExecutedStatement, watchPlans } from '../helpers/plans.ts';
 import { done, usePuller } from '../helpers/puller.ts';
 import { usePusher } from '../helpers/pusher.ts';
 import { lively, useSandbox } from '../helpers/sandbox.ts';
@@ -107,9 +107,9 @@ async function forget(): Promise<void> {
 }
 
 /** Of each statement that touched more than it may, how much that was. */
-const beyond = (carried: readonly Carried[], bound: number) =>
+const beyond = (executed: readonly ExecutedStatement[], bound: number) =>
   Object.fromEntries(
-    carried.filter(({ touched }) => touched > bound).map(({ statement, touched }) => [statement, Math.round(touched)]),
+    executed.filter(({ touched }) => touched > bound).map(({ statement, touched }) => [statement, Math.round(touched)]),
   );
 
 test('the rows that a statement touches depend on its own client, whether statistics know that client or not', {
@@ -122,7 +122,7 @@ test('the rows that a statement touches depend on its own client, whether statis
   );
   await makeKnownClient();
   await enqueue();
-  const { carried, end } = await watchPlans(database);
+  const { executed, end } = await watchPlans(database);
   try {
     await play();
     // Once more, from the beginning: now statistics know the client.
@@ -132,6 +132,6 @@ test('the rows that a statement touches depend on its own client, whether statis
   } finally {
     end();
   }
-  expect(new Set(carried.map(({ statement }) => statement)).size).toBeGreaterThan(100);
-  expect(beyond(carried, own * 12)).toEqual({});
+  expect(new Set(executed.map(({ statement }) => statement)).size).toBeGreaterThan(100);
+  expect(beyond(executed, own * 12)).toEqual({});
 });

@@ -44,6 +44,10 @@ test('a shipment that the service no longer knows is not asked for with every po
   expect(await askedBy('pull-shipments')).toEqual(twoLists);
   await database.query(`update sync.rereads set next_try_at = now() - interval '6 days'`);
   expect(await askedBy('pull-shipments')).toEqual({ ...twoLists, 'v3.shipments.get': 40 });
+  // Rows that had no turn in 90 days, for example because no worker ran, are asked for once.
+  await database.query('delete from sync.rereads');
+  expect(await askedBy('pull-shipments')).toEqual({ ...twoLists, 'v3.shipments.get': 40 });
+  expect(await askedBy('pull-shipments')).toEqual(twoLists);
 });
 
 test('one with a status that is not documented is asked for after growing pauses, after 90 days rarely', async () => {
@@ -102,6 +106,18 @@ test('inbounds that were completed over night are read by the pages they stand o
   );
   expect(await askedBy('pull-inbounds')).toEqual({ 'v3.inbounds.list': 2, 'v3.inbounds.get': 2 });
   expect(await compareWithSandbox(database.db, sandbox.url, ['inbounds'])).toEqual([]);
+});
+
+test('one poll reads at most 50 pages for inbounds that have moved; the others wait for the next poll', async () => {
+  await sandbox.advance(90 * 86_400);
+  done(await pull('pull-inbounds'));
+  await database.query(
+    `insert into fulfilment.inbounds (client, id, status, raw, read_no)
+     select 'default', 700000 + n, 'CHECKING', '{}', 0 from generate_series(1, 6000) n`,
+  );
+  const asked = await askedBy('pull-inbounds');
+  expect(asked['v3.inbounds.list']).toBeLessThanOrEqual(52);
+  expect(asked['v3.inbounds.list']).toBeGreaterThan(40);
 });
 
 test('a page that cannot be read in one pass keeps none of the others from running; the poll fails with its error', async () => {

@@ -126,10 +126,10 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     const { seen } = await work(backend);
     await dispatch(queue, 'pull-shipments', [at('a')]);
     await waitFor('one run', () => seen.length === 1);
-    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 60_000, waiting: null });
-    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 61_000, waiting: null });
+    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 60_000 });
+    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 61_000 });
     await waitFor('two runs', () => seen.length === 2);
-    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 91_000, waiting: null });
+    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 91_000 });
     await waitFor('a third', () => seen.length === 3);
   });
 

@@ -71,3 +71,11 @@ test('an address that all orders of a page link to does not make the page too la
   expect(written.reduce((sum, length) => sum + length, 0)).toBeLessThan(70_000_000);
   expect(families.length).toBeGreaterThan(0);
 });
+
+test('an answer below a megabyte is bounded, too, if many resources link to one included resource', async () => {
+  const data = Array.from({ length: 4_000 }, (_, index) => shipment(index + 1, 'SHIPPED'));
+  const page = { data, included: [item(1, 400_000)], escaped: false, size: 900_000 };
+  const { families, quarantined } = await decodePage(page, shipments.decoder('Europe/Amsterdam'));
+  expect(families.length + quarantined.length).toBe(4_000);
+  expect(families.length).toBeLessThan(200);
+});

@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { isLoopback } from '../../../config/env.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { html } from './html.ts';
+import { maxFormMembers, maxLoginBytes } from './request-limits.ts';
 import { isCrossSite } from './request-origin.ts';
 import type { SessionSigner } from './session-signer.ts';
 import { barePage } from './view.ts';
@@ -20,11 +21,6 @@ const sessionMs = 12 * 3_600_000;
 /** So many wrong tokens a minute from one address; after that none is looked at until the minute is over. */
 const mostFailures = 10;
 const failureSpanS = 60;
-
-/** The login form has a token and a path. */
-const maxLoginBytes = 4 * 1024;
-/** Maximum number of members of a form. */
-const maxFormMembers = 50;
 
 const cookieOptions = { signed: true, httpOnly: true, sameSite: 'lax', path: '/' } as const;
 

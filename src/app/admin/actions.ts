@@ -16,7 +16,7 @@ import { requestRun } from '../../erp/schedule.ts';
 import { sqlState } from '../../erp/transaction.ts';
 import type { Logger } from '../logging/logger.ts';
 import { AdminError } from './admin-error.ts';
-import { maxPayloadBytes } from './connection-limit.ts';
+import { maxPayloadBytes } from './request-limits.ts';
 import { idSchema, showRow } from './routes.ts';
 import type { AdminDeps } from './server.ts';
 

@@ -17,12 +17,12 @@ import { guard } from './access.ts';
 import { actionRoutes } from './actions.ts';
 import { AdminError } from './admin-error.ts';
 import { boardRoutes } from './board.ts';
-import { limitConnections, requestTimeoutMs, timeoutCheckMs } from './connection-limit.ts';
 import { html } from './html.ts';
 import { liveRoutes } from './live.ts';
 import { metricsRoute } from './metrics-route.ts';
 import { openStandings } from './overview-data.ts';
 import { probeRoutes } from './probes.ts';
+import { limitConnections, maxFormBytes, requestTimeoutMs, timeoutCheckMs } from './request-limits.ts';
 import { pageRoutes } from './routes.ts';
 import { createSessionSigner } from './session-signer.ts';
 import { barePage } from './view.ts';
@@ -55,7 +55,7 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     forceCloseConnections: true,
     bodyLimit: maxFormBytes,
     requestTimeout: requestTimeoutMs,
-    // Node ignores the one if the other is longer.
+    // Node enforces requestTimeout only if headersTimeout is not longer.
     http: {
       requestTimeout: requestTimeoutMs,
       headersTimeout: requestTimeoutMs,
@@ -93,16 +93,13 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
   }
 }
 
-/** Maximum size of a form, except the one that replaces a payload. */
-const maxFormBytes = 256 * 1024;
-
 const assetsPath = '/assets/';
 
 /** Only what this server itself sends runs or is shown; nothing may frame it. */
 const strictPolicy = {
   // Whoever puts TLS in front of it decides that.
   strictTransportSecurity: false,
-  // With `no-referrer` browsers send `Origin: null` with our own forms, which would be refused.
+  // With `no-referrer`, browsers send `Origin: null` with our own forms, and we would refuse them.
   referrerPolicy: { policy: 'same-origin' as const },
   contentSecurityPolicy: {
     useDefaults: false,

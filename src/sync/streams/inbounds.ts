@@ -121,6 +121,7 @@ function itemRow(inboundId: number, { id, attributes, relationships }: InboundIt
  */
 export async function pullInbounds(context: PullContext): Promise<void> {
   const passes = new PassRunner(context);
+  // If the pass fails, few rows are read by id, as in every later poll.
   const firstLoadDone = (await passes.run(() => walkOn(context, inbounds, 'new', {}))) ?? true;
   const open = { 'filter[status][in]': openStatuses };
   const listed = await passes.run(() => walkWhole(context, inbounds, 'open', open));

@@ -129,6 +129,7 @@ function itemRow(shipmentId: number, { id, attributes, relationships }: Shipment
  */
 export async function pullShipments(context: PullContext): Promise<void> {
   const passes = new PassRunner(context);
+  // If the pass fails, few rows are read by id, as in every later poll.
   const firstLoadDone = (await passes.run(() => walkOn(context, shipments, 'new', {}))) ?? true;
   const open = { 'filter[status][in]': openStatuses };
   const listed = await passes.run(() => walkWhole(context, shipments, 'open', open));

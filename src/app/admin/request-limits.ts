@@ -3,6 +3,12 @@ import type { Socket } from 'node:net';
 
 /** Maximum number of open connections to the admin server. */
 export const maxConnections = 128;
+/** Maximum size of a form. */
+export const maxFormBytes = 256 * 1024;
+/** Maximum size of the login form: it has a token and a path. */
+export const maxLoginBytes = 4 * 1024;
+/** Maximum number of members of a form. */
+export const maxFormMembers = 50;
 /** Maximum size of the form that replaces a payload: 16 MB of payload, encoded as a form. */
 export const maxPayloadBytes = 32 * 1024 * 1024;
 /** A request, with its body, has to arrive within this time. */
