@@ -1,4 +1,11 @@
 import { z } from 'zod';
+import {
+  adminTokenSchema,
+  basePathSchema,
+  findAdminProblems,
+  headerNameSchema,
+  trustedProxiesSchema,
+} from './admin.ts';
 import { ConfigError } from './config-error.ts';
 import {
   baseUrlSchema,
@@ -13,45 +20,8 @@ import {
 } from './files.ts';
 import { defaultSchedules, type JobName, jobNames, pushJob, scheduleVariable } from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
-import { parseSchedule, parseSpanMs, type Schedule } from './schedules.ts';
-
-const whole = (min: number, max: number) =>
-  z
-    .string()
-    .regex(/^\d{1,10}$/, 'must be a whole number')
-    .transform(Number)
-    .pipe(z.number().min(min).max(max));
-const span = z.string().transform((text, context) => {
-  const ms = parseSpanMs(text);
-  if (ms !== null) return ms;
-  context.addIssue({ code: 'custom', message: 'must be a span such as 30s, 2m, 6h or 3d' });
-  return z.NEVER;
-});
-const share = z
-  .string()
-  .regex(/^(?:\d+|\d*\.\d+)$/, 'must be a number from 0 to 1')
-  .transform(Number)
-  .pipe(z.number().min(0).max(1));
-const yesNo = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1');
-const unreadable =
-  'is no URL; percent-encode special characters of its password (%2F for /, %23 for #, %3F for ?, %40 for @)';
-const parsable = (text: string) => {
-  const url = parseConnectionUrl(text);
-  return url !== null && url.hash === '';
-};
-const databaseUrl = z
-  .string()
-  .regex(/^postgres(ql)?:\/\//, 'must begin with postgres:// or postgresql://')
-  .refine(parsable, unreadable);
-const redisUrl = z
-  .string()
-  .regex(/^rediss?:\/\//, 'must begin with redis:// or rediss://')
-  .refine(parsable, unreadable);
-
-const proxyUrl = z
-  .string()
-  .regex(/^https?:\/\//, 'must begin with http:// or https://')
-  .refine(parsable, unreadable);
+import { parseSchedule, type Schedule } from './schedules.ts';
+import { databaseUrl, proxyUrl, redisUrl, share, span, whole, yesNo } from './values.ts';
 
 /** Every variable but SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
@@ -73,10 +43,11 @@ const variables = z.object({
   RETENTION_DAYS: whole(1, 3_650).default(90),
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: whole(0, 65_535).default(8080),
-  ADMIN_TOKEN: z
-    .string()
-    .min(32, 'must have at least 32 characters; make one with: openssl rand -base64 32')
-    .optional(),
+  ADMIN_TOKEN: adminTokenSchema.optional(),
+  ADMIN_VIEWER_TOKEN: adminTokenSchema.optional(),
+  ADMIN_BASE_PATH: basePathSchema.default(''),
+  ADMIN_TRUSTED_PROXIES: trustedProxiesSchema.optional(),
+  ADMIN_USER_HEADER: headerNameSchema.optional(),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   LOG_PRETTY: yesNo.optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional(),
@@ -91,7 +62,13 @@ export const variableNames = Object.keys(variables.shape) as (keyof typeof varia
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;
 
 /** Variables whose value may stand in a file instead, named by NAME_FILE. */
-export const secretNames = ['DATABASE_URL', 'REDIS_URL', 'WAREHOUSE_PASSWORD', 'ADMIN_TOKEN'] as const;
+export const secretNames = [
+  'DATABASE_URL',
+  'REDIS_URL',
+  'WAREHOUSE_PASSWORD',
+  'ADMIN_TOKEN',
+  'ADMIN_VIEWER_TOKEN',
+] as const;
 
 export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
@@ -128,6 +105,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   if (env.ADMIN_TOKEN === undefined && !isLoopback(env.ADMIN_HOST ?? '127.0.0.1')) {
     problems.push('ADMIN_HOST: binds beyond this machine only with ADMIN_TOKEN set; set it, or use 127.0.0.1');
   }
+  problems.push(...findAdminProblems(env));
   if (env.NODE_TLS_REJECT_UNAUTHORIZED === '0') {
     problems.push(
       'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your own ' +
@@ -136,12 +114,6 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
   return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
-}
-
-/** Parses the URL of a server. Returns null if it is no URL. A Postgres URL without a host, for a socket, gets localhost. */
-export function parseConnectionUrl(text: string): URL | null {
-  const withHost = text.replace(/^([a-z]+:\/\/(?:[^@/]*@)?)(?=\/)/, '$1localhost');
-  return URL.canParse(withHost) ? new URL(withHost) : null;
 }
 
 /** True where only this machine can reach an address bound to `host`. */

@@ -179,6 +179,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   bounded_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last time it was retried by hand or replaced
   bounded_attempts integer not null default 0, -- Attempts before that, which PUSH_MAX_ATTEMPTS does not count
   unburnt integer not null default 0, -- Times it was sent in vain since the last attempt that counted: 429, or a token that was refused; each makes it wait longer
+  database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark); null: before version 0.3
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- What is to be made true at the service; insert client, kind, reference and payload, read status and result
 create table fulfilment.return_items (
   client text not null, -- Client key
@@ -489,6 +490,14 @@ create table sync.proven_kinds (
   path text not null, -- Path below the base URL; empty as method is
   proven_at timestamp with time zone not null default clock_timestamp(), -- When it was noted
 ); -- Kinds that the service once carried out, by the method and path it was asked with: a 403 of them is no wrong path
+create table sync.push_database (
+  only_row boolean not null default true, -- Always true: there is one row
+  mark text not null, -- Identity of the database (sync.database_mark) that pushes are sent from
+  accepted_as text not null, -- first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)
+  accepted_at timestamp with time zone not null default now(), -- When it was accepted
+  accepted_by text not null, -- Worker or person who accepted it
+  changed_at timestamp with time zone, -- When a worker first found that this database is another one than mark; null: it is the same
+); -- The database that pushes are sent from; one row
 create table sync.push_holds (
   client text not null, -- Client key
   kind text not null default ''::text, -- Kind that it is about; empty: all of the client
@@ -510,6 +519,11 @@ create table sync.push_rates (
   lowered_at timestamp with time zone not null default clock_timestamp(), -- When it was last halved
   refused bigint not null default 0, -- Refusals since then
 ) with (fillfactor=50); -- How many rows a second all workers together send to a client whose service refused some with 429
+create table sync.push_workers (
+  worker text not null, -- Worker
+  seen_at timestamp with time zone not null default now(), -- Last sign of life, written every 30 seconds while rows may be sent
+  confirmed_mark text, -- After a failover: identity of the database in which the worker found everything that it had sent
+) with (fillfactor=50); -- Workers that push, and what each of them says of a failover
 create table sync.quarantine (
   id bigint not null generated always as identity, -- Number of the row
   client text not null, -- Client key
@@ -662,8 +676,12 @@ alter table sync.outbox_waits add constraint outbox_waits_outbox_id_fkey FOREIGN
 alter table sync.outbox_waits add constraint outbox_waits_pkey PRIMARY KEY (outbox_id);
 alter table sync.pauses add constraint pauses_pkey PRIMARY KEY (client, job);
 alter table sync.proven_kinds add constraint proven_kinds_pkey PRIMARY KEY (client, kind, method, path);
+alter table sync.push_database add constraint push_database_accepted_as_check CHECK ((accepted_as = ANY (ARRAY['first'::text, 'failover'::text, 'moved'::text, 'restored'::text, 'copy'::text])));
+alter table sync.push_database add constraint push_database_only_row_check CHECK (only_row);
+alter table sync.push_database add constraint push_database_pkey PRIMARY KEY (only_row);
 alter table sync.push_holds add constraint push_holds_pkey PRIMARY KEY (client, kind);
 alter table sync.push_rates add constraint push_rates_pkey PRIMARY KEY (client);
+alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
@@ -761,12 +779,13 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not through
                 WHEN (b.id < o.id) THEN 'comes first'::text
                 ELSE 'was begun before'::text
             END, b.status, COALESCE((': '::text || b.last_error), ''::text))
+            WHEN ((o.status = 'pending'::text) AND (d.reason IS NOT NULL)) THEN d.reason
             WHEN ((o.status = 'pending'::text) AND (p.since IS NOT NULL)) THEN format('pushes are paused since %s'::text, p.since)
             WHEN ((o.status = 'pending'::text) AND (h.reason IS NOT NULL)) THEN h.reason
             WHEN ((o.status = 'pending'::text) AND (w.id IS NOT NULL)) THEN format('row %s (product.save of %s) comes first and is %s%s'::text, w.id, w.reference, w.status, COALESCE((': '::text || w.last_error), ''::text))
             ELSE o.last_error
         END AS because
-   FROM ((((fulfilment.outbox o
+   FROM (((((fulfilment.outbox o
      LEFT JOIN LATERAL ( SELECT l.id,
             l.kind,
             l.status,
@@ -790,6 +809,8 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not through
            FROM (sync.outbox_waits v
              JOIN fulfilment.outbox l ON ((l.id = v.waits_for)))
           WHERE ((v.outbox_id = o.id) AND (l.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text])))) w ON (true))
+     CROSS JOIN ( SELECT sync.push_database_hold() AS reason
+         OFFSET 0) d)
   WHERE (o.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
 create view fulfilment.returns_to_restock as -- Returns that were processed and are not back in stock
  SELECT client,
@@ -962,6 +983,28 @@ CREATE OR REPLACE FUNCTION sync.clock()
  STABLE
 AS $function$select statement_timestamp()$function$
 ;
+CREATE OR REPLACE FUNCTION sync.database_mark()
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  server text;
+  timeline text;
+begin
+  if has_function_privilege('pg_control_system()', 'execute') then
+    select c.system_identifier::text into server from pg_control_system() c;
+  end if;
+  -- A standby cannot say it. Nothing is sent from a standby.
+  if not pg_is_in_recovery() then
+    timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+  end if;
+  return concat_ws('/', coalesce(server, '-'), (select d.oid from pg_database d where d.datname = current_database()),
+    to_regclass('fulfilment.outbox')::oid, coalesce(timeline, '-'));
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.notify_changes()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -990,6 +1033,30 @@ begin
   lock table sync.feed_lock in exclusive mode;
   return null;
 end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.push_database_hold()
+ RETURNS text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select case
+    when d.mark is distinct from sync.database_mark() then
+      'the database has changed (restored, copied or moved), and nothing is sent from it: fulfilment-sync database accept'
+    when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
+  end
+  from sync.push_database d
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.pushes_allowed()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select exists (
+    select from sync.push_database d where d.mark = sync.database_mark() and d.accepted_as <> 'copy')
 $function$
 ;
 CREATE OR REPLACE FUNCTION sync.wake_lane(of_client text, of_family text, of_reference text)

@@ -1,5 +1,5 @@
 import completion from '@bomb.sh/tab/commander';
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { ConfigError } from '../../config/config-error.ts';
 import { jobNames, pushJob } from '../../config/jobs.ts';
 import { CodedError, describeError } from '../core/errors.ts';
@@ -7,6 +7,7 @@ import { finish, oneOf, streams, wholeNumber } from './cli/options.ts';
 import { addOutboxCommands } from './cli/outbox.ts';
 import { addQuarantineCommands } from './cli/quarantine.ts';
 import type { ClientOptions } from './commands/client.ts';
+import type { DatabaseOptions } from './commands/database.ts';
 import type { DemoOptions } from './commands/demo.ts';
 import type { DoctorOptions } from './commands/doctor.ts';
 import type { PauseOptions } from './commands/pause.ts';
@@ -75,6 +76,7 @@ export function createCli(): Command {
       finish((await import('./commands/run.ts')).runCommand(job, options)),
     );
   addScheduleCommands(cli);
+  addDatabaseCommands(cli);
   addRescanCommands(cli);
   addOutboxCommands(cli);
   addQuarantineCommands(cli);
@@ -155,6 +157,28 @@ function addScheduleCommands(cli: Command): void {
     .addHelpText('after', '\nExample:\n  fulfilment-sync client accept-identity default')
     .action(async (key: string, options: ClientOptions) =>
       finish((await import('./commands/client.ts')).acceptIdentityCommand(key, options)),
+    );
+}
+
+function addDatabaseCommands(cli: Command): void {
+  const answer = new Option('--as <answer>', 'what this database is').choices(['moved', 'restored', 'copy']);
+  const database = cli
+    .command('database')
+    .description('the database that rows of the outbox are sent from')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync database accept --as restored');
+  database
+    .command('accept')
+    .description('accept a database that was restored, copied or moved, so that its rows are sent again, or never')
+    .addOption(answer.makeOptionMandatory())
+    .addHelpText(
+      'after',
+      '\nmoved: it is the whole former database, which is not used any more. Rows are sent as before.' +
+        '\nrestored: it comes from a backup. Its open rows may have been sent since: they are looked up, or you decide.' +
+        '\ncopy: the former database is still in use. Nothing is ever sent from this one.' +
+        '\n\nExample:\n  fulfilment-sync database accept --as restored',
+    )
+    .action(async (options: DatabaseOptions) =>
+      finish((await import('./commands/database.ts')).acceptDatabaseCommand(options)),
     );
 }
 

@@ -1,6 +1,7 @@
 import { readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
+import { noteDatabase } from '../erp/push-database.ts';
 import { assertSchemaFits } from '../erp/schema-fit.ts';
 import type { RunReport } from '../sync/run.ts';
 import { connectForWriting, openLeaseKeeper, workerName } from './deps/database.ts';
@@ -46,7 +47,10 @@ export async function inForeground<T>(
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
   try {
     await assertSchemaFits(db, version);
-    const deps = { config, db, keeper: leases.keeper, warehouses, worker: workerName(), log, said: new Map() };
+    const worker = workerName();
+    // Before any run: after a restore, gates wait.
+    await noteDatabase(db, worker, []);
+    const deps = { config, db, keeper: leases.keeper, warehouses, worker, log, said: new Map() };
     return await work({ deps, clients, stop: stop.signal });
   } finally {
     process.off('SIGINT', onSignal).off('SIGTERM', onSignal);

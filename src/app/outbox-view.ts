@@ -5,9 +5,13 @@ import type { Snapshot } from './overview/snapshot.ts';
 import { formatSpan, formatTable } from './table.ts';
 
 /** How the outbox of each client stands, and below it what stands in the way. Empty where nothing was ever asked. */
-export function formatOutbox(snapshot: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients'>, now: Date): string {
+export function formatOutbox(
+  snapshot: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients' | 'database'>,
+  now: Date,
+): string {
   const rows = snapshot.outbox;
-  if (rows.length + snapshot.holds.length + snapshot.rates.length === 0) return '';
+  const problems = problemsOfOutbox(snapshot, now);
+  if (rows.length + problems.length === 0) return '';
   const table = formatTable(
     ['client', 'outbox: dead', 'unknown', 'pending', 'sending', 'done 24h', 'oldest'],
     rows.map((row) => [
@@ -21,6 +25,6 @@ export function formatOutbox(snapshot: Pick<Snapshot, 'outbox' | 'holds' | 'rate
     ]),
     { look: (text, heading) => (/dead|unknown/.test(heading) && text !== '0' ? 'red' : null) },
   );
-  const notes = problemsOfOutbox(snapshot, now).map(describeProblem);
+  const notes = problems.map(describeProblem);
   return [table, toVisible(notes.join('\n'))].filter((part) => part !== '').join('\n\n');
 }

@@ -1,12 +1,15 @@
 import type { Config } from '../../config/env.ts';
 import { identityOf } from '../../config/files.ts';
 import { outboxKinds } from '../../jobs/push-outbox.ts';
+import { changeInWords } from '../core/database-mark.ts';
 import type { HoldCode } from '../core/push-health.ts';
+import type { PushDatabase } from '../erp/push-database.ts';
 import type { PushEvents } from '../sync/push/client-pusher.ts';
 import { Pusher } from '../sync/push/pusher.ts';
+import { RecentSends } from '../sync/push/recent-sends.ts';
 import { SettingCodes } from '../sync/push/setting-codes.ts';
 import type { Warehouse } from '../warehouse/client.ts';
-import { connectForWriting } from './deps/database.ts';
+import { connectForWriting, type OpenDatabase } from './deps/database.ts';
 import { errorFields, type Logger } from './logging/logger.ts';
 import { repeatedWarnings } from './repeated.ts';
 
@@ -26,12 +29,26 @@ export interface PushingOptions {
   readonly onSettled?: PushEvents['onSettled'];
 }
 
-/** Opens all that pushing needs; it begins when the pusher is started. */
-export function openPusher(options: PushingOptions): { pusher: Pusher; close: () => Promise<void> } {
-  const { config, databaseUrl, warehouses, worker, log, only } = options;
-  const main = connectForWriting(databaseUrl, log, 'push', pushPoolSize);
-  const claims = connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs);
+/** Connections of a pusher: one pool for claims and settlements, and one that only keeps claims alive. */
+export interface PushDatabases {
+  readonly main: OpenDatabase;
+  readonly claims: OpenDatabase;
+}
+
+/** Opens the connections of a pusher. */
+export const openPushDatabases = (databaseUrl: string, log: Logger): PushDatabases => ({
+  main: connectForWriting(databaseUrl, log, 'push', pushPoolSize),
+  claims: connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs),
+});
+
+/** Opens everything that pushing needs. It begins when the pusher is started. `close` closes the connections, too. */
+export function openPusher(
+  options: PushingOptions,
+  { main, claims }: PushDatabases = openPushDatabases(options.databaseUrl, options.log),
+): { pusher: Pusher; close: () => Promise<void> } {
+  const { config, warehouses, worker, log, only } = options;
   const kinds = new Map(outboxKinds.map((kind) => [kind.name, kind]));
+  const sent = new RecentSends(config.PUSH_CONCURRENCY * config.clients.length);
   const clients = config.clients.flatMap((client) => {
     const { key, timeZone } = client;
     const warehouse = warehouses.get(key)?.withoutRetries();
@@ -52,6 +69,7 @@ export function openPusher(options: PushingOptions): { pusher: Pusher; close: ()
         policy: { maxAttempts: config.PUSH_MAX_ATTEMPTS, maxAgeMs: config.PUSH_MAX_AGE },
         timeoutMs: config.HTTP_TIMEOUT_MS,
         worker,
+        sent,
       },
     ];
   });
@@ -63,6 +81,7 @@ export function openPusher(options: PushingOptions): { pusher: Pusher; close: ()
     kinds: outboxKinds,
     slots: config.PUSH_CONCURRENCY,
     sweepMs: config.pushSweepMs ?? 15_000,
+    sent,
     events: pushLog(log, options.onSettled),
   });
   return { pusher, close: async () => void (await Promise.all([main.close(), claims.close()])) };
@@ -95,6 +114,15 @@ function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
       warn({ event: `push_${task.replaceAll(' ', '_')}_failed`, ...errorFields(error) }),
     onTakenOver: ({ id, client, kind, became }: { id: number; client: string; kind: string; became: string }) =>
       log.warn({ event: 'push_taken_over', client, outbox: id, kind: named(kind), became }),
+    onDatabase: (database: PushDatabase) => logDatabase(database, log),
     onBuried: (rows: number) => log.error({ event: 'push_unknown_client', rows }),
   };
+}
+
+function logDatabase({ change, acceptedAs }: PushDatabase, log: Logger): void {
+  if (change !== 'none') {
+    const error = `nothing is sent: ${changeInWords[change]}; say what it is: fulfilment-sync database accept`;
+    log.error({ event: 'database_changed', code: 'database_changed', error });
+  } else if (acceptedAs === 'copy') log.warn({ event: 'database_is_copy' });
+  else log.debug({ event: 'database_accepted' });
 }

@@ -4,6 +4,7 @@ import { recordAudit } from '../erp/audit.ts';
 import { retryRefused } from '../erp/client-holds.ts';
 import { type ClientIdentity, registerClients } from '../erp/clients.ts';
 import { tryExclusively } from '../erp/exclusive.ts';
+import { noteDatabase } from '../erp/push-database.ts';
 import { bringForward, dueJobs, reviveAbandoned, scheduleClock } from '../erp/schedule.ts';
 import { ensureJobs, type WantedJob } from '../erp/start-run.ts';
 import { inTransaction } from '../erp/transaction.ts';
@@ -45,6 +46,8 @@ export class Schedules {
   async prepare(): Promise<void> {
     const { db, config } = this.#deps;
     await this.#register();
+    // Before any run: after a restore, gates wait.
+    await noteDatabase(db, this.#deps.worker, []);
     await retryRefused(
       db,
       this.#clients.map(({ client }) => client),

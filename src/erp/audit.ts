@@ -10,6 +10,7 @@ export interface AuditEntry {
     | 'resumed'
     | 'run_requested'
     | 'identity_accepted'
+    | 'database_accepted'
     | 'schedulers_set'
     | 'pruned'
     | 'outbox_retry'

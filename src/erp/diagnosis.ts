@@ -63,6 +63,23 @@ export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
   return rows.map(({ role }) => role);
 }
 
+/** Settings of a session, as the server has them. */
+export interface SessionSettings {
+  readonly timeZone: string;
+  readonly searchPath: string;
+  readonly lockTimeoutMs: number;
+}
+
+/** Reads the settings of a session. */
+export async function readSessionSettings(db: Kysely<DB>): Promise<SessionSettings> {
+  const { rows } = await sql<SessionSettings>`
+    select current_setting('TimeZone') as "timeZone", current_setting('search_path') as "searchPath",
+      (select s.setting::int from pg_catalog.pg_settings s where s.name = 'lock_timeout') as "lockTimeoutMs"`.execute(
+    db,
+  );
+  return rows[0] as SessionSettings;
+}
+
 /** How many articles are watched, of all clients. */
 export async function countWatched(db: Kysely<DB>): Promise<number> {
   const { rows } = await sql<{ count: number }>`select count(*)::int as count from fulfilment.stock_watch`.execute(db);

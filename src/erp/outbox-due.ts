@@ -7,9 +7,13 @@ import type { DB } from './rows.ts';
 /** Kinds of which due rows are looked for; an ERP may write any number of them into rows. */
 const mostKinds = 64;
 
-/** SQL: whether this account is the one that a client's rows go to, and nobody has paused its pushes. */
+/**
+ * SQL: true if rows are sent from this database, this account is the one that the client's rows go to, and its pushes are not
+ * paused.
+ */
 export const mayPush = (client: unknown, identity: unknown) => sql`
-  exists (select from sync.clients k where k.client = ${client} and k.identity = ${identity})
+  (select sync.pushes_allowed())
+  and exists (select from sync.clients k where k.client = ${client} and k.identity = ${identity})
   and ${pausedSince(client, 'push-outbox')} is null`;
 
 /**

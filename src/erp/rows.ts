@@ -653,6 +653,10 @@ export interface FulfilmentOutbox {
    */
   created_at: Generated<Timestamp>;
   /**
+   * Identity of the database in which the row was inserted (sync.database_mark); null: before version 0.3
+   */
+  database_mark: Generated<string | null>;
+  /**
    * Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
    */
   family: Generated<string>;
@@ -1957,6 +1961,33 @@ export interface SyncProvenKinds {
   proven_at: Generated<Timestamp>;
 }
 
+export interface SyncPushDatabase {
+  /**
+   * first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)
+   */
+  accepted_as: string;
+  /**
+   * When it was accepted
+   */
+  accepted_at: Generated<Timestamp>;
+  /**
+   * Worker or person who accepted it
+   */
+  accepted_by: string;
+  /**
+   * When a worker first found that this database is another one than mark; null: it is the same
+   */
+  changed_at: Timestamp | null;
+  /**
+   * Identity of the database (sync.database_mark) that pushes are sent from
+   */
+  mark: string;
+  /**
+   * Always true: there is one row
+   */
+  only_row: Generated<boolean>;
+}
+
 export interface SyncPushHolds {
   /**
    * Client key
@@ -2029,6 +2060,21 @@ export interface SyncPushRates {
    * First of these refusals
    */
   since: Generated<Timestamp>;
+}
+
+export interface SyncPushWorkers {
+  /**
+   * After a failover: identity of the database in which the worker found everything that it had sent
+   */
+  confirmed_mark: string | null;
+  /**
+   * Last sign of life, written every 30 seconds while rows may be sent
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * Worker
+   */
+  worker: string;
 }
 
 export interface SyncQuarantine {
@@ -2378,8 +2424,10 @@ export interface DB {
   "sync.outbox_waits": SyncOutboxWaits;
   "sync.pauses": SyncPauses;
   "sync.proven_kinds": SyncProvenKinds;
+  "sync.push_database": SyncPushDatabase;
   "sync.push_holds": SyncPushHolds;
   "sync.push_rates": SyncPushRates;
+  "sync.push_workers": SyncPushWorkers;
   "sync.quarantine": SyncQuarantine;
   "sync.rereads": SyncRereads;
   "sync.rescan_pages": SyncRescanPages;

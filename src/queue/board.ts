@@ -12,9 +12,12 @@ export interface QueueBoard {
   readonly show: (queues: readonly TaskQueue[]) => void;
 }
 
-/** Opens Bull Board. It may change nothing: what runs when is written in Postgres, and changed there. */
-export function openBoard(path: string): QueueBoard {
-  const serverAdapter = new FastifyAdapter().setBasePath(path);
+/**
+ * Opens Bull Board. It may change nothing: what runs when is written in Postgres, and changed there.
+ * @param basePath path that a reverse proxy puts before every path; empty: none
+ */
+export function openBoard(basePath: string, path: string): QueueBoard {
+  const serverAdapter = new FastifyAdapter().setBasePath(`${basePath}${path}`);
   const { replaceQueues } = createBullBoard({
     queues: [],
     serverAdapter,
@@ -22,7 +25,7 @@ export function openBoard(path: string): QueueBoard {
       uiConfig: {
         boardTitle: 'fulfilment-sync',
         pollingInterval: { forceInterval: 5 },
-        miscLinks: [{ text: 'Status page', url: '/' }],
+        miscLinks: [{ text: 'Status page', url: `${basePath}/` }],
       },
     },
   });

@@ -64,6 +64,7 @@ describe('as a process of its own', () => {
     [['client', 'list'], 0, /^client .*\ndefault +http\S+ /s],
     [['client', 'accept-identity', 'default'], 0, /nothing was changed/],
     [['run', 'push-outbox'], 1, /^default push-outbox: dead 4$/m],
+    [['database', 'accept', '--as', 'moved'], 0, /nothing was changed/],
     [['outbox', 'list'], 0, /order\.create +SO-1 +dead/],
     [['outbox', 'show', '1'], 0, /locale: is missing/],
     [['outbox', 'retry', '1'], 0, /^1 row sent again$/],

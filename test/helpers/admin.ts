@@ -21,11 +21,16 @@ export class Visitor {
   }
 
   /** Sends a form; with the token of the form at `from`, where that is given. */
-  async post(path: string, fields: Record<string, string> = {}, from?: string): Promise<Response> {
+  async post(
+    path: string,
+    fields: Record<string, string> = {},
+    from?: string,
+    headers: Record<string, string> = {},
+  ): Promise<Response> {
     const token =
       from === undefined ? null : /name="_csrf" value="([^"]+)"/.exec(await (await this.get(from)).text())?.[1];
     const body = new URLSearchParams(token ? { ...fields, _csrf: token } : fields);
-    return this.#ask(path, { method: 'POST', body, headers: { accept: 'text/html' } });
+    return this.#ask(path, { method: 'POST', body, headers: { accept: 'text/html', ...headers } });
   }
 
   cookie(name: string): string | undefined {

@@ -16,12 +16,15 @@ declare module 'vitest' {
   }
 }
 
+/** Nothing of this server outlives the run, and statistics change only by ANALYZE. */
+const settings = { autovacuum: 'off', synchronous_commit: 'off', wal_level: 'minimal', max_wal_senders: '0' };
+
 /** Database that is migrated once; every test gets a copy. */
 export const templateName = 'migrated_template';
 
 /** One Postgres for a whole run, our own, on a free port. Files that need a Redis start one each: they flush it. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const [postgres, bundle] = await Promise.all([startEmbeddedPostgres({}, memoryFolder()), buildBundle()]);
+  const [postgres, bundle] = await Promise.all([startEmbeddedPostgres(settings, memoryFolder()), buildBundle()]);
   // Inherited by the processes that run the tests.
   process.env.TEST_PROGRAM = bundle.program;
   const redis = await startRedis();

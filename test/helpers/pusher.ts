@@ -1,7 +1,7 @@
-import { vi } from 'vitest';
+import { afterEach, vi } from 'vitest';
 import { openWarehouses } from '../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
-import { openPusher } from '../../src/app/pushing.ts';
+import { openPushDatabases, openPusher, type PushDatabases } from '../../src/app/pushing.ts';
 import { identified } from '../../src/app/runner.ts';
 import { registerClients } from '../../src/erp/clients.ts';
 import type { TestDatabase } from './database.ts';
@@ -30,7 +30,17 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
       `select * from fulfilment.outbox where ${where} order by id`,
       values,
     );
+  // One set of connections for all pushes of a test: opening them costs more than most pushes.
+  let open: PushDatabases | null = null;
+  const close = async () => {
+    const opened = open;
+    open = null;
+    await Promise.all([opened?.main.close(), opened?.claims.close()]);
+  };
+  afterEach(close);
   return {
+    /** Closes the connections of earlier pushes. */
+    close,
     rows,
     /** The one row of a test. */
     row: async (id: number): Promise<OutboxRow> => {
@@ -50,13 +60,14 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
       const random = vi.spyOn(Math, 'random').mockReturnValue(0.5);
       const config = configFor(database, sandbox, env);
       await registerClients(database.db, config.clients.map(identified));
-      const { warehouses, close } = openWarehouses(config);
-      const pushing = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log });
+      const { warehouses, close: closeWarehouses } = openWarehouses(config);
+      open ??= openPushDatabases(database.url, log);
+      const { pusher } = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log }, open);
       try {
-        await pushing.pusher.drain();
+        await pusher.drain();
       } finally {
         random.mockRestore();
-        await Promise.all([pushing.close(), close()]);
+        await closeWarehouses();
       }
     },
     /** Makes everything due now that waits for its time, as if that had gone by. */

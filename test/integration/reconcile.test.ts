@@ -10,7 +10,7 @@ import { done, usePuller, useWork } from '../helpers/puller.ts';
 import { lively, useSandbox } from '../helpers/sandbox.ts';
 
 const database = useDatabase();
-const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 60 });
+const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 30 });
 const pull = usePuller(database, sandbox);
 const work = useWork(database, sandbox);
 

@@ -30,7 +30,7 @@ const rows: OutboxStatus = {
 };
 const client = (servedAt: Date | null) => ({ client: 'shop', servedAt }) as KnownClient;
 const say = (snapshot: Partial<Parameters<typeof problemsOfOutbox>[0]>) =>
-  problemsOfOutbox({ outbox: [], holds: [], rates: [], clients: [], ...snapshot }, now).map(
+  problemsOfOutbox({ outbox: [], holds: [], rates: [], clients: [], database: null, ...snapshot }, now).map(
     ({ severity, subject, text, remedy }) => `${severity} ${subject}: ${text}; ${remedy}`,
   );
 

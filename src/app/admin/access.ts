@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { isLoopback } from '../../../config/env.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { html } from './html.ts';
+import type { Role } from './identity.ts';
 import { maxFormMembers, maxLoginBytes } from './request-limits.ts';
 import { isCrossSite } from './request-origin.ts';
 import type { SessionSigner } from './session-signer.ts';
@@ -34,12 +35,15 @@ declare module 'fastify' {
 export interface AccessOptions {
   /** Undefined: only this machine can reach the server, and need not say who it is. */
   readonly token: string | undefined;
+  /** Token of those who may only read. */
+  readonly viewerToken: string | undefined;
   readonly log: Logger;
   readonly signer: SessionSigner;
 }
 
 /** Who may see and do what: everything asks for the token but what is marked `open`. */
-export async function guard(app: FastifyInstance, { token, log, signer }: AccessOptions): Promise<void> {
+export async function guard(app: FastifyInstance, options: AccessOptions): Promise<void> {
+  const { token, log, signer } = options;
   const failures = new RateLimiterMemory({ points: mostFailures, duration: failureSpanS });
   void signer.load().catch((error: unknown) => log.warn({ event: 'admin_secret_unread', ...errorFields(error) }));
   await app.register(cookie, { secret: signer });
@@ -54,6 +58,7 @@ export async function guard(app: FastifyInstance, { token, log, signer }: Access
     parser: (text) => parseForm(text, '&', '=', { maxKeys: maxFormMembers }),
   });
 
+  app.decorateRequest('role', 'viewer');
   // Before the body is read.
   app.addHook('onRequest', async (request, reply) => {
     if (request.url.includes('%00')) return refuse(reply, { status: 400, words: 'The address holds a NUL character' });
@@ -61,12 +66,16 @@ export async function guard(app: FastifyInstance, { token, log, signer }: Access
     if (changes && isCrossSite(request))
       return refuse(reply, { status: 403, words: 'The form came from another site; load the page of this server' });
     if (request.routeOptions.config.open === true) return;
-    if (token === undefined) return refuseForeignHost(request, reply);
-    if (hasSession(request)) return;
+    if (token === undefined) {
+      request.role = 'operator';
+      return refuseForeignHost(request, reply);
+    }
+    const role = readRole(request);
+    if (role !== null) return letIn(request, reply, role);
     const [scheme, given] = (request.headers.authorization ?? '').split(' ', 2);
     if (given !== undefined && scheme?.toLowerCase() === 'bearer') {
-      const refusal = await judge(failures, token, given, request, log);
-      return refusal === null ? undefined : refuse(reply, refusal);
+      const judged = await judge(failures, options, given, request);
+      return typeof judged === 'string' ? letIn(request, reply, judged) : refuse(reply, judged);
     }
     if (wantsPage(request)) return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303);
     return refuse(reply, { status: 401, words: 'Send ADMIN_TOKEN as a bearer token, or log in at /login' });
@@ -76,7 +85,15 @@ export async function guard(app: FastifyInstance, { token, log, signer }: Access
     if (request.method === 'GET' || request.method === 'HEAD') return done();
     app.csrfProtection(request, reply, done);
   });
-  if (token !== undefined) loginRoutes(app, token, failures, { log, signer });
+  if (token !== undefined) loginRoutes(app, failures, options);
+}
+
+/** Lets a request in. A viewer may change nothing but its own session. */
+function letIn(request: FastifyRequest, reply: FastifyReply, role: Role): FastifyReply | undefined {
+  request.role = role;
+  const changes = request.method !== 'GET' && request.method !== 'HEAD';
+  if (role === 'operator' || !changes || request.url === '/logout') return undefined;
+  return refuse(reply, { status: 403, words: 'ADMIN_VIEWER_TOKEN changes nothing; log in with ADMIN_TOKEN' });
 }
 
 /** Returns true if the request belongs to a session that began at the login form. */
@@ -84,11 +101,18 @@ export const hasSession = (request: FastifyRequest): boolean => readSession(requ
 
 /** Returns the session that a request belongs to; empty if there is none. The token of each form is bound to it. */
 export function readSession(request: FastifyRequest): string {
-  const cookies = request.cookies[secureSessionCookie] ?? request.cookies[sessionCookie] ?? '';
+  const cookies = request.cookies[secureSessionCookie] || request.cookies[sessionCookie] || '';
   const { valid, value } = request.unsignCookie(cookies);
   const [kind, until] = value?.split('.') ?? [];
   // The cookie of the forms is signed with the same secret.
   return valid && kind === 'session' && Number(until) > Date.now() ? (value ?? '') : '';
+}
+
+/** Returns the role of the session that a request belongs to; null if there is none. */
+function readRole(request: FastifyRequest): Role | null {
+  const session = readSession(request);
+  if (session === '') return null;
+  return session.endsWith('.operator') ? 'operator' : 'viewer';
 }
 
 /** Returns what the token of a form is bound to. */
@@ -100,21 +124,24 @@ interface Refusal {
   readonly retryAfterS?: number;
 }
 
-/** Null where the token is right. While an address is held off, the right token is refused too: else it could go on guessing. */
+/**
+ * Returns the role that a token gives, or why it is refused. While an address is held off, the right token is refused, too:
+ * otherwise it could continue to guess.
+ */
 async function judge(
   failures: RateLimiterMemory,
-  token: string,
+  { token = '', viewerToken, log }: AccessOptions,
   given: string,
   { ip }: FastifyRequest,
-  log: Logger,
-): Promise<Refusal | null> {
+): Promise<Role | Refusal> {
   // Counted before anything is waited for: requests that come together must not all be the first.
   const { consumedPoints, msBeforeNext } = await failures.penalty(ip);
   const retryAfterS = Math.ceil(msBeforeNext / 1_000);
   if (consumedPoints > mostFailures) return { status: 429, words: 'Too many wrong tokens; wait a minute', retryAfterS };
-  if (sameText(given, token)) {
+  const isViewer = viewerToken !== undefined && sameText(given, viewerToken);
+  if (sameText(given, token) || isViewer) {
     await failures.reward(ip);
-    return null;
+    return isViewer ? 'viewer' : 'operator';
   }
   log.warn({ event: 'admin_refused', from: ip });
   return { status: 401, words: 'That is not the ADMIN_TOKEN of this worker' };
@@ -145,12 +172,7 @@ const wantsPage = ({ method, headers }: FastifyRequest) =>
 
 const loginSchema = z.object({ token: z.string(), next: z.string().default('/') });
 
-function loginRoutes(
-  app: FastifyInstance,
-  token: string,
-  failures: RateLimiterMemory,
-  { log, signer }: Pick<AccessOptions, 'log' | 'signer'>,
-): void {
+function loginRoutes(app: FastifyInstance, failures: RateLimiterMemory, options: AccessOptions): void {
   const open = { config: { open: true }, bodyLimit: maxLoginBytes };
   app.get('/login', open, async (request, reply) => {
     const { next } = loginSchema.pick({ next: true }).parse(request.query);
@@ -158,18 +180,18 @@ function loginRoutes(
   });
   app.post('/login', open, async (request, reply) => {
     const { token: given, next } = loginSchema.parse(request.body);
-    const refusal = await judge(failures, token, given, request, log);
-    if (refusal !== null) {
-      if (refusal.retryAfterS !== undefined) reply.header('retry-after', String(refusal.retryAfterS));
+    const judged = await judge(failures, options, given, request);
+    if (typeof judged !== 'string') {
+      if (judged.retryAfterS !== undefined) reply.header('retry-after', String(judged.retryAfterS));
       return reply
-        .code(refusal.status)
+        .code(judged.status)
         .type('text/html')
-        .send(loginPage(reply.generateCsrf({ userInfo: formOwner(request) }), next, refusal.words));
+        .send(loginPage(reply.generateCsrf({ userInfo: formOwner(request) }), next, judged.words));
     }
-    const value = `session.${Date.now() + sessionMs}.${randomBytes(16).toString('hex')}`;
+    const value = `session.${Date.now() + sessionMs}.${randomBytes(16).toString('hex')}.${judged}`;
     // Behind a proxy that ends TLS, it alone knows how the browser came.
     const secure = request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https';
-    await signer.load();
+    await options.signer.load();
     const name = secure ? secureSessionCookie : sessionCookie;
     reply.setCookie(name, value, { ...cookieOptions, secure, maxAge: sessionMs / 1_000 });
     return reply.redirect(ownPath(next), 303);

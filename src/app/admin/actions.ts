@@ -16,16 +16,18 @@ import { requestRun } from '../../erp/schedule.ts';
 import { sqlState } from '../../erp/transaction.ts';
 import type { Logger } from '../logging/logger.ts';
 import { AdminError } from './admin-error.ts';
+import { nameSenders } from './identity.ts';
 import { maxPayloadBytes } from './request-limits.ts';
 import { idSchema, showRow } from './routes.ts';
 import type { AdminDeps } from './server.ts';
 
 /** What the pages can change: each by a POST with the token of its form, each with a row in sync.audit. */
 export function actionRoutes(app: FastifyInstance, deps: AdminDeps): void {
+  const byOf = nameSenders(deps.config);
   for (const action of ['retry', 'done', 'cancel'] as const)
     app.post(`/outbox/:id/${action}`, async (request, reply) => {
       const { id } = idSchema.parse(request.params);
-      await act(deps, action, id, request);
+      await act(deps, action, id, request, byOf(request));
       return reply.redirect(`/outbox/${id}?said=${action}`, 303);
     });
   app.post('/outbox/:id/replace', { bodyLimit: maxPayloadBytes }, async (request, reply) => {
@@ -49,12 +51,15 @@ export function actionRoutes(app: FastifyInstance, deps: AdminDeps): void {
 const noted = (log: Logger, action: OutboxAction | 'replace' | 'reveal', outbox: number, { ip }: FastifyRequest) =>
   log.info({ event: 'admin_action', action: `outbox_${action}`, outbox, from: ip });
 
-/** Who did it, as far as one can tell: everybody has the same token. */
-const byOf = ({ ip }: FastifyRequest) => `page ${ip}`;
-
 const actSchema = z.object({ sure: z.string().optional(), result: z.string().default('{}') });
 
-async function act({ db, log }: AdminDeps, action: OutboxAction, id: number, request: FastifyRequest): Promise<void> {
+async function act(
+  { db, log }: AdminDeps,
+  action: OutboxAction,
+  id: number,
+  request: FastifyRequest,
+  by: string,
+): Promise<void> {
   const { sure, result } = actSchema.parse(request.body ?? {});
   const row = await readOutbox(db, id);
   if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
@@ -63,7 +68,7 @@ async function act({ db, log }: AdminDeps, action: OutboxAction, id: number, req
     throw new AdminError(400, 'Tick the box beside the button: this cannot be taken back');
   // As it was seen: meanwhile it may have become one of which a person has to say first what became of it.
   const seen = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
-  const done = await actOnOutbox(db, action, seen, byOf(request), objectOf(result, 'result'));
+  const done = await actOnOutbox(db, action, seen, by, objectOf(result, 'result'));
   if (done.length > 0) return noted(log, action, id, request);
   const allowed: readonly string[] = allowedFrom[action];
   if (allowed.includes(row.status)) throw new AdminError(409, `Row ${id} changed just now; look at it again`);
@@ -90,6 +95,7 @@ function objectOf(text: string, name: string): Json {
 }
 
 function scheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: AdminDeps): void {
+  const byOf = nameSenders(config);
   const clients = config.clients.map(({ key }) => key);
   const turnSchema = z.object({
     client: z.enum(['', ...clients]),

@@ -18,12 +18,12 @@ interface Board {
  * Serves Bull Board at `/queues`, read only. It is loaded at the first request: few look at it, and a worker starts
  * faster without it. Headers of our own server are kept, but for the policy of its scripts and styles.
  */
-export function boardRoutes(app: FastifyInstance, { daemon }: AdminDeps): void {
+export function boardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
   let opening: Promise<Board> | undefined;
   app.addHook('onClose', async () => (await opening)?.close());
   for (const url of [path, `${path}/*`])
     app.all(url, { onRequest: refuseChanges }, async (request, reply) => {
-      opening ??= openInnerServer(daemon);
+      opening ??= openInnerServer(daemon, config.ADMIN_BASE_PATH);
       const board = await opening;
       board.refresh();
       reply.header('content-security-policy', policy);
@@ -39,9 +39,9 @@ async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): P
   await reply.code(403).send({ error: 'The queues are shown only; pause and run jobs at /schedules' });
 }
 
-async function openInnerServer(daemon: AdminDeps['daemon']): Promise<Board> {
+async function openInnerServer(daemon: AdminDeps['daemon'], basePath: string): Promise<Board> {
   const { openBoard } = await import('../../queue/board.ts');
-  const { plugin, show } = openBoard(path);
+  const { plugin, show } = openBoard(basePath, path);
   const inner = fastify({ logger: false });
   await inner.register(plugin, { prefix: path });
   await inner.ready();

@@ -1,5 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
+import { addBasePath } from './base-path.ts';
 import { inTime } from './in-time.ts';
 import type { Overview } from './overview-data.ts';
 import { overviewParts } from './pages/overview.ts';
@@ -10,7 +11,7 @@ const longestMs = 15 * 60_000;
 const mostWatchers = 50;
 
 /** `/events`: the parts of the overview that changed, as server-sent events. */
-export function liveRoutes(app: FastifyInstance, read: () => Promise<Overview>): void {
+export function liveRoutes(app: FastifyInstance, read: () => Promise<Overview>, basePath: string): void {
   const closing = new AbortController();
   let watchers = 0;
   app.addHook('preClose', async () => closing.abort());
@@ -27,7 +28,7 @@ export function liveRoutes(app: FastifyInstance, read: () => Promise<Overview>):
       'content-type': 'text/event-stream',
       'cache-control': 'no-store',
     });
-    await tell(reply, read, end).finally(() => {
+    await tell(reply, read, end, basePath).finally(() => {
       watchers--;
       reply.raw.end();
     });
@@ -35,11 +36,17 @@ export function liveRoutes(app: FastifyInstance, read: () => Promise<Overview>):
   });
 }
 
-async function tell(reply: FastifyReply, read: () => Promise<Overview>, end: AbortSignal): Promise<void> {
+async function tell(
+  reply: FastifyReply,
+  read: () => Promise<Overview>,
+  end: AbortSignal,
+  basePath: string,
+): Promise<void> {
   const sent = new Map<string, string>();
   while (!end.aborted) {
     const parts = await inTime(read()).then(
-      (overview) => Object.entries(overviewParts(overview)).map(([id, { text }]) => [id, text] as const),
+      (overview) =>
+        Object.entries(overviewParts(overview)).map(([id, { text }]) => [id, addBasePath(text, basePath)] as const),
       // The page says so; the next look may find the database again.
       () => [['headline', '<h1 class="bad">The database cannot be read at present</h1>']] as const,
     );

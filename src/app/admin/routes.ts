@@ -88,12 +88,12 @@ export function pageRoutes(app: FastifyInstance, deps: AdminDeps, standings: Ret
   app.get('/audit', async (request, reply) => show(request, reply, 'Audit', auditPage(await readAudit(db, rowsShown))));
 }
 
-/** Sends a page; the token of its forms is bound to the browser that asked. */
+/** Sends a page. The token of its forms is bound to the browser that asked; a viewer gets no forms that change something. */
 export function show(
   request: FastifyRequest,
   reply: FastifyReply,
   title: string,
-  body: Html | ((csrf: string) => Html),
+  body: Html | ((csrf: string | null) => Html),
   { live = false }: { readonly live?: boolean } = {},
 ): FastifyReply {
   const csrf = reply.generateCsrf({ userInfo: formOwner(request) });
@@ -106,7 +106,9 @@ export function show(
     live,
     csrf,
   };
-  return reply.type('text/html').send(page(frame, typeof body === 'function' ? body(csrf) : body));
+  return reply
+    .type('text/html')
+    .send(page(frame, typeof body === 'function' ? body(request.role === 'viewer' ? null : csrf) : body));
 }
 
 /** Sends the page of one row, its payload masked unless it was asked for. */

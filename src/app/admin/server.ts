@@ -16,6 +16,7 @@ import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { guard } from './access.ts';
 import { actionRoutes } from './actions.ts';
 import { AdminError } from './admin-error.ts';
+import { prefixAnswers, stripBasePath } from './base-path.ts';
 import { boardRoutes } from './board.ts';
 import { html } from './html.ts';
 import { liveRoutes } from './live.ts';
@@ -49,9 +50,12 @@ export interface AdminServer {
  */
 export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
   const { config, log } = deps;
-  const { ADMIN_HOST: host, ADMIN_PORT: port, ADMIN_TOKEN: token } = config;
+  const { ADMIN_HOST: host, ADMIN_PORT: port, ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: viewerToken } = config;
+  const basePath = config.ADMIN_BASE_PATH;
   const app = fastify({
     logger: false,
+    trustProxy: config.ADMIN_TRUSTED_PROXIES ?? false,
+    rewriteUrl: ({ url = '/' }) => stripBasePath(url, basePath),
     forceCloseConnections: true,
     bodyLimit: maxFormBytes,
     requestTimeout: requestTimeoutMs,
@@ -66,17 +70,20 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
   try {
     // First: what is registered afterwards inherits it.
     explainErrors(app, log);
+    prefixAnswers(app, basePath);
     await app.register(helmet, strictPolicy);
     app.addHook('onRequest', async (request, reply) => {
       // Nothing of the pages is kept by a browser or a proxy on the way.
       if (!request.url.startsWith(assetsPath)) reply.header('cache-control', 'no-store');
     });
-    await guard(app, { token, log, signer: createSessionSigner(deps.db, token ?? '') });
+    // A new token of either kind ends all sessions.
+    const signer = createSessionSigner(deps.db, `${token ?? ''}\n${viewerToken ?? ''}`);
+    await guard(app, { token, viewerToken, log, signer });
     const standings = openStandings(deps);
     probeRoutes(app, deps, standings.standing);
     metricsRoute(app, deps, new StateMetrics(deps.metrics.registry), standings.standing);
     await app.register(async (pages) => {
-      liveRoutes(pages, standings.overview);
+      liveRoutes(pages, standings.overview, basePath);
       pageRoutes(pages, deps, standings);
       actionRoutes(pages, deps);
     });

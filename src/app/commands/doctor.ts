@@ -5,7 +5,9 @@ import { countWatched } from '../../erp/diagnosis.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { checkClients } from '../doctor/check-clients.ts';
 import { checkDatabase } from '../doctor/check-database.ts';
+import { checkPushes } from '../doctor/check-pushes.ts';
 import { checkQueue } from '../doctor/check-queue.ts';
+import { checkSessions } from '../doctor/check-sessions.ts';
 import { checkSettings } from '../doctor/check-settings.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { silentLogger } from '../logging/logger.ts';
@@ -23,13 +25,15 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
     const isUsable = database.every(({ state }) => state !== 'fail');
     const known: readonly KnownClient[] = isUsable ? await readClients(db) : [];
     const watched = isUsable ? await countWatched(db) : null;
-    const [queue, clients, settings] = await Promise.all([
+    const pushes = isUsable ? await checkPushes(db) : [];
+    const [sessions, queue, clients, settings] = await Promise.all([
+      isUsable ? checkSessions(config, silentLogger) : [],
       // In a database that cannot be used there is nothing more to find.
       config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, silentLogger),
       checkClients(config, known),
       checkSettings(config, watched),
     ]);
-    const findings = [...database, ...queue, ...clients, ...settings];
+    const findings = [...database, ...pushes, ...sessions, ...queue, ...clients, ...settings];
     process.stdout.write(`${json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   } finally {

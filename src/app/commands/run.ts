@@ -1,7 +1,9 @@
 import type { WarehouseClient } from '../../../config/files.ts';
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
+import { changeInWords } from '../../core/database-mark.ts';
 import { registerClients } from '../../erp/clients.ts';
 import type { Database } from '../../erp/connect.ts';
+import { readPushDatabase } from '../../erp/push-database.ts';
 import { type Refusal, readStanding, refusalOf } from '../../erp/standing.ts';
 import type { RunReport } from '../../sync/run.ts';
 import { describeEnd, exitCodeFor, inForeground } from '../foreground.ts';
@@ -49,6 +51,12 @@ async function pushOnce(only: string | undefined): Promise<number> {
     } finally {
       await close();
     }
+    const database = await readPushDatabase(deps.db);
+    const isChanged = database !== null && database.change !== 'none';
+    if (isChanged)
+      process.stderr.write(
+        `Nothing is sent (database_changed): ${changeInWords[database.change]}; say what it is: fulfilment-sync database accept\n`,
+      );
     const refusals = await Promise.all(clients.map((client) => pushRefusal(deps.db, client)));
     for (const [index, { key }] of clients.entries()) {
       const counted = [...(counts.get(key) ?? [])].map(([status, count]) => `${status} ${count}`).join(', ');
@@ -57,7 +65,7 @@ async function pushOnce(only: string | undefined): Promise<number> {
       process.stdout.write(`${key} ${pushJob.name}: ${text}\n`);
     }
     const isParked = refusals.some((refusal) => refusal?.reason === 'identity');
-    return stop.aborted || isParked || [...counts.values()].some((own) => own.has('dead')) ? 1 : 0;
+    return stop.aborted || isParked || isChanged || [...counts.values()].some((own) => own.has('dead')) ? 1 : 0;
   });
 }
 

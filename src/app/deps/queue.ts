@@ -1,6 +1,6 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
-import { assertTakesWrites, keepAliveInitialDelayMillis, mergeOptions } from '../../erp/connect.ts';
+import { assertTakesWrites, keepAliveInitialDelayMillis, mergeOptions, openDatabase } from '../../erp/connect.ts';
 import {
   assertPostgresQueueFits,
   assertRedisFits,
@@ -11,7 +11,7 @@ import {
   redisBackend,
 } from '../../queue/backend.ts';
 import type { Logger } from '../logging/logger.ts';
-import { openPool } from './database.ts';
+import { type OpenDatabase, openPool } from './database.ts';
 
 /** Two Workers, each of which keeps a client for LISTEN and needs another, and the producers. */
 const queuePoolSize = 6;
@@ -44,22 +44,25 @@ export async function openQueueBackend(
 
 /** Opens a pool for the queue alone: each Worker keeps a client of it, and BullMQ's statements name no schema. */
 export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
-  const pool = openPool(
-    {
-      ...mergeOptions(databaseUrl, ['-c search_path=bullmq']),
-      max: queuePoolSize,
-      keepAlive: true,
-      keepAliveInitialDelayMillis,
-      connectionTimeoutMillis: 10_000,
-      query_timeout: 60_000,
-      application_name: 'fulfilment-sync queue',
-      onConnect: assertTakesWrites,
-    },
-    log,
-  );
+  const pool = openPool({ ...queuePoolConfig(databaseUrl), max: queuePoolSize, onConnect: assertTakesWrites }, log);
   // BullMQ describes the part of pg it uses with types of its own, which pg's are not assignable to by the letter.
   return pool as unknown as PgPool;
 }
+
+/** Opens one connection with the settings of the queue's pool, to look at them. */
+export function openQueueSessions(databaseUrl: string, log: Logger): OpenDatabase {
+  const pool = openPool({ ...queuePoolConfig(databaseUrl), max: 1 }, log);
+  return { db: openDatabase(pool), close: () => pool.end() };
+}
+
+const queuePoolConfig = (databaseUrl: string) => ({
+  ...mergeOptions(databaseUrl, ['-c search_path=bullmq']),
+  keepAlive: true,
+  keepAliveInitialDelayMillis,
+  connectionTimeoutMillis: 10_000,
+  query_timeout: 60_000,
+  application_name: 'fulfilment-sync queue',
+});
 
 async function openRedisBackend(url: string, log: Logger, telemetry?: QueueTelemetry): Promise<OpenQueueBackend> {
   const { openRedisConnections } = await import('./redis.ts');

@@ -1,4 +1,5 @@
-import { type Config, isLoopback, parseConnectionUrl } from '../../../config/env.ts';
+import { type Config, isLoopback } from '../../../config/env.ts';
+import { parseConnectionUrl } from '../../../config/values.ts';
 import { type Finding, ok, warn } from './finding.ts';
 
 /** Values of sslmode with which Postgres is never spoken to in clear text. */

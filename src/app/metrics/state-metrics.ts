@@ -84,6 +84,7 @@ export class StateMetrics {
       'kind',
       'code',
     ]);
+    this.#gauge('fulfilment_database_changed', '1 while nothing is sent, as the database was restored or moved', []);
     this.#gauge('fulfilment_push_rate_rows_per_second', 'Rows a second that are sent to a service that answers 429', [
       'client',
     ]);
@@ -146,7 +147,7 @@ export class StateMetrics {
       this.#set('fulfilment_reconcile_rows', { ...labels, finding }, row[finding]);
   }
 
-  #setOutbox({ outbox, holds, rates }: Snapshot, known: ReadonlySet<string>): void {
+  #setOutbox({ outbox, holds, rates, database }: Snapshot, known: ReadonlySet<string>): void {
     for (const [client, rows] of Map.groupBy(outbox, (row) => (known.has(row.client) ? row.client : 'unknown'))) {
       const sum = (value: (row: (typeof rows)[number]) => number) => rows.reduce((total, row) => total + value(row), 0);
       for (const status of ['pending', 'sending', 'unknown', 'dead'] as const)
@@ -168,6 +169,7 @@ export class StateMetrics {
       const oldest = Math.max(...rows.map((row) => row.oldestMovingSeconds ?? 0));
       this.#set('fulfilment_outbox_oldest_seconds', { client }, oldest);
     }
+    if (database !== null) this.#set('fulfilment_database_changed', {}, Number(database.change !== 'none'));
     for (const health of holds) {
       const { client, kind, code, sendWindow } = health;
       // No row of a kind that is tried one row at a time has got through yet; a client is there again.

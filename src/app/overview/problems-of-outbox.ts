@@ -1,4 +1,6 @@
+import { changeInWords } from '../../core/database-mark.ts';
 import type { OutboxStatus } from '../../erp/outbox-status.ts';
+import type { PushDatabase } from '../../erp/push-database.ts';
 import { isHeld, type StoredHealth } from '../../erp/push-health.ts';
 import type { StoredRate } from '../../erp/push-rates.ts';
 import { formatSpan } from '../table.ts';
@@ -10,11 +12,12 @@ const unservedMs = 120_000;
 
 /** Every reason why rows of the outbox are not sent or not done, each with what still works. */
 export function problemsOfOutbox(
-  { outbox, holds, rates, clients }: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients'>,
+  { outbox, holds, rates, clients, database }: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients' | 'database'>,
   now: Date,
 ): Problem[] {
   const served = new Map(clients.map(({ client, servedAt }) => [client, servedAt]));
   return [
+    ...problemsOfDatabase(database, now),
     ...holds.map((health) => problemOfHealth(health, now)),
     ...rates.map((rate) => problemOfRate(rate, now)),
     ...outbox.flatMap((row) => [
@@ -26,6 +29,20 @@ export function problemsOfOutbox(
 }
 
 const since = (at: Date, now: Date) => `for ${formatSpan((now.getTime() - at.getTime()) / 1_000)}`;
+
+function problemsOfDatabase(database: PushDatabase | null, now: Date): Problem[] {
+  if (database === null) return [];
+  const { change, changedAt, acceptedAs, acceptedAt } = database;
+  if (change === 'none') {
+    if (acceptedAs !== 'copy') return [];
+    const text = `nothing is sent: this database was accepted as a copy at ${acceptedAt.toISOString()}`;
+    return [problem('note', 'every client', text, 'pulls go on')];
+  }
+  const text = `nothing is sent${changedAt === null ? '' : ` ${since(changedAt, now)}`}: the database has changed (database_changed): ${changeInWords[change]}`;
+  const remedy =
+    'pulls go on; say what it is: fulfilment-sync database accept --as moved, restored or copy (docs/backup.md)';
+  return [problem('bad', 'every client', text, remedy)];
+}
 
 function problemOfHealth(health: StoredHealth, now: Date): Problem {
   const { client, kind, reason, sendWindow, untilInMs } = health;

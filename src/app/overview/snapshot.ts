@@ -3,6 +3,7 @@ import type { Database } from '../../erp/connect.ts';
 import { readGates, type StoredGate } from '../../erp/gates.ts';
 import { type OutboxStatus, readOutboxStatus } from '../../erp/outbox-status.ts';
 import { type Pause, readPauses } from '../../erp/pauses.ts';
+import { type PushDatabase, readPushDatabase } from '../../erp/push-database.ts';
 import { isHampered, readHealth, type StoredHealth } from '../../erp/push-health.ts';
 import { readRates, type StoredRate } from '../../erp/push-rates.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/status.ts';
@@ -22,11 +23,13 @@ export interface Snapshot {
   readonly clients: readonly KnownClient[];
   readonly gates: readonly StoredGate[];
   readonly pauses: readonly Pause[];
+  /** The database that rows are sent from; null if no worker has run yet. */
+  readonly database: PushDatabase | null;
 }
 
 /** Reads all of it; on a pool of several connections side by side. */
 export async function readSnapshot(db: Database): Promise<Snapshot> {
-  const [now, jobs, streams, outbox, health, rates, clients, gates, pauses] = await Promise.all([
+  const [now, jobs, streams, outbox, health, rates, clients, gates, pauses, database] = await Promise.all([
     readDatabaseClock(db),
     readJobStatus(db),
     readStreamStatus(db),
@@ -36,6 +39,7 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     readClients(db),
     readGates(db),
     readPauses(db),
+    readPushDatabase(db),
   ]);
-  return { now, jobs, streams, outbox, holds: health.filter(isHampered), rates, clients, gates, pauses };
+  return { now, jobs, streams, outbox, holds: health.filter(isHampered), rates, clients, gates, pauses, database };
 }

@@ -17,6 +17,7 @@ import { isProven } from '../../erp/push-health.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './kind.ts';
 import { checkPayload, readPayload } from './payload.ts';
+import type { RecentSends } from './recent-sends.ts';
 import { type SettingCodes, SettingsUnreadError } from './setting-codes.ts';
 
 /** What pushes of one client work with. */
@@ -35,6 +36,8 @@ export interface PushDeps {
   readonly policy: PushPolicy;
   readonly timeoutMs: number;
   readonly worker: string;
+  /** Rows that this process has sent last. */
+  readonly sent: RecentSends;
 }
 
 /** How an attempt ended: what the row becomes, what the tables get, and what it says of the service. */
@@ -101,7 +104,7 @@ interface Progress {
 }
 
 function contextOf(
-  { zone, db, warehouse, codes, operations }: PushDeps,
+  { zone, db, warehouse, codes, operations, sent }: PushDeps,
   row: ClaimedRow,
   kind: AnyKind,
   signal: AbortSignal,
@@ -117,6 +120,7 @@ function contextOf(
       if (!(await stampSent(db, row)) || performance.now() - stampedAtMs > claimMs / 3)
         throw new ClaimLostError(row.id);
     }
+    sent.note(row);
     progress.sent = true;
   };
   return {

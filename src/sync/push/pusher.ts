@@ -1,12 +1,14 @@
 import type { Database } from '../../erp/connect.ts';
 import type { TakenOver } from '../../erp/outbox-claims.ts';
 import { type Due, nextDueByClient } from '../../erp/outbox-due.ts';
+import type { PushDatabase } from '../../erp/push-database.ts';
 import { isHeld, readHealth, type StoredHealth } from '../../erp/push-health.ts';
 import type { PushDeps } from './attempt.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';
 import { LaneWaker } from './lane-waker.ts';
 import { type Look, never, readLane, soonest } from './look.ts';
+import type { RecentSends } from './recent-sends.ts';
 import { Upkeep } from './upkeep.ts';
 
 /** Where rows are due that nobody can claim now, it is looked again after this. */
@@ -27,9 +29,13 @@ export interface PusherOptions {
   readonly slots: number;
   /** How often it is looked for rows where no notification came. */
   readonly sweepMs: number;
+  /** Rows that this process has sent last; the clients share it. */
+  readonly sent: RecentSends;
   readonly events: Omit<PushEvents, 'onChange'> & {
     readonly onTakenOver: (row: TakenOver) => void;
     readonly onBuried: (rows: number) => void;
+    /** Called when rows may be sent from this database, or no longer. */
+    readonly onDatabase: (database: PushDatabase) => void;
   };
 }
 
@@ -50,6 +56,7 @@ export class Pusher {
   #wholeLookAtMs = 0;
   #loop: Promise<void> | undefined;
   readonly #upkeep: Upkeep;
+  #databaseState = '';
 
   constructor(options: PusherOptions) {
     this.#options = options;
@@ -66,6 +73,7 @@ export class Pusher {
       claims: () => [...this.#pushers.values()].flatMap((pusher) => pusher.claims),
       onError: options.events.onError,
       onBuried: options.events.onBuried,
+      onDatabase: (database) => this.#noteDatabase(database),
       onTakenOver: (row) => {
         options.events.onTakenOver(row);
         this.wake();
@@ -76,6 +84,7 @@ export class Pusher {
   /** Begins to push, and goes on until stopped. */
   start(): void {
     this.#upkeep.start();
+    void this.#upkeep.lookAtDatabase();
     this.#loop = this.#run(() => false);
   }
 
@@ -85,6 +94,15 @@ export class Pusher {
     await this.#upkeep.once();
     await this.#run((dueNow) => !dueNow && [...this.#pushers.values()].every((pusher) => pusher.isIdle));
     await this.stop(0);
+  }
+
+  #noteDatabase(database: PushDatabase): void {
+    const { change, acceptedAs } = database;
+    const state = `${change} ${acceptedAs}`;
+    if (state === this.#databaseState) return;
+    this.#databaseState = state;
+    this.#options.events.onDatabase(database);
+    this.wake();
   }
 
   /** Says that rows may be due. */

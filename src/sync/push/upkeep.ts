@@ -1,9 +1,12 @@
+import { randomUUID } from 'node:crypto';
 import { operatorChoices, type UnknownRule } from '../../core/push-outcome.ts';
 import { markServed, type Own } from '../../erp/clients.ts';
 import type { Database } from '../../erp/connect.ts';
 import { type Claimed, renewClaims, type TakenOver, takeOverClaims } from '../../erp/outbox-claims.ts';
 import { buryStrangers } from '../../erp/outbox-due.ts';
+import { markAlive, markEnded, noteDatabase, type PushDatabase } from '../../erp/push-database.ts';
 import { forgetOldHealth } from '../../erp/push-health.ts';
+import type { RecentSends } from './recent-sends.ts';
 
 /** How often claims are renewed, and those of lost workers taken over. */
 const everyMs = 3_000;
@@ -17,6 +20,10 @@ export interface UpkeepOptions {
   readonly rules: Readonly<Record<string, UnknownRule>>;
   /** Claims under way. */
   readonly claims: () => readonly Claimed[];
+  /** Rows that this process has sent last. */
+  readonly sent: RecentSends;
+  /** Called after each look at the database. */
+  readonly onDatabase: (database: PushDatabase) => void;
   readonly onTakenOver: (row: TakenOver) => void;
   readonly onBuried: (rows: number) => void;
   readonly onError: (task: string, error: unknown) => void;
@@ -25,11 +32,16 @@ export interface UpkeepOptions {
 /** Keeps the claims of this worker alive, whatever else is slow, and beside that sees to what others left behind. */
 export class Upkeep {
   readonly #options: UpkeepOptions;
+  /** Another process may have the same worker name, as after the restart of a container. It has sent other rows. */
+  readonly #process: string;
   readonly #running = new Map<string, Promise<void>>();
+  /** When the database was accepted from which this process has sent its rows. */
+  #acceptedAtMs: number | null = null;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
+    this.#process = `${options.worker} ${randomUUID()}`;
   }
 
   start(): void {
@@ -40,6 +52,7 @@ export class Upkeep {
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await Promise.all(this.#running.values());
+    await this.#alone('end', () => markEnded(this.#options.db, this.#process));
   }
 
   /** Each of its tasks once, unless it is under way: none waits for another. */
@@ -47,8 +60,24 @@ export class Upkeep {
     const { claimsDb, claims } = this.#options;
     await Promise.all([
       this.#alone('renew', () => renewClaims(claimsDb, claims())),
+      this.lookAtDatabase(),
       this.#alone('tend', () => this.#tend()),
     ]);
+  }
+
+  /** Finds out whether rows may be sent from this database. */
+  lookAtDatabase(): Promise<void> {
+    const { db, sent, onDatabase } = this.#options;
+    return this.#alone('database', async () => {
+      const database = await noteDatabase(db, this.#process, sent.rows);
+      if (database.change === 'none') {
+        const acceptedAtMs = database.acceptedAt.getTime();
+        if (this.#acceptedAtMs !== null && this.#acceptedAtMs !== acceptedAtMs) sent.clear();
+        this.#acceptedAtMs = acceptedAtMs;
+        await markAlive(db, this.#process);
+      }
+      onDatabase(database);
+    });
   }
 
   /** Takes over the claims of lost workers, and ends rows of clients that nobody knows. */

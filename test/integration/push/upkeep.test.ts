@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { registerClients } from '../../../src/erp/clients.ts';
+import { RecentSends } from '../../../src/sync/push/recent-sends.ts';
 import { Upkeep } from '../../../src/sync/push/upkeep.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -21,6 +22,8 @@ test('claims are renewed also while the other upkeep waits for somebody', async 
     clients: [own],
     rules: {},
     claims: () => (row === undefined ? [] : [row]),
+    sent: new RecentSends(1),
+    onDatabase: () => undefined,
     onTakenOver: () => undefined,
     onBuried: () => undefined,
     onError: () => undefined,

@@ -1,5 +1,5 @@
 // Shows what the server tells of the overview, part by part, without taking the focus away from who is reading it.
-const events = new EventSource('/events');
+const events = new EventSource(new URL('../events', document.currentScript.src));
 
 events.onmessage = ({ data }) => {
   for (const [id, markup] of Object.entries(JSON.parse(data))) {

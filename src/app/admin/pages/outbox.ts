@@ -62,7 +62,13 @@ ${rows.length === limit ? html`<p>The first ${limit}; narrow the choice, or use 
 }
 
 /** `/outbox/:id`: one row with its history, why it is as it is, and what can be done. */
-export function outboxRowPage(row: OutboxDetail, payload: Json, revealed: boolean, csrf: string, now: Date): Html {
+export function outboxRowPage(
+  row: OutboxDetail,
+  payload: Json,
+  revealed: boolean,
+  csrf: string | null,
+  now: Date,
+): Html {
   const facts: readonly (readonly [string, Child])[] = [
     ['Client', row.client],
     ['Kind', row.kind],
@@ -77,11 +83,11 @@ export function outboxRowPage(row: OutboxDetail, payload: Json, revealed: boolea
 ${row.because === null ? '' : html`<p class="why"><b>Why:</b> ${row.because}</p>`}
 <p class="remedy">→ ${adviceFor(row, 'page')}</p>
 <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-${actionForms(row, csrf, revealed && isObject(payload) ? payload : null)}
+${csrf === null ? '' : actionForms(row, csrf, revealed && isObject(payload) ? payload : null)}
 <h2>Attempts</h2>
 ${history(row)}
 <h2>Payload</h2>
-${revealed ? html`<p>As it is; that it was shown stands in the audit.</p>` : html`<p>Personal data is masked.</p>${form(row.id, 'reveal', csrf, html`<button class="quiet">Show it as it is</button>`)}`}
+${revealed ? html`<p>As it is; that it was shown stands in the audit.</p>` : html`<p>Personal data is masked.</p>${csrf === null ? '' : form(row.id, 'reveal', csrf, html`<button class="quiet">Show it as it is</button>`)}`}
 <pre tabindex="0" role="region" aria-label="Payload">${JSON.stringify(payload, null, 2)}</pre>
 ${row.result === null ? '' : html`<h2>Result</h2><pre tabindex="0" role="region" aria-label="Result">${JSON.stringify(row.result, null, 2)}</pre>`}`;
 }

@@ -8,7 +8,7 @@ import { type Html, html } from '../html.ts';
 import { ago, badge, choice, table } from '../view.ts';
 
 /** `/schedules`: when each job is due next, and the buttons that change it. */
-export function schedulesPage(snapshot: Snapshot, config: Config, csrf: string, only: string | undefined): Html {
+export function schedulesPage(snapshot: Snapshot, config: Config, csrf: string | null, only: string | undefined): Html {
   const own = new Set(config.clients.map(({ key }) => key));
   // Others are a command's own.
   const jobs = snapshot.jobs.filter(
@@ -33,7 +33,7 @@ ${own.size > 1 ? html`<form class="filter" method="get" action="/schedules">${ch
 ${table('Jobs of each client', headings, [...rows, ...pushers])}`;
 }
 
-function cellsOf(job: JobStatus, snapshot: Snapshot, config: Config, csrf: string) {
+function cellsOf(job: JobStatus, snapshot: Snapshot, config: Config, csrf: string | null) {
   const schedule = config.schedules[job.job as JobName] as Schedule | undefined;
   const text = schedule === undefined ? 'not known here' : describeSchedule(schedule);
   const mayRun = schedule !== undefined && schedule.kind !== 'off' && schedule.kind !== 'on-request';
@@ -63,7 +63,8 @@ function stateOfPause({ pauses, now }: Snapshot, client: string, job: string): H
   return html`${badge('warn', 'paused')} <small>${whom}by ${pause.by}, ${ago(pause.since, now)}</small>`;
 }
 
-function buttons({ pauses }: Snapshot, client: string, job: string, csrf: string, mayRun: boolean): Html {
+function buttons({ pauses }: Snapshot, client: string, job: string, csrf: string | null, mayRun: boolean): Html {
+  if (csrf === null) return html``;
   const own = pauses.find((one) => one.job === job && one.client === client);
   const all = pauses.find((one) => one.job === job && one.client === null);
   const form = (action: string, text: string, whom: string) =>

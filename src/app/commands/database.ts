@@ -1,0 +1,46 @@
+import { outboxKinds } from '../../../jobs/push-outbox.ts';
+import { changeInWords } from '../../core/database-mark.ts';
+import { operatorChoices } from '../../core/push-outcome.ts';
+import { acceptDatabase, type OperatorAnswer } from '../../erp/accept-database.ts';
+import type { Database } from '../../erp/connect.ts';
+import { readPushDatabase } from '../../erp/push-database.ts';
+import { operatorName } from '../operator.ts';
+import { withDatabase } from '../with-database.ts';
+
+export interface DatabaseOptions {
+  readonly as: OperatorAnswer;
+}
+
+/** Accepts the database that DATABASE_URL leads to, so that rows are sent from it again, or never (`copy`). */
+export function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> {
+  return withDatabase('database', async (db) => {
+    const former = await readPushDatabase(db);
+    if (former?.change === 'none' && as === 'moved' && former.acceptedAs !== 'copy') {
+      say('This is the database that rows are sent from already; nothing was changed.');
+      return 0;
+    }
+    if (former !== null) say(`The database until now: ${changeInWords[former.change]}.`);
+    await accept(db, as);
+    return 0;
+  });
+}
+
+async function accept(db: Database, as: OperatorAnswer): Promise<void> {
+  const lookedUp = outboxKinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
+  const rows = await acceptDatabase(db, { as, by: operatorName(), lookedUp, advice: operatorChoices });
+  if (as === 'copy') {
+    say('Accepted as a copy: nothing is sent from it. Pulls go on.');
+    return;
+  }
+  say(`Accepted as ${as}: rows are sent again.`);
+  if (as === 'moved') return;
+  say(`${countRows(rows.lookedUp)} of the backup: looked up at the service before anything is sent.`);
+  if (rows.toDecide > 0)
+    say(`${countRows(rows.toDecide)} of the backup: you decide, see: fulfilment-sync outbox list --status unknown`);
+}
+
+const countRows = (count: number) => (count === 1 ? '1 row' : `${count} rows`);
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}

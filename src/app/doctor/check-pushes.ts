@@ -1,0 +1,20 @@
+import { changeInWords } from '../../core/database-mark.ts';
+import type { Database } from '../../erp/connect.ts';
+import { readPushDatabase } from '../../erp/push-database.ts';
+import { type Finding, fail, ok, orFailure } from './finding.ts';
+
+/** Finds out whether rows may be sent from this database (docs/backup.md). */
+export function checkPushes(db: Database): Promise<readonly Finding[]> {
+  return orFailure('pushes', 'run: fulfilment-sync migrate', async () => {
+    const database = await readPushDatabase(db);
+    if (database === null) return [ok('pushes', 'no worker has run yet; the first one sends from this database')];
+    const { change, acceptedAs, acceptedAt } = database;
+    const since = acceptedAt.toISOString();
+    if (change !== 'none') {
+      const remedy = 'say what it is: fulfilment-sync database accept --as moved, restored or copy (docs/backup.md)';
+      return [fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy)];
+    }
+    if (acceptedAs === 'copy') return [ok('pushes', `this database is a copy since ${since}: nothing is sent`)];
+    return [ok('pushes', `rows are sent from this database since ${since}`)];
+  });
+}

@@ -1,0 +1,36 @@
+import type { ClaimedRow } from '../../erp/outbox.ts';
+import type { SentRow } from '../../erp/push-database.ts';
+
+/** Minimum number of rows that are remembered. */
+const minRows = 1_000;
+
+/**
+ * Remembers the rows that this process has sent last. After a failover they show whether the new primary has lost something:
+ * Postgres loses the newest commits first.
+ */
+export class RecentSends {
+  readonly #maxRows: number;
+  readonly #rows = new Map<string, SentRow>();
+
+  /** @param concurrency number of rows that this process sends at the same time: the order of their commits is not known */
+  constructor(concurrency: number) {
+    this.#maxRows = Math.max(minRows, concurrency);
+  }
+
+  get rows(): readonly SentRow[] {
+    return [...this.#rows.values()];
+  }
+
+  /** Forgets all rows, as when an operator has accepted another database. */
+  clear(): void {
+    this.#rows.clear();
+  }
+
+  /** Notes a row when its request may be written from now on. */
+  note({ id, claimNo, attempts }: ClaimedRow): void {
+    this.#rows.set(`${id} ${claimNo}`, { id, claimNo, attempts });
+    if (this.#rows.size <= this.#maxRows) return;
+    const [oldest] = this.#rows.keys();
+    if (oldest !== undefined) this.#rows.delete(oldest);
+  }
+}

@@ -1,0 +1,90 @@
+import { expect, test } from 'vitest';
+import { acceptDatabase } from '../../../src/erp/accept-database.ts';
+import { markAlive, markEnded, noteDatabase, type SentRow } from '../../../src/erp/push-database.ts';
+import { useDatabase } from '../../helpers/database.ts';
+
+const database = useDatabase();
+
+/** Makes the present timeline another one than the stored: a standby was promoted. */
+const failOver = () =>
+  database.query(`update sync.push_database set mark = regexp_replace(mark, '[^/]*$', '00000000')`);
+const note = (worker: string, sent: readonly SentRow[] = []) => noteDatabase(database.db, worker, sent);
+/** A worker that sends rows. */
+const start = async (worker: string) => {
+  expect(await note(worker)).toMatchObject({ change: 'none' });
+  await markAlive(database.db, worker);
+};
+/** Inserts a row that a worker has claimed, and returns what the worker remembers of it. */
+async function sendRow(columns: Record<string, string> = {}): Promise<SentRow> {
+  const given = { status: "'sending'", lease_until: 'now()', sent_at: 'now()', attempts: '1', ...columns };
+  const [row] = await database.query<SentRow>(`
+    insert into fulfilment.outbox (kind, reference, next_attempt_at, claim_no, ${Object.keys(given).join(', ')})
+    values ('order.create', 'SO-1', null, nextval('sync.read_no'), ${Object.values(given).join(', ')})
+    returning id, claim_no as "claimNo", 1 as attempts`);
+  if (row === undefined) throw new Error('no row was inserted');
+  return row;
+}
+
+test('the new primary is accepted if the worker finds all that it has sent', async () => {
+  await start('a');
+  const sent = await sendRow();
+  await failOver();
+  expect(await note('a', [sent])).toMatchObject({ change: 'none', acceptedAs: 'failover' });
+  expect(await note('a', [sent])).toMatchObject({ change: 'none', acceptedAs: 'failover', changedAt: null });
+});
+
+test.each<[string, Record<string, string> | null]>([
+  ['the row', null],
+  [
+    'its claim',
+    {
+      status: "'pending'",
+      next_attempt_at: 'now()',
+      lease_until: 'null',
+      sent_at: 'null',
+      attempts: '0',
+      claim_no: 'null',
+    },
+  ],
+  ['the note that it was sent', { sent_at: 'null' }],
+])('nothing is sent if the new primary has lost %s', async (_lost, columns) => {
+  await start('a');
+  const sent = await sendRow();
+  if (columns === null) await database.query('delete from fulfilment.outbox');
+  else
+    await database.query(
+      `update fulfilment.outbox set ${Object.entries(columns)
+        .map(([name, value]) => `${name} = ${value}`)
+        .join(', ')}`,
+    );
+  await failOver();
+  expect(await note('a', [sent])).toMatchObject({ change: 'timeline', changedAt: expect.any(Date) });
+  // A worker that has lost nothing cannot accept it for the other one.
+  expect(await note('b')).toMatchObject({ change: 'timeline' });
+  await acceptDatabase(database.db, { as: 'restored', by: 'operator', lookedUp: [], advice: '' });
+  expect(await note('a', [sent])).toMatchObject({ change: 'none', acceptedAs: 'restored' });
+});
+
+test('the new primary waits for every worker; one that was stopped or silent before has nothing to say', async () => {
+  for (const worker of ['a', 'b', 'stopped', 'silent']) await start(worker);
+  await markEnded(database.db, 'stopped');
+  await database.query("update sync.push_workers set seen_at = now() - interval '3 minutes' where worker = 'silent'");
+  await failOver();
+  expect(await note('a')).toMatchObject({ change: 'timeline' });
+  expect(await note('b')).toMatchObject({ change: 'none', acceptedAs: 'failover' });
+});
+
+test('a worker that was lost at the failover holds all pushes, whoever starts afterwards', async () => {
+  await start('lost');
+  await failOver();
+  expect(await note('new')).toMatchObject({ change: 'timeline' });
+  await database.query("update sync.push_workers set seen_at = now() - interval '1 hour'");
+  expect(await note('new')).toMatchObject({ change: 'timeline' });
+});
+
+test('no failover makes a copy send rows', async () => {
+  await start('a');
+  await acceptDatabase(database.db, { as: 'copy', by: 'operator', lookedUp: [], advice: '' });
+  await failOver();
+  expect(await note('a')).toMatchObject({ change: 'timeline', acceptedAs: 'copy' });
+});

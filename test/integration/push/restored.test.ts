@@ -1,0 +1,161 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { outboxKinds } from '../../../jobs/push-outbox.ts';
+import { acceptDatabase, type OperatorAnswer } from '../../../src/erp/accept-database.ts';
+import { readPushDatabase } from '../../../src/erp/push-database.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+const pull = usePuller(database, sandbox);
+
+const lookedUp = outboxKinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
+const accept = (as: OperatorAnswer) =>
+  acceptDatabase(database.db, { as, by: 'operator', lookedUp, advice: 'see the service' });
+const slip = { expectedIn: 'AMS', expectedOn: '2026-06-01', items: [{ sku: 'MUG-BLUE', quantity: 5 }] };
+
+interface Held {
+  readonly orders: number;
+  readonly returns: number;
+  readonly slips: number;
+}
+/** Counts what the service holds. */
+async function atService(): Promise<Held> {
+  const { clients } = await sandbox.call<{ clients: Record<string, unknown[]>[] }>('GET', '/_sandbox/state');
+  const [held = {}] = clients;
+  return {
+    orders: held.orders?.length ?? 0,
+    returns: held.returnMerchandiseAuthorizations?.length ?? 0,
+    slips: held.inboundPackingSlips?.length ?? 0,
+  };
+}
+/** Statuses of the rows, in the order of their ids. */
+const statuses = async () => (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
+
+/** Inserts a row of each way in which an unknown outcome is settled. */
+async function insertRows(): Promise<void> {
+  const [line] = await database.query<{ shipment_id: number; id: number }>(
+    "select shipment_id, id from fulfilment.shipment_items where sku <> '' order by id limit 1",
+  );
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.insert('return.create', 'RET-1', {
+    shipmentId: line?.shipment_id,
+    items: [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }],
+  });
+  await outbox.insert('inbound_packing_slip.create', 'SLIP-1', slip);
+}
+
+describe('a database that was restored from a backup', () => {
+  let before: Held;
+  beforeEach(async () => {
+    await sandbox.seed(1, ['SHIPPED']);
+    done(await pull('pull-shipments'));
+    before = await atService();
+    await insertRows();
+    await database.backUp();
+    await outbox.push();
+    expect(await statuses()).toEqual(['order.create done', 'return.create done', 'inbound_packing_slip.create done']);
+    await outbox.close();
+    await database.restore();
+  });
+  const sentOnce = () => ({ orders: before.orders + 1, returns: before.returns + 1, slips: before.slips + 1 });
+
+  test('sends nothing until an operator says what it is; pulls go on', async () => {
+    const place = await sandbox.lastPlace();
+    await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    await outbox.push();
+    expect((await sandbox.requests(place)).filter(({ method }) => method !== 'GET')).toEqual([]);
+    expect(await readPushDatabase(database.db)).toMatchObject({ change: 'database', changedAt: expect.any(Date) });
+    const open = await database.query<{ because: string }>('select distinct because from fulfilment.outbox_open');
+    expect(open).toEqual([{ because: expect.stringContaining('database accept') }]);
+    done(await pull('pull-shipments'));
+    expect(await atService()).toEqual(sentOnce());
+  });
+
+  test('restored: rows of the backup are looked up or left to the operator, later rows are sent', async () => {
+    await outbox.push();
+    const id = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    expect(await accept('restored')).toEqual({ lookedUp: 2, toDecide: 1 });
+    for (let round = 0; round < 4; round++) {
+      await outbox.push();
+      await outbox.hurry();
+    }
+    expect(await statuses()).toEqual([
+      'order.create done',
+      'return.create unknown',
+      'inbound_packing_slip.create done',
+      'order.create done',
+    ]);
+    expect(await outbox.row(id)).toMatchObject({ attempts: 1 });
+    expect(await atService()).toEqual({ ...sentOnce(), orders: before.orders + 2 });
+  });
+
+  test('restored: a row that the service does not know is sent after two look-ups', async () => {
+    await outbox.insert('order.create', 'SO-3', orderPayload('SO-3'));
+    await database.query("update fulfilment.outbox set database_mark = '1/2/3/4' where reference = 'SO-3'");
+    await outbox.push();
+    await accept('restored');
+    for (let round = 0; round < 4; round++) {
+      await outbox.push();
+      await outbox.hurry();
+    }
+    expect(await outbox.rows("reference = 'SO-3'")).toMatchObject([{ status: 'done', attempts: 1 }]);
+    expect(await atService()).toEqual({ ...sentOnce(), orders: before.orders + 2 });
+  });
+
+  test('copy: nothing is ever sent from it', async () => {
+    await outbox.push();
+    await accept('copy');
+    await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    await outbox.push();
+    expect(new Set((await outbox.rows()).map(({ status }) => status))).toEqual(new Set(['pending']));
+    expect(await atService()).toEqual(sentOnce());
+    expect(await readPushDatabase(database.db)).toMatchObject({ change: 'none', acceptedAs: 'copy' });
+  });
+});
+
+test('moved: rows are sent as before', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await database.backUp();
+  await database.restore();
+  await outbox.push();
+  expect(await statuses()).toEqual(['order.create pending']);
+  await accept('moved');
+  await outbox.push();
+  expect(await statuses()).toEqual(['order.create done']);
+});
+
+test('a row that was sending in the backup is not sent again', async () => {
+  await outbox.insert('inbound_packing_slip.create', 'SLIP-1', slip);
+  await database.query(`
+    update fulfilment.outbox set status = 'sending', next_attempt_at = null, lease_until = now(), attempts = 1,
+      claim_no = nextval('sync.read_no')`);
+  await database.backUp();
+  await database.restore();
+  await outbox.push();
+  await accept('restored');
+  expect(await outbox.rows()).toMatchObject([{ status: 'unknown', written_at: expect.any(Date) }]);
+});
+
+test('a copy of a database without rows is a database of its own', async () => {
+  await database.backUp();
+  await database.restore();
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push();
+  expect(await statuses()).toEqual(['order.create done']);
+});
+
+test('track-trace is not asked for within an hour of the restore', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await database.query(`
+    insert into sync.gates (gate, identity, client, next_at, taken_at) values ('track-trace', 'x', 'default', now(), now())`);
+  await database.backUp();
+  await database.restore();
+  await outbox.push();
+  const [gate] = await database.query("select next_at > now() + interval '59 minutes' as waits from sync.gates");
+  expect(gate).toEqual({ waits: true });
+});
