@@ -179,7 +179,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   bounded_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last time it was retried by hand or replaced
   bounded_attempts integer not null default 0, -- Attempts before that, which PUSH_MAX_ATTEMPTS does not count
   unburnt integer not null default 0, -- Times it was sent in vain since the last attempt that counted: 429, or a token that was refused; each makes it wait longer
-  database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark); null: before version 0.3
+  database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark); null: it is older than this column
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- What is to be made true at the service; insert client, kind, reference and payload, read status and result
 create table fulfilment.return_items (
   client text not null, -- Client key
@@ -607,6 +607,10 @@ create table sync.settings_reads (
   tried_at timestamp with time zone not null, -- When they were last asked for
   read_at timestamp with time zone, -- When they were last read well; null before the first time
 ) with (fillfactor=50); -- When the settings of each client were last asked for
+create table sync.watched_articles (
+  client text not null, -- Client key
+  sku text not null, -- Article
+); -- Copy of fulfilment.stock_watch, kept by triggers: nobody but workers can lock it
 
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
@@ -698,6 +702,7 @@ alter table sync.runs add constraint runs_pkey PRIMARY KEY (id);
 alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'failed'::text, 'stopped'::text, 'abandoned'::text])));
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
+alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);
 
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
@@ -983,6 +988,23 @@ CREATE OR REPLACE FUNCTION sync.clock()
  STABLE
 AS $function$select statement_timestamp()$function$
 ;
+CREATE OR REPLACE FUNCTION sync.copy_watched()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if tg_op in ('DELETE', 'UPDATE') then
+    delete from sync.watched_articles a using gone g where a.client = g.client and a.sku = g.sku;
+  end if;
+  if tg_op in ('INSERT', 'UPDATE') then
+    insert into sync.watched_articles (client, sku) select n.client, n.sku from added n on conflict do nothing;
+  end if;
+  return null;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.database_mark()
  RETURNS text
  LANGUAGE plpgsql
@@ -1002,6 +1024,18 @@ begin
   end if;
   return concat_ws('/', coalesce(server, '-'), (select d.oid from pg_database d where d.datname = current_database()),
     to_regclass('fulfilment.outbox')::oid, coalesce(timeline, '-'));
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.forget_watched()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  delete from sync.watched_articles;
+  return null;
 end
 $function$
 ;
@@ -1100,6 +1134,10 @@ CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEM
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.wake_product_waiters();
+CREATE TRIGGER stock_watch_added AFTER INSERT ON fulfilment.stock_watch REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
+CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
+CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.forget_watched();
+CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.changes to fulfilment_writer;

@@ -82,6 +82,6 @@ export async function readSessionSettings(db: Kysely<DB>): Promise<SessionSettin
 
 /** How many articles are watched, of all clients. */
 export async function countWatched(db: Kysely<DB>): Promise<number> {
-  const { rows } = await sql<{ count: number }>`select count(*)::int as count from fulfilment.stock_watch`.execute(db);
+  const { rows } = await sql<{ count: number }>`select count(*)::int as count from sync.watched_articles`.execute(db);
   return rows[0]?.count ?? 0;
 }

@@ -653,7 +653,7 @@ export interface FulfilmentOutbox {
    */
   created_at: Generated<Timestamp>;
   /**
-   * Identity of the database in which the row was inserted (sync.database_mark); null: before version 0.3
+   * Identity of the database in which the row was inserted (sync.database_mark); null: it is older than this column
    */
   database_mark: Generated<string | null>;
   /**
@@ -2379,6 +2379,17 @@ export interface SyncSettingsReads {
   tried_at: Timestamp;
 }
 
+export interface SyncWatchedArticles {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * Article
+   */
+  sku: string;
+}
+
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.inbound_items": FulfilmentInboundItems;
@@ -2434,4 +2445,5 @@ export interface DB {
   "sync.rescans": SyncRescans;
   "sync.runs": SyncRuns;
   "sync.settings_reads": SyncSettingsReads;
+  "sync.watched_articles": SyncWatchedArticles;
 }

@@ -6,7 +6,7 @@ import type { DB } from './rows.ts';
 /** Watched articles of a client: those never asked first, then those asked longest ago. */
 export async function findWatched(db: Kysely<DB>, client: string): Promise<string[]> {
   const { rows } = await sql<{ sku: string }>`
-    select w.sku from fulfilment.stock_watch w
+    select w.sku from sync.watched_articles w
     left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = w.sku
     where w.client = ${client} order by l.asked_at nulls first, w.sku`.execute(db);
   return rows.map(({ sku }) => sku);
@@ -63,7 +63,7 @@ export async function removeUnwatched(trx: Transaction<DB>, client: string): Pro
   const { rows } = await sql<{ key: string }>`
     delete from fulfilment.stock_levels l
     where l.client = ${client} and not exists (
-      select from fulfilment.stock_watch w where w.client = ${anyClient(client)} and w.sku = l.sku)
+      select from sync.watched_articles w where w.client = ${anyClient(client)} and w.sku = l.sku)
     returning l.sku as key`.execute(trx);
   return rows.map(({ key }) => ({ entity: 'stock_levels', id: null, key, operation: 'removed' }));
 }

@@ -67,7 +67,7 @@ test('one that cannot be decoded waits in quarantine, and is released by the lis
 
 test('a walk that was cut short and goes on much later begins anew: ids before it may have been processed since', async () => {
   // So many returns that those processed late stand several pages before the last one.
-  await sandbox.call('POST', '/_sandbox/reset', { ordersPerDay: 100 });
+  await sandbox.call('POST', '/_sandbox/reset', { ordersPerDay: 150 });
   await sandbox.advance(40 * day);
   await sandbox.faults({ operation: list, after: 3, effect: { status: 500 } });
   expect((await pull('pull-return-items')).status).toBe('failed');

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../helpers/database.ts';
 import { done, usePuller } from '../helpers/puller.ts';
@@ -84,6 +85,28 @@ test('who may write to the outbox may watch articles, and nothing else of them',
     as(`insert into fulfilment.stock_levels (client, sku, asked_at) values ('x', 'y', now())`),
   ).rejects.toThrow('permission denied');
   await expect(watch('')).rejects.toThrow('stock_watch_sku_check');
+});
+
+test('a role that locks stock_watch does not stop the job', async () => {
+  await watch('MUG-BLUE');
+  const writer = database.open(1);
+  await writer.transaction().execute(async (trx) => {
+    await sql`set local role fulfilment_writer`.execute(trx);
+    await sql`lock table fulfilment.stock_watch in access exclusive mode`.execute(trx);
+    expect(done(await pull('pull-stock'))).toMatchObject({ fetched: 1, created: 1 });
+  });
+});
+
+test('the articles that the job asks for follow every change of stock_watch', async () => {
+  const followed = async () =>
+    (await database.query<{ sku: string }>('select sku from sync.watched_articles order by sku')).map(({ sku }) => sku);
+  await watch('A', 'B', 'C');
+  await database.query(`insert into fulfilment.stock_watch (sku) values ('A'), ('D') on conflict do nothing`);
+  await database.query(`update fulfilment.stock_watch set sku = 'E' where sku = 'B'`);
+  await database.query(`delete from fulfilment.stock_watch where sku = 'C'`);
+  expect(await followed()).toEqual(['A', 'D', 'E']);
+  await database.query('truncate fulfilment.stock_watch');
+  expect(await followed()).toEqual([]);
 });
 
 test('an article whose sku is a step up the path is refused by itself; the others are asked', async () => {

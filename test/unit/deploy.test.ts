@@ -36,6 +36,7 @@ const compose = parse(read('docker-compose.yml'), { merge: true }) as {
   volumes: Record<string, unknown>;
 };
 const services = Object.entries(compose.services);
+const passwords = ['POSTGRES_PASSWORD', 'FULFILMENT_PASSWORD', 'REDIS_PASSWORD'];
 
 describe('docker-compose.yml', () => {
   test('runs commands that exist, with variables that exist', () => {
@@ -58,9 +59,26 @@ describe('docker-compose.yml', () => {
     expect(known.filter((name) => !set.includes(name) && !elsewhere.includes(name))).toEqual([]);
   });
 
-  test('takes from outside only variables of the same name, and the password of its own database', () => {
+  test('takes from outside only variables of the same name, and passwords of its own servers', () => {
     for (const [, name = ''] of read('docker-compose.yml').matchAll(/\$\{(\w+)/g))
-      expect([...known, 'POSTGRES_PASSWORD']).toContain(name);
+      expect([...known, ...passwords]).toContain(name);
+  });
+
+  test('has no password by itself, and its worker is no superuser', () => {
+    const { postgres, redis, worker } = compose.services;
+    for (const name of passwords)
+      for (const use of read('docker-compose.yml').match(new RegExp(`\\$\\{${name}[^}]*`, 'g')) ?? [])
+        expect(use).toMatch(/:\?is required/);
+    expect(worker?.environment?.DATABASE_URL).toMatch(/^postgres:\/\/fulfilment:\$\{FULFILMENT_PASSWORD/);
+    expect(worker?.environment?.REDIS_URL).toMatch(/^redis:\/\/:\$\{REDIS_PASSWORD/);
+    expect(redis?.command?.join(' ')).toMatch(/--requirepass \$\{REDIS_PASSWORD/);
+    expect(Object.keys(postgres?.environment ?? {})).not.toContain('POSTGRES_USER');
+    const script = read('deploy/postgres/create-role.sh');
+    expect(script).toMatch(/^create role fulfilment login createrole password :'password';$/m);
+    expect(script).toMatch(/^create database erp owner fulfilment;$/m);
+    expect(postgres?.volumes).toContain(
+      './deploy/postgres/create-role.sh:/docker-entrypoint-initdb.d/create-role.sh:ro',
+    );
   });
 
   test('waits for what it names, and what it waits for can be waited for', () => {
@@ -70,7 +88,8 @@ describe('docker-compose.yml', () => {
         expect(needed).toBeDefined();
         if (condition === 'service_healthy') expect(needed?.healthcheck?.test).toBeDefined();
       }
-      for (const volume of volumes ?? []) expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
+      for (const volume of volumes?.filter((name) => !name.startsWith('.')) ?? [])
+        expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
     }
   });
 

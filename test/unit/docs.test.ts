@@ -19,6 +19,21 @@ test('every link of the docs leads somewhere', () => {
   expect(files.flatMap((file) => brokenLinks(root, file))).toEqual([]);
 });
 
+test('SECURITY.md names a test for each sentence of its tables, and the test exists', () => {
+  const rows = read('SECURITY.md')
+    .split('\n')
+    .filter((line) => /^\| (?!what holds|-)/.test(line))
+    .map((line) => line.split(' | ').at(-1)?.replace(/ *\|$/, '') ?? '');
+  expect(rows.length).toBeGreaterThan(30);
+  const missing = rows.flatMap((tests) =>
+    tests.split('<br>').filter((named) => {
+      const [, file = '', title = ''] = /^`(test\/[\w/.-]+)`: (.+?) *$/.exec(named) ?? [];
+      return title === '' || !read(file).includes(title);
+    }),
+  );
+  expect(missing).toEqual([]);
+});
+
 test('a link that leads nowhere is found', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-links-'));
   try {
