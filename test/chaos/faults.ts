@@ -2,6 +2,7 @@ import type { Random } from '../../src/sandbox/random.ts';
 import { networkFaults } from './faults/network.ts';
 import { postgresFaults } from './faults/postgres.ts';
 import { redisFaults } from './faults/redis.ts';
+import { restoreFaults } from './faults/restore.ts';
 import { serviceFaults } from './faults/service.ts';
 import { workerFaults } from './faults/workers.ts';
 import type { Stage } from './stage.ts';
@@ -37,6 +38,7 @@ function drawTwo(random: Random): Fault[] {
 /** Every fault that campaigns are played with; the last plays any two of the others at a time. */
 export const faults: readonly Fault[] = [
   ...single,
+  ...restoreFaults,
   {
     name: 'everything',
     about: 'two of all these at a time',

@@ -108,7 +108,30 @@ export class Servers {
   }
 
   async dropDatabase(name: string): Promise<void> {
+    await queryAt(this.postgres.url, `drop database if exists ${name} with (force)`);
+    await queryAt(this.postgres.url, `drop database if exists ${name}_backup with (force)`);
+  }
+
+  /** Copies a database, whole. Its connections end; nobody can connect meanwhile. */
+  async backUpDatabase(name: string): Promise<void> {
+    const { url } = this.postgres;
+    await queryAt(url, `alter database ${name} allow_connections false`);
+    try {
+      await queryAt(url, 'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name]);
+      await waitFor('the database to be free', async () => {
+        const open = await queryAt(url, 'select from pg_stat_activity where datname = $1', [name]);
+        return open.length === 0;
+      });
+      await queryAt(url, `create database ${name}_backup template ${name} owner ${workerRole}`);
+    } finally {
+      await queryAt(url, `alter database ${name} allow_connections true`);
+    }
+  }
+
+  /** Replaces a database by its copy. */
+  async restoreDatabase(name: string): Promise<void> {
     await queryAt(this.postgres.url, `drop database ${name} with (force)`);
+    await queryAt(this.postgres.url, `alter database ${name}_backup rename to ${name}`);
   }
 
   async stop(): Promise<void> {

@@ -209,7 +209,7 @@ const endOf = ({ exitCode, signalCode }: ChildProcess) => String(signalCode ?? e
 
 /** Not there, going down or coming up, full, read-only, or refused on purpose. */
 function isPassing(code: string): boolean {
-  return /^(ECONN.*|08.*|57P0.|53.*|25006|40.*|55P03)$/.test(code);
+  return /^(ECONN.*|08.*|57P0.|53.*|25006|40.*|55000|55P03|3D000)$/.test(code);
 }
 
 function residentMb(pid: number): number {

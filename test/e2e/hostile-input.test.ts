@@ -5,6 +5,7 @@ import { afterEach, expect, test } from 'vitest';
 import { outboxKinds } from '../../jobs/push-outbox.ts';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { Random } from '../../src/sandbox/random.ts';
+import type { CliProcess } from '../helpers/cli-process.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { HostileProxy, sendHostileRequest, toHostilePayload } from '../helpers/hostile-input.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
@@ -35,17 +36,20 @@ interface Seen {
 }
 
 /** Asks /livez all the time, and looks at the memory of the worker. */
-function watch(port: number, pid: number): { readonly stop: () => Promise<Seen> } {
+function watch(port: number, worker: CliProcess): { readonly stop: () => Promise<Seen> } {
   let stopped = false;
   const seen: Seen = { slowestMs: 0, memoryMb: 0 };
   const look = async () => {
     while (!stopped) {
       const askedAtMs = performance.now();
-      const answer = await fetch(`http://127.0.0.1:${port}/livez`, { signal: AbortSignal.timeout(patienceMs) });
+      const signal = AbortSignal.timeout(patienceMs);
+      const answer = await fetch(`http://127.0.0.1:${port}/livez`, { signal }).catch((cause: unknown) => {
+        throw new Error(`/livez gave no answer; the worker wrote: ${worker.output.slice(-3_000)}`, { cause });
+      });
       expect(answer.status).toBe(200);
       await answer.arrayBuffer();
       seen.slowestMs = Math.max(seen.slowestMs, performance.now() - askedAtMs);
-      const [, kb = '0'] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+      const [, kb = '0'] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.child.pid}/status`, 'utf8')) ?? [];
       seen.memoryMb = Math.max(seen.memoryMb, Number(kb) / 1_024);
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
@@ -110,7 +114,7 @@ const hasten = () =>
 test('whatever pages, answers and rows hold, the worker answers, stays small and serves the others', async () => {
   const { fair, proxy, worker, port, env } = await startWorker();
   const random = new Random(seed + 1);
-  const watched = watch(port, worker.child.pid ?? 0);
+  const watched = watch(port, worker);
   const kinds = outboxKinds.map(({ name }) => name);
   let refusedInserts = 0;
   for (let round = 0; round < rounds; round++) {

@@ -14,6 +14,10 @@ export interface EmbeddedPostgres {
   restart(downMs?: number): Promise<void>;
   /** As `restart`, but it is stopped at once (immediate shutdown): it has to recover when it starts. */
   crash(downMs?: number): Promise<void>;
+  /** Stops it, copies its data, and starts it again. */
+  backUp(): Promise<void>;
+  /** Crashes it and promotes the last copy, as if a standby that lags took over: what was committed since is lost. */
+  failOver(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -41,6 +45,8 @@ export async function startEmbeddedPostgres(
     url: message.url,
     restart: (downMs = 0) => restart(host, { downMs, signal: 'SIGINT' }),
     crash: (downMs = 0) => restart(host, { downMs, signal: 'SIGQUIT' }),
+    backUp: () => restart(host, { downMs: 0, signal: 'SIGINT', data: 'copy' }),
+    failOver: () => restart(host, { downMs: 0, signal: 'SIGQUIT', data: 'promote copy' }),
     stop: () => stop(host),
   };
 }
@@ -54,11 +60,17 @@ async function restart(host: ChildProcess, how: Restart): Promise<void> {
   if ('error' in message) throw new Error(`The embedded Postgres did not start again: ${message.error}`);
 }
 
-async function firstMessage(host: ChildProcess): Promise<z.infer<typeof messageSchema>> {
-  const ended = once(host, 'exit').then(([code]) => ({ error: `its host process ended with ${String(code)}` }));
-  const failed = once(host, 'error').then(([error]) => ({ error: String(error) }));
-  const message = once(host, 'message').then(([received]) => messageSchema.parse(received));
-  return Promise.race([message, ended, failed]);
+function firstMessage(host: ChildProcess): Promise<z.infer<typeof messageSchema>> {
+  return new Promise((resolve) => {
+    const end = (message: z.infer<typeof messageSchema>) => {
+      host.off('exit', onExit).off('error', onError).off('message', onMessage);
+      resolve(message);
+    };
+    const onExit = (code: number | null) => end({ error: `its host process ended with ${String(code)}` });
+    const onError = (error: Error) => end({ error: String(error) });
+    const onMessage = (received: unknown) => end(messageSchema.parse(received));
+    host.on('exit', onExit).on('error', onError).on('message', onMessage);
+  });
 }
 
 async function stop(host: ChildProcess): Promise<void> {

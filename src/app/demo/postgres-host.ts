@@ -9,7 +9,18 @@
 import { type ChildProcess, execFileSync, type StdioOptions, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  chownSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
@@ -17,8 +28,13 @@ import { freePort } from './free-port.ts';
 
 const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
 /** Postgres' fast (SIGINT) or immediate (SIGQUIT) shutdown, then so many milliseconds without it. */
-const restartSchema = z.object({ downMs: z.number(), signal: z.enum(['SIGINT', 'SIGQUIT']) });
-export type Restart = z.infer<typeof restartSchema>;
+const restartSchema = z.object({
+  downMs: z.number(),
+  signal: z.enum(['SIGINT', 'SIGQUIT']),
+  /** What happens to the data meanwhile: a copy of it is made, or (as if a standby was promoted) the copy takes its place. */
+  data: z.enum(['keep', 'copy', 'promote copy']).default('keep'),
+});
+export type Restart = z.input<typeof restartSchema>;
 type Owner = { readonly uid: number; readonly gid: number };
 
 /** Another process may take a free port before Postgres does. */
@@ -127,6 +143,23 @@ async function end(postgres: ChildProcess | undefined, signal: Restart['signal']
   await ended;
 }
 
+/** Copies the data, or puts the copy in its place and has Postgres begin a new timeline with it. */
+function handleCopy(folder: string, what: 'copy' | 'promote copy', owner: Owner | undefined): void {
+  const [data, copy] = [join(folder, 'data'), join(folder, 'copy')];
+  if (what === 'copy') {
+    rmSync(copy, { recursive: true, force: true });
+    // By the system's own program: it keeps owners and modes.
+    execFileSync('cp', ['-a', data, copy]);
+    return;
+  }
+  rmSync(data, { recursive: true });
+  renameSync(copy, data);
+  const signal = join(data, 'recovery.signal');
+  writeFileSync(signal, '');
+  if (owner) chownSync(signal, owner.uid, owner.gid);
+  appendFileSync(join(data, 'postgresql.auto.conf'), "restore_command = 'false'\n");
+}
+
 /** Ends Postgres, if it runs, and deletes all there is of it. */
 async function cleanUp(postgres: ChildProcess | undefined, folder: string): Promise<void> {
   await end(postgres);
@@ -156,9 +189,10 @@ async function main(): Promise<void> {
       process.send?.({ url });
       // Any message asks for a restart, with the same data at the same address.
       process.on('message', async (message) => {
-        const { downMs, signal } = restartSchema.parse(message);
+        const { downMs, signal, data } = restartSchema.parse(message);
         await end(postgres, signal);
         await wait(downMs);
+        if (data !== 'keep') handleCopy(folder, data, owner);
         postgres = launch(binaries.postgres, folder, port, owner);
         process.send?.((await isUp(postgres)) ? { url } : { error: 'it did not come up again' });
       });
