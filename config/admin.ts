@@ -20,7 +20,7 @@ export const headerNameSchema = z
   .transform((name) => name.toLowerCase());
 
 /** Says of an address whether it is that of a trusted proxy. */
-export type TrustedProxies = (address: string) => boolean;
+export type TrustedProxies = (address: string | undefined) => boolean;
 
 /** Addresses and networks, separated by commas: `127.0.0.1, 10.0.0.0/8, ::1`. */
 export const trustedProxiesSchema = z.string().transform((text, context): TrustedProxies => {
@@ -37,9 +37,9 @@ export const trustedProxiesSchema = z.string().transform((text, context): Truste
     list.addSubnet(address, length, family);
   }
   // A server that listens to IPv6 names IPv4 addresses in this way.
-  return (address) => {
+  return (address = '') => {
     const plain = address.replace(/^::ffff:(?=\d+\.)/, '');
-    return list.check(plain, isIP(plain) === 6 ? 'ipv6' : 'ipv4');
+    return isIP(plain) !== 0 && list.check(plain, isIP(plain) === 6 ? 'ipv6' : 'ipv4');
   };
 });
 

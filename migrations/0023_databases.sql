@@ -12,7 +12,7 @@ begin
   if has_function_privilege('pg_control_system()', 'execute') then
     select c.system_identifier::text into server from pg_control_system() c;
   end if;
-  -- A standby cannot say it. Nothing is sent from a standby.
+  -- A standby has no timeline of its own. Nothing is sent from a standby.
   if not pg_is_in_recovery() then
     timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
   end if;
@@ -67,8 +67,11 @@ comment on function sync.pushes_allowed is 'Returns true if rows may be sent fro
 create function sync.push_database_hold() returns text
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
   select case
-    when d.mark is distinct from sync.database_mark() then
-      'the database has changed (restored, copied or moved), and nothing is sent from it: fulfilment-sync database accept'
+    -- On a standby the timeline is not known.
+    when d.mark is distinct from sync.database_mark()
+      and not (pg_is_in_recovery()
+        and regexp_replace(d.mark, '[^/]*$', '') = regexp_replace(sync.database_mark(), '[^/]*$', '')) then
+      'the database has changed, and nothing is sent from it: database accept --as moved, restored or copy (docs/backup.md)'
     when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
   end
   from sync.push_database d

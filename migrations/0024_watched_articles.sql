@@ -8,7 +8,7 @@ create table sync.watched_articles (
   sku text not null,
   primary key (client, sku)
 );
-comment on table sync.watched_articles is 'Copy of fulfilment.stock_watch, kept by triggers: nobody but workers can lock it';
+comment on table sync.watched_articles is 'Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it';
 comment on column sync.watched_articles.client is 'Client key';
 comment on column sync.watched_articles.sku is 'Article';
 

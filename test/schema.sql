@@ -610,7 +610,7 @@ create table sync.settings_reads (
 create table sync.watched_articles (
   client text not null, -- Client key
   sku text not null, -- Article
-); -- Copy of fulfilment.stock_watch, kept by triggers: nobody but workers can lock it
+); -- Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it
 
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
@@ -1018,7 +1018,7 @@ begin
   if has_function_privilege('pg_control_system()', 'execute') then
     select c.system_identifier::text into server from pg_control_system() c;
   end if;
-  -- A standby cannot say it. Nothing is sent from a standby.
+  -- A standby has no timeline of its own. Nothing is sent from a standby.
   if not pg_is_in_recovery() then
     timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
   end if;
@@ -1076,8 +1076,11 @@ CREATE OR REPLACE FUNCTION sync.push_database_hold()
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
   select case
-    when d.mark is distinct from sync.database_mark() then
-      'the database has changed (restored, copied or moved), and nothing is sent from it: fulfilment-sync database accept'
+    -- On a standby the timeline is not known.
+    when d.mark is distinct from sync.database_mark()
+      and not (pg_is_in_recovery()
+        and regexp_replace(d.mark, '[^/]*$', '') = regexp_replace(sync.database_mark(), '[^/]*$', '')) then
+      'the database has changed, and nothing is sent from it: database accept --as moved, restored or copy (docs/backup.md)'
     when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
   end
   from sync.push_database d

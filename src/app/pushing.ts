@@ -30,13 +30,13 @@ export interface PushingOptions {
 }
 
 /** Connections of a pusher: one pool for claims and settlements, and one that only keeps claims alive. */
-export interface PushDatabases {
+export interface PushConnections {
   readonly main: OpenDatabase;
   readonly claims: OpenDatabase;
 }
 
 /** Opens the connections of a pusher. */
-export const openPushDatabases = (databaseUrl: string, log: Logger): PushDatabases => ({
+export const openPushConnections = (databaseUrl: string, log: Logger): PushConnections => ({
   main: connectForWriting(databaseUrl, log, 'push', pushPoolSize),
   claims: connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs),
 });
@@ -44,7 +44,7 @@ export const openPushDatabases = (databaseUrl: string, log: Logger): PushDatabas
 /** Opens everything that pushing needs. It begins when the pusher is started. `close` closes the connections, too. */
 export function openPusher(
   options: PushingOptions,
-  { main, claims }: PushDatabases = openPushDatabases(options.databaseUrl, options.log),
+  { main, claims }: PushConnections = openPushConnections(options.databaseUrl, options.log),
 ): { pusher: Pusher; close: () => Promise<void> } {
   const { config, warehouses, worker, log, only } = options;
   const kinds = new Map(outboxKinds.map((kind) => [kind.name, kind]));
@@ -121,8 +121,8 @@ function pushLog(log: Logger, alsoTell?: PushEvents['onSettled']) {
 
 function logDatabase({ change, acceptedAs }: PushDatabase, log: Logger): void {
   if (change !== 'none') {
-    const error = `nothing is sent: ${changeInWords[change]}; say what it is: fulfilment-sync database accept`;
+    const error = `nothing is sent: ${changeInWords[change]}; say what it is: database accept --as moved, restored or copy (docs/backup.md)`;
     log.error({ event: 'database_changed', code: 'database_changed', error });
   } else if (acceptedAs === 'copy') log.warn({ event: 'database_is_copy' });
-  else log.debug({ event: 'database_accepted' });
+  else log.info({ event: 'database_accepted', as: acceptedAs });
 }

@@ -13,7 +13,8 @@ export function compareMarks(accepted: string, found: string): DatabaseChange {
   if (differs(0)) return 'server';
   if (differs(1)) return 'database';
   if (differs(2)) return 'table';
-  return differs(3) ? 'timeline' : 'none';
+  // A standby has no timeline of its own.
+  return differs(3) && present[3] !== '-' ? 'timeline' : 'none';
 }
 
 /** What each difference means, in words for an operator. */

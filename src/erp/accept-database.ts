@@ -2,7 +2,7 @@ import { sql, type Transaction } from 'kysely';
 import { recordAudit } from './audit.ts';
 import type { Database } from './connect.ts';
 import { notifyPushers } from './outbox-claims.ts';
-import type { AcceptedAs } from './push-database.ts';
+import { type AcceptedAs, delayGates } from './push-database.ts';
 import type { DB } from './rows.ts';
 import { inTransaction } from './transaction.ts';
 
@@ -28,18 +28,23 @@ export interface AcceptDatabaseOptions {
 
 /**
  * Accepts the present database. With `restored`, rows that came with the backup and were not settled become `unknown`: the
- * former database may have sent them after the backup. Rows that were inserted since are not touched.
+ * former database may have sent them after the backup. Rows that were inserted since are not touched, if the identity of the
+ * database tells them apart.
  */
 export async function acceptDatabase(db: Database, options: AcceptDatabaseOptions): Promise<AcceptedDatabase> {
   const { as, by } = options;
   return inTransaction(db, async (trx) => {
+    const { rows } = await sql<{ isSame: boolean }>`
+      select d.mark = sync.database_mark() as "isSame" from sync.push_database d for update`.execute(trx);
     await sql`
       insert into sync.push_database as d (mark, accepted_as, accepted_by)
       values (sync.database_mark(), ${as}, ${by})
       on conflict (only_row) do update set mark = excluded.mark, accepted_as = excluded.accepted_as,
         accepted_by = excluded.accepted_by, accepted_at = clock_timestamp(), changed_at = null`.execute(trx);
     await sql`delete from sync.push_workers where confirmed_mark is distinct from sync.database_mark()`.execute(trx);
-    const doubted = as === 'restored' ? await doubtRows(trx, options) : { lookedUp: 0, toDecide: 0 };
+    const doubted =
+      as === 'restored' ? await doubtRows(trx, options, rows[0]?.isSame ?? false) : { lookedUp: 0, toDecide: 0 };
+    if (as !== 'moved') await delayGates(trx);
     const detail = `as ${as}: ${doubted.lookedUp} rows are looked up, ${doubted.toDecide} wait for a decision`;
     await recordAudit(trx, { by, action: 'database_accepted', client: null, detail });
     await notifyPushers(trx);
@@ -47,20 +52,29 @@ export async function acceptDatabase(db: Database, options: AcceptDatabaseOption
   });
 }
 
-/** Makes rows of the backup unknown. They get a new claim number: no late answer of a former worker settles them. */
+/**
+ * Makes rows of the backup unknown. They get a new claim number: no late answer of a former worker settles them. A dead row of
+ * the backup stays dead; whoever retries it is told that it may have been sent.
+ * @param isSame the database has the identity of the former one, as after a disk snapshot: every open row may be of the backup
+ */
 async function doubtRows(
   trx: Transaction<DB>,
   { by, lookedUp, advice }: AcceptDatabaseOptions,
+  isSame: boolean,
 ): Promise<AcceptedDatabase> {
+  const isOfBackup = sql`(${isSame} or o.database_mark is distinct from (select sync.database_mark()))`;
   const reason = 'the database was restored, and the former one may have sent this row after the backup';
   const isLookedUp = sql`o.kind = any(${lookedUp}::text[])`;
+  await sql`
+    update fulfilment.outbox o set written_at = statement_timestamp(), last_error = concat(o.last_error, '; ', ${reason}::text)
+    where o.status = 'dead' and ${isOfBackup}`.execute(trx);
   const { rows } = await sql<AcceptedDatabase>`
     with doubted as (
       update fulfilment.outbox o set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
         claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0, absences = 0, absent_at = null,
         next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,
         last_error = case when ${isLookedUp} then ${`${reason}; being looked up`} else ${`${reason}. ${advice}`} end
-      where o.status in ('pending', 'sending') and o.database_mark is distinct from (select sync.database_mark())
+      where o.status in ('pending', 'sending') and ${isOfBackup}
       returning o.id, o.claim_no, o.last_error, o.next_attempt_at is not null as is_looked_up
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely';
 import { compareMarks, type DatabaseChange } from '../core/database-mark.ts';
+import { recordAudit } from './audit.ts';
 import type { DB } from './rows.ts';
 import { inTransaction } from './transaction.ts';
 
@@ -23,9 +24,10 @@ export interface SentRow {
   readonly attempts: number;
 }
 
+/** How long workers may report missing rows before one of them accepts a failover. They look every 3 s. */
+const reportSpan = sql`interval '10 seconds'`;
 /** Wait after which a silent worker counts as lost before the failover, if another one was seen later. */
 const silentSpan = sql`interval '2 minutes'`;
-/** How long track-trace waits if the database has changed: the record of the last request may be lost. */
 const gateSpan = sql`interval '1 hour'`;
 
 interface StoredRow {
@@ -70,7 +72,7 @@ export async function noteDatabase(db: Kysely<DB>, worker: string, sent: readonl
     if (row === undefined || compareMarks(row.mark, row.found) !== stored.change) return stored;
     if (row.changedAt === null) await noteChange(trx);
     if (stored.change === 'timeline' && row.acceptedAs !== 'copy') {
-      await tellWhatIsThere(trx, worker, await isAllThere(trx, sent));
+      await recordConfirmation(trx, worker, await isAllThere(trx, sent));
       await acceptFailover(trx, worker);
     }
     return (await readPushDatabase(trx)) ?? stored;
@@ -96,6 +98,11 @@ async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase
 
 async function noteChange(trx: Kysely<DB>): Promise<void> {
   await sql`update sync.push_database set changed_at = clock_timestamp()`.execute(trx);
+  await delayGates(trx);
+}
+
+/** Closes the gates for an hour: the record of the last request may be lost. */
+export async function delayGates(trx: Kysely<DB>): Promise<void> {
   await sql`update sync.gates set next_at = greatest(next_at, sync.clock() + ${gateSpan})`.execute(trx);
 }
 
@@ -128,8 +135,11 @@ async function isAllThere(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<bo
   return rows.length === 0;
 }
 
-/** A worker that misses a row of its own gets a row in the table again, if that is lost, too. */
-async function tellWhatIsThere(trx: Kysely<DB>, worker: string, allThere: boolean): Promise<void> {
+/**
+ * Records whether a worker finds all that it has sent. A worker that misses something gets a row in the table again, if that is
+ * lost, too: the row keeps the failover from being accepted.
+ */
+async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boolean): Promise<void> {
   if (allThere)
     await sql`update sync.push_workers set confirmed_mark = sync.database_mark() where worker = ${worker}`.execute(trx);
   else
@@ -139,15 +149,26 @@ async function tellWhatIsThere(trx: Kysely<DB>, worker: string, allThere: boolea
 }
 
 /**
- * Accepts the new primary if every worker of the former one has confirmed it. A worker that ended in peace has no row. One
- * that was silent long before the others was lost before the failover: what it sent is older than what they confirm.
+ * Accepts the new primary if every worker of the former one has confirmed it, and at least one has. A worker that was stopped
+ * has deleted its row. A worker that was silent for minutes before the others were last seen had crashed earlier: if their
+ * newest commits survived, its older ones did, too.
  */
 async function acceptFailover(trx: Kysely<DB>, worker: string): Promise<void> {
-  await sql`
+  const { rows } = await sql`
     update sync.push_database set mark = sync.database_mark(), accepted_as = 'failover', accepted_at = clock_timestamp(),
       accepted_by = ${worker}, changed_at = null
-    where not exists (
+    where changed_at < clock_timestamp() - ${reportSpan}
+      and exists (select from sync.push_workers w where w.confirmed_mark = sync.database_mark())
+      and not exists (
       select from sync.push_workers w
       where w.confirmed_mark is distinct from sync.database_mark()
-        and w.seen_at > (select max(v.seen_at) from sync.push_workers v) - ${silentSpan})`.execute(trx);
+        and w.seen_at > (select max(v.seen_at) from sync.push_workers v) - ${silentSpan})
+    returning 1`.execute(trx);
+  if (rows.length > 0)
+    await recordAudit(trx, {
+      by: worker,
+      action: 'database_accepted',
+      client: null,
+      detail: 'as failover: nothing was lost',
+    });
 }

@@ -73,7 +73,7 @@ export async function decodePage(
   decode: DecodeResource,
 ): Promise<DecodedPage> {
   const onTop = indexIncluded(document.included);
-  const sizes = new PageSizes(onTop.size === 0 ? null : (document.size ?? null));
+  const sizes = new PageSizes(document.size ?? null, onTop.size > 0);
   const families: Family[] = [];
   const quarantined: QuarantineEntry[] = [];
   const warnings = new Set<string>();

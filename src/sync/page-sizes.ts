@@ -26,9 +26,12 @@ export class PageSizes {
   #kept = 0;
   #written = 0;
 
-  /** @param size number of characters of an answer whose resources share what is included; null if they share nothing */
-  constructor(size: number | null) {
-    this.#isMeasured = size !== null && size > smallAnswer;
+  /**
+   * @param size number of characters of the answer; null if it is not known or holds a single resource
+   * @param sharesIncluded true if several resources may link to the same included resource
+   */
+  constructor(size: number | null, sharesIncluded = true) {
+    this.#isMeasured = size !== null && size > (sharesIncluded ? smallAnswer : maxWritten);
   }
 
   /** Returns why a resource, with its included resources, is too large to be written with this page; null if it is not. */

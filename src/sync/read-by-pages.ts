@@ -12,7 +12,7 @@ import type { Stream } from './stream.ts';
 const minRowsPerPage = 3;
 /** Tolerated difference between a row's position in the list and here. A row may be listed but not stored, or the reverse. */
 const positionTolerance = 10;
-/** Maximum number of pages that one poll reads in this way. The rows of further pages wait for the next poll. */
+/** Maximum number of pages that one poll reads in this way. A poll reads few other rows by id; the rest waits. */
 const maxPages = 50;
 
 /**

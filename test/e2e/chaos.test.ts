@@ -3,7 +3,7 @@ import { play } from '../chaos/campaign.ts';
 import { faults } from '../chaos/faults.ts';
 import { Servers } from '../chaos/servers.ts';
 
-/** One campaign of `npm run chaos`, shorter. CI plays seven more (.ci/run): they find little that other tests miss. */
+/** One campaign of `npm run chaos`, shorter. CI plays seven more (.ci/run). */
 const names = ['worker-kill'];
 const seed = Number(process.env.CHAOS_SEED ?? 1);
 

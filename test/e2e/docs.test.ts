@@ -26,7 +26,7 @@ const blocksOf = (file: string, language: string) =>
 const elsewhere = { sql: ['docs/erp.md', 'docs/outbox.md'], sh: ['docs/sandbox.md'] };
 /** Lines that need more than a test has, or are what runs the tests: CI, or tests of the files they use, stand for them. */
 const ofTheMachine =
-  /^(npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|set -a; \. \.\/\.env; set \+a$|docker compose --profile sandbox up --build$)/;
+  /^(for name in POSTGRES .* >> \.env$|npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|set -a; \. \.\/\.env; set \+a$|docker compose --profile sandbox up --build$)/;
 /** Commands that go on until they are stopped, by what they say once they are at work. */
 const lasting: Readonly<Record<string, string>> = { worker: 'worker_started', sandbox: 'Sandbox at' };
 

@@ -94,7 +94,7 @@ export class HostileProxy {
         };
         const body = chunks.length === 0 ? {} : { body: Buffer.concat(chunks) };
         void fetch(new URL(request.url ?? '/', service), { ...init, ...body }).then(
-          (answer) => proxy.#pass(answer, response, service, random),
+          (answer) => proxy.#pass(answer, response, service, random).catch(() => response.destroy()),
           () => response.destroy(),
         );
       });

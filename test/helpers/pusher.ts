@@ -1,7 +1,7 @@
 import { afterEach, vi } from 'vitest';
 import { openWarehouses } from '../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
-import { openPushDatabases, openPusher, type PushDatabases } from '../../src/app/pushing.ts';
+import { openPushConnections, openPusher, type PushConnections } from '../../src/app/pushing.ts';
 import { identified } from '../../src/app/runner.ts';
 import { registerClients } from '../../src/erp/clients.ts';
 import type { TestDatabase } from './database.ts';
@@ -31,7 +31,7 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
       values,
     );
   // One set of connections for all pushes of a test: opening them costs more than most pushes.
-  let open: PushDatabases | null = null;
+  let open: PushConnections | null = null;
   const close = async () => {
     const opened = open;
     open = null;
@@ -61,7 +61,7 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
       const config = configFor(database, sandbox, env);
       await registerClients(database.db, config.clients.map(identified));
       const { warehouses, close: closeWarehouses } = openWarehouses(config);
-      open ??= openPushDatabases(database.url, log);
+      open ??= openPushConnections(database.url, log);
       const { pusher } = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log }, open);
       try {
         await pusher.drain();

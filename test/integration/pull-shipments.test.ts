@@ -27,7 +27,7 @@ async function rowVersions(): Promise<number> {
   return row?.written ?? 0;
 }
 
-describe('5,000 shipments', () => {
+describe('1,500 shipments', () => {
   test('arrive as the sandbox holds them; a second poll asks 1 page of the new pass and writes 0 row versions', async () => {
     await sandbox.seed(1_500, ['SHIPPED', 'SHIPPED', 'SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP', 'ERROR']);
     const first = done(await pull('pull-shipments'));

@@ -201,6 +201,51 @@ test('a URL whose password is not encoded is refused with what to do', () => {
     ]);
 });
 
+test('trusted proxies are addresses and networks; anything else is not trusted', () => {
+  const { ADMIN_TRUSTED_PROXIES: isTrusted } = readConfig(
+    { database: false, clients: false },
+    { ADMIN_TRUSTED_PROXIES: '127.0.0.1, 10.1.0.0/16, fd00::/8' },
+  );
+  const asked = [
+    '127.0.0.1',
+    '::ffff:127.0.0.1',
+    '10.1.2.3',
+    '10.2.0.1',
+    'fd12::1',
+    '::1',
+    '',
+    'unknown',
+    '10.1.2.3:80',
+  ];
+  expect(asked.filter((address) => isTrusted?.(address))).toEqual([
+    '127.0.0.1',
+    '::ffff:127.0.0.1',
+    '10.1.2.3',
+    'fd12::1',
+  ]);
+  expect(isTrusted?.(undefined)).toBe(false);
+  for (const wrong of ['10.0.0.0/33', 'proxy.test', '10.0.0.0/x', '10.0.0.0/8/8', ','])
+    expect(problemsOf({ ADMIN_TRUSTED_PROXIES: wrong })).toContainEqual(
+      expect.stringMatching(/^ADMIN_TRUSTED_PROXIES: /),
+    );
+});
+
+test('variables of the admin server that need each other say so', () => {
+  const token = 'a-token-that-is-long-enough-to-be-taken';
+  expect(problemsOf({ ...base, ADMIN_VIEWER_TOKEN: token })).toEqual([
+    expect.stringMatching(/^ADMIN_VIEWER_TOKEN: needs/),
+  ]);
+  expect(problemsOf({ ...base, ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: token })).toEqual([
+    'ADMIN_VIEWER_TOKEN: must differ from ADMIN_TOKEN',
+  ]);
+  expect(problemsOf({ ...base, ADMIN_USER_HEADER: 'X-User' })).toEqual([
+    expect.stringMatching(/^ADMIN_USER_HEADER: needs/),
+  ]);
+  expect(problemsOf({ ...base, ADMIN_BASE_PATH: 'sync' })).toEqual([
+    expect.stringMatching(/^ADMIN_BASE_PATH: must be/),
+  ]);
+});
+
 test('certificates are always checked', () => {
   expect(problemsOf({ ...base, NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
     expect.stringMatching(/^NODE_TLS_REJECT_UNAUTHORIZED: .*NODE_EXTRA_CA_CERTS/),

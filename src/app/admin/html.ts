@@ -21,6 +21,12 @@ function render(value: Child): string {
   return value.map(render).join('');
 }
 
+/**
+ * Takes the words of others out of markup: they stand between « and », and may name whom an order is for. A quotation that was
+ * cut off ends with its element.
+ */
+export const maskQuotes = (markup: string): string => markup.replaceAll(/«[^»<]*»?/g, '«…»');
+
 /** For element content and for attribute values in double quotes. */
 function escapeText(text: string): string {
   return text

@@ -23,8 +23,7 @@ export function nameSenders({
   return ({ ip, headers, socket }) => {
     const given = header === undefined ? undefined : headers[header];
     // Only a proxy may say it: anybody else can send that header, too.
-    if (typeof given !== 'string' || given === '' || isTrusted?.(socket.remoteAddress ?? '') !== true)
-      return `page ${ip}`;
+    if (typeof given !== 'string' || given === '' || isTrusted?.(socket.remoteAddress) !== true) return `page ${ip}`;
     return `${toVisible(given).slice(0, maxUserLength)} (page ${ip})`;
   };
 }

@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { addBasePath } from './base-path.ts';
+import { maskQuotes } from './html.ts';
 import { inTime } from './in-time.ts';
 import type { Overview } from './overview-data.ts';
 import { overviewParts } from './pages/overview.ts';
@@ -28,7 +29,9 @@ export function liveRoutes(app: FastifyInstance, read: () => Promise<Overview>, 
       'content-type': 'text/event-stream',
       'cache-control': 'no-store',
     });
-    await tell(reply, read, end, basePath).finally(() => {
+    const isViewer = request.role === 'viewer';
+    const toText = (markup: string) => addBasePath(isViewer ? maskQuotes(markup) : markup, basePath);
+    await tell(reply, read, end, toText).finally(() => {
       watchers--;
       reply.raw.end();
     });
@@ -40,13 +43,12 @@ async function tell(
   reply: FastifyReply,
   read: () => Promise<Overview>,
   end: AbortSignal,
-  basePath: string,
+  toText: (markup: string) => string,
 ): Promise<void> {
   const sent = new Map<string, string>();
   while (!end.aborted) {
     const parts = await inTime(read()).then(
-      (overview) =>
-        Object.entries(overviewParts(overview)).map(([id, { text }]) => [id, addBasePath(text, basePath)] as const),
+      (overview) => Object.entries(overviewParts(overview)).map(([id, { text }]) => [id, toText(text)] as const),
       // The page says so; the next look may find the database again.
       () => [['headline', '<h1 class="bad">The database cannot be read at present</h1>']] as const,
     );

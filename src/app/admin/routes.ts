@@ -16,7 +16,7 @@ import { readSnapshot } from '../overview/snapshot.ts';
 import { shownPayload } from '../shown-payload.ts';
 import { formOwner, hasSession } from './access.ts';
 import { AdminError } from './admin-error.ts';
-import type { Html } from './html.ts';
+import { type Html, maskQuotes } from './html.ts';
 import type { openStandings } from './overview-data.ts';
 import { auditPage, quarantinePage } from './pages/lists.ts';
 import { outboxPage, outboxRowPage } from './pages/outbox.ts';
@@ -106,9 +106,9 @@ export function show(
     live,
     csrf,
   };
-  return reply
-    .type('text/html')
-    .send(page(frame, typeof body === 'function' ? body(request.role === 'viewer' ? null : csrf) : body));
+  const isViewer = request.role === 'viewer';
+  const markup = page(frame, typeof body === 'function' ? body(isViewer ? null : csrf) : body);
+  return reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
 }
 
 /** Sends the page of one row, its payload masked unless it was asked for. */

@@ -19,7 +19,9 @@ export function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> 
       say('This is the database that rows are sent from already; nothing was changed.');
       return 0;
     }
-    if (former !== null) say(`The database until now: ${changeInWords[former.change]}.`);
+    if (former !== null) say(`Compared with the database that rows were sent from: ${changeInWords[former.change]}.`);
+    if (former?.change === 'none' && as === 'restored')
+      say('Its identity has not changed, so every open row is taken for one of the backup.');
     await accept(db, as);
     return 0;
   });

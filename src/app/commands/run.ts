@@ -51,22 +51,30 @@ async function pushOnce(only: string | undefined): Promise<number> {
     } finally {
       await close();
     }
-    const database = await readPushDatabase(deps.db);
-    const isChanged = database !== null && database.change !== 'none';
-    if (isChanged)
-      process.stderr.write(
-        `Nothing is sent (database_changed): ${changeInWords[database.change]}; say what it is: fulfilment-sync database accept\n`,
-      );
+    const heldBecause = await whyHeld(deps.db);
     const refusals = await Promise.all(clients.map((client) => pushRefusal(deps.db, client)));
     for (const [index, { key }] of clients.entries()) {
       const counted = [...(counts.get(key) ?? [])].map(([status, count]) => `${status} ${count}`).join(', ');
       const refusal = refusals[index];
-      const text = refusal ? `skipped (${refusal.because})` : counted || 'nothing was due';
+      const skipped = refusal?.because ?? heldBecause;
+      const text = skipped === null ? counted || 'nothing was due' : `skipped (${skipped})`;
       process.stdout.write(`${key} ${pushJob.name}: ${text}\n`);
     }
     const isParked = refusals.some((refusal) => refusal?.reason === 'identity');
-    return stop.aborted || isParked || isChanged || [...counts.values()].some((own) => own.has('dead')) ? 1 : 0;
+    return stop.aborted || isParked || heldBecause !== null || [...counts.values()].some((own) => own.has('dead'))
+      ? 1
+      : 0;
   });
+}
+
+/** Returns why nothing is sent from this database; null if rows are sent. */
+async function whyHeld(db: Database): Promise<string | null> {
+  const database = await readPushDatabase(db);
+  if (database === null) return null;
+  const { change, acceptedAs } = database;
+  if (change !== 'none')
+    return `database_changed: ${changeInWords[change]}; say what it is: database accept --as moved, restored or copy`;
+  return acceptedAs === 'copy' ? 'this database is a copy: nothing is sent from it' : null;
 }
 
 /** Why nothing of a client is pushed; null where nothing is against it. */

@@ -11,12 +11,12 @@ const ofQueue: Partial<SessionSettings> = { searchPath: 'bullmq' };
 
 const remedy =
   'something between here and Postgres drops the `options` of a connection: a pooler (pgbouncer: session mode, and' +
-  ' ignore_startup_parameters without options) or a setting of the role';
+  ' ignore_startup_parameters without options)';
 
 /** Finds out whether the sessions of each pool have the settings that the product gives them. */
 export function checkSessions(config: Config, log: Logger): Promise<readonly Finding[]> {
   const url = config.DATABASE_URL ?? '';
-  return orFailure('sessions', remedy, async () => {
+  return orFailure('sessions', 'see what Postgres says about it in its log', async () => {
     const work = connectDatabase(url, log, 'doctor sessions', 1);
     const queue = config.REDIS_URL === undefined ? openQueueSessions(url, log) : null;
     try {

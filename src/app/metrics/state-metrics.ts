@@ -84,7 +84,11 @@ export class StateMetrics {
       'kind',
       'code',
     ]);
-    this.#gauge('fulfilment_database_changed', '1 while nothing is sent, as the database was restored or moved', []);
+    this.#gauge(
+      'fulfilment_database_changed',
+      '1 while nothing is sent: the database was restored, copied or moved, or a failover lost commits',
+      [],
+    );
     this.#gauge('fulfilment_push_rate_rows_per_second', 'Rows a second that are sent to a service that answers 429', [
       'client',
     ]);

@@ -223,6 +223,7 @@ export class ClientPusher {
       if (ended.settlement.status === 'done') await this.health.prove(row.kind);
       // Its claim is renewed until then; a row that the ERP has locked keeps only itself.
       await settled;
+      if (ended.settlement.refund) this.deps.sent.forget(row);
     } catch (error) {
       this.#events.onError('push', error);
     } finally {

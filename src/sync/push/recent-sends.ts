@@ -3,6 +3,8 @@ import type { SentRow } from '../../erp/push-database.ts';
 
 /** Minimum number of rows that are remembered. */
 const minRows = 1_000;
+/** A row is forgotten after this time: a standby does not lag that long, and old rows may be deleted by retention. */
+const maxAgeMs = 3_600_000;
 
 /**
  * Remembers the rows that this process has sent last. After a failover they show whether the new primary has lost something:
@@ -10,7 +12,7 @@ const minRows = 1_000;
  */
 export class RecentSends {
   readonly #maxRows: number;
-  readonly #rows = new Map<string, SentRow>();
+  readonly #rows = new Map<string, SentRow & { readonly sentAtMs: number }>();
 
   /** @param concurrency number of rows that this process sends at the same time: the order of their commits is not known */
   constructor(concurrency: number) {
@@ -18,7 +20,8 @@ export class RecentSends {
   }
 
   get rows(): readonly SentRow[] {
-    return [...this.#rows.values()];
+    const earliestMs = performance.now() - maxAgeMs;
+    return [...this.#rows.values()].filter(({ sentAtMs }) => sentAtMs > earliestMs);
   }
 
   /** Forgets all rows, as when an operator has accepted another database. */
@@ -26,9 +29,14 @@ export class RecentSends {
     this.#rows.clear();
   }
 
+  /** Forgets a row that the service certainly did not carry out: it may be sent again. */
+  forget({ id, claimNo }: Pick<ClaimedRow, 'id' | 'claimNo'>): void {
+    this.#rows.delete(`${id} ${claimNo}`);
+  }
+
   /** Notes a row when its request may be written from now on. */
   note({ id, claimNo, attempts }: ClaimedRow): void {
-    this.#rows.set(`${id} ${claimNo}`, { id, claimNo, attempts });
+    this.#rows.set(`${id} ${claimNo}`, { id, claimNo, attempts, sentAtMs: performance.now() });
     if (this.#rows.size <= this.#maxRows) return;
     const [oldest] = this.#rows.keys();
     if (oldest !== undefined) this.#rows.delete(oldest);

@@ -55,7 +55,7 @@ export class Upkeep {
     await this.#alone('end', () => markEnded(this.#options.db, this.#process));
   }
 
-  /** Each of its tasks once, unless it is under way: none waits for another. */
+  /** Starts each task, unless it is still running. No task waits for another. */
   async once(): Promise<void> {
     const { claimsDb, claims } = this.#options;
     await Promise.all([
@@ -72,7 +72,9 @@ export class Upkeep {
       const database = await noteDatabase(db, this.#process, sent.rows);
       if (database.change === 'none') {
         const acceptedAtMs = database.acceptedAt.getTime();
-        if (this.#acceptedAtMs !== null && this.#acceptedAtMs !== acceptedAtMs) sent.clear();
+        // What was sent from another database is not in this one. After a failover everything is.
+        const isOther = this.#acceptedAtMs !== null && this.#acceptedAtMs !== acceptedAtMs;
+        if (isOther && database.acceptedAs !== 'failover') sent.clear();
         this.#acceptedAtMs = acceptedAtMs;
         await markAlive(db, this.#process);
       }

@@ -24,7 +24,7 @@ const actions = [
 async function prepare(): Promise<void> {
   await database.query(
     `insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, finished_at, last_error)
-     values ('order.create', 'SO-1', $1, 'dead', null, now(), 'refused')`,
+     values ('order.create', 'SO-1', $1, 'dead', null, now(), 'answered 422: «Anna de Vries is unknown»')`,
     [JSON.stringify(orderPayload('SO-1'))],
   );
   await database.query("insert into sync.jobs (client, job, due_at) values ('default', 'pull-orders', now())");
@@ -41,7 +41,7 @@ describe('a viewer', () => {
       const answer = await visitor.get(path, headers);
       expect([path, answer.status]).toEqual([path, 200]);
       const text = await answer.text();
-      expect(text).not.toContain('anna@example.com');
+      expect(text).not.toMatch(/anna@example\.com|de Vries/);
       expect(text.replace(/<form method="post" action="\/logout">/, '')).not.toContain('method="post"');
     }
     for (const [path, fields] of actions) {

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { compareMarks } from '../../../src/core/database-mark.ts';
 import { acceptDatabase } from '../../../src/erp/accept-database.ts';
 import { markAlive, markEnded, noteDatabase, type SentRow } from '../../../src/erp/push-database.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -9,6 +10,8 @@ const database = useDatabase();
 const failOver = () =>
   database.query(`update sync.push_database set mark = regexp_replace(mark, '[^/]*$', '00000000')`);
 const note = (worker: string, sent: readonly SentRow[] = []) => noteDatabase(database.db, worker, sent);
+/** Lets the time go by in which workers may report missing rows. */
+const waitForReports = () => database.query("update sync.push_database set changed_at = now() - interval '11 seconds'");
 /** A worker that sends rows. */
 const start = async (worker: string) => {
   expect(await note(worker)).toMatchObject({ change: 'none' });
@@ -29,6 +32,8 @@ test('the new primary is accepted if the worker finds all that it has sent', asy
   await start('a');
   const sent = await sendRow();
   await failOver();
+  expect(await note('a', [sent])).toMatchObject({ change: 'timeline' });
+  await waitForReports();
   expect(await note('a', [sent])).toMatchObject({ change: 'none', acceptedAs: 'failover' });
   expect(await note('a', [sent])).toMatchObject({ change: 'none', acceptedAs: 'failover', changedAt: null });
 });
@@ -60,6 +65,7 @@ test.each<[string, Record<string, string> | null]>([
   await failOver();
   expect(await note('a', [sent])).toMatchObject({ change: 'timeline', changedAt: expect.any(Date) });
   // A worker that has lost nothing cannot accept it for the other one.
+  await waitForReports();
   expect(await note('b')).toMatchObject({ change: 'timeline' });
   await acceptDatabase(database.db, { as: 'restored', by: 'operator', lookedUp: [], advice: '' });
   expect(await note('a', [sent])).toMatchObject({ change: 'none', acceptedAs: 'restored' });
@@ -71,7 +77,11 @@ test('the new primary waits for every worker; one that was stopped or silent bef
   await database.query("update sync.push_workers set seen_at = now() - interval '3 minutes' where worker = 'silent'");
   await failOver();
   expect(await note('a')).toMatchObject({ change: 'timeline' });
+  await waitForReports();
+  expect(await note('a')).toMatchObject({ change: 'timeline' });
   expect(await note('b')).toMatchObject({ change: 'none', acceptedAs: 'failover' });
+  const audited = await database.query('select by, action from sync.audit');
+  expect(audited).toEqual([{ by: 'b', action: 'database_accepted' }]);
 });
 
 test('a worker that was lost at the failover holds all pushes, whoever starts afterwards', async () => {
@@ -79,7 +89,36 @@ test('a worker that was lost at the failover holds all pushes, whoever starts af
   await failOver();
   expect(await note('new')).toMatchObject({ change: 'timeline' });
   await database.query("update sync.push_workers set seen_at = now() - interval '1 hour'");
+  await waitForReports();
   expect(await note('new')).toMatchObject({ change: 'timeline' });
+});
+
+test('a worker whose row is lost reports missing rows before another one accepts the failover', async () => {
+  for (const worker of ['a', 'b']) await start(worker);
+  const lost = { id: 7, claimNo: 1_000, attempts: 1 };
+  await database.query("delete from sync.push_workers where worker = 'b'");
+  await failOver();
+  expect(await note('a')).toMatchObject({ change: 'timeline' });
+  expect(await note('b', [lost])).toMatchObject({ change: 'timeline' });
+  await waitForReports();
+  expect(await note('a')).toMatchObject({ change: 'timeline' });
+});
+
+test('without a worker that has sent rows nobody can say that nothing was lost', async () => {
+  await start('a');
+  await markEnded(database.db, 'a');
+  await failOver();
+  await note('new');
+  await waitForReports();
+  expect(await note('new')).toMatchObject({ change: 'timeline' });
+});
+
+test('marks are compared by their largest difference; a standby has no timeline', () => {
+  expect(compareMarks('1/2/3/00000001', '1/2/3/-')).toBe('none');
+  expect(compareMarks('1/2/3/00000001', '1/2/3/00000002')).toBe('timeline');
+  expect(compareMarks('1/2/3/00000001', '1/2/4/-')).toBe('table');
+  expect(compareMarks('1/2/3/00000001', '1/5/4/-')).toBe('database');
+  expect(compareMarks('1/2/3/00000001', '9/2/3/00000001')).toBe('server');
 });
 
 test('no failover makes a copy send rows', async () => {

@@ -141,6 +141,32 @@ test('a row that was sending in the backup is not sent again', async () => {
   expect(await outbox.rows()).toMatchObject([{ status: 'unknown', written_at: expect.any(Date) }]);
 });
 
+test('restored, with the same identity: every open row may be of the backup', async () => {
+  await outbox.insert('order.cancel', 'SO-1');
+  await database.query(
+    `insert into sync.push_database (mark, accepted_as, accepted_by) values (sync.database_mark(), 'first', 'w')`,
+  );
+  expect(await accept('restored')).toEqual({ lookedUp: 0, toDecide: 1 });
+  expect(await statuses()).toEqual(['order.cancel unknown']);
+});
+
+test('restored: a dead row of the backup says that it may have been sent', async () => {
+  const id = await outbox.insert('return.create', 'RET-1');
+  await database.query(
+    `update fulfilment.outbox set status = 'dead', next_attempt_at = null, finished_at = now(), last_error = 'refused'`,
+  );
+  await outbox.insert('order.cancel', 'SO-1');
+  await database.backUp();
+  await database.restore();
+  await outbox.push();
+  await accept('restored');
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'dead',
+    written_at: expect.any(Date),
+    last_error: expect.stringMatching(/^refused; the database was restored/),
+  });
+});
+
 test('a copy of a database without rows is a database of its own', async () => {
   await database.backUp();
   await database.restore();
