@@ -124,5 +124,5 @@ function logDatabase({ change, acceptedAs }: PushDatabase, log: Logger): void {
     const error = `nothing is sent: ${changeInWords[change]}; say what it is: database accept --as moved, restored or copy (docs/backup.md)`;
     log.error({ event: 'database_changed', code: 'database_changed', error });
   } else if (acceptedAs === 'copy') log.warn({ event: 'database_is_copy' });
-  else log.info({ event: 'database_accepted', as: acceptedAs });
+  else log.info({ event: 'database_accepted' });
 }
