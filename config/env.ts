@@ -58,7 +58,7 @@ const variables = z.object({
 
 export const variableNames = Object.keys(variables.shape) as (keyof typeof variables.shape)[];
 
-/** Variables that name proxies for requests to the service. */
+/** Variables that name proxies, for requests to the service and to the collector of traces. */
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;
 
 /** Variables whose value may stand in a file instead, named by NAME_FILE. */

@@ -20,7 +20,8 @@ const exportMs = 2_000;
  * none is set, and nothing of it is loaded then. A span of a request holds method, path and status; no query (which has
  * order numbers), no header and no body.
  */
-export async function startTracing({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }: Config): Promise<Tracing | null> {
+export async function startTracing(config: Config): Promise<Tracing | null> {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, HTTP_PROXY, HTTPS_PROXY, NO_PROXY } = config;
   if (endpoint === undefined) return null;
   const [node, otlp, resources, instrumentation, undici, bullmq] = await Promise.all([
     import('@opentelemetry/sdk-trace-node'),
@@ -31,9 +32,12 @@ export async function startTracing({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }: Co
     import('bullmq-otel'),
   ]);
   const url = `${endpoint.replace(/(?<!\/)\/+$/, '')}/v1/traces`;
+  // The exporter uses the HTTP client of Node, not undici: it gets the proxies in its own way.
+  const httpAgentOptions = { keepAlive: true, proxyEnv: { HTTP_PROXY, HTTPS_PROXY, NO_PROXY } };
+  const exporter = new otlp.OTLPTraceExporter({ url, timeoutMillis: exportMs, httpAgentOptions });
   const provider = new node.NodeTracerProvider({
     resource: resources.resourceFromAttributes({ 'service.name': 'fulfilment-sync', 'service.version': version }),
-    spanProcessors: [new node.BatchSpanProcessor(new otlp.OTLPTraceExporter({ url, timeoutMillis: exportMs }))],
+    spanProcessors: [new node.BatchSpanProcessor(exporter)],
   });
   provider.register();
   const stop = instrumentation.registerInstrumentations({

@@ -4,12 +4,15 @@ import { type AddressInfo, connect } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { checkTransport } from '../../src/app/doctor/check-transport.ts';
 import { useDatabase } from '../helpers/database.ts';
+import { useProcesses, workerEnv } from '../helpers/processes.ts';
 import { configFor, done, usePuller } from '../helpers/puller.ts';
 import { quiet, useSandbox } from '../helpers/sandbox.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
+const processes = useProcesses();
 const servers: Server[] = [];
 afterEach(() => {
   for (const server of servers.splice(0)) server.close().closeAllConnections();
@@ -25,6 +28,7 @@ async function startProxy(): Promise<{ url: string; asked: string[] }> {
       outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
       answer.pipe(outgoing);
     });
+    onward.on('error', () => outgoing.writeHead(502).end());
     incoming.pipe(onward);
   });
   server.on('connect', ({ url = '' }, socket) => {
@@ -53,6 +57,16 @@ test('requests go by the proxy that the environment names, and past it where NO_
   asked.splice(0);
   done(await pull('pull-shipments', { env: { http_proxy: url, NO_PROXY: '127.0.0.1' } }));
   expect(asked).toEqual([]);
+});
+
+test('traces go by the proxy, too', async () => {
+  const { url, asked } = await startProxy();
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector.test:4318', HTTP_PROXY: url, NO_PROXY: '127.0.0.1' };
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...env, SCHEDULE_PULL_SHIPMENTS: '1s' }));
+  await waitFor('traces at the proxy', () => asked.includes('POST http://collector.test:4318/v1/traces'));
+  worker.kill('SIGTERM');
+  await worker.ended;
+  expect(new Set(asked)).toEqual(new Set(['POST http://collector.test:4318/v1/traces']));
 });
 
 test('a proxy that opens no tunnel is named, and nothing counts as sent', async () => {
