@@ -1,5 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { parse as parseForm } from 'node:querystring';
+import { setTimeout as wait } from 'node:timers/promises';
 import cookie from '@fastify/cookie';
 import csrf from '@fastify/csrf-protection';
 import formbody from '@fastify/formbody';
@@ -22,6 +23,8 @@ const sessionMs = 12 * 3_600_000;
 /** So many wrong tokens a minute from one address; after that none is looked at until the minute is over. */
 const mostFailures = 10;
 const failureSpanS = 60;
+/** How long the first requests wait for the secret of the cookies. */
+const secretWithinMs = 2_000;
 
 const cookieOptions = { signed: true, httpOnly: true, sameSite: 'lax', path: '/' } as const;
 
@@ -45,7 +48,11 @@ export interface AccessOptions {
 export async function guard(app: FastifyInstance, options: AccessOptions): Promise<void> {
   const { token, log, signer } = options;
   const failures = new RateLimiterMemory({ points: mostFailures, duration: failureSpanS });
-  void signer.load().catch((error: unknown) => log.warn({ event: 'admin_secret_unread', ...errorFields(error) }));
+  const loaded = signer
+    .load()
+    .catch((error: unknown) => log.warn({ event: 'admin_secret_unread', ...errorFields(error) }));
+  // A form that was signed before would be refused afterwards. Without a database, pages still answer.
+  const ready = Promise.race([loaded, wait(secretWithinMs, undefined, { ref: false })]);
   await app.register(cookie, { secret: signer });
   await app.register(csrf, {
     cookieKey: 'fulfilment_csrf',
@@ -65,7 +72,11 @@ export async function guard(app: FastifyInstance, options: AccessOptions): Promi
     const changes = request.method !== 'GET' && request.method !== 'HEAD';
     if (changes && isCrossSite(request))
       return refuse(reply, { status: 403, words: 'The form came from another site; load the page of this server' });
-    if (request.routeOptions.config.open === true) return;
+    if (request.routeOptions.config.open === true) {
+      if (request.routeOptions.url === '/login') await ready;
+      return;
+    }
+    await ready;
     if (token === undefined) {
       request.role = 'operator';
       return refuseForeignHost(request, reply);

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
+import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
 import { useAdmin, Visitor } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -85,6 +86,26 @@ test('the cookie of the login page does not depend on the token, and sessions ho
   const cookie = first.visitor.cookie('fulfilment_session') ?? '';
   const there = new Visitor(`http://127.0.0.1:${third.port}`);
   expect((await there.get('/', { cookie: `fulfilment_session=${cookie}` })).status).toBe(303);
+});
+
+test('a form that is loaded at once after the start is accepted, however late the secret is read', async () => {
+  const { promise: page, resolve: setPage } = Promise.withResolvers<Response>();
+  const blocked = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+  const visitor = await database
+    .open(1)
+    .transaction()
+    .execute(async (trx) => {
+      await sql`lock table sync.admin_secrets in access exclusive mode`.execute(trx);
+      const started = await admin({ ADMIN_TOKEN: token });
+      await waitFor('the secret to be waited for', async () => (await database.query(blocked)).length > 0);
+      setPage(started.visitor.get('/login'));
+      // Comes after it, so a login page that waits for nothing is written by then.
+      expect((await started.visitor.get('/livez')).status).toBe(200);
+      return started.visitor;
+    });
+  const [, csrf = ''] = /name="_csrf" value="([^"]+)"/.exec(await (await page).text()) ?? [];
+  const answer = await visitor.post('/login', { token, _csrf: csrf });
+  expect(answer.status).toBe(303);
 });
 
 test('the token of a form is of no use in another session of the same browser', async () => {
