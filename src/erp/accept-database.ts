@@ -54,7 +54,7 @@ export async function acceptDatabase(db: Database, options: AcceptDatabaseOption
 
 /**
  * Makes rows of the backup unknown. They get a new claim number: no late answer of a former worker settles them. A dead row of
- * the backup stays dead; whoever retries it is told that it may have been sent.
+ * the backup stays dead, with the note that it may have been sent.
  * @param isSame the database has the identity of the former one, as after a disk snapshot: every open row may be of the backup
  */
 async function doubtRows(

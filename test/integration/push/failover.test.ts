@@ -84,7 +84,7 @@ test('the new primary waits for every worker; one that was stopped or silent bef
   expect(audited).toEqual([{ by: 'b', action: 'database_accepted' }]);
 });
 
-test('a worker that was lost at the failover holds all pushes, whoever starts afterwards', async () => {
+test('a worker that was lost at the failover holds all pushes, also of workers that start later', async () => {
   await start('lost');
   await failOver();
   expect(await note('new')).toMatchObject({ change: 'timeline' });
