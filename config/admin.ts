@@ -19,7 +19,7 @@ export const headerNameSchema = z
   .regex(/^[A-Za-z0-9-]{1,100}$/, 'must be the name of a header, such as X-Forwarded-User')
   .transform((name) => name.toLowerCase());
 
-/** Says of an address whether it is that of a trusted proxy. */
+/** Returns true if an address is that of a trusted proxy. */
 export type TrustedProxies = (address: string | undefined) => boolean;
 
 /** Addresses and networks, separated by commas: `127.0.0.1, 10.0.0.0/8, ::1`. */

@@ -26,8 +26,9 @@ export interface SentRow {
 
 /** How long workers may report missing rows before one of them accepts a failover. They look every 3 s. */
 const reportSpan = sql`interval '10 seconds'`;
-/** Wait after which a silent worker counts as lost before the failover, if another one was seen later. */
+/** A worker that was last seen this long before the others had crashed before the failover. */
 const silentSpan = sql`interval '2 minutes'`;
+/** How long the gates are closed. */
 const gateSpan = sql`interval '1 hour'`;
 
 interface StoredRow {

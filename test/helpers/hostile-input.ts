@@ -68,7 +68,7 @@ const mutations: readonly Mutation[] = [
   },
 ];
 
-/** Stands between a worker and a service, and changes about half of the answers while it is hostile. */
+/** A proxy between a worker and a service. While it is hostile, it changes about half of the answers. */
 export class HostileProxy {
   readonly url: URL;
   readonly close: () => Promise<void>;

@@ -22,10 +22,10 @@ function render(value: Child): string {
 }
 
 /**
- * Takes the words of others out of markup: they stand between « and », and may name whom an order is for. A quotation that was
- * cut off ends with its element.
+ * Removes quoted words from markup. They come from the service or a payload, and may name the person that an order is for. A
+ * quotation without its end mark ends with its element or attribute.
  */
-export const maskQuotes = (markup: string): string => markup.replaceAll(/«[^»<]*»?/g, '«…»');
+export const maskQuotes = (markup: string): string => markup.replaceAll(/«[^»<"]*»?/g, '«…»');
 
 /** For element content and for attribute values in double quotes. */
 function escapeText(text: string): string {

@@ -12,18 +12,20 @@ declare module 'fastify' {
   }
 }
 
-/** Maximum length of the name of a user in the audit. */
-const maxUserLength = 100;
+/** Maximum length of a name or an address in the audit: a proxy forwards what it was sent. */
+const maxLength = 100;
 
 /** Returns a function that names, for the audit, who sent a request: the user that a trusted proxy names, and the address. */
 export function nameSenders({
   ADMIN_USER_HEADER: header,
   ADMIN_TRUSTED_PROXIES: isTrusted,
 }: Pick<Config, 'ADMIN_USER_HEADER' | 'ADMIN_TRUSTED_PROXIES'>): (request: FastifyRequest) => string {
+  const shorten = (text: string) => toVisible(text).slice(0, maxLength);
   return ({ ip, headers, socket }) => {
+    const page = `page ${shorten(ip)}`;
     const given = header === undefined ? undefined : headers[header];
-    // Only a proxy may say it: anybody else can send that header, too.
-    if (typeof given !== 'string' || given === '' || isTrusted?.(socket.remoteAddress) !== true) return `page ${ip}`;
-    return `${toVisible(given).slice(0, maxUserLength)} (page ${ip})`;
+    // Believes the header only from a trusted proxy: everybody can send it.
+    if (typeof given !== 'string' || given === '' || isTrusted?.(socket.remoteAddress) !== true) return page;
+    return `${shorten(given)} (${page})`;
   };
 }

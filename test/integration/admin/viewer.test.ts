@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { maskQuotes } from '../../../src/app/admin/html.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -78,13 +79,22 @@ describe('a viewer', () => {
   });
 });
 
+test.each([
+  ['<p>a «Anna» b</p>', '<p>a «…» b</p>'],
+  ['<p>a «Anna</p><p>b</p>', '<p>a «…»</p><p>b</p>'],
+  ['<input value="«Anna"><p>b</p>', '<input value="«…»"><p>b</p>'],
+])('quoted words are removed, and the markup stays whole: %s', (markup, masked) => {
+  expect(maskQuotes(markup)).toBe(masked);
+});
+
 describe('behind a reverse proxy', () => {
   const proxied = { ADMIN_TRUSTED_PROXIES: '127.0.0.1, ::1', ADMIN_USER_HEADER: 'X-Forwarded-User' };
   test('the audit names the user and the address behind the proxy', async () => {
     await prepare();
     const { visitor } = await start({ ADMIN_TOKEN: token, ...proxied });
     await visitor.post('/login', { token }, '/login');
-    const headers = { 'x-forwarded-for': '203.0.113.7', 'x-forwarded-user': 'anna@shop.example' };
+    const user = `anna@shop.example${'x'.repeat(5_000)}`;
+    const headers = { 'x-forwarded-for': '203.0.113.7', 'x-forwarded-user': user };
     const answer = await visitor.post(
       '/schedules/pause',
       { client: 'default', job: 'pull-orders' },
@@ -92,7 +102,7 @@ describe('behind a reverse proxy', () => {
       headers,
     );
     expect(answer.status).toBe(303);
-    expect(await audited()).toEqual([{ by: 'anna@shop.example (page 203.0.113.7)' }]);
+    expect(await audited()).toEqual([{ by: `${user.slice(0, 100)} (page 203.0.113.7)` }]);
   });
 
   test('nobody but a trusted proxy can name a user or an address', async () => {
