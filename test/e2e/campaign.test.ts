@@ -10,7 +10,7 @@ const processes = useProcesses();
 
 /** `npm run campaign -- 1-20` plays others seeds at full length; the suite plays one, shorter. */
 const [first = 7, last = first] = (process.env.CAMPAIGN_SEEDS ?? '').split('-').filter(Boolean).map(Number);
-const [days, ordersPerDay] = process.env.CAMPAIGN_SEEDS === undefined ? [10, 60] : [30, 60];
+const [days, ordersPerDay] = process.env.CAMPAIGN_SEEDS === undefined ? [7, 60] : [30, 60];
 const seeds = Array.from({ length: last - first + 1 }, (_, index) => first + index);
 
 test.each(seeds)(
