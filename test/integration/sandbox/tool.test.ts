@@ -135,7 +135,7 @@ describe('a state file', () => {
     speed: 0,
     startMs,
     zone: 'Europe/Amsterdam',
-    ordersPerDay: 68,
+    ordersPerDay: 30,
   };
   const stateOf = async (world: World, change?: (control: SandboxControl) => Promise<unknown>) => {
     const app = createSandbox(world);
@@ -171,7 +171,7 @@ describe('a state file', () => {
     expect(again.switches.cursor).toBe('offset');
     expect(again.asLeft('default').sight.hidden).toEqual(world.asLeft('default').sight.hidden);
     expect(again.asLeft('default').sight.hidden).toHaveLength(1);
-    const goOn = (control: SandboxControl) => control.advance(40 * 86_400);
+    const goOn = (control: SandboxControl) => control.advance(25 * 86_400);
     expect(await stateOf(again, goOn)).toEqual(await stateOf(world, goOn));
     expect([...again.asLeft('default').life.store.listedShipments.all].map(({ id }) => id)).toEqual(
       [...world.asLeft('default').life.store.listedShipments.all].map(({ id }) => id),
@@ -183,7 +183,7 @@ describe('a state file', () => {
     await stateOf(world, (control) => control.call('POST', '/_sandbox/reset', { seed: 9, ordersPerDay: 3 }));
     saveWorld(world, file);
     const { started, options: current } = await loadWorld(file, undefined);
-    expect([started.seed, started.ordersPerDay]).toEqual([4, 68]);
+    expect([started.seed, started.ordersPerDay]).toEqual([4, 30]);
     expect([current.seed, current.ordersPerDay]).toEqual([9, 3]);
   });
 
