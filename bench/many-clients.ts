@@ -8,9 +8,9 @@ import { migrateDatabase } from '../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
 import { connectDatabase } from '../src/app/deps/database.ts';
 import { silentLogger } from '../src/app/logging/logger.ts';
-import { registerClients } from '../src/erp/clients.ts';
-import { nextDueByClient } from '../src/erp/outbox-due.ts';
-import { dueJobs, reviveAbandoned } from '../src/erp/schedule.ts';
+import { nextDueByClient } from '../src/erp/outbox/due.ts';
+import { registerClients } from '../src/erp/runs/clients.ts';
+import { dueJobs, reviveAbandoned } from '../src/erp/runs/due-jobs.ts';
 
 const rounds = 11;
 const postgres = await startEmbeddedPostgres();

@@ -111,7 +111,9 @@ test('only config/env.ts reads the environment', () => {
 });
 
 test('files are of a size that can be read in one go', () => {
-  const long = sourceFiles.filter((file) => file !== 'src/erp/rows.ts' && read(file).split('\n').length > 250);
+  const long = sourceFiles.filter(
+    (file) => file !== 'src/erp/generated/tables.ts' && read(file).split('\n').length > 250,
+  );
   expect(long).toEqual([]);
 });
 

@@ -1,8 +1,8 @@
 import { readConfig } from '../../config/env.ts';
 import type { WarehouseClient } from '../../config/files.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
-import { noteDatabase } from '../erp/push-database.ts';
-import { assertSchemaFits } from '../erp/schema-fit.ts';
+import { noteDatabase } from '../erp/outbox/push-database.ts';
+import { assertSchemaFits } from '../erp/schema/schema-fit.ts';
 import type { RunReport } from '../sync/run.ts';
 import { connectForWriting, openLeaseKeeper, workerName } from './deps/database.ts';
 import { openWarehouses } from './deps/warehouses.ts';

@@ -1,7 +1,7 @@
 import { jobNames } from '../../config/jobs.ts';
 import { jobs } from '../../jobs/registry.ts';
 import { CodedError, StoppedError } from '../core/errors.ts';
-import { SchemaError } from '../erp/migration-files.ts';
+import { SchemaError } from '../erp/schema/migration-files.ts';
 import type { Processor } from '../queue/backend.ts';
 import { jobDataSchema } from '../queue/define-job.ts';
 import type { RunSlots } from '../queue/run-slots.ts';

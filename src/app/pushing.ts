@@ -3,7 +3,7 @@ import { identityOf } from '../../config/files.ts';
 import { outboxKinds } from '../../jobs/push-outbox.ts';
 import { changeInWords } from '../core/database-mark.ts';
 import type { HoldCode } from '../core/push-health.ts';
-import type { PushDatabase } from '../erp/push-database.ts';
+import type { PushDatabase } from '../erp/outbox/push-database.ts';
 import type { PushEvents } from '../sync/push/client-pusher.ts';
 import { Pusher } from '../sync/push/pusher.ts';
 import { RecentSends } from '../sync/push/recent-sends.ts';

@@ -1,6 +1,6 @@
 import { readConfig } from '../../config/env.ts';
-import type { Database } from '../erp/connect.ts';
-import { assertSchemaFits } from '../erp/schema-fit.ts';
+import type { Database } from '../erp/connection/pool.ts';
+import { assertSchemaFits } from '../erp/schema/schema-fit.ts';
 import { connectDatabase } from './deps/database.ts';
 import { silentLogger } from './logging/logger.ts';
 import { version } from './version.ts';

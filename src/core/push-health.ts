@@ -1,6 +1,6 @@
 /**
  * Whether rows of a client, or of one kind of a client, may be sent, judged from what came of those that were. Pure: the
- * truth is in sync.push_holds, shared by all workers (src/erp/push-health.ts). docs/outbox.md draws the states.
+ * truth is in sync.push_holds, shared by all workers (src/erp/outbox/holds.ts). docs/outbox.md draws the states.
  *
  * What always holds: a failure holds the smallest thing that it can concern. A kind is held when several distinct rows of
  * it failed and none got through. The client is held only where status/get fails, its credentials are refused, or the

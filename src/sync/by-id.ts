@@ -1,10 +1,10 @@
 import type { Transaction } from 'kysely';
 import { WarehouseError } from '../core/errors.ts';
 import { isObject, type Json } from '../core/json.ts';
-import type { Change } from '../erp/feed.ts';
-import { drawReadNo } from '../erp/read-no.ts';
-import { couldNotBeRead, postponeRereads, settleRereads, unknownToService } from '../erp/rereads.ts';
-import type { DB } from '../erp/rows.ts';
+import type { DB } from '../erp/generated/tables.ts';
+import type { Change } from '../erp/mirror/feed.ts';
+import { drawReadNo } from '../erp/mirror/read-no.ts';
+import { couldNotBeRead, postponeRereads, settleRereads, unknownToService } from '../erp/pull/rereads.ts';
 import { encodeQuery } from '../warehouse/query.ts';
 import { type Committed, commitReading } from './pull.ts';
 import { type PullContext, warn } from './pull-context.ts';

@@ -1,7 +1,7 @@
-import { appendChanges } from '../erp/feed.ts';
-import { recordProgress } from '../erp/runs.ts';
-import { fillOrderNumbers } from '../erp/shipments.ts';
-import { underLease } from '../erp/transaction.ts';
+import { underLease } from '../erp/connection/transaction.ts';
+import { appendChanges } from '../erp/mirror/feed.ts';
+import { fillOrderNumbers } from '../erp/resources/shipments.ts';
+import { recordProgress } from '../erp/runs/ledger.ts';
 import type { PullContext } from './pull-context.ts';
 
 const batchSize = 5_000;

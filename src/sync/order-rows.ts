@@ -1,5 +1,5 @@
 import type { Json } from '../core/json.ts';
-import type { ChildTable, MirrorRow, ParentRow } from '../erp/mirror.ts';
+import type { ChildTable, MirrorRow, ParentRow } from '../erp/mirror/tables.ts';
 import { findChildren, type IncludedIndex } from '../warehouse/included.ts';
 import { decodeWith, type Resource } from '../warehouse/jsonapi.ts';
 import {

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely';
 import { addDays, utcDay } from '../core/time.ts';
-import { type Cursor, readCursor, saveCursor } from '../erp/progress.ts';
-import type { DB } from '../erp/rows.ts';
+import type { DB } from '../erp/generated/tables.ts';
+import { type Cursor, readCursor, saveCursor } from '../erp/pull/cursors.ts';
 import { encodeQuery, type QueryParameters } from '../warehouse/query.ts';
 import { pageSize, walkPages } from './list-page.ts';
 import { commitReading } from './pull.ts';

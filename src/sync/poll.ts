@@ -1,4 +1,4 @@
-import { readFreshness, recordGap, recordPoll } from '../erp/freshness.ts';
+import { readFreshness, recordGap, recordPoll } from '../erp/pull/freshness.ts';
 import { type PullContext, warn } from './pull-context.ts';
 import type { Stream } from './stream.ts';
 

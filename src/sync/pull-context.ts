@@ -1,9 +1,9 @@
 import type { Transaction } from 'kysely';
-import type { Database } from '../erp/connect.ts';
-import type { Comparison } from '../erp/mirror.ts';
-import type { Rescan } from '../erp/rescans.ts';
-import type { DB } from '../erp/rows.ts';
-import type { Run, Totals } from '../erp/runs.ts';
+import type { Database } from '../erp/connection/pool.ts';
+import type { DB } from '../erp/generated/tables.ts';
+import type { Comparison } from '../erp/mirror/tables.ts';
+import type { Rescan } from '../erp/rescan/rescans.ts';
+import type { Run, Totals } from '../erp/runs/ledger.ts';
 import type { Warehouse } from '../warehouse/client.ts';
 
 /** What a run learns of the service's time on its way. */

@@ -1,6 +1,6 @@
 import { describeError } from '../core/errors.ts';
-import { type RowPosition, readPositions } from '../erp/open-rows.ts';
-import { readCursor } from '../erp/progress.ts';
+import { readCursor } from '../erp/pull/cursors.ts';
+import { type RowPosition, readPositions } from '../erp/pull/open-rows.ts';
 import { withCursor } from '../warehouse/query.ts';
 import { fetchPage, pageSize } from './list-page.ts';
 import { isErrorOfOnePass } from './pass-runner.ts';

@@ -1,11 +1,11 @@
 import type { Transaction } from 'kysely';
 import { CodedError } from '../core/errors.ts';
-import type { Database } from '../erp/connect.ts';
-import type { Lease } from '../erp/leases.ts';
-import type { Family } from '../erp/mirror.ts';
-import type { DB } from '../erp/rows.ts';
-import { refusesData, sqlState, underLease } from '../erp/transaction.ts';
-import { type ReadingScope, upsertFamilies } from '../erp/upsert.ts';
+import type { Database } from '../erp/connection/pool.ts';
+import { refusesData, sqlState, underLease } from '../erp/connection/transaction.ts';
+import type { DB } from '../erp/generated/tables.ts';
+import type { Family } from '../erp/mirror/tables.ts';
+import { type ReadingScope, upsertFamilies } from '../erp/mirror/upsert.ts';
+import type { Lease } from '../erp/runs/leases.ts';
 import type { Reading } from './pull.ts';
 import type { PullContext } from './pull-context.ts';
 import type { Mirrored } from './stream.ts';

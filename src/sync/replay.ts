@@ -1,5 +1,5 @@
 import { type Json, parseExact, ShapeError } from '../core/json.ts';
-import { forgetQuarantined, nextQuarantined } from '../erp/quarantine.ts';
+import { forgetQuarantined, nextQuarantined } from '../erp/pull/quarantine.ts';
 import { decodePage } from './decode.ts';
 import { commitReading } from './pull.ts';
 import type { PullContext } from './pull-context.ts';

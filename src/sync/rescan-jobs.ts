@@ -1,5 +1,5 @@
 import { describeError, LeaseLostError, StoppedError } from '../core/errors.ts';
-import { findBackgroundBackfills, findReconciled } from '../erp/rescans.ts';
+import { findBackgroundBackfills, findReconciled } from '../erp/rescan/rescans.ts';
 import { newShare, type PullContext, warn } from './pull-context.ts';
 import { rereadAuthorizations } from './push/authorizations.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';

@@ -1,7 +1,7 @@
-import { findUnseenLines, markLinesUnlisted } from '../erp/lines.ts';
-import type { Family } from '../erp/mirror.ts';
-import { drawReadNo } from '../erp/read-no.ts';
-import { type Rescan, saveRescan } from '../erp/rescans.ts';
+import { findUnseenLines, markLinesUnlisted } from '../erp/mirror/lines.ts';
+import { drawReadNo } from '../erp/mirror/read-no.ts';
+import type { Family } from '../erp/mirror/tables.ts';
+import { type Rescan, saveRescan } from '../erp/rescan/rescans.ts';
 import { commitReading, nothingRead } from './pull.ts';
 import { type PullContext, warn } from './pull-context.ts';
 import type { Stream } from './stream.ts';

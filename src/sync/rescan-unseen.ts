@@ -1,11 +1,11 @@
 import type { Transaction } from 'kysely';
 import { CodedError } from '../core/errors.ts';
-import { noteAbsences } from '../erp/absences.ts';
-import { countInWindows, findUnseen } from '../erp/age.ts';
-import type { Change } from '../erp/feed.ts';
-import { recordFindings } from '../erp/findings.ts';
-import { type DayWindow, type Rescan, saveRescan } from '../erp/rescans.ts';
-import type { DB } from '../erp/rows.ts';
+import type { DB } from '../erp/generated/tables.ts';
+import type { Change } from '../erp/mirror/feed.ts';
+import { noteAbsences } from '../erp/pull/absences.ts';
+import { countInWindows, findUnseen } from '../erp/rescan/age.ts';
+import { recordFindings } from '../erp/rescan/findings.ts';
+import { type DayWindow, type Rescan, saveRescan } from '../erp/rescan/rescans.ts';
 import { commitReading, nothingRead } from './pull.ts';
 import { type PullContext, serviceNow, warn } from './pull-context.ts';
 import { readAlone } from './rescan-walk.ts';

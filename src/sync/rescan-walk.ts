@@ -1,11 +1,11 @@
 import type { Transaction } from 'kysely';
-import type { Change } from '../erp/feed.ts';
-import { recordFindings } from '../erp/findings.ts';
-import type { Family } from '../erp/mirror.ts';
-import { findRereads } from '../erp/rereads.ts';
-import { type DayWindow, type Rescan, type RescanStep, saveRescan } from '../erp/rescans.ts';
-import type { DB } from '../erp/rows.ts';
-import { underLease } from '../erp/transaction.ts';
+import { underLease } from '../erp/connection/transaction.ts';
+import type { DB } from '../erp/generated/tables.ts';
+import type { Change } from '../erp/mirror/feed.ts';
+import type { Family } from '../erp/mirror/tables.ts';
+import { findRereads } from '../erp/pull/rereads.ts';
+import { recordFindings } from '../erp/rescan/findings.ts';
+import { type DayWindow, type Rescan, type RescanStep, saveRescan } from '../erp/rescan/rescans.ts';
 import { readByIds } from './by-id.ts';
 import { walkPages } from './list-page.ts';
 import { listQuery } from './passes.ts';

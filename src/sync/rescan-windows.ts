@@ -1,5 +1,5 @@
 import { addDays, daysBetween } from '../core/time.ts';
-import type { DayWindow } from '../erp/rescans.ts';
+import type { DayWindow } from '../erp/rescan/rescans.ts';
 import type { RescanPlan } from './stream.ts';
 
 /** Everything older than what each reconciliation reads is read once in so many of them. */

@@ -1,8 +1,9 @@
 import { localDay, utcDay } from '../core/time.ts';
-import { findOldestDay } from '../erp/age.ts';
-import { forgetFindings } from '../erp/findings.ts';
-import type { Family } from '../erp/mirror.ts';
-import { drawReadNo } from '../erp/read-no.ts';
+import { underLease } from '../erp/connection/transaction.ts';
+import { drawReadNo } from '../erp/mirror/read-no.ts';
+import type { Family } from '../erp/mirror/tables.ts';
+import { findOldestDay } from '../erp/rescan/age.ts';
+import { forgetFindings } from '../erp/rescan/findings.ts';
 import {
   type DayWindow,
   findLastWalked,
@@ -11,8 +12,7 @@ import {
   type Rescan,
   startRescan,
   type WalkedReconciliation,
-} from '../erp/rescans.ts';
-import { underLease } from '../erp/transaction.ts';
+} from '../erp/rescan/rescans.ts';
 import { readByIds } from './by-id.ts';
 import { type PullContext, serviceNow } from './pull-context.ts';
 import { dealWithUnseen, TooManyExtrasError } from './rescan-unseen.ts';

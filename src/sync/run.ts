@@ -7,10 +7,10 @@ import {
   StoppedError,
   WarehouseError,
 } from '../core/errors.ts';
-import type { Database } from '../erp/connect.ts';
-import type { LeaseKeeper } from '../erp/leases.ts';
-import { finishRun, type Run, type RunEnd, type Totals } from '../erp/runs.ts';
-import { type RunRequest, type Skipped, startRun } from '../erp/start-run.ts';
+import type { Database } from '../erp/connection/pool.ts';
+import type { LeaseKeeper } from '../erp/runs/leases.ts';
+import { finishRun, type Run, type RunEnd, type Totals } from '../erp/runs/ledger.ts';
+import { type RunRequest, type Skipped, startRun } from '../erp/runs/start-run.ts';
 import { newTotals, type PullContext } from './pull-context.ts';
 
 /** What came of a run, for the log and the command line. */

@@ -1,9 +1,9 @@
-import { type Own, staysAccepted } from '../erp/clients.ts';
-import type { Database } from '../erp/connect.ts';
-import { appendChanges } from '../erp/feed.ts';
-import { recordProgress } from '../erp/runs.ts';
-import { storeSettings } from '../erp/settings.ts';
-import { inTransaction, underLease } from '../erp/transaction.ts';
+import type { Database } from '../erp/connection/pool.ts';
+import { inTransaction, underLease } from '../erp/connection/transaction.ts';
+import { appendChanges } from '../erp/mirror/feed.ts';
+import { storeSettings } from '../erp/resources/settings.ts';
+import { type Own, staysAccepted } from '../erp/runs/clients.ts';
+import { recordProgress } from '../erp/runs/ledger.ts';
 import type { Warehouse } from '../warehouse/client.ts';
 import { decodeSettings, type Settings } from '../warehouse/settings.ts';
 import { type PullContext, warn } from './pull-context.ts';

@@ -1,6 +1,6 @@
-import { type OpenKind, type OpenRow, stillOpen } from '../erp/open-rows.ts';
-import { postponeStillOpen } from '../erp/rereads.ts';
-import { underLease } from '../erp/transaction.ts';
+import { underLease } from '../erp/connection/transaction.ts';
+import { type OpenKind, type OpenRow, stillOpen } from '../erp/pull/open-rows.ts';
+import { postponeStillOpen } from '../erp/pull/rereads.ts';
 import type { PullContext } from './pull-context.ts';
 
 /**

@@ -2,10 +2,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { stopReason, WarehouseError } from '../core/errors.ts';
 import { type Json, wholeIfKept } from '../core/json.ts';
-import { appendChanges } from '../erp/feed.ts';
-import { recordProgress } from '../erp/runs.ts';
-import { findWatched, removeUnwatched, type StockAnswer, storeStock } from '../erp/stock.ts';
-import { underLease } from '../erp/transaction.ts';
+import { underLease } from '../erp/connection/transaction.ts';
+import { appendChanges } from '../erp/mirror/feed.ts';
+import { findWatched, removeUnwatched, type StockAnswer, storeStock } from '../erp/resources/stock.ts';
+import { recordProgress } from '../erp/runs/ledger.ts';
 import { type PullContext, warn } from './pull-context.ts';
 
 /** After each answer: there is one request for each article (interface.md, oldest calls), so no more than four a second. */

@@ -1,9 +1,9 @@
 import type { Transaction } from 'kysely';
 import type { OperationName } from '../../config/operations.ts';
-import type { AgeColumns } from '../erp/age.ts';
-import type { Change } from '../erp/feed.ts';
-import type { MirrorTables } from '../erp/mirror.ts';
-import type { DB } from '../erp/rows.ts';
+import type { DB } from '../erp/generated/tables.ts';
+import type { Change } from '../erp/mirror/feed.ts';
+import type { MirrorTables } from '../erp/mirror/tables.ts';
+import type { AgeColumns } from '../erp/rescan/age.ts';
 import type { DecodeResource } from './decode.ts';
 import type { PullContext } from './pull-context.ts';
 

@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely';
-import type { Change } from '../erp/feed.ts';
-import type { DB } from '../erp/rows.ts';
-import { markUnlisted } from '../erp/unlisted.ts';
+import type { DB } from '../erp/generated/tables.ts';
+import type { Change } from '../erp/mirror/feed.ts';
+import { markUnlisted } from '../erp/mirror/unlisted.ts';
 import type { Stream } from './stream.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
-import type { CursorMeaning } from '../erp/progress.ts';
+import type { CursorMeaning } from '../erp/pull/cursors.ts';
 import { readId } from '../warehouse/jsonapi.ts';
 import { cursorOf, withCursor } from '../warehouse/query.ts';
 

@@ -4,7 +4,7 @@ import { outboxKinds } from '../../jobs/push-outbox.ts';
 import { type AdminServer, startAdmin } from '../../src/app/admin/server.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
 import { WorkMetrics } from '../../src/app/metrics/work-metrics.ts';
-import type { Database } from '../../src/erp/connect.ts';
+import type { Database } from '../../src/erp/connection/pool.ts';
 import type { TestDatabase } from './database.ts';
 
 /** A browser without a window: remembers cookies, follows nothing by itself. */

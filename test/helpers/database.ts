@@ -4,8 +4,8 @@ import pg from 'pg';
 import { afterEach, beforeEach, inject } from 'vitest';
 import { connectDatabase, openLeaseKeeper } from '../../src/app/deps/database.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
-import { type Database, openDatabase, poolConfig } from '../../src/erp/connect.ts';
-import type { LeaseKeeper } from '../../src/erp/leases.ts';
+import { type Database, openDatabase, poolConfig } from '../../src/erp/connection/pool.ts';
+import type { LeaseKeeper } from '../../src/erp/runs/leases.ts';
 import { templateName } from './global-setup.ts';
 import { waitFor } from './wait.ts';
 

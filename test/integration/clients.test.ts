@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { identityOf } from '../../config/files.ts';
 import { runJob } from '../../src/app/runner.ts';
-import { acceptIdentity } from '../../src/erp/accept-identity.ts';
-import { startRun } from '../../src/erp/start-run.ts';
+import { acceptIdentity } from '../../src/erp/maintenance/accept-identity.ts';
+import { startRun } from '../../src/erp/runs/start-run.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
 import { configFor, done, inProcess, usePuller } from '../helpers/puller.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
-import { appendChanges } from '../../src/erp/feed.ts';
+import { appendChanges } from '../../src/erp/mirror/feed.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import { useDatabase } from '../helpers/database.ts';
 

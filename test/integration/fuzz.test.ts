@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { streams } from '../../jobs/registry.ts';
 import { parseExact } from '../../src/core/json.ts';
-import type { Family } from '../../src/erp/mirror.ts';
-import { drawReadNo } from '../../src/erp/read-no.ts';
+import { drawReadNo } from '../../src/erp/mirror/read-no.ts';
+import type { Family } from '../../src/erp/mirror/tables.ts';
 import { Random } from '../../src/sandbox/random.ts';
 import { commitReading } from '../../src/sync/pull.ts';
 import type { PullContext } from '../../src/sync/pull-context.ts';

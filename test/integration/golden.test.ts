@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { readSchemaParts } from '../../src/erp/schema-parts.ts';
+import { readSchemaParts } from '../../src/erp/schema/drift.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { dumpSchema } from '../helpers/schema-dump.ts';
 
@@ -17,7 +17,7 @@ test('the migrations make the schema in test/schema.sql', async () => {
 
 test('the parts that doctor looks for are those of the migrated database', async () => {
   const parts = `${JSON.stringify(await readSchemaParts(database.db), null, 2)}\n`;
-  await expect(parts).toMatchFileSnapshot('../../src/erp/schema-parts.json');
+  await expect(parts).toMatchFileSnapshot('../../src/erp/generated/schema-parts.json');
 });
 
 test('every table and column of the ERP side carries a comment', async () => {
@@ -29,7 +29,7 @@ test('every table and column of the ERP side carries a comment', async () => {
   expect(bare).toEqual([]);
 });
 
-test('the row types in src/erp/rows.ts are those of the migrated database', async () => {
+test('the row types in src/erp/generated/tables.ts are those of the migrated database', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'fulfilment-sync-rows-'));
   const outFile = join(folder, 'rows.ts');
   const cli = join(dirname(createRequire(import.meta.url).resolve('kysely-codegen/package.json')), 'dist/cli/bin.js');
@@ -44,7 +44,7 @@ test('the row types in src/erp/rows.ts are those of the migrated database', asyn
   const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
   try {
     await promisify(execFile)(process.execPath, [cli, ...flags]);
-    await expect(await readFile(outFile, 'utf8')).toMatchFileSnapshot('../../src/erp/rows.ts');
+    await expect(await readFile(outFile, 'utf8')).toMatchFileSnapshot('../../src/erp/generated/tables.ts');
   } finally {
     await rm(folder, { recursive: true });
   }

@@ -4,7 +4,7 @@ import { afterEach, describe, expect, inject, test } from 'vitest';
 import { connectDatabase, connectForWriting, openListener } from '../../src/app/deps/database.ts';
 import { openQueueBackend } from '../../src/app/deps/queue.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
-import { poolConfig } from '../../src/erp/connect.ts';
+import { poolConfig } from '../../src/erp/connection/pool.ts';
 import { TcpProxy } from '../chaos/proxy.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useRedis } from '../helpers/redis.ts';

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { afterEach, describe, expect, test } from 'vitest';
 import { LeaseLostError } from '../../src/core/errors.ts';
-import { acquireLease, type Lease, LeaseKeeper, releaseLease } from '../../src/erp/leases.ts';
-import { finishRun, recordProgress } from '../../src/erp/runs.ts';
-import { dueJobs, reviveAbandoned } from '../../src/erp/schedule.ts';
-import { startRun } from '../../src/erp/start-run.ts';
-import { inTransaction, underLease } from '../../src/erp/transaction.ts';
+import { inTransaction, underLease } from '../../src/erp/connection/transaction.ts';
+import { dueJobs, reviveAbandoned } from '../../src/erp/runs/due-jobs.ts';
+import { acquireLease, type Lease, LeaseKeeper, releaseLease } from '../../src/erp/runs/leases.ts';
+import { finishRun, recordProgress } from '../../src/erp/runs/ledger.ts';
+import { startRun } from '../../src/erp/runs/start-run.ts';
 import { newTotals } from '../../src/sync/pull-context.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { waitFor } from '../helpers/wait.ts';

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { acceptIdentity } from '../../src/erp/accept-identity.ts';
-import { staysAccepted } from '../../src/erp/clients.ts';
-import { tryExclusively } from '../../src/erp/exclusive.ts';
+import { tryExclusively } from '../../src/erp/connection/exclusive.ts';
+import { acceptIdentity } from '../../src/erp/maintenance/accept-identity.ts';
+import { staysAccepted } from '../../src/erp/runs/clients.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
 import { done, usePuller } from '../helpers/puller.ts';

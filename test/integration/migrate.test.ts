@@ -2,9 +2,9 @@ import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
-import { migrate } from '../../src/erp/migrate.ts';
-import { readMigrations } from '../../src/erp/migration-files.ts';
-import { assertSchemaFits } from '../../src/erp/schema-fit.ts';
+import { migrate } from '../../src/erp/schema/migrate.ts';
+import { readMigrations } from '../../src/erp/schema/migration-files.ts';
+import { assertSchemaFits } from '../../src/erp/schema/schema-fit.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { waitFor } from '../helpers/wait.ts';
 

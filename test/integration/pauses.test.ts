@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { pauseJob, readPauses, resumeJob } from '../../src/erp/pauses.ts';
-import { dueJobs } from '../../src/erp/schedule.ts';
-import { ensureJobs, startRun } from '../../src/erp/start-run.ts';
+import { dueJobs } from '../../src/erp/runs/due-jobs.ts';
+import { pauseJob, readPauses, resumeJob } from '../../src/erp/runs/pauses.ts';
+import { ensureJobs, startRun } from '../../src/erp/runs/start-run.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { orderPayload } from '../helpers/order-payload.ts';
 import { usePusher } from '../helpers/pusher.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
-import { requestRereads } from '../../src/erp/rereads.ts';
+import { requestRereads } from '../../src/erp/pull/rereads.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { done, usePuller } from '../helpers/puller.ts';
 import { lively, useSandbox } from '../helpers/sandbox.ts';

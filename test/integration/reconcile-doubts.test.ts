@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { streams } from '../../jobs/registry.ts';
-import { openRescan, type Rescan } from '../../src/erp/rescans.ts';
+import { openRescan, type Rescan } from '../../src/erp/rescan/rescans.ts';
 import { reconcileStream } from '../../src/sync/rescan.ts';
 import { inColumns } from '../../src/sync/rescan-jobs.ts';
 import { useDatabase } from '../helpers/database.ts';

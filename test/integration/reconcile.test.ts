@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { streams } from '../../jobs/registry.ts';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
-import { findBackgroundBackfills, openRescan, type Rescan } from '../../src/erp/rescans.ts';
+import { findBackgroundBackfills, openRescan, type Rescan } from '../../src/erp/rescan/rescans.ts';
 import { reconcileStream } from '../../src/sync/rescan.ts';
 import { inColumns } from '../../src/sync/rescan-jobs.ts';
 import type { RunReport } from '../../src/sync/run.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { drawReadNo } from '../../src/erp/read-no.ts';
+import { drawReadNo } from '../../src/erp/mirror/read-no.ts';
 import { commitReading } from '../../src/sync/pull.ts';
 import { shipments } from '../../src/sync/streams/shipments.ts';
 import { decodeDocument } from '../../src/warehouse/jsonapi.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { runJob } from '../../src/app/runner.ts';
-import { closeGate, passGate } from '../../src/erp/gates.ts';
+import { closeGate, passGate } from '../../src/erp/runs/gates.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { startSandbox, useProcesses } from '../helpers/processes.ts';
 import { configFor, done, inProcess, usePuller } from '../helpers/puller.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { parseExact } from '../../src/core/json.ts';
-import { appendChanges } from '../../src/erp/feed.ts';
-import type { Family } from '../../src/erp/mirror.ts';
-import { upsertFamilies } from '../../src/erp/upsert.ts';
+import { appendChanges } from '../../src/erp/mirror/feed.ts';
+import type { Family } from '../../src/erp/mirror/tables.ts';
+import { upsertFamilies } from '../../src/erp/mirror/upsert.ts';
 import { shipments } from '../../src/sync/streams/shipments.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { waitFor } from '../helpers/wait.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { problemsOfOutbox } from '../../src/app/overview/problems-of-outbox.ts';
-import type { KnownClient } from '../../src/erp/clients.ts';
-import type { OutboxStatus } from '../../src/erp/outbox-status.ts';
-import type { StoredHealth } from '../../src/erp/push-health.ts';
+import type { StoredHealth } from '../../src/erp/outbox/holds.ts';
+import type { OutboxStatus } from '../../src/erp/reports/outbox-status.ts';
+import type { KnownClient } from '../../src/erp/runs/clients.ts';
 
 const now = new Date('2026-05-04T12:00:00Z');
 const ago = (seconds: number) => new Date(now.getTime() - seconds * 1_000);

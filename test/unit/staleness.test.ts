@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseSchedule } from '../../config/schedules.ts';
 import { findStale } from '../../src/app/overview/staleness.ts';
-import type { JobStatus } from '../../src/erp/status.ts';
+import type { JobStatus } from '../../src/erp/reports/job-status.ts';
 
 const now = new Date('2026-05-04T12:00:00Z');
 const minutesAgo = (minutes: number) => new Date(now.getTime() - minutes * 60_000);

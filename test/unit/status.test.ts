@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { formatStatus } from '../../src/app/commands/status.ts';
 import { describeProgress, ProgressView } from '../../src/app/progress-view.ts';
-import type { Rescan } from '../../src/erp/rescans.ts';
-import type { JobStatus } from '../../src/erp/status.ts';
-import type { StreamStatus } from '../../src/erp/stream-status.ts';
+import type { JobStatus } from '../../src/erp/reports/job-status.ts';
+import type { StreamStatus } from '../../src/erp/reports/stream-status.ts';
+import type { Rescan } from '../../src/erp/rescan/rescans.ts';
 
 const now = new Date('2026-05-04T12:00:00Z');
 const ago = (seconds: number) => new Date(now.getTime() - seconds * 1_000);

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { comesByItself } from '../../../config/schedules.ts';
 import { type Json, parseObject } from '../../core/json.ts';
+import { sqlState } from '../../erp/connection/transaction.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -10,10 +11,9 @@ import {
   readOutbox,
   replaceOutbox,
   revealOutbox,
-} from '../../erp/outbox-admin.ts';
-import { pauseJob, resumeJob } from '../../erp/pauses.ts';
-import { requestRun } from '../../erp/schedule.ts';
-import { sqlState } from '../../erp/transaction.ts';
+} from '../../erp/outbox/operator-actions.ts';
+import { requestRun } from '../../erp/runs/due-jobs.ts';
+import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
 import type { Logger } from '../logging/logger.ts';
 import { AdminError } from './admin-error.ts';
 import { nameSenders } from './identity.ts';

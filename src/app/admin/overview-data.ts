@@ -1,5 +1,5 @@
 import { comesByItself, type Schedule } from '../../../config/schedules.ts';
-import { type RecentRuns, readRecentRuns } from '../../erp/run-list.ts';
+import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
 import type { Problem } from '../overview/problem.ts';
 import { findProblems } from '../overview/problems.ts';
 import { readSnapshot, type Snapshot } from '../overview/snapshot.ts';

@@ -1,16 +1,16 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { streams } from '../../../jobs/registry.ts';
-import { readAudit } from '../../erp/audit.ts';
 import {
   listOutbox,
   type OutboxDetail,
   type OutboxFilter,
   outboxStatuses,
   readOutbox,
-} from '../../erp/outbox-admin.ts';
-import { listQuarantined } from '../../erp/quarantine.ts';
-import { listRuns, type RunFilter } from '../../erp/run-list.ts';
+} from '../../erp/outbox/operator-actions.ts';
+import { listQuarantined } from '../../erp/pull/quarantine.ts';
+import { listRuns, type RunFilter } from '../../erp/reports/run-list.ts';
+import { readAudit } from '../../erp/runs/audit.ts';
 import { shortenResult } from '../../sync/push/mask.ts';
 import { readSnapshot } from '../overview/snapshot.ts';
 import { shownPayload } from '../shown-payload.ts';

@@ -1,7 +1,7 @@
 import { readConfig } from '../../../config/env.ts';
 import { identityOf } from '../../../config/files.ts';
-import { acceptIdentity } from '../../erp/accept-identity.ts';
-import { type KnownClient, readClients } from '../../erp/clients.ts';
+import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
+import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { operatorName } from '../operator.ts';
 import { identified } from '../runner.ts';
 import { formatTable, lookOfState } from '../table.ts';

@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { scheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
-import type { Database } from '../../erp/connect.ts';
-import { countRows, latestLines } from '../../erp/snapshot.ts';
-import { readJobStatus } from '../../erp/status.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { readJobStatus } from '../../erp/reports/job-status.ts';
+import { countRows, latestLines } from '../../erp/reports/snapshot.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
 import { freePort } from '../demo/free-port.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';

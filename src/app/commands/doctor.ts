@@ -1,7 +1,7 @@
 import { styleText } from 'node:util';
 import { readConfig } from '../../../config/env.ts';
-import { type KnownClient, readClients } from '../../erp/clients.ts';
-import { countWatched } from '../../erp/diagnosis.ts';
+import { countWatched } from '../../erp/reports/diagnosis.ts';
+import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { checkClients } from '../doctor/check-clients.ts';
 import { checkDatabase } from '../doctor/check-database.ts';

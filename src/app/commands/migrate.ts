@@ -1,7 +1,7 @@
 import { readConfig } from '../../../config/env.ts';
 import { outboxKinds } from '../../../jobs/push-outbox.ts';
-import { migrate, type Tell } from '../../erp/migrate.ts';
-import { storeOutboxKinds } from '../../erp/outbox-kinds.ts';
+import { storeOutboxKinds } from '../../erp/outbox/kinds.ts';
+import { migrate, type Tell } from '../../erp/schema/migrate.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { payloadSchema } from '../../sync/push/payload.ts';
 import { connectDatabase } from '../deps/database.ts';

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type Json, parseObject } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
+import { sqlState } from '../../erp/connection/transaction.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -12,8 +13,7 @@ import {
   readOutbox,
   replaceOutbox,
   revealOutbox,
-} from '../../erp/outbox-admin.ts';
-import { sqlState } from '../../erp/transaction.ts';
+} from '../../erp/outbox/operator-actions.ts';
 import { shortenResult } from '../../sync/push/mask.ts';
 import { operatorName } from '../operator.ts';
 import { adviceFor } from '../outbox-advice.ts';

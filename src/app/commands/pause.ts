@@ -1,6 +1,6 @@
 import { readConfig } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
-import { pauseJob, readPauses, resumeJob } from '../../erp/pauses.ts';
+import { pauseJob, readPauses, resumeJob } from '../../erp/runs/pauses.ts';
 import { operatorName } from '../operator.ts';
 import { UsageError } from '../usage.ts';
 import { withDatabase } from '../with-database.ts';

@@ -1,4 +1,4 @@
-import { listQuarantined, readQuarantined } from '../../erp/quarantine.ts';
+import { listQuarantined, readQuarantined } from '../../erp/pull/quarantine.ts';
 import { streamNamed } from '../stream-named.ts';
 import { formatTable } from '../table.ts';
 import { UsageError } from '../usage.ts';

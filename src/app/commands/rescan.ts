@@ -1,6 +1,6 @@
 import type { WarehouseClient } from '../../../config/files.ts';
 import { readDate } from '../../core/time.ts';
-import { openRescan, type Rescan, wakeJob } from '../../erp/rescans.ts';
+import { openRescan, type Rescan, wakeJob } from '../../erp/rescan/rescans.ts';
 import type { PullContext } from '../../sync/pull-context.ts';
 import { backfillStream, type Refetched, reconcileStream, refetch } from '../../sync/rescan.ts';
 import { inColumns } from '../../sync/rescan-jobs.ts';

@@ -1,10 +1,10 @@
 import type { WarehouseClient } from '../../../config/files.ts';
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { changeInWords } from '../../core/database-mark.ts';
-import { registerClients } from '../../erp/clients.ts';
-import type { Database } from '../../erp/connect.ts';
-import { readPushDatabase } from '../../erp/push-database.ts';
-import { type Refusal, readStanding, refusalOf } from '../../erp/standing.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { readPushDatabase } from '../../erp/outbox/push-database.ts';
+import { registerClients } from '../../erp/runs/clients.ts';
+import { type Refusal, readStanding, refusalOf } from '../../erp/runs/standing.ts';
 import type { RunReport } from '../../sync/run.ts';
 import { describeEnd, exitCodeFor, inForeground } from '../foreground.ts';
 import { openPusher } from '../pushing.ts';

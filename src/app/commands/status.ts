@@ -1,12 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { readConfig } from '../../../config/env.ts';
 import { describeError } from '../../core/errors.ts';
-import type { KnownClient } from '../../erp/clients.ts';
-import type { Database } from '../../erp/connect.ts';
-import type { StoredGate } from '../../erp/gates.ts';
-import { assertSchemaFits } from '../../erp/schema-fit.ts';
-import type { JobStatus } from '../../erp/status.ts';
-import type { StreamStatus } from '../../erp/stream-status.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import type { JobStatus } from '../../erp/reports/job-status.ts';
+import type { StreamStatus } from '../../erp/reports/stream-status.ts';
+import type { KnownClient } from '../../erp/runs/clients.ts';
+import type { StoredGate } from '../../erp/runs/gates.ts';
+import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../outbox-view.ts';

@@ -1,6 +1,6 @@
-import type { Database } from '../../erp/connect.ts';
-import { latestLines, type ShippedLine } from '../../erp/snapshot.ts';
-import { type JobStatus, readJobStatus } from '../../erp/status.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { type JobStatus, readJobStatus } from '../../erp/reports/job-status.ts';
+import { latestLines, type ShippedLine } from '../../erp/reports/snapshot.ts';
 import { formatSpan, formatTable } from '../table.ts';
 
 const clearScreen = '\u001b[H\u001b[2J';

@@ -1,8 +1,14 @@
 import { hostname } from 'node:os';
 import pg from 'pg';
-import { assertTakesWrites, type Database, endWhereUnanswered, openDatabase, poolConfig } from '../../erp/connect.ts';
-import { LeaseKeeper } from '../../erp/leases.ts';
-import { Listener } from '../../erp/listen.ts';
+import { Listener } from '../../erp/connection/listener.ts';
+import {
+  assertTakesWrites,
+  type Database,
+  endWhereUnanswered,
+  openDatabase,
+  poolConfig,
+} from '../../erp/connection/pool.ts';
+import { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { repeatedWarnings } from '../repeated.ts';
 

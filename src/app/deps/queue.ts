@@ -1,6 +1,11 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
-import { assertTakesWrites, keepAliveInitialDelayMillis, mergeOptions, openDatabase } from '../../erp/connect.ts';
+import {
+  assertTakesWrites,
+  keepAliveInitialDelayMillis,
+  mergeOptions,
+  openDatabase,
+} from '../../erp/connection/pool.ts';
 import {
   assertPostgresQueueFits,
   assertRedisFits,

@@ -1,7 +1,7 @@
 import type { Config } from '../../../config/env.ts';
 import { identityOf, type WarehouseClient } from '../../../config/files.ts';
 import { describeError, WarehouseError } from '../../core/errors.ts';
-import type { KnownClient } from '../../erp/clients.ts';
+import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { decodeSettings } from '../../warehouse/settings.ts';
 import { openWarehouses } from '../deps/warehouses.ts';

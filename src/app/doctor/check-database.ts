@@ -1,8 +1,13 @@
-import type { Database } from '../../erp/connect.ts';
-import { readMissingGrants, readMissingRoles, readServerFacts, readUnusableSchemas } from '../../erp/diagnosis.ts';
-import { SchemaError } from '../../erp/migration-files.ts';
-import { assertSchemaFits, isMigratedByNewer } from '../../erp/schema-fit.ts';
-import { readSchemaDrift } from '../../erp/schema-parts.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import {
+  readMissingGrants,
+  readMissingRoles,
+  readServerFacts,
+  readUnusableSchemas,
+} from '../../erp/reports/diagnosis.ts';
+import { readSchemaDrift } from '../../erp/schema/drift.ts';
+import { SchemaError } from '../../erp/schema/migration-files.ts';
+import { assertSchemaFits, isMigratedByNewer } from '../../erp/schema/schema-fit.ts';
 import { version } from '../version.ts';
 import { type Finding, fail, ok, orFailure, warn } from './finding.ts';
 

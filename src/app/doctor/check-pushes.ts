@@ -1,6 +1,6 @@
 import { changeInWords } from '../../core/database-mark.ts';
-import type { Database } from '../../erp/connect.ts';
-import { readPushDatabase } from '../../erp/push-database.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { type Finding, fail, ok, orFailure } from './finding.ts';
 
 /** Finds out whether rows may be sent from this database (docs/backup.md). */

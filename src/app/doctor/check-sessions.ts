@@ -1,5 +1,5 @@
 import type { Config } from '../../../config/env.ts';
-import { readSessionSettings, type SessionSettings } from '../../erp/diagnosis.ts';
+import { readSessionSettings, type SessionSettings } from '../../erp/reports/diagnosis.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openQueueSessions } from '../deps/queue.ts';
 import type { Logger } from '../logging/logger.ts';

@@ -1,7 +1,7 @@
 import { Gauge, type Registry } from 'prom-client';
-import { isHeld } from '../../erp/push-health.ts';
-import type { JobStatus } from '../../erp/status.ts';
-import type { StreamStatus } from '../../erp/stream-status.ts';
+import { isHeld } from '../../erp/outbox/holds.ts';
+import type { JobStatus } from '../../erp/reports/job-status.ts';
+import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import type { Standing } from '../admin/overview-data.ts';
 import type { Snapshot } from '../overview/snapshot.ts';
 

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Settlement } from '../../erp/outbox-settle.ts';
+import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { RunReport } from '../../sync/run.ts';
 import type { Exchange } from '../../warehouse/http.ts';
 

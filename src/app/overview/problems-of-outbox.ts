@@ -1,8 +1,8 @@
 import { changeInWords } from '../../core/database-mark.ts';
-import type { OutboxStatus } from '../../erp/outbox-status.ts';
-import type { PushDatabase } from '../../erp/push-database.ts';
-import { isHeld, type StoredHealth } from '../../erp/push-health.ts';
-import type { StoredRate } from '../../erp/push-rates.ts';
+import { isHeld, type StoredHealth } from '../../erp/outbox/holds.ts';
+import type { PushDatabase } from '../../erp/outbox/push-database.ts';
+import type { StoredRate } from '../../erp/outbox/rates.ts';
+import type { OutboxStatus } from '../../erp/reports/outbox-status.ts';
 import { formatSpan } from '../table.ts';
 import { type Problem, problem } from './problem.ts';
 import type { Snapshot } from './snapshot.ts';

@@ -1,8 +1,8 @@
 import { styleText } from 'node:util';
-import type { KnownClient } from '../../erp/clients.ts';
-import { type Pause, resumeHint } from '../../erp/pauses.ts';
-import type { JobStatus } from '../../erp/status.ts';
-import type { StreamStatus } from '../../erp/stream-status.ts';
+import type { JobStatus } from '../../erp/reports/job-status.ts';
+import type { StreamStatus } from '../../erp/reports/stream-status.ts';
+import type { KnownClient } from '../../erp/runs/clients.ts';
+import { type Pause, resumeHint } from '../../erp/runs/pauses.ts';
 import { formatSpan } from '../table.ts';
 import { type Problem, problem } from './problem.ts';
 import { problemsOfOutbox } from './problems-of-outbox.ts';

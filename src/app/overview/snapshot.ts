@@ -1,13 +1,13 @@
-import { type KnownClient, readClients } from '../../erp/clients.ts';
-import type { Database } from '../../erp/connect.ts';
-import { readGates, type StoredGate } from '../../erp/gates.ts';
-import { type OutboxStatus, readOutboxStatus } from '../../erp/outbox-status.ts';
-import { type Pause, readPauses } from '../../erp/pauses.ts';
-import { type PushDatabase, readPushDatabase } from '../../erp/push-database.ts';
-import { isHampered, readHealth, type StoredHealth } from '../../erp/push-health.ts';
-import { readRates, type StoredRate } from '../../erp/push-rates.ts';
-import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/status.ts';
-import { readStreamStatus, type StreamStatus } from '../../erp/stream-status.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { isHampered, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
+import { type PushDatabase, readPushDatabase } from '../../erp/outbox/push-database.ts';
+import { readRates, type StoredRate } from '../../erp/outbox/rates.ts';
+import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/reports/job-status.ts';
+import { type OutboxStatus, readOutboxStatus } from '../../erp/reports/outbox-status.ts';
+import { readStreamStatus, type StreamStatus } from '../../erp/reports/stream-status.ts';
+import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
+import { readGates, type StoredGate } from '../../erp/runs/gates.ts';
+import { type Pause, readPauses } from '../../erp/runs/pauses.ts';
 
 /** How everything stands, by the database, the same whichever worker or command looks. */
 export interface Snapshot {

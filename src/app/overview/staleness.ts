@@ -1,6 +1,6 @@
 import type { JobName } from '../../../config/jobs.ts';
 import type { Schedule } from '../../../config/schedules.ts';
-import type { JobStatus } from '../../erp/status.ts';
+import type { JobStatus } from '../../erp/reports/job-status.ts';
 import { nextDue } from '../../queue/next-due.ts';
 
 /** A turn may be so late before it is worth a word: twice the span between two turns, within these bounds. */

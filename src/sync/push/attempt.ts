@@ -9,11 +9,11 @@ import {
   type Verdict,
 } from '../../core/push-outcome.ts';
 import type { PushPolicy } from '../../core/retry.ts';
-import type { Database } from '../../erp/connect.ts';
-import type { ClaimedRow } from '../../erp/outbox.ts';
-import { claimMs, returnClaims, stampSent } from '../../erp/outbox-claims.ts';
-import type { Settlement } from '../../erp/outbox-settle.ts';
-import { isProven } from '../../erp/push-health.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import type { ClaimedRow } from '../../erp/outbox/claim.ts';
+import { claimMs, returnClaims, stampSent } from '../../erp/outbox/claims-held.ts';
+import { isProven } from '../../erp/outbox/holds.ts';
+import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './kind.ts';
 import { checkPayload, readPayload } from './payload.ts';

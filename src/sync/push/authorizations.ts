@@ -1,7 +1,7 @@
-import { findOpenAuthorizations } from '../../erp/authorizations.ts';
-import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
-import { findRequestedRereads } from '../../erp/rereads.ts';
-import { markUnlisted } from '../../erp/unlisted.ts';
+import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { markUnlisted } from '../../erp/mirror/unlisted.ts';
+import { findRequestedRereads } from '../../erp/pull/rereads.ts';
+import { findOpenAuthorizations } from '../../erp/resources/authorizations.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import {

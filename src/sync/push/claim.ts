@@ -1,8 +1,8 @@
 import { beliefMs } from '../../core/look-up.ts';
 import type { UnknownRule } from '../../core/push-outcome.ts';
-import { isAccepted } from '../../erp/clients.ts';
-import { type Claim, claimRows } from '../../erp/outbox.ts';
-import { returnClaims } from '../../erp/outbox-claims.ts';
+import { type Claim, claimRows } from '../../erp/outbox/claim.ts';
+import { returnClaims } from '../../erp/outbox/claims-held.ts';
+import { isAccepted } from '../../erp/runs/clients.ts';
 import type { PushDeps } from './attempt.ts';
 
 /** What a claim came to. */

@@ -1,6 +1,6 @@
-import type { Database } from '../../erp/connect.ts';
-import type { ClaimedRow } from '../../erp/outbox.ts';
-import { notifyPushers, returnClaims } from '../../erp/outbox-claims.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import type { ClaimedRow } from '../../erp/outbox/claim.ts';
+import { notifyPushers, returnClaims } from '../../erp/outbox/claims-held.ts';
 
 /** No more rows are claimed ahead than are expected to be sent within this: others may have slots for them. */
 const aheadMs = 100;

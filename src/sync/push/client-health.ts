@@ -1,8 +1,8 @@
 import { WarehouseError } from '../../core/errors.ts';
 import type { Evidence, HoldCode } from '../../core/push-health.ts';
 import type { News } from '../../core/push-outcome.ts';
-import { noteEvidence, noteProven, type StoredHealth, takeProbe } from '../../erp/push-health.ts';
-import { type Allowance, lowerRate, returnAllowance, takeAllowance } from '../../erp/push-rates.ts';
+import { noteEvidence, noteProven, type StoredHealth, takeProbe } from '../../erp/outbox/holds.ts';
+import { type Allowance, lowerRate, returnAllowance, takeAllowance } from '../../erp/outbox/rates.ts';
 import { type PushDeps, statusProblem } from './attempt.ts';
 
 /** After an answer of status/get it is not asked again for this long. */

@@ -1,7 +1,7 @@
 import type { HoldCode } from '../../core/push-health.ts';
 import { doubtOf } from '../../core/push-outcome.ts';
-import type { ClaimedRow } from '../../erp/outbox.ts';
-import type { Settlement } from '../../erp/outbox-settle.ts';
+import type { ClaimedRow } from '../../erp/outbox/claim.ts';
+import type { Settlement } from '../../erp/outbox/settle.ts';
 import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
 import { type ClaimLook, claimDue } from './claim.ts';
 import { ClaimedAhead, type Waiting } from './claimed-ahead.ts';

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Database } from '../../erp/connect.ts';
-import { type Lane, wakeFreeLanes } from '../../erp/outbox-settle.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { type Lane, wakeFreeLanes } from '../../erp/outbox/settle.ts';
 
 /** How long it waits before it tries again to wake lanes whose first row is locked. */
 const retryMs = 1_000;

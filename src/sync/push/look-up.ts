@@ -1,9 +1,9 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import { type AbsenceVerdict, judgeAbsence } from '../../core/look-up.ts';
 import { type News, newsOfLookUp, operatorChoices } from '../../core/push-outcome.ts';
-import type { Settlement } from '../../erp/outbox-settle.ts';
-import { takeUnknown, type UnknownRow } from '../../erp/outbox-unknown.ts';
-import { drawReadNo } from '../../erp/read-no.ts';
+import { drawReadNo } from '../../erp/mirror/read-no.ts';
+import { takeUnknown, type UnknownRow } from '../../erp/outbox/look-ups.ts';
+import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { Resource } from '../../warehouse/jsonapi.ts';
 import type { Ended, PushDeps } from './attempt.ts';
 import type { ClientHealth } from './client-health.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Lane } from '../../erp/outbox-settle.ts';
+import type { Lane } from '../../erp/outbox/settle.ts';
 
 /** When to look again, and whether anything was due that could be pushed. */
 export interface Look {

@@ -1,8 +1,8 @@
-import type { Database } from '../../erp/connect.ts';
-import type { TakenOver } from '../../erp/outbox-claims.ts';
-import { type Due, nextDueByClient } from '../../erp/outbox-due.ts';
-import type { PushDatabase } from '../../erp/push-database.ts';
-import { isHeld, readHealth, type StoredHealth } from '../../erp/push-health.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import type { TakenOver } from '../../erp/outbox/claims-held.ts';
+import { type Due, nextDueByClient } from '../../erp/outbox/due.ts';
+import { isHeld, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
+import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { PushDeps } from './attempt.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import type { AnyKind } from './kind.ts';

@@ -1,5 +1,5 @@
-import type { ClaimedRow } from '../../erp/outbox.ts';
-import type { SentRow } from '../../erp/push-database.ts';
+import type { ClaimedRow } from '../../erp/outbox/claim.ts';
+import type { SentRow } from '../../erp/outbox/push-database.ts';
 
 /** Minimum number of rows that are remembered. */
 const minRows = 1_000;

@@ -1,7 +1,7 @@
 import { CodedError } from '../../core/errors.ts';
-import type { Own } from '../../erp/clients.ts';
-import type { Database } from '../../erp/connect.ts';
-import { readOptions, type StoredOption, takeSettingsTurn } from '../../erp/settings.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { readOptions, type StoredOption, takeSettingsTurn } from '../../erp/resources/settings.ts';
+import type { Own } from '../../erp/runs/clients.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import type { SettingList } from '../../warehouse/settings.ts';
 import { readSettingsNow } from '../settings.ts';

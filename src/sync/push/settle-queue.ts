@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Settlement } from '../../erp/outbox-settle.ts';
+import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { Ended, PushDeps } from './attempt.ts';
 import { LaneWaker } from './lane-waker.ts';
 import { settleEnded, settleFree } from './settle.ts';

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { operatorChoices, type UnknownRule } from '../../core/push-outcome.ts';
-import { markServed, type Own } from '../../erp/clients.ts';
-import type { Database } from '../../erp/connect.ts';
-import { type Claimed, renewClaims, type TakenOver, takeOverClaims } from '../../erp/outbox-claims.ts';
-import { buryStrangers } from '../../erp/outbox-due.ts';
-import { markAlive, markEnded, noteDatabase, type PushDatabase } from '../../erp/push-database.ts';
-import { forgetOldHealth } from '../../erp/push-health.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { type Claimed, renewClaims, type TakenOver, takeOverClaims } from '../../erp/outbox/claims-held.ts';
+import { buryStrangers } from '../../erp/outbox/due.ts';
+import { forgetOldHealth } from '../../erp/outbox/holds.ts';
+import { markAlive, markEnded, noteDatabase, type PushDatabase } from '../../erp/outbox/push-database.ts';
+import { markServed, type Own } from '../../erp/runs/clients.ts';
 import type { RecentSends } from './recent-sends.ts';
 
 /** How often claims are renewed, and those of lost workers taken over. */

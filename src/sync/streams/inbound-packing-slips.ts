@@ -1,7 +1,7 @@
-import { noteAbsences } from '../../erp/absences.ts';
-import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
-import { type OpenKind, sortUnlistedOpen } from '../../erp/open-rows.ts';
-import { drawReadNo } from '../../erp/read-no.ts';
+import { drawReadNo } from '../../erp/mirror/read-no.ts';
+import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { noteAbsences } from '../../erp/pull/absences.ts';
+import { type OpenKind, sortUnlistedOpen } from '../../erp/pull/open-rows.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import {

@@ -1,7 +1,7 @@
-import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
-import { findUnlistedOpen, type OpenKind, stillOpen } from '../../erp/open-rows.ts';
-import { findQuarantinedDue } from '../../erp/quarantine.ts';
-import { findRereadsDue, rereadsPerRun } from '../../erp/rereads.ts';
+import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { findUnlistedOpen, type OpenKind, stillOpen } from '../../erp/pull/open-rows.ts';
+import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
+import { findRereadsDue, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/v3.ts';

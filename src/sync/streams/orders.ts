@@ -1,6 +1,6 @@
-import { findQuarantinedDue } from '../../erp/quarantine.ts';
-import { findRequestedRereads, rereadsPerRun } from '../../erp/rereads.ts';
-import { findMissingOrders, renameOrderNumbers } from '../../erp/shipments.ts';
+import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
+import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
+import { findMissingOrders, renameOrderNumbers } from '../../erp/resources/shipments.ts';
 import { readByIds } from '../by-id.ts';
 import { repairOrderNumbers } from '../order-numbers.ts';
 import { addressTable, decodeOrder, itemTable } from '../order-rows.ts';

@@ -1,4 +1,4 @@
-import type { ParentRow } from '../../erp/mirror.ts';
+import type { ParentRow } from '../../erp/mirror/tables.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type ReturnItem, returnItemSchema } from '../../warehouse/v3.ts';
 import { type Decoded, oncePerZone, withoutIncluded } from '../decode.ts';

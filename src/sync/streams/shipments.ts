@@ -1,8 +1,8 @@
-import type { MirrorRow, ParentRow } from '../../erp/mirror.ts';
-import { findUnlistedOpen, type OpenKind, type OpenRow, stillOpen } from '../../erp/open-rows.ts';
-import { findQuarantinedDue } from '../../erp/quarantine.ts';
-import { findRequestedRereads, rereadsPerRun } from '../../erp/rereads.ts';
-import { healOrderNumbers, withOrder } from '../../erp/shipments.ts';
+import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { findUnlistedOpen, type OpenKind, type OpenRow, stillOpen } from '../../erp/pull/open-rows.ts';
+import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
+import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
+import { healOrderNumbers, withOrder } from '../../erp/resources/shipments.ts';
 import { findChildren } from '../../warehouse/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/v3.ts';

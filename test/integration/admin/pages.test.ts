@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { registerClients } from '../../../src/erp/clients.ts';
-import { ensureJobs } from '../../../src/erp/start-run.ts';
+import { registerClients } from '../../../src/erp/runs/clients.ts';
+import { ensureJobs } from '../../../src/erp/runs/start-run.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
 

@@ -3,7 +3,7 @@ import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { openPusher } from '../../../src/app/pushing.ts';
 import { identified } from '../../../src/app/runner.ts';
-import { registerClients } from '../../../src/erp/clients.ts';
+import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { configFor } from '../../helpers/puller.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { retryRefused } from '../../../src/erp/client-holds.ts';
+import { retryRefused } from '../../../src/erp/runs/client-holds.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
-import { registerClients } from '../../../src/erp/clients.ts';
-import { takeOverClaims } from '../../../src/erp/outbox-claims.ts';
+import { takeOverClaims } from '../../../src/erp/outbox/claims-held.ts';
+import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { documentProblem } from '../../../src/sync/push/check-document.ts';
 import { useDatabase } from '../../helpers/database.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { actOnOutbox, listOutbox } from '../../../src/erp/outbox-admin.ts';
+import { actOnOutbox, listOutbox } from '../../../src/erp/outbox/operator-actions.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { openPusher } from '../../../src/app/pushing.ts';
-import { claimRows } from '../../../src/erp/outbox.ts';
+import { claimRows } from '../../../src/erp/outbox/claim.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { configFor, usePuller } from '../../helpers/puller.ts';
@@ -234,7 +234,7 @@ test('what is given back is among the first again', async () => {
   const ids = [];
   for (let index = 0; index < 3; index++)
     ids.push(await outbox.insert('order.update', `SO-${index}`, { reference: 'x' }));
-  const { returnClaims } = await import('../../../src/erp/outbox-claims.ts');
+  const { returnClaims } = await import('../../../src/erp/outbox/claims-held.ts');
   const { rows } = await claim(1);
   await returnClaims(database.db, rows);
   expect((await claim(3)).rows.map(({ id }) => id)).toEqual(ids);

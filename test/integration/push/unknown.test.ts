@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { actOnOutbox } from '../../../src/erp/outbox-admin.ts';
-import { takeOverClaims } from '../../../src/erp/outbox-claims.ts';
+import { takeOverClaims } from '../../../src/erp/outbox/claims-held.ts';
+import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePuller } from '../../helpers/puller.ts';

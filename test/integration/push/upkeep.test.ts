@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { registerClients } from '../../../src/erp/clients.ts';
+import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { RecentSends } from '../../../src/sync/push/recent-sends.ts';
 import { Upkeep } from '../../../src/sync/push/upkeep.ts';
 import { useDatabase } from '../../helpers/database.ts';

@@ -1,5 +1,5 @@
-import type { AuditRow } from '../../../erp/audit.ts';
-import type { Quarantined } from '../../../erp/quarantine.ts';
+import type { Quarantined } from '../../../erp/pull/quarantine.ts';
+import type { AuditRow } from '../../../erp/runs/audit.ts';
 import { type Html, html } from '../html.ts';
 import { choice, moment, table } from '../view.ts';
 

@@ -6,7 +6,7 @@ import {
   type OutboxDetail,
   type OutboxSummary,
   outboxStatuses,
-} from '../../../erp/outbox-admin.ts';
+} from '../../../erp/outbox/operator-actions.ts';
 import { adviceFor } from '../../outbox-advice.ts';
 import { type Child, type Html, html } from '../html.ts';
 import { ago, badge, choice, moment, type Tone, table } from '../view.ts';

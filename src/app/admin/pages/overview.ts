@@ -1,6 +1,6 @@
 import { streams as allStreams } from '../../../../jobs/registry.ts';
-import type { OutboxStatus } from '../../../erp/outbox-status.ts';
-import type { StreamStatus } from '../../../erp/stream-status.ts';
+import type { OutboxStatus } from '../../../erp/reports/outbox-status.ts';
+import type { StreamStatus } from '../../../erp/reports/stream-status.ts';
 import type { Problem } from '../../overview/problem.ts';
 import { formatSpan } from '../../table.ts';
 import { type Html, html } from '../html.ts';

@@ -1,5 +1,5 @@
 import { jobNames } from '../../../../config/jobs.ts';
-import type { ListedRun, RunFilter } from '../../../erp/run-list.ts';
+import type { ListedRun, RunFilter } from '../../../erp/reports/run-list.ts';
 import { formatSpan } from '../../table.ts';
 import { type Html, html } from '../html.ts';
 import { badge, choice, moment, type Tone, table } from '../view.ts';

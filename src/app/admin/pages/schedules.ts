@@ -1,7 +1,7 @@
 import type { Config } from '../../../../config/env.ts';
 import { type JobName, pushJob } from '../../../../config/jobs.ts';
 import { type Schedule, writeSpan } from '../../../../config/schedules.ts';
-import type { JobStatus } from '../../../erp/status.ts';
+import type { JobStatus } from '../../../erp/reports/job-status.ts';
 import { times } from '../../overview/problems.ts';
 import type { Snapshot } from '../../overview/snapshot.ts';
 import { type Html, html } from '../html.ts';

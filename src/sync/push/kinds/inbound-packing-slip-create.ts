@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../core/errors.ts';
-import { slipsOfNobody } from '../../../erp/outbox-unknown.ts';
+import { slipsOfNobody } from '../../../erp/outbox/look-ups.ts';
 import { findChildren, indexIncluded, withAllIncluded } from '../../../warehouse/included.ts';
 import { type Document, decodeDocument, decodeWith, type Resource } from '../../../warehouse/jsonapi.ts';
 import { encodeQuery } from '../../../warehouse/query.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../core/errors.ts';
 import { parseExact } from '../../../core/json.ts';
-import { knowsAuthorization } from '../../../erp/authorizations.ts';
+import { knowsAuthorization } from '../../../erp/resources/authorizations.ts';
 import { readId } from '../../../warehouse/jsonapi.ts';
 import { authorizations } from '../authorizations.ts';
 import { defineKind, NotThereError } from '../kind.ts';

@@ -1,0 +1,39 @@
+import { sql, type Transaction } from 'kysely';
+import type { DB } from '../generated/tables.ts';
+
+/**
+ * Locks by name, so that transactions run one after the other. Each name is a row of sync.locks. Any role that may connect
+ * could take an advisory key and keep it.
+ */
+
+/** Returns a CTE `locked`. It locks the name until the transaction ends; it has no row if the name does not exist yet. */
+export const lockingCte = (name: string) => sql`
+  locked as materialized (select from sync.locks where name = ${name} for update)`;
+
+/** Creates a name, so that it can be locked. */
+export async function createLock(trx: Transaction<DB>, name: string): Promise<void> {
+  await sql`insert into sync.locks (name) values (${name}) on conflict do nothing`.execute(trx);
+}
+
+/** Locks a name until the transaction ends. Waits for the transaction that holds it. */
+export async function lockName(trx: Transaction<DB>, name: string): Promise<void> {
+  const { rows } = await sql`with ${lockingCte(name)} select from locked`.execute(trx);
+  if (rows.length > 0) return;
+  await createLock(trx, name);
+  await sql`with ${lockingCte(name)} select from locked`.execute(trx);
+}
+
+/** Locks a name until the transaction ends, together with others that share it. `lockName` waits for all of them. */
+export async function shareName(trx: Transaction<DB>, name: string): Promise<void> {
+  const share = () => sql`select from sync.locks where name = ${name} for share`.execute(trx);
+  if ((await share()).rows.length > 0) return;
+  await createLock(trx, name);
+  await share();
+}
+
+/** Locks a name until the transaction ends. Returns false if another transaction holds it. */
+export async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
+  await createLock(trx, name);
+  const { rows } = await sql`select from sync.locks where name = ${name} for update skip locked`.execute(trx);
+  return rows.length > 0;
+}

@@ -1,0 +1,135 @@
+import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
+import pg from 'pg';
+import { CodedError } from '../../core/errors.ts';
+import type { DB } from '../generated/tables.ts';
+
+/** After so long without a sign of life the system asks the other side for one; its own default is two hours. */
+export const keepAliveInitialDelayMillis = 10_000;
+
+/** All SQL of the product goes through this; row types are generated from the migrated database. */
+export type Database = Kysely<DB>;
+
+/** How a page transaction is kept from holding locks for long after its worker froze. */
+const sessionTimeoutMs = 5_000;
+
+/**
+ * Column values as this product wants them: bigint as a number (ids are checked to be safe integers before they are
+ * stored), date as the text it is rather than a moment in some zone. Times and numerics keep pg's defaults.
+ */
+const typeParsers: pg.CustomTypesConfig = {
+  getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
+    if (oid === pg.types.builtins.INT8) return Number;
+    if (oid === pg.types.builtins.DATE) return (text: string) => text;
+    return format === 'binary' ? pg.types.getTypeParser(oid, 'binary') : pg.types.getTypeParser(oid, 'text');
+  }) as pg.CustomTypesConfig['getTypeParser'],
+};
+
+/**
+ * The server ends a statement a little before its answer is given up here: by that alone it would go on, and keep its
+ * locks, with nobody there to hear of it.
+ */
+const statementTimeoutMs = (queryTimeoutMs: number) => Math.round(queryTimeoutMs - Math.min(5_000, queryTimeoutMs / 5));
+
+/**
+ * Merges the `options` of a database URL with ours. pg would take those of the URL instead of ours: the session would have no
+ * lock_timeout and another search_path. If both set the same parameter, ours wins.
+ */
+export function mergeOptions(
+  databaseUrl: string,
+  ours: readonly string[],
+): Pick<pg.PoolConfig, 'connectionString' | 'options'> {
+  // Node cannot parse a URL without a host, as Postgres allows for a socket.
+  const queryAt = databaseUrl.indexOf('?');
+  const parameters = new URLSearchParams(queryAt < 0 ? '' : databaseUrl.slice(queryAt + 1));
+  const theirs = parameters.getAll('options');
+  if (theirs.length === 0) return { connectionString: databaseUrl, options: ours.join(' ') };
+  parameters.delete('options');
+  return {
+    connectionString: `${databaseUrl.slice(0, queryAt)}?${parameters}`,
+    options: [...theirs, ...ours].join(' '),
+  };
+}
+
+/** Settings of every pool of the product's own (the queue has another). Zone UTC, so that a text has one meaning. */
+export function poolConfig(databaseUrl: string, name: string, max: number, queryTimeoutMs = 60_000): pg.PoolConfig {
+  return {
+    ...mergeOptions(databaseUrl, [
+      '-c timezone=UTC',
+      '-c search_path=pg_catalog',
+      `-c idle_in_transaction_session_timeout=${sessionTimeoutMs}`,
+      `-c lock_timeout=${sessionTimeoutMs}`,
+      `-c statement_timeout=${statementTimeoutMs(queryTimeoutMs)}`,
+    ]),
+    max,
+    types: typeParsers,
+    application_name: `fulfilment-sync ${name}`,
+    connectionTimeoutMillis: 10_000,
+    // A network that swallows packets gives no error; without this a query would wait for the system to give up.
+    query_timeout: queryTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis,
+  };
+}
+
+/**
+ * Ends a connection on which a query had no answer in time. pg would go on using it: where the network swallows what it
+ * is given, every later query on it would wait in vain as well, for as long as the system takes to notice, or for ever.
+ */
+export function endWhereUnanswered(client: pg.PoolClient): void {
+  const query = client.query.bind(client) as (...given: unknown[]) => unknown;
+  let unanswered: Error | undefined;
+  const watched = (...given: unknown[]) => {
+    // What follows, such as the rollback, fails for the same reason, and says so.
+    if (unanswered !== undefined && typeof given.at(-1) !== 'function') return Promise.reject(unanswered);
+    const result = query(...given);
+    if (!(result instanceof Promise)) return result;
+    return result.catch((error: unknown) => {
+      if (isUnanswered(error)) {
+        unanswered = error;
+        giveUp(client, error);
+      }
+      throw error;
+    });
+  };
+  client.query = watched as typeof client.query;
+}
+
+/**
+ * For new connections of whoever has to write.
+ * @throws CodedError where the server takes no writes on it
+ */
+export async function assertTakesWrites(client: pg.ClientBase): Promise<void> {
+  const { rows } = await client.query<{ transaction_read_only: string }>('show transaction_read_only');
+  if (rows[0]?.transaction_read_only === 'on')
+    throw new CodedError(
+      'database_read_only',
+      'the database takes no writes at present; DATABASE_URL must lead to the primary',
+    );
+}
+
+const isUnanswered = (error: unknown): error is Error =>
+  error instanceof Error && error.message === 'Query read timeout';
+
+function giveUp(client: pg.PoolClient, error: Error): void {
+  // With a query under way the socket is closed at once; waiting for that to be over would be waiting for the answer.
+  void (client as pg.Client).end();
+  // One that is ended tells nobody, and whoever keeps it, as the queue does to listen, would keep it for good.
+  client.emit('error', error);
+}
+
+/** Replaces the lock of kysely's migrator: it uses an advisory key, which any role may take, and waits for an hour. */
+class OwnMigrationLock extends PostgresAdapter {
+  override async acquireMigrationLock(): Promise<void> {}
+  override async releaseMigrationLock(): Promise<void> {}
+}
+
+class Dialect extends PostgresDialect {
+  override createAdapter(): PostgresAdapter {
+    return new OwnMigrationLock();
+  }
+}
+
+/** Wraps a pool; the pool stays its maker's to end. */
+export function openDatabase(pool: pg.Pool): Database {
+  return new Kysely<DB>({ dialect: new Dialect({ pool }) });
+}

@@ -1,0 +1,22 @@
+import { sql, type Transaction } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+import { confirmedSince } from '../runs/confirmations.ts';
+import type { Change } from './feed.ts';
+
+/** Marks rows that the service does not have, unless a newer reading found them. */
+export async function markUnlisted(
+  trx: Transaction<DB>,
+  client: string,
+  { stream, table }: { readonly stream: string; readonly table: string },
+  ids: readonly number[],
+  readNo: number,
+): Promise<Change[]> {
+  if (ids.length === 0) return [];
+  const { rows } = await sql<{ id: number }>`
+    update ${sql.table(`fulfilment.${table}`)} t set unlisted_since = now(), read_no = ${readNo}
+    where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and unlisted_since is null and read_no < ${readNo}
+      and not ${confirmedSince(client, stream, readNo, sql`t.id`)}
+    returning id`.execute(trx);
+  return rows.map(({ id }) => ({ entity: table, id, operation: 'unlisted' }));
+}

@@ -1,0 +1,86 @@
+import { sql, type Transaction } from 'kysely';
+import type { Database } from '../connection/pool.ts';
+import { inTransaction } from '../connection/transaction.ts';
+import type { DB } from '../generated/tables.ts';
+import { recordAudit } from '../runs/audit.ts';
+import { notifyPushers } from './claims-held.ts';
+import { type AcceptedAs, delayGates } from './push-database.ts';
+
+/** What an operator may say of the present database. */
+export type OperatorAnswer = Extract<AcceptedAs, 'moved' | 'restored' | 'copy'>;
+
+/** Rows that were pending or sending in the backup, by what happens to them now. */
+export interface AcceptedDatabase {
+  /** The service is asked what it knows of them. */
+  readonly lookedUp: number;
+  /** The operator decides: `outbox retry` or `outbox done`. */
+  readonly toDecide: number;
+}
+
+export interface AcceptDatabaseOptions {
+  readonly as: OperatorAnswer;
+  readonly by: string;
+  /** Kinds whose rows can be looked up at the service. */
+  readonly lookedUp: readonly string[];
+  /** What an operator can do about a row of another kind. */
+  readonly advice: string;
+}
+
+/**
+ * Accepts the present database. With `restored`, rows that came with the backup and were not settled become `unknown`: the
+ * former database may have sent them after the backup. Rows that were inserted since are not touched, if the identity of the
+ * database tells them apart.
+ */
+export async function acceptDatabase(db: Database, options: AcceptDatabaseOptions): Promise<AcceptedDatabase> {
+  const { as, by } = options;
+  return inTransaction(db, async (trx) => {
+    const { rows } = await sql<{ isSame: boolean }>`
+      select d.mark = sync.database_mark() as "isSame" from sync.push_database d for update`.execute(trx);
+    await sql`
+      insert into sync.push_database as d (mark, accepted_as, accepted_by)
+      values (sync.database_mark(), ${as}, ${by})
+      on conflict (only_row) do update set mark = excluded.mark, accepted_as = excluded.accepted_as,
+        accepted_by = excluded.accepted_by, accepted_at = clock_timestamp(), changed_at = null`.execute(trx);
+    await sql`delete from sync.push_workers where confirmed_mark is distinct from sync.database_mark()`.execute(trx);
+    const doubted =
+      as === 'restored' ? await doubtRows(trx, options, rows[0]?.isSame ?? false) : { lookedUp: 0, toDecide: 0 };
+    if (as !== 'moved') await delayGates(trx);
+    const detail = `as ${as}: ${doubted.lookedUp} rows are looked up, ${doubted.toDecide} wait for a decision`;
+    await recordAudit(trx, { by, action: 'database_accepted', client: null, detail });
+    await notifyPushers(trx);
+    return doubted;
+  });
+}
+
+/**
+ * Makes rows of the backup unknown. They get a new claim number: no late answer of a former worker settles them. A dead row of
+ * the backup stays dead, with the note that it may have been sent.
+ * @param isSame the database has the identity of the former one, as after a disk snapshot: every open row may be of the backup
+ */
+async function doubtRows(
+  trx: Transaction<DB>,
+  { by, lookedUp, advice }: AcceptDatabaseOptions,
+  isSame: boolean,
+): Promise<AcceptedDatabase> {
+  const isOfBackup = sql`(${isSame} or o.database_mark is distinct from (select sync.database_mark()))`;
+  const reason = 'the database was restored, and the former one may have sent this row after the backup';
+  const isLookedUp = sql`o.kind = any(${lookedUp}::text[])`;
+  await sql`
+    update fulfilment.outbox o set written_at = statement_timestamp(), last_error = concat(o.last_error, '; ', ${reason}::text)
+    where o.status = 'dead' and ${isOfBackup}`.execute(trx);
+  const { rows } = await sql<AcceptedDatabase>`
+    with doubted as (
+      update fulfilment.outbox o set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
+        claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0, absences = 0, absent_at = null,
+        next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,
+        last_error = case when ${isLookedUp} then ${`${reason}; being looked up`} else ${`${reason}. ${advice}`} end
+      where o.status in ('pending', 'sending') and ${isOfBackup}
+      returning o.id, o.claim_no, o.last_error, o.next_attempt_at is not null as is_looked_up
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
+      select id, 'taken over', ${by}, claim_no, 'unknown', 'database_changed', last_error from doubted order by id
+    )
+    select count(*) filter (where is_looked_up)::int as "lookedUp", count(*) filter (where not is_looked_up)::int as "toDecide"
+    from doubted`.execute(trx);
+  return rows[0] ?? { lookedUp: 0, toDecide: 0 };
+}

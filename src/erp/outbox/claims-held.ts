@@ -1,0 +1,128 @@
+import { type Kysely, sql } from 'kysely';
+import type { UnknownRule } from '../../core/push-outcome.ts';
+import type { Database } from '../connection/pool.ts';
+import type { DB } from '../generated/tables.ts';
+
+/** How long a claim lasts without a sign of life, by the database's clock. */
+export const claimMs = 10_000;
+export const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
+
+/** A claim that may be given back: the row goes where it was among those that are due. */
+export interface Returned extends Claimed {
+  /** When it was due. */
+  readonly dueAt: string;
+}
+
+/** Gives claims back of which nothing was sent. */
+export async function returnClaims(db: Kysely<DB>, claims: readonly Returned[]): Promise<void> {
+  await sql`
+    update fulfilment.outbox o set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
+      claim_no = null, sent_at = null, attempts = o.attempts - 1
+    from unnest(${claims.map(({ id }) => id)}::bigint[], ${claims.map(({ claimNo }) => claimNo)}::bigint[],
+      ${claims.map(({ dueAt }) => dueAt)}::timestamptz[]) as c (id, claim_no, due_at)
+    where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
+}
+
+/** Tells all pushers that rows may be due, as an insert does. */
+export async function notifyPushers(db: Kysely<DB>): Promise<void> {
+  await sql`select pg_notify('fulfilment_outbox', '')`.execute(db);
+}
+
+/** A claim under way: the row, and the number by which it is recognised. */
+export interface Claimed {
+  readonly id: number;
+  readonly claimNo: number;
+}
+
+/**
+ * Notes, just before its request is written, that a row may be carried out from now on.
+ * @returns false where the row was taken over meanwhile: nothing may be sent
+ */
+export async function stampSent(db: Kysely<DB>, { id, claimNo }: Claimed): Promise<boolean> {
+  const { rows } = await sql`
+    update fulfilment.outbox set sent_at = statement_timestamp(), lease_until = statement_timestamp() + ${claimSpan}
+    where id = ${id} and claim_no = ${claimNo} and status = 'sending' and lease_until > statement_timestamp()
+    returning 1`.execute(db);
+  return rows.length > 0;
+}
+
+/**
+ * Keeps claims alive, also one that ran out and that nobody took. One whose row is locked is passed over: it is being
+ * settled. One that was taken over is left alone: its answer is taken all the same, if it comes first.
+ */
+export async function renewClaims(db: Kysely<DB>, rows: readonly Claimed[]): Promise<void> {
+  if (rows.length === 0) return;
+  await sql`
+    with held as (
+      select o.id from fulfilment.outbox o
+      join unnest(${rows.map(({ id }) => id)}::bigint[], ${rows.map(({ claimNo }) => claimNo)}::bigint[]) as m (id, claim_no)
+        on o.id = m.id and o.claim_no = m.claim_no
+      where o.status = 'sending' for update of o skip locked
+    )
+    update fulfilment.outbox o set lease_until = statement_timestamp() + ${claimSpan} from held where o.id = held.id`.execute(
+    db,
+  );
+}
+
+/** Number of lost workers after which a row is dead, if nothing of it was ever sent: it would end the next one too. */
+const mostTakeovers = 5;
+const givenUpError =
+  `its worker was lost ${mostTakeovers} times before anything was sent: see the logs of the workers for what this payload` +
+  ' does to them, replace the payload or cancel the row';
+
+/** What a worker leaves behind that was lost while sending. */
+export interface TakenOver {
+  readonly id: number;
+  readonly client: string;
+  readonly kind: string;
+  readonly became: string;
+}
+
+/**
+ * Takes claims from workers that gave no sign of life. What was certainly not written becomes pending; what may have been
+ * is settled by the rule of its kind.
+ * @param rules by kind; what was sent of a kind that is not there is left to workers that know it
+ */
+export async function takeOverClaims(
+  db: Database,
+  worker: string,
+  rules: Readonly<Record<string, UnknownRule>>,
+  operatorError: string,
+): Promise<TakenOver[]> {
+  const kinds = Object.keys(rules);
+  const { rows } = await sql<TakenOver>`
+    with lost as materialized (
+      select o.id, k.rule, (
+        select count(*) from sync.outbox_attempts a
+        where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
+          select max(b.id) from sync.outbox_attempts b where b.outbox_id = o.id and b.step <> 'taken over'), 0)) as times
+      from fulfilment.outbox o
+      left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'operator')}::text[]) as k (kind, rule) on k.kind = o.kind
+      where o.status = 'sending' and o.lease_until <= statement_timestamp() and (k.rule is not null or o.sent_at is null)
+      for update of o skip locked
+    ), taken as (
+      update fulfilment.outbox o set
+        status = case when l.is_last and o.sent_at is null then 'dead' when o.sent_at is null or l.rule = 'send again' then 'pending' else 'unknown' end,
+        finished_at = case when l.is_last and o.sent_at is null then statement_timestamp() end,
+        next_attempt_at = case when l.is_last and o.sent_at is null then null
+                               when o.sent_at is not null and l.rule = 'operator' then null
+                               -- Rows that were claimed together are tried apart, so that only the one at fault is lost again.
+                               when o.sent_at is null then statement_timestamp() + random() * l.times * interval '10 seconds'
+                               else statement_timestamp() end,
+        attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
+        written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
+        lookups = 0, absences = 0, absent_at = null,
+        last_error = case when l.is_last and o.sent_at is null then ${givenUpError}
+                          when o.sent_at is null then o.last_error
+                          when l.rule = 'operator' then ${`its worker was lost while sending. ${operatorError}`}
+                          when l.rule = 'look up' then 'its worker was lost while sending; being looked up'
+                          else 'its worker was lost while sending; sent again' end
+      from (select *, times >= ${mostTakeovers - 1} as is_last from lost) l where o.id = l.id
+      returning o.id, o.client, o.kind, o.status as became, o.claim_no, o.last_error
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
+      select id, 'taken over', ${worker}, claim_no, became, 'worker_lost', last_error from taken
+    )
+    select id, client, kind, became from taken`.execute(db);
+  return rows;
+}

@@ -1,0 +1,159 @@
+import { type Kysely, sql } from 'kysely';
+import { type Evidence, type Health, isProbed, judgeHealth } from '../../core/push-health.ts';
+import { inTransaction } from '../connection/transaction.ts';
+import type { DB } from '../generated/tables.ts';
+
+/** The health of a client, or of one of its kinds, as stored. Where none is stored, all rows may be sent. */
+export interface StoredHealth extends Health {
+  readonly client: string;
+  /** Empty: all of the client. */
+  readonly kind: string;
+  readonly since: Date;
+  /** Milliseconds until the hold may end; 0 or less: its time is up, or it was never held. */
+  readonly untilInMs: number;
+  /** The hold ends only once the service has answered a question. */
+  readonly probe: boolean;
+}
+
+/** Whose health: of a client, or (kind not empty) of one of its kinds. */
+export interface Whose {
+  readonly client: string;
+  readonly kind: string;
+}
+
+/** Nothing of it is sent at present. */
+export const isHeld = ({ kind, probe, untilInMs }: Pick<StoredHealth, 'kind' | 'probe' | 'untilInMs'>): boolean =>
+  (probe && kind === '') || untilInMs > 0;
+
+/** Nothing of it is sent at present, or a few rows at a time. */
+export const isHampered = (health: StoredHealth): boolean => isHeld(health) || health.sendWindow !== null;
+
+const columns = sql`client, kind, code, reason, since, probe, failures, send_window as "sendWindow",
+  extract(epoch from until - clock_timestamp())::float8 * 1000 as "untilInMs"`;
+
+/** The health of these clients and their kinds, or (null) of all, where there is anything to tell. */
+export async function readHealth(db: Kysely<DB>, clients: readonly string[] | null): Promise<StoredHealth[]> {
+  const { rows } = await sql<StoredHealth>`
+    select ${columns} from sync.push_holds
+    where ${clients}::text[] is null or client = any(${clients}::text[])
+    order by client, kind`.execute(db);
+  return rows;
+}
+
+/** What follows from evidence. */
+export interface Noted {
+  readonly health: Health | null;
+  /** Milliseconds of the hold that begins now; null where none begins. */
+  readonly heldMs: number | null;
+}
+
+/**
+ * Judges evidence for all workers, one after the other.
+ * @param byProber whether this worker asks on behalf of all whether a hold is over
+ */
+export function noteEvidence(
+  db: Kysely<DB>,
+  { client, kind }: Whose,
+  evidence: Evidence,
+  { byProber = false }: { readonly byProber?: boolean } = {},
+): Promise<Noted> {
+  return inTransaction(db, async (trx) => {
+    // A row to lock: what two workers saw at once is judged one after the other.
+    if (evidence.seen !== 'success' && evidence.seen !== 'let in')
+      await sql`
+        insert into sync.push_holds (client, kind, code, reason, until, probe, times)
+        values (${client}, ${kind}, 'kind_failing', '', clock_timestamp(), false, 0)
+        on conflict (client, kind) do update set kind = excluded.kind`.execute(trx);
+    const { rows } = await sql<StoredHealth>`
+      select ${columns} from sync.push_holds where client = ${client} and kind = ${kind} for update`.execute(trx);
+    const stored = rows[0] ?? null;
+    const former = stored?.reason === '' ? null : stored;
+    const held = former !== null && isHeld(former);
+    const { health, holdMs } = judgeHealth(former, evidence, { isHeld: held, byProber });
+    if (health === null) {
+      if (stored !== null)
+        await sql`delete from sync.push_holds where client = ${client} and kind = ${kind}`.execute(trx);
+    } else if (health !== former || holdMs !== null) await store(trx, { client, kind }, health, holdMs);
+    return { health, heldMs: holdMs !== null && holdMs > 0 && health !== null ? holdMs : null };
+  });
+}
+
+async function store(
+  trx: Kysely<DB>,
+  { client, kind }: Whose,
+  { code, reason, failures, sendWindow }: Health,
+  holdMs: number | null,
+): Promise<void> {
+  const isNew = holdMs !== null && holdMs > 0;
+  const until = sql`clock_timestamp() + make_interval(secs => ${(holdMs ?? 0) / 1_000})`;
+  const changes = {
+    // What was only watched so far is held from now on.
+    since: isNew ? sql`case when h.send_window is null then clock_timestamp() else h.since end` : sql`h.since`,
+    // The service may ask for more time, never for less.
+    until: holdMs === null ? sql`h.until` : code === 'retry_after' ? sql`greatest(h.until, ${until})` : until,
+    probe: holdMs === null ? sql`h.probe` : sql`${isNew && isProbed(code)}`,
+  };
+  await sql`
+    update sync.push_holds h set code = ${code}, reason = ${reason}, failures = ${failures}, send_window = ${sendWindow},
+      times = h.times + ${isNew ? 1 : 0}, since = ${changes.since}, until = ${changes.until}, probe = ${changes.probe}
+    where client = ${client} and kind = ${kind}`.execute(trx);
+}
+
+/**
+ * Takes the one question that shows whether the hold of a client is over.
+ * @param ms how long others wait for what comes of it
+ * @returns false where another worker has taken it, or the hold is gone
+ */
+export async function takeProbe(db: Kysely<DB>, client: string, ms: number): Promise<boolean> {
+  const { rows } = await sql`
+    update sync.push_holds set until = clock_timestamp() + make_interval(secs => ${ms / 1_000})
+    where client = ${client} and kind = '' and probe and until <= clock_timestamp() returning 1`.execute(db);
+  return rows.length > 0;
+}
+
+/** Forgets health about which nothing new was seen for an hour, unless it is held: all rows may be sent again. */
+export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
+  await sql`
+    delete from sync.push_holds h where not ${holds} and until < clock_timestamp() - interval '1 hour'`.execute(db);
+}
+
+/** SQL: whether nothing is sent by a row `h` of sync.push_holds. */
+export const holds = sql`(h.probe and h.kind = '' or h.until > statement_timestamp())`;
+
+/** SQL: whether a row `h` of sync.push_holds keeps its rows from being claimed like others: held, or a few at a time. */
+export const hampers = sql`(${holds} or h.send_window is not null)`;
+
+/**
+ * Locks the health of a client or kind until the transaction ends, so that one worker at a time counts what may be sent.
+ * @returns false where another worker has locked it
+ */
+export async function lockFew(trx: Kysely<DB>, { client, kind }: Whose): Promise<boolean> {
+  const { rows } = await sql`
+    select from sync.push_holds where client = ${client} and kind = ${kind} for no key update skip locked`.execute(trx);
+  return rows.length > 0;
+}
+
+/** Whether kinds of a client were ever carried out by this method and path. */
+export interface Proof {
+  readonly client: string;
+  readonly kind: string;
+  readonly method: string;
+  readonly path: string;
+}
+
+/** Notes that a kind was carried out: what is refused of it from now on is no matter of its path. */
+export async function noteProven(db: Kysely<DB>, { client, kind, method, path }: Proof): Promise<void> {
+  await sql`
+    insert into sync.proven_kinds (client, kind, method, path) values (${client}, ${kind}, ${method}, ${path})
+    on conflict do nothing`.execute(db);
+}
+
+/** Whether a kind was ever carried out by this method and path, by any worker. */
+export async function isProven(db: Kysely<DB>, { client, kind, method, path }: Proof): Promise<boolean> {
+  const { rows } = await sql`
+    select from sync.proven_kinds
+    where client = ${client} and kind = ${kind} and (path = '' or method = ${method} and path = ${path}) limit 1`.execute(
+    db,
+  );
+  return rows.length > 0;
+}

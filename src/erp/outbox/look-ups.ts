@@ -1,0 +1,69 @@
+import { type Kysely, sql } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+
+/** A row whose outcome is not known, to be looked up now. Spans by the database's clock. */
+export interface UnknownRow {
+  readonly id: number;
+  readonly client: string;
+  readonly kind: string;
+  readonly reference: string;
+  /** JSON text. */
+  readonly payload: string;
+  readonly claimNo: number;
+  readonly boundedAttempts: number;
+  readonly ageMs: number;
+  readonly sinceWrittenMs: number | null;
+  readonly absences: number;
+  readonly sinceAbsentMs: number | null;
+  readonly lookups: number;
+  readonly refusal: string | null;
+  /** Its payload was replaced after the attempt that may have been carried out. */
+  readonly replaced: boolean;
+}
+
+/** What a look-up is given, so that two workers do not ask the same at once. */
+const lookUpSpan = sql`interval '60 seconds'`;
+
+/** Takes rows of one client and kind that are to be looked up, longest due first. */
+export async function takeUnknown(db: Kysely<DB>, client: string, kind: string, limit: number): Promise<UnknownRow[]> {
+  const since = (column: string) =>
+    sql`extract(epoch from statement_timestamp() - o.${sql.ref(column)})::float8 * 1000`;
+  const { rows } = await sql<UnknownRow>`
+    with due as materialized (
+      select id, next_attempt_at from fulfilment.outbox
+      where client = ${anyClient(client)} and status = 'unknown' and kind = ${kind} and next_attempt_at <= statement_timestamp()
+      order by next_attempt_at, id limit ${limit} for update skip locked
+    )
+    update fulfilment.outbox o set next_attempt_at = statement_timestamp() + ${lookUpSpan}
+    from due where o.id = due.id
+    returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
+      o.attempts - o.bounded_attempts as "boundedAttempts", ${since('bounded_from')} as "ageMs",
+      ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups, o.refusal,
+      coalesce(o.replaced_at > o.written_at, false) as replaced`.execute(db);
+  return rows;
+}
+
+/**
+ * Of inbound packing slips that fit a row that may have been carried out, those that are not another's: neither stored here
+ * before the row was inserted, nor the result of another row.
+ */
+export async function slipsOfNobody(
+  db: Kysely<DB>,
+  client: string,
+  outboxId: number,
+  ids: readonly number[],
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select i.id from unnest(${ids}::bigint[]) as i (id)
+    where not exists (
+      select from fulfilment.inbound_packing_slips s, fulfilment.outbox o
+      where s.client = ${anyClient(client)} and s.id = i.id and o.id = ${outboxId} and s.first_seen_at < o.created_at)
+    and not exists (
+      select from fulfilment.outbox o
+      where o.client = ${anyClient(client)} and o.reference = (select reference from fulfilment.outbox where id = ${outboxId})
+        and o.kind = 'inbound_packing_slip.create' and o.status = 'done'
+        and o.result ->> 'inboundPackingSlipId' = i.id::text)
+    order by i.id`.execute(db);
+  return rows.map(({ id }) => id);
+}

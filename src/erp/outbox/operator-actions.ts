@@ -1,0 +1,219 @@
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import type { Json } from '../../core/json.ts';
+import type { Database } from '../connection/pool.ts';
+import { inTransaction } from '../connection/transaction.ts';
+import type { DB } from '../generated/tables.ts';
+import { recordAudit } from '../runs/audit.ts';
+import { unfinished } from './claim.ts';
+import { notifyPushers } from './claims-held.ts';
+import { wakeFreeLanes, wakeLanes } from './settle.ts';
+
+/** Every status, those that wait for a person first. */
+export const outboxStatuses = ['dead', 'unknown', 'pending', 'sending', 'done', 'cancelled'] as const;
+
+/** Which rows a command is about. */
+export interface OutboxFilter {
+  readonly ids?: readonly number[];
+  /** Only rows that are not through. */
+  readonly open?: boolean;
+  readonly client?: string;
+  readonly status?: string;
+  readonly kind?: string;
+  readonly reference?: string;
+  /** Part of last_error. */
+  readonly error?: string;
+  /** Whether a time for the next attempt or look-up is set. */
+  readonly dated?: boolean;
+}
+
+/** A row as a person looks at it. */
+export interface OutboxSummary {
+  readonly id: number;
+  readonly client: string;
+  readonly kind: string;
+  readonly reference: string;
+  readonly status: string;
+  readonly attempts: number;
+  readonly nextAttemptAt: Date | null;
+  readonly createdAt: Date;
+  readonly finishedAt: Date | null;
+  /** Why it is not through: its own error, or the row of its lane that comes first. */
+  readonly because: string | null;
+}
+
+function conditions({ ids, open, client, status, kind, reference, error, dated }: OutboxFilter): RawBuilder<unknown> {
+  const all = [
+    ids === undefined ? null : sql`o.id = any(${ids}::bigint[])`,
+    open ? sql`o.status in ${unfinished}` : null,
+    client === undefined ? null : sql`o.client = ${client}`,
+    status === undefined ? null : sql`o.status = ${status}`,
+    kind === undefined ? null : sql`o.kind = ${kind}`,
+    reference === undefined ? null : sql`o.reference = ${reference}`,
+    dated === undefined ? null : sql`(o.next_attempt_at is not null) = ${dated}`,
+    error === undefined ? null : sql`position(lower(${error}) in lower(o.last_error)) > 0`,
+  ].filter((condition) => condition !== null);
+  return all.length === 0 ? sql`true` : sql.join(all, sql` and `);
+}
+
+/** Rows from before sizes were checked may hold anything; a list shows the beginning of it. */
+const cut = (column: string, length: number) => sql`left(o.${sql.ref(column)}, ${length})`;
+const mostOfReason = 2_000;
+
+/** Rows that fit, oldest first, what is long in them cut. */
+export async function listOutbox(db: Kysely<DB>, filter: OutboxFilter, limit: number): Promise<OutboxSummary[]> {
+  const { rows } = await sql<OutboxSummary>`
+    select o.id, ${cut('client', 64)} as client, ${cut('kind', 64)} as kind, ${cut('reference', 200)} as reference, o.status,
+      o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt", o.finished_at as "finishedAt",
+      left(coalesce(w.because, o.last_error), ${mostOfReason}) as because
+    from (select * from fulfilment.outbox o where ${conditions(filter)} order by o.id limit ${limit}) o
+    left join fulfilment.outbox_open w on w.id = o.id
+    order by o.id`.execute(db);
+  return rows;
+}
+
+/** A row whole, with its history. */
+export interface OutboxDetail extends OutboxSummary {
+  /** JSON text; holds personal data. */
+  readonly payload: string;
+  readonly result: Json | null;
+  readonly lastError: string | null;
+  readonly mayBeCarriedOut: boolean;
+  readonly history: readonly {
+    readonly at: string;
+    readonly step: string;
+    readonly by: string;
+    readonly became: string;
+    readonly durationMs: number | null;
+    readonly error: string | null;
+  }[];
+}
+
+export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDetail | null> {
+  const { rows } = await sql<OutboxDetail>`
+    select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at as "nextAttemptAt",
+      o.created_at as "createdAt", o.finished_at as "finishedAt", coalesce(w.because, o.last_error) as because,
+      o.payload::text as payload, o.result, o.last_error as "lastError", o.written_at is not null as "mayBeCarriedOut",
+      coalesce((
+        select json_agg(json_build_object('at', a.at, 'step', a.step, 'by', a.by, 'became', a.became,
+          'durationMs', a.duration_ms, 'error', a.error) order by a.id)
+        from sync.outbox_attempts a where a.outbox_id = o.id), '[]') as history
+    from fulfilment.outbox o left join fulfilment.outbox_open w on w.id = o.id where o.id = ${id}`.execute(db);
+  return rows[0] ?? null;
+}
+
+/** States from which a person may do what. */
+export const allowedFrom = {
+  retry: ['dead', 'unknown', 'pending'],
+  done: ['dead', 'unknown', 'pending'],
+  cancel: ['dead', 'pending'],
+} as const;
+export type OutboxAction = keyof typeof allowedFrom;
+
+const filtered = (filter: OutboxFilter, action: OutboxAction) =>
+  sql`${conditions(filter)} and o.status = any(${allowedFrom[action]}::text[])`;
+
+/** How many rows a command would touch. */
+export async function countOutbox(db: Kysely<DB>, filter: OutboxFilter, action: OutboxAction): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from fulfilment.outbox o where ${filtered(filter, action)}`.execute(db);
+  return rows[0]?.count ?? 0;
+}
+
+/**
+ * Does what a person asks for, to all rows that fit and are in a state that allows it. A retried row is sent again at once,
+ * looked up first where its kind can be, but not where it was for the person to decide; one marked as done gets `result`,
+ * and what follows from it.
+ * @param by whom the history names
+ * @returns ids of the rows it was done to
+ */
+export async function actOnOutbox(
+  db: Database,
+  action: OutboxAction,
+  filter: OutboxFilter,
+  by: string,
+  result: Json = {},
+): Promise<number[]> {
+  const changes = {
+    retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null, claim_no = null, lookups = 0,
+      absences = 0, absent_at = null,
+      written_at = case when o.status = 'unknown' and o.next_attempt_at is null then null else o.written_at end, bounded_from = clock_timestamp(), bounded_attempts = o.attempts, unburnt = 0`,
+    done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null, last_error = null,
+      result = ${JSON.stringify(result)}::jsonb`,
+    cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,
+  } as const;
+  const step = { retry: 'retried', done: 'marked done', cancel: 'cancelled' } as const;
+  const { ids, freed } = await inTransaction(db, async (trx) => {
+    const { rows } = await sql<{ id: number; client: string; family: string; reference: string; status: string }>`
+      with chosen as materialized (
+        select o.id from fulfilment.outbox o where ${filtered(filter, action)} order by o.id for update
+      ), changed as (
+        update fulfilment.outbox o set ${changes[action]} from chosen where o.id = chosen.id
+        returning o.id, o.client, o.family, o.reference, o.status
+      ), noted as (
+        insert into sync.outbox_attempts (outbox_id, step, by, became) select id, ${step[action]}, ${by}, status from changed
+      )
+      select * from changed order by id`.execute(trx);
+    const ids = rows.map(({ id }) => id);
+    if (action === 'done') await insertAttachments(trx, ids);
+    if (action !== 'retry') await wakeLanes(trx, rows);
+    await auditRows(trx, `outbox_${action}`, by, rows);
+    await notifyPushers(trx);
+    return { ids, freed: action === 'retry' ? [] : rows };
+  });
+  // Once more after the commit: what a claim put off meanwhile, behind a row that was still there, may be first now.
+  await wakeFreeLanes(db, freed);
+  return ids;
+}
+
+/** The first document of an order went along with it; each further one is a row of its own, as where a worker settles it. */
+async function insertAttachments(trx: Transaction<DB>, ids: readonly number[]): Promise<void> {
+  await sql`
+    insert into fulfilment.outbox (client, kind, reference, payload)
+    select o.client, 'order_attachment.create', o.reference, a.attachment
+    from fulfilment.outbox o, jsonb_array_elements(
+      case when jsonb_typeof(o.payload -> 'attachments') = 'array' then o.payload -> 'attachments' else '[]' end
+    ) with ordinality as a (attachment, place)
+    where o.id = any(${ids}::bigint[]) and o.kind = 'order.create' and a.place > 1 order by o.id, a.place`.execute(trx);
+}
+
+/** So many numbers are named in the audit; the history of each row has it as well. */
+const namedRows = 20;
+
+/** Writes down what a person did to rows. */
+async function auditRows(
+  trx: Kysely<DB>,
+  action: 'outbox_retry' | 'outbox_done' | 'outbox_cancel' | 'outbox_replace' | 'outbox_reveal',
+  by: string,
+  rows: readonly { readonly id: number; readonly client: string }[],
+): Promise<void> {
+  const [first] = rows;
+  if (first === undefined) return;
+  const client = rows.every((row) => row.client === first.client) ? first.client : null;
+  const ids = rows.slice(0, namedRows).map(({ id }) => id);
+  const more = rows.length > namedRows ? ` and ${rows.length - namedRows} more` : '';
+  const detail = `outbox ${rows.length === 1 ? 'row' : 'rows'} ${ids.join(', ')}${more}`;
+  await recordAudit(trx, { by, action, client, detail });
+}
+
+/** Gives a row another payload, as `fulfilment.outbox_replace` does. @throws a database error 22023 that says why it may not */
+export async function replaceOutbox(db: Database, id: number, payload: string, by: string): Promise<void> {
+  await inTransaction(db, async (trx) => {
+    await sql`select fulfilment.outbox_replace(${id}, ${payload}::jsonb)`.execute(trx);
+    await auditRows(trx, 'outbox_replace', by, await ownerOf(trx, id));
+  });
+}
+
+/** Reads a row for somebody who is to see its payload as it is, which is written down. */
+export async function revealOutbox(db: Database, id: number, by: string): Promise<OutboxDetail | null> {
+  return inTransaction(db, async (trx) => {
+    const row = await readOutbox(trx, id);
+    if (row !== null) await auditRows(trx, 'outbox_reveal', by, [row]);
+    return row;
+  });
+}
+
+async function ownerOf(trx: Kysely<DB>, id: number): Promise<{ id: number; client: string }[]> {
+  const { rows } = await sql<{ id: number; client: string }>`
+    select id, client from fulfilment.outbox where id = ${id}`.execute(trx);
+  return rows;
+}

@@ -1,0 +1,175 @@
+import { type Kysely, sql } from 'kysely';
+import { compareMarks, type DatabaseChange } from '../../core/database-mark.ts';
+import { inTransaction } from '../connection/transaction.ts';
+import type { DB } from '../generated/tables.ts';
+import { recordAudit } from '../runs/audit.ts';
+
+/** How the operator, or the workers, accepted the present database. `copy`: nothing is ever sent from it. */
+export type AcceptedAs = 'first' | 'failover' | 'moved' | 'restored' | 'copy';
+
+/** The database that rows may be sent from, and the one in front of us. */
+export interface PushDatabase {
+  readonly acceptedAs: AcceptedAs;
+  readonly acceptedAt: Date;
+  /** What differs from the accepted database. Unless it is `none`, nothing is sent. */
+  readonly change: DatabaseChange;
+  /** When a worker first found the difference; null if there is none. */
+  readonly changedAt: Date | null;
+}
+
+/** A row that this process has sent, as its claim left it. */
+export interface SentRow {
+  readonly id: number;
+  readonly claimNo: number;
+  readonly attempts: number;
+}
+
+/** How long workers may report missing rows before one of them accepts a failover. They look every 3 s. */
+const reportSpan = sql`interval '10 seconds'`;
+/** A worker that was last seen this long before the others had crashed before the failover. */
+const silentSpan = sql`interval '2 minutes'`;
+/** How long the gates are closed. */
+const gateSpan = sql`interval '1 hour'`;
+
+interface StoredRow {
+  readonly mark: string;
+  readonly found: string;
+  readonly acceptedAs: AcceptedAs;
+  readonly acceptedAt: Date;
+  readonly changedAt: Date | null;
+}
+
+const columns = sql`mark, sync.database_mark() as found, accepted_as as "acceptedAs", accepted_at as "acceptedAt",
+  changed_at as "changedAt"`;
+
+const toPushDatabase = ({ mark, found, acceptedAs, acceptedAt, changedAt }: StoredRow): PushDatabase => ({
+  acceptedAs,
+  acceptedAt,
+  change: compareMarks(mark, found),
+  changedAt,
+});
+
+/** Reads which database rows may be sent from. Returns null if no worker has run yet. */
+export async function readPushDatabase(db: Kysely<DB>): Promise<PushDatabase | null> {
+  const { rows } = await sql<StoredRow>`select ${columns} from sync.push_database`.execute(db);
+  return rows[0] === undefined ? null : toPushDatabase(rows[0]);
+}
+
+/**
+ * Compares this database with the accepted one. The first database is accepted. After a failover the new primary is accepted
+ * if each worker finds everything there that it has sent. Any other change is written down, and waits for an operator.
+ * @param sent rows that this process has sent last
+ */
+export async function noteDatabase(db: Kysely<DB>, worker: string, sent: readonly SentRow[]): Promise<PushDatabase> {
+  const stored = (await readPushDatabase(db)) ?? (await acceptFirst(db, worker));
+  if (stored.change === 'none') {
+    if (stored.changedAt !== null) await sql`update sync.push_database set changed_at = null`.execute(db);
+    return stored;
+  }
+  return inTransaction(db, async (trx) => {
+    // Workers look one after the other.
+    const { rows } = await sql<StoredRow>`select ${columns} from sync.push_database for update`.execute(trx);
+    const row = rows[0];
+    if (row === undefined || compareMarks(row.mark, row.found) !== stored.change) return stored;
+    if (row.changedAt === null) await noteChange(trx);
+    if (stored.change === 'timeline' && row.acceptedAs !== 'copy') {
+      await recordConfirmation(trx, worker, await isAllThere(trx, sent));
+      await acceptFailover(trx, worker);
+    }
+    return (await readPushDatabase(trx)) ?? stored;
+  });
+}
+
+/**
+ * Accepts the first database. If open rows were inserted in another database, that one is noted instead: the rows came with
+ * a backup or a copy.
+ */
+async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase> {
+  await sql`
+    insert into sync.push_database (mark, accepted_as, accepted_by)
+    select coalesce((
+      select o.database_mark from fulfilment.outbox o
+      where o.status in ('pending', 'sending', 'unknown') and o.database_mark <> (select sync.database_mark()) limit 1
+    ), sync.database_mark()), 'first', ${worker}
+    on conflict do nothing`.execute(db);
+  const stored = await readPushDatabase(db);
+  if (stored === null) throw new Error('sync.push_database has no row, although one was inserted');
+  return stored;
+}
+
+async function noteChange(trx: Kysely<DB>): Promise<void> {
+  await sql`update sync.push_database set changed_at = clock_timestamp()`.execute(trx);
+  await delayGates(trx);
+}
+
+/** Closes the gates for an hour: the record of the last request may be lost. */
+export async function delayGates(trx: Kysely<DB>): Promise<void> {
+  await sql`update sync.gates set next_at = greatest(next_at, sync.clock() + ${gateSpan})`.execute(trx);
+}
+
+/** Writes a sign of life of a worker that sends rows, and forgets workers that were lost long ago. */
+export async function markAlive(db: Kysely<DB>, worker: string): Promise<void> {
+  await sql`
+    with forgotten as (delete from sync.push_workers where seen_at < now() - interval '10 minutes' and worker <> ${worker})
+    insert into sync.push_workers as w (worker) values (${worker})
+    on conflict (worker) do update set seen_at = now(), confirmed_mark = null
+    where w.seen_at < now() - interval '30 seconds' or w.confirmed_mark is not null`.execute(db);
+}
+
+/** Notes that a worker has ended: everything that it had sent is in this database. */
+export async function markEnded(db: Kysely<DB>, worker: string): Promise<void> {
+  await sql`delete from sync.push_workers where worker = ${worker} and sync.pushes_allowed()`.execute(db);
+}
+
+/** Returns true if this database knows that these rows were sent. */
+async function isAllThere(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<boolean> {
+  const { rows } = await sql`
+    select from unnest(${sent.map(({ id }) => id)}::bigint[], ${sent.map(({ claimNo }) => claimNo)}::bigint[],
+      ${sent.map(({ attempts }) => attempts)}::integer[]) as s (id, claim_no, attempts)
+    left join fulfilment.outbox o on o.id = s.id
+    where case
+      when o.claim_no is null then coalesce(o.attempts, 0) < s.attempts
+      when o.claim_no = s.claim_no then o.status = 'sending' and o.sent_at is null
+      else o.claim_no < s.claim_no
+    end
+    limit 1`.execute(trx);
+  return rows.length === 0;
+}
+
+/**
+ * Records whether a worker finds all that it has sent. A worker that misses something gets a row in the table again, if that is
+ * lost, too: the row keeps the failover from being accepted.
+ */
+async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boolean): Promise<void> {
+  if (allThere)
+    await sql`update sync.push_workers set confirmed_mark = sync.database_mark() where worker = ${worker}`.execute(trx);
+  else
+    await sql`
+      insert into sync.push_workers as w (worker, seen_at) values (${worker}, clock_timestamp())
+      on conflict (worker) do update set seen_at = excluded.seen_at, confirmed_mark = null`.execute(trx);
+}
+
+/**
+ * Accepts the new primary if every worker of the former one has confirmed it, and at least one has. A worker that was stopped
+ * has deleted its row. A worker that was silent for minutes before the others were last seen had crashed earlier: if their
+ * newest commits survived, its older ones did, too.
+ */
+async function acceptFailover(trx: Kysely<DB>, worker: string): Promise<void> {
+  const { rows } = await sql`
+    update sync.push_database set mark = sync.database_mark(), accepted_as = 'failover', accepted_at = clock_timestamp(),
+      accepted_by = ${worker}, changed_at = null
+    where changed_at < clock_timestamp() - ${reportSpan}
+      and exists (select from sync.push_workers w where w.confirmed_mark = sync.database_mark())
+      and not exists (
+      select from sync.push_workers w
+      where w.confirmed_mark is distinct from sync.database_mark()
+        and w.seen_at > (select max(v.seen_at) from sync.push_workers v) - ${silentSpan})
+    returning 1`.execute(trx);
+  if (rows.length > 0)
+    await recordAudit(trx, {
+      by: worker,
+      action: 'database_accepted',
+      client: null,
+      detail: 'as failover: nothing was lost',
+    });
+}

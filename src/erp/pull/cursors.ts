@@ -1,0 +1,79 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { DB } from '../generated/tables.ts';
+
+/** What `page[cursor]` was seen to mean at this service; interface.md (Pagination) does not show it. */
+export type CursorMeaning = 'unknown' | 'id' | 'offset' | 'opaque';
+
+/** Where one walk over a list stands. */
+export interface Cursor {
+  /** Query with which the last page that held rows was asked. */
+  readonly query: string | null;
+  readonly meaning: CursorMeaning;
+  readonly lastId: number | null;
+  /** Largest date seen in a walk that is under way, YYYY-MM-DD. */
+  readonly largestSeen: string | null;
+  /** Largest date seen in a completed walk, YYYY-MM-DD. */
+  readonly watermark: string | null;
+  readonly completed: boolean;
+  /** Whether it was last moved more than a day ago. */
+  readonly stale: boolean;
+}
+
+const noCursor: Cursor = {
+  query: null,
+  meaning: 'unknown',
+  lastId: null,
+  largestSeen: null,
+  watermark: null,
+  completed: false,
+  stale: false,
+};
+
+/** Reads where a walk stands; the beginning where it never ran. */
+export async function readCursor(db: Kysely<DB>, client: string, stream: string, pass: string): Promise<Cursor> {
+  const row = await db
+    .selectFrom('sync.cursors')
+    .selectAll()
+    .select(sql<boolean>`updated_at < now() - interval '1 day'`.as('stale'))
+    .where('client', '=', client)
+    .where('stream', '=', stream)
+    .where('pass', '=', pass)
+    .executeTakeFirst();
+  if (row === undefined) return noCursor;
+  return {
+    query: row.query,
+    meaning: row.meaning as CursorMeaning,
+    lastId: row.last_id,
+    largestSeen: row.largest_seen,
+    watermark: row.watermark,
+    completed: row.completed_at !== null,
+    stale: row.stale,
+  };
+}
+
+/**
+ * Stores where a walk stands, in the transaction of the page it stands on. A row that would not change is not written.
+ * @param atEnd true where the walk just reached its end
+ */
+export async function saveCursor(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  pass: string,
+  cursor: Cursor,
+  atEnd: boolean,
+): Promise<void> {
+  await sql`
+    insert into sync.cursors as c (client, stream, pass, query, meaning, last_id, largest_seen, watermark, completed_at)
+    values (${client}, ${stream}, ${pass}, ${cursor.query}, ${cursor.meaning}, ${cursor.lastId},
+            ${cursor.largestSeen}, ${cursor.watermark}, ${atEnd ? sql`now()` : null})
+    on conflict (client, stream, pass) do update
+      set query = excluded.query, meaning = excluded.meaning, last_id = excluded.last_id,
+          largest_seen = excluded.largest_seen, watermark = excluded.watermark,
+          completed_at = coalesce(excluded.completed_at, c.completed_at), updated_at = now()
+      where (excluded.completed_at is not null and c.completed_at is null)
+        or (c.query, c.meaning, c.last_id, c.largest_seen, c.watermark) is distinct from
+           (excluded.query, excluded.meaning, excluded.last_id, excluded.largest_seen, excluded.watermark)`.execute(
+    trx,
+  );
+}

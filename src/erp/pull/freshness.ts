@@ -1,0 +1,61 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { DB } from '../generated/tables.ts';
+
+/** How far a stream has come, as far as it is known before a poll. */
+export interface Freshness {
+  /** Service's clock when the last complete poll began; null before the first. */
+  readonly completeAt: Date | null;
+  /** Resources a poll usually reads; null while too little is known. */
+  readonly usualFetched: number | null;
+}
+
+/** A poll weighs so much in what is usual. */
+const weight = 0.1;
+
+export async function readFreshness(db: Kysely<DB>, client: string, stream: string): Promise<Freshness> {
+  const { rows } = await sql<Freshness>`
+    select complete_at as "completeAt", usual_fetched as "usualFetched" from sync.freshness
+    where client = ${client} and stream = ${stream}`.execute(db);
+  return rows[0] ?? { completeAt: null, usualFetched: null };
+}
+
+/** What a complete poll has learned. */
+export interface PollEnd {
+  /** Service's clock when it began. */
+  readonly beganAt: Date;
+  /** Newest date on any resource it received; null where there was none. */
+  readonly newestSource: Date | null;
+  readonly fetched: number;
+}
+
+/** Records a complete poll; what a first load fetched is not what is usual. */
+export async function recordPoll(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  { beganAt, newestSource, fetched }: PollEnd,
+): Promise<void> {
+  await sql`
+    insert into sync.freshness as f (client, stream, complete_at, newest_source_at)
+    values (${client}, ${stream}, ${beganAt}, ${newestSource})
+    on conflict (client, stream) do update set
+      complete_at = greatest(f.complete_at, excluded.complete_at),
+      newest_source_at = greatest(f.newest_source_at, excluded.newest_source_at),
+      -- An empty poll is no part of what is usual, or the warning about it would end by itself.
+      usual_fetched = case when ${fetched} = 0 then f.usual_fetched else coalesce(f.usual_fetched * (1 - ${weight}::float8) + ${fetched} * ${weight}::float8, ${fetched}) end`.execute(
+    trx,
+  );
+}
+
+/** Names a span that fell out of what the service lists before a poll had read it. */
+export async function recordGap(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  from: Date,
+  to: Date,
+): Promise<void> {
+  await sql`
+    insert into sync.gaps (client, stream, from_at, to_at) values (${client}, ${stream}, ${from}, ${to})
+    on conflict (client, stream, from_at) do update set to_at = greatest(sync.gaps.to_at, excluded.to_at)`.execute(trx);
+}

@@ -1,0 +1,185 @@
+import { createHash } from 'node:crypto';
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+import type { ReadAs } from '../runs/confirmations.ts';
+import type { Run } from '../runs/ledger.ts';
+
+/** A resource that could not be decoded, with everything that was included for it. */
+export interface QuarantineEntry {
+  /** Null where not even the id can be read. */
+  readonly resourceId: number | null;
+  readonly memberPath: string;
+  readonly reason: string;
+  /** JSON text as received. */
+  readonly document: string;
+  /** Number of its own reading, where several are written at once. */
+  readonly readNo?: number;
+}
+
+/**
+ * Puts resources aside whole, with the reason; one row a resource, however often it is met.
+ * @returns how many were not there yet
+ */
+export async function quarantine(
+  trx: Transaction<DB>,
+  stream: string,
+  { lease, worker }: Pick<Run, 'lease' | 'worker'>,
+  readNo: number,
+  entries: readonly QuarantineEntry[],
+): Promise<number> {
+  if (entries.length === 0) return 0;
+  const byKey = new Map(entries.map((entry) => [keyOf(entry), entry]));
+  const rows = [...byKey].map(([resourceKey, entry]) => ({
+    client: lease.client,
+    stream,
+    resource_key: resourceKey,
+    resource_id: entry.resourceId,
+    member_path: storableText(entry.memberPath),
+    reason: storableText(entry.reason),
+    document: entry.document,
+    run_worker: worker,
+    run_job: lease.name,
+    run_lease_token: lease.token,
+    read_no: entry.readNo ?? readNo,
+  }));
+  const written = await trx
+    .insertInto('sync.quarantine')
+    .values(rows)
+    .onConflict((conflict) =>
+      conflict
+        .columns(['client', 'stream', 'resource_key'])
+        .doUpdateSet((eb) => ({
+          member_path: eb.ref('excluded.member_path'),
+          reason: eb.ref('excluded.reason'),
+          document: eb.ref('excluded.document'),
+          run_worker: eb.ref('excluded.run_worker'),
+          run_job: eb.ref('excluded.run_job'),
+          run_lease_token: eb.ref('excluded.run_lease_token'),
+          read_no: eb.ref('excluded.read_no'),
+          times: eb('sync.quarantine.times', '+', 1),
+          last_seen_at: sql<Date>`now()`,
+        }))
+        .whereRef('sync.quarantine.read_no', '<=', 'excluded.read_no'),
+    )
+    .returning(sql<boolean>`xmax = 0`.as('isNew'))
+    .execute();
+  return written.filter(({ isNew }) => isNew).length;
+}
+
+/** Lets go of resources that were read well since: their good version is in the tables now. */
+export async function releaseQuarantined(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  read: readonly ReadAs[],
+): Promise<void> {
+  if (read.length === 0) return;
+  const [keys, readNos] = [read.map(({ id }) => String(id)), read.map(({ readNo }) => readNo)];
+  await sql`
+    delete from sync.quarantine q using unnest(${keys}::text[], ${readNos}::bigint[]) as r (key, read_no)
+    where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_key = any(${keys}::text[])
+      and q.resource_key = r.key and q.read_no <= r.read_no`.execute(trx);
+}
+
+/** Lets go of what older readings left: for a list that is read whole each time. */
+export async function forgetOlderQuarantined(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+  readNo: number,
+): Promise<void> {
+  await sql`
+    delete from sync.quarantine where client = ${anyClient(client)} and stream = ${stream} and read_no < ${readNo}`.execute(
+    trx,
+  );
+}
+
+/** Lets go of one row. */
+export async function forgetQuarantined(trx: Transaction<DB>, id: number): Promise<void> {
+  await sql`delete from sync.quarantine where id = ${id}`.execute(trx);
+}
+
+/**
+ * Resources in quarantine whose turn it is to be read again by id, a minute after they came there: what was bad on the
+ * way, or was mended at the service, is found without waiting for a list to show it.
+ */
+export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select q.resource_id as id from sync.quarantine q
+    left join sync.rereads r on r.client = q.client and r.stream = q.stream and r.id = q.resource_id
+    where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_id is not null
+      and coalesce(r.next_try_at, q.first_seen_at + interval '1 minute') <= now()
+    order by r.next_try_at nulls first, q.resource_id`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** A row of the quarantine. */
+export interface Quarantined {
+  readonly id: number;
+  readonly client: string;
+  readonly stream: string;
+  readonly resourceId: number | null;
+  readonly memberPath: string;
+  readonly reason: string;
+  readonly times: number;
+  readonly firstSeenAt: Date;
+  readonly lastSeenAt: Date;
+  readonly worker: string;
+  /** Number of the run that last met it (sync.runs); null for rows of older versions. */
+  readonly run: number | null;
+}
+
+/** A row of the quarantine with the resource itself, JSON text as received. */
+export interface QuarantinedDocument extends Quarantined {
+  readonly document: string;
+  readonly readNo: number;
+}
+
+const columns = sql`id, client, stream, resource_id as "resourceId", member_path as "memberPath", reason, times,
+  first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt", run_worker as worker,
+  (select r.id from sync.runs r where r.client = q.client and r.job = q.run_job and r.lease_token = q.run_lease_token) as run`;
+
+/** What is in quarantine, longest first; all of it where no limit is given. */
+export async function listQuarantined(
+  db: Kysely<DB>,
+  { client = null, stream = null }: { client?: string | null; stream?: string | null },
+  limit: number | null = null,
+): Promise<Quarantined[]> {
+  const { rows } = await sql<Quarantined>`
+    select ${columns} from sync.quarantine q
+    where (${client}::text is null or client = ${client}) and (${stream}::text is null or stream = ${stream})
+    order by id limit ${limit}`.execute(db);
+  return rows;
+}
+
+export async function readQuarantined(db: Kysely<DB>, id: number): Promise<QuarantinedDocument | null> {
+  const { rows } = await sql<QuarantinedDocument>`
+    select ${columns}, document, read_no as "readNo" from sync.quarantine q where id = ${id}`.execute(db);
+  return rows[0] ?? null;
+}
+
+/** The next rows of one stream after `afterId`, with their resources; at most `limit`. */
+export async function nextQuarantined(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+  afterId: number,
+  limit: number,
+): Promise<QuarantinedDocument[]> {
+  const { rows } = await sql<QuarantinedDocument>`
+    select ${columns}, document, read_no as "readNo" from sync.quarantine q
+    where client = ${anyClient(client)} and stream = ${stream} and id > ${afterId} order by id limit ${limit}`.execute(
+    db,
+  );
+  return rows;
+}
+
+function keyOf({ resourceId, document }: QuarantineEntry): string {
+  return resourceId === null ? `sha256:${createHash('sha256').update(document).digest('hex')}` : String(resourceId);
+}
+
+/** Member names come from the service; Postgres refuses NUL in text. */
+function storableText(text: string): string {
+  return text.replaceAll('\0', '\u2400').toWellFormed().slice(0, 1_000);
+}

@@ -1,0 +1,52 @@
+import { sql } from 'kysely';
+import type { Database } from '../connection/pool.ts';
+import { pausedSince } from '../runs/pauses.ts';
+
+/** How one job of one client stands; times by the database's clock. */
+export interface JobStatus {
+  readonly client: string;
+  readonly job: string;
+  readonly running: boolean;
+  readonly dueAt: Date | null;
+  readonly lastStartedAt: Date | null;
+  readonly lastSuccessAt: Date | null;
+  /** Seconds since everything had been read; null before the first success. */
+  readonly lagSeconds: number | null;
+  readonly lastFetched: number;
+  readonly lastChanged: number;
+  readonly lastOutcome: string | null;
+  readonly lastError: string | null;
+  readonly consecutiveFailures: number;
+  readonly quarantined: number;
+  readonly warnings: readonly string[];
+  /** Since when an operator has it paused; null: he has not. */
+  readonly pausedSince: Date | null;
+  /** Runs that were refused or missed so far, and the last of them. */
+  readonly skips: number;
+  readonly lastSkipAt: Date | null;
+  readonly lastSkipReason: string | null;
+}
+
+const streamOfJob = sql`coalesce(substring(j.job from '^pull-(.*)$'), j.job)`;
+
+/** One row per client and job that was ever registered. */
+export async function readJobStatus(db: Database): Promise<JobStatus[]> {
+  const { rows } = await sql<JobStatus>`
+    select j.client, j.job, coalesce(l.expires_at > now(), false) as running,
+      case when isfinite(j.due_at) then j.due_at end as "dueAt", j.last_started_at as "lastStartedAt",
+      j.last_success_at as "lastSuccessAt", extract(epoch from now() - j.last_success_at)::float8 as "lagSeconds",
+      j.last_fetched as "lastFetched", j.last_changed as "lastChanged", j.last_outcome as "lastOutcome",
+      j.last_error as "lastError", j.consecutive_failures as "consecutiveFailures", j.warnings,
+      j.skips, j.last_skip_at as "lastSkipAt", j.last_skip_reason as "lastSkipReason",
+      ${pausedSince(sql`j.client`, sql`j.job`)} as "pausedSince",
+      (select count(*) from sync.quarantine q where q.client = j.client and q.stream = ${streamOfJob}) as quarantined
+    from sync.jobs j left join sync.leases l on l.client = j.client and l.name = j.job
+    order by j.client, j.job`.execute(db);
+  return rows;
+}
+
+/** The clock that all times here are by. */
+export async function readDatabaseClock(db: Database): Promise<Date> {
+  const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db);
+  return rows[0]?.now as Date;
+}

@@ -1,0 +1,43 @@
+import { sql } from 'kysely';
+import type { Database } from '../connection/pool.ts';
+
+/** How a client's outbox stands. */
+export interface OutboxStatus {
+  readonly client: string;
+  readonly pending: number;
+  readonly sending: number;
+  readonly unknown: number;
+  /** Of those, the ones that a person has to settle. */
+  readonly toDecide: number;
+  readonly dead: number;
+  readonly doneLastDay: number;
+  /** Age of the oldest row that is not through, whatever it waits for. */
+  readonly oldestSeconds: number | null;
+  /** The same of those that get through by themselves: neither dead nor for a person to decide. */
+  readonly oldestMovingSeconds: number | null;
+}
+
+/** Counts by client; rows that are through are counted for one day. */
+export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
+  const { rows } = await sql<OutboxStatus>`
+    with counted as (
+      select client, status, count(*)::int as count, min(created_at) as oldest,
+        min(created_at) filter (where status <> 'dead' and (status <> 'unknown' or next_attempt_at is not null)) as moving,
+        count(*) filter (where next_attempt_at is null)::int as undated
+      from fulfilment.outbox where status in ('pending', 'sending', 'unknown', 'dead') group by client, status
+      union all
+      select client, 'done', count(*)::int, null, null, 0 from fulfilment.outbox
+      where finished_at > now() - interval '1 day' and status = 'done' group by client
+    )
+    select client,
+      coalesce(sum(count) filter (where status = 'pending'), 0)::int as pending,
+      coalesce(sum(count) filter (where status = 'sending'), 0)::int as sending,
+      coalesce(sum(count) filter (where status = 'unknown'), 0)::int as unknown,
+      coalesce(sum(undated) filter (where status = 'unknown'), 0)::int as "toDecide",
+      coalesce(sum(count) filter (where status = 'dead'), 0)::int as dead,
+      coalesce(sum(count) filter (where status = 'done'), 0)::int as "doneLastDay",
+      extract(epoch from now() - min(oldest))::float8 as "oldestSeconds",
+      extract(epoch from now() - min(moving))::float8 as "oldestMovingSeconds"
+    from counted group by client order by client`.execute(db);
+  return rows;
+}

@@ -1,0 +1,97 @@
+import { sql } from 'kysely';
+import type { Database } from '../connection/pool.ts';
+
+/** A span that fell out of what the service lists before a poll had read it; by the service's clock. */
+export interface Gap {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** A rescan under way, or waiting for somebody to go on with it. */
+export interface OpenRescan {
+  readonly id: number;
+  readonly kind: string;
+  readonly background: boolean;
+  readonly fetched: number;
+  /** Days of a backfill; null: no bound. */
+  readonly from: string | null;
+  readonly to: string | null;
+  /** Rows that were stored when it began; null before that. */
+  readonly expected: number | null;
+}
+
+/** How fresh one stream of one client is; times by the database's clock unless said otherwise. */
+export interface StreamStatus {
+  readonly client: string;
+  readonly stream: string;
+  readonly lastAttemptAt: Date | null;
+  readonly lastSuccessAt: Date | null;
+  readonly lastChangeAt: Date | null;
+  /** Newest date on any resource received, by the service. */
+  readonly newestSourceAt: Date | null;
+  /** Resources the run under way has read, null where none is; the first load shows its progress so. */
+  readonly fetchedSoFar: number | null;
+  /** Whether some list was not yet read to its end. */
+  readonly firstLoad: boolean;
+  /** Rows written by polls in the last 24 hours, and by day in the 14 days before (null: none of them were seen). */
+  readonly changedLastDay: number;
+  readonly usualPerDay: number | null;
+  readonly lastFetched: number;
+  readonly usualFetched: number | null;
+  readonly reconciledAt: Date | null;
+  readonly missing: number | null;
+  readonly stale: number | null;
+  readonly extra: number | null;
+  /** How far back the dates of changes lay that reconciliations of 30 days healed: 99 % of them at most so far. */
+  readonly lateSecondsP99: number | null;
+  /** Whether polls ask it by day, so that LOOKBACK_DAYS counts. */
+  readonly readByDay: boolean;
+  readonly gaps: readonly Gap[];
+  readonly openRescans: readonly OpenRescan[];
+  readonly quarantined: number;
+}
+
+/** One row per client and stream that was ever polled. */
+export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
+  const { rows } = await sql<StreamStatus>`
+    with streams as (
+      select j.*, substring(j.job from '^pull-(.*)$') as stream from sync.jobs j
+      -- One that is off and was never run is not missed.
+      where j.job like 'pull-%' and (j.last_started_at is not null or isfinite(j.due_at))
+    )
+    select s.client, s.stream, s.last_started_at as "lastAttemptAt", s.last_success_at as "lastSuccessAt",
+      s.last_change_at as "lastChangeAt", f.newest_source_at as "newestSourceAt",
+      (select r.fetched from sync.runs r where r.client = s.client and r.job = s.job and r.status = 'running'
+       order by r.id desc limit 1) as "fetchedSoFar",
+      s.last_success_at is null or exists (
+        select from sync.cursors c where c.client = s.client and c.stream = s.stream and c.completed_at is null) as "firstLoad",
+      exists (select from sync.cursors c where c.client = s.client and c.stream = s.stream and c.watermark is not null) as "readByDay",
+      s.last_fetched as "lastFetched", f.usual_fetched as "usualFetched",
+      u.today as "changedLastDay", u.usual as "usualPerDay",
+      p.finished_at as "reconciledAt", p.missing, p.stale, p.extra,
+      (select percentile_cont(0.99) within group (order by late_seconds) from sync.findings d
+       where d.client = s.client and d.stream = s.stream and d.found_at > now() - interval '30 days') as "lateSecondsP99",
+      (select coalesce(json_agg(json_build_object('from', g.from_at, 'to', g.to_at) order by g.from_at), '[]')
+       from sync.gaps g where g.client = s.client and g.stream = s.stream) as gaps,
+      (select coalesce(json_agg(json_build_object('id', o.id, 'kind', o.kind, 'background', o.background,
+         'fetched', o.fetched, 'from', o.from_day, 'to', o.to_day, 'expected', o.expected) order by o.id), '[]')
+       from sync.rescans o where o.client = s.client and o.stream = s.stream and o.finished_at is null) as "openRescans",
+      (select count(*) from sync.quarantine q where q.client = s.client and q.stream = s.stream) as quarantined
+    from streams s
+    left join sync.freshness f on f.client = s.client and f.stream = s.stream
+    left join lateral (
+      select coalesce(sum(changed) filter (where recent), 0)::float8 as today,
+        sum(changed) filter (where not recent) / greatest(1, least(14, extract(epoch from now() - interval '1 day' - min(started_at)) / 86400))::float8 as usual
+      from (
+        select r.started_at, r.created + r.updated + r.removed as changed, r.started_at > now() - interval '1 day' as recent
+        from sync.runs r
+        where r.client = s.client and r.job = s.job and r.started_at > now() - interval '15 days') runs
+    ) u on true
+    left join lateral (
+      select r.finished_at, r.missing, r.stale, r.extra from sync.rescans r
+      where r.client = s.client and r.stream = s.stream and r.kind = 'reconcile' and r.outcome = 'done'
+      order by r.id desc limit 1
+    ) p on true
+    order by s.client, s.stream`.execute(db);
+  return rows;
+}

@@ -1,0 +1,88 @@
+import { type Kysely, sql } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+import type { DayWindow, Rescan } from './rescans.ts';
+
+/** Where a row belongs in time, for windows and for how late it was found. */
+export interface AgeColumns {
+  readonly table: string;
+  /** Column that windows are of; null where lists are not asked by day. */
+  readonly windowColumn: string | null;
+  /** Date columns of the parent; the earliest tells how old a row is at least. */
+  readonly dates: readonly string[];
+  /** Those that tell when it last moved. */
+  readonly moved: readonly string[];
+  /** Days that lists reach back; null where they show everything. */
+  readonly horizonDays: number | null;
+}
+
+/** SQL: columns of the row t as times. */
+export const dateList = (columns: readonly string[]) =>
+  sql.join(columns.map((column) => sql`${sql.ref(`t.${column}`)}::timestamptz`));
+
+/** SQL: whether lists surely show the row t, were it there: the service tells age by a date that is not stated. */
+export function youngEnough(age: AgeColumns, serviceNow: Date) {
+  if (age.horizonDays === null) return sql`true`;
+  return sql`least(${dateList(age.dates)}, t.first_seen_at) > ${serviceNow}::timestamptz - make_interval(days => ${age.horizonDays - 1})`;
+}
+
+/** Rows that a complete walk of these windows must have shown, each shrunk by a day at both ends. */
+function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNow: Date) {
+  const inAny = windows.map(({ after, before }) => {
+    if (age.windowColumn === null) return sql`true`;
+    const column = sql`${sql.ref(`t.${age.windowColumn}`)}::date`;
+    return sql`(${column} > coalesce(${after}::date + 1, '-infinity') and ${column} < coalesce(${before}::date - 1, 'infinity'))`;
+  });
+  return sql`(${sql.join(inAny, sql` or `)}) and ${youngEnough(age, serviceNow)}`;
+}
+
+/** Rows stored in these windows. */
+export async function countInWindows(
+  db: Kysely<DB>,
+  client: string,
+  age: AgeColumns,
+  windows: readonly DayWindow[],
+  serviceNow: Date,
+): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*) from ${sql.table(`fulfilment.${age.table}`)} t
+    where t.client = ${anyClient(client)} and t.unlisted_since is null and ${insideWindows(age, windows, serviceNow)}`.execute(
+    db,
+  );
+  return rows[0]?.count ?? 0;
+}
+
+/**
+ * Finds rows that should have been listed and were not: at most `limit`, in order of id, after `afterId`. Rows that were
+ * stored after the walk began are left out.
+ */
+export async function findUnseen(
+  db: Kysely<DB>,
+  { id, client, startedAt, windows }: Rescan,
+  age: AgeColumns,
+  serviceNow: Date,
+  { limit, afterId = null }: { readonly limit: number; readonly afterId?: number | null },
+): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    with seen as (select distinct unnest(ids) as id from sync.rescan_pages where rescan_id = ${id})
+    select t.id from ${sql.table(`fulfilment.${age.table}`)} t
+    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.first_seen_at < ${startedAt}
+      and ${insideWindows(age, windows ?? [], serviceNow)}
+      and (${afterId}::bigint is null or t.id > ${afterId}) and not exists (select from seen where seen.id = t.id)
+    order by t.id limit ${limit}`.execute(db);
+  return rows.map((row) => row.id);
+}
+
+/** Days before this are slips of the pen, such as the first day of the calendar; they are not asked for by day. */
+const oldestPlausible = '1990-01-01';
+
+/** The oldest plausible day stored, of a stream whose list is asked by day. */
+export async function findOldestDay(db: Kysely<DB>, client: string, age: AgeColumns): Promise<string | null> {
+  if (age.windowColumn === null) return null;
+  const { rows } = await sql<{ oldest: string | null }>`
+    select min(${sql.ref(`t.${age.windowColumn}`)}::date) as oldest
+    from ${sql.table(`fulfilment.${age.table}`)} t where t.client = ${client} and ${sql.ref(`t.${age.windowColumn}`)} >= ${oldestPlausible}`.execute(
+    db,
+  );
+  return rows[0]?.oldest ?? null;
+}

@@ -1,0 +1,39 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+import { type AgeColumns, dateList } from './age.ts';
+import type { Rescan } from './rescans.ts';
+
+/**
+ * Records what was found, with how far back each row's newest date lay by the service's clock. What has moved since the
+ * last complete poll was not late: it had not been polled yet.
+ */
+export async function recordFindings(
+  trx: Transaction<DB>,
+  { client, stream }: Pick<Rescan, 'client' | 'stream'>,
+  age: AgeColumns,
+  finding: 'missing' | 'stale' | 'extra',
+  ids: readonly number[],
+  serviceNow: Date,
+): Promise<void> {
+  if (ids.length === 0) return;
+  const moved = sql`greatest(${dateList(age.moved)})`;
+  const late = sql`
+    case when ${finding} <> 'extra' and ${moved} < coalesce(f.complete_at, 'infinity')
+      then extract(epoch from ${serviceNow}::timestamptz - ${moved}) end`;
+  await sql`
+    insert into sync.findings (client, stream, finding, id, late_seconds)
+    select ${client}, ${stream}, ${finding}, t.id, ${late}
+    from ${sql.table(`fulfilment.${age.table}`)} t
+    left join sync.freshness f on f.client = t.client and f.stream = ${stream}
+    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[]) order by t.id`.execute(trx);
+}
+
+/** Forgets findings that nobody asks after any more. */
+export async function forgetFindings(db: Kysely<DB>, client: string, stream: string, days: number): Promise<void> {
+  await sql`
+    delete from sync.findings
+    where client = ${anyClient(client)} and stream = ${stream} and found_at < now() - make_interval(days => ${days})`.execute(
+    db,
+  );
+}

@@ -1,0 +1,26 @@
+import { type Kysely, sql } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+
+/** An announced return that nothing came of in so long is not asked after any more. */
+const openFor = sql`interval '180 days'`;
+
+/** Announced returns with a line that has no return item yet, oldest first. */
+export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Promise<number[]> {
+  const { rows } = await sql<{ id: number }>`
+    select a.id from fulfilment.return_merchandise_authorizations a
+    where a.client = ${anyClient(client)} and a.unlisted_since is null and a.first_seen_at > now() - ${openFor} and exists (
+      select from fulfilment.return_merchandise_authorization_items i
+      where i.client = a.client and i.return_merchandise_authorization_id = a.id and i.return_item_id is null)
+    order by a.id`.execute(db);
+  return rows.map(({ id }) => id);
+}
+
+/** Whether an announced return was ever stored here, deleted or not. */
+export async function knowsAuthorization(db: Kysely<DB>, client: string, id: number): Promise<boolean> {
+  const { rows } = await sql`
+    select from fulfilment.return_merchandise_authorizations where client = ${anyClient(client)} and id = ${id}`.execute(
+    db,
+  );
+  return rows.length > 0;
+}

@@ -1,0 +1,171 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { Json } from '../../core/json.ts';
+import { anyClient } from '../connection/any-client.ts';
+import { lockName } from '../connection/locks.ts';
+import type { DB } from '../generated/tables.ts';
+import type { Change } from '../mirror/feed.ts';
+
+/** Entries of the configuration lists, as they are stored. */
+export interface SettingsRows {
+  readonly options: readonly {
+    readonly list: string;
+    readonly id: number;
+    readonly code: string | null;
+    readonly name: string | null;
+    readonly raw: Json;
+  }[];
+  readonly warehouses: readonly {
+    readonly mainShippingMethodId: number;
+    readonly shippingMethodId: number;
+    readonly warehouse: string;
+  }[];
+}
+
+/** What storing settings did. */
+export interface SettingsStored {
+  readonly created: number;
+  readonly updated: number;
+  readonly removed: number;
+  /** Lists that came empty although entries of them are stored: those were kept. */
+  readonly keptLists: readonly string[];
+  /** For the feed, whose insert is the last statement of its transaction. */
+  readonly changes: readonly Change[];
+}
+
+/** Obsolete (interface.md, Versioning): it may rightly become empty. */
+const mayBecomeEmpty = ['paymentMethods'];
+
+/**
+ * Stores all lists at once: what differs is written, what is no longer there is marked as removed. A list that is suddenly
+ * empty keeps its old content.
+ */
+export async function storeSettings(
+  trx: Transaction<DB>,
+  client: string,
+  { options, warehouses }: SettingsRows,
+): Promise<SettingsStored> {
+  await lockName(trx, `settings ${client}`);
+  const listed = new Set(options.map(({ list }) => list));
+  const { rows: stored } = await sql<{ list: string }>`
+    select distinct list from fulfilment.setting_options where client = ${anyClient(client)} and removed_at is null`.execute(
+    trx,
+  );
+  const keptLists = stored
+    .map(({ list }) => list)
+    .filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
+  const written = await writeOptions(trx, client, options);
+  const removed = await removeOptions(trx, client, options, keptLists);
+  const links = await writeWarehouses(trx, client, warehouses, keptLists.includes('mainShippingMethods'));
+  await sql`
+    insert into sync.settings_reads as r (client, tried_at, read_at) values (${client}, clock_timestamp(), clock_timestamp())
+    on conflict (client) do update set read_at = greatest(r.tried_at, clock_timestamp())`.execute(trx);
+  const changes = [...written, ...removed, ...links];
+  const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
+  return { created: counted('created'), updated: counted('updated'), removed: counted('removed'), keptLists, changes };
+}
+
+async function writeOptions(trx: Transaction<DB>, client: string, options: SettingsRows['options']): Promise<Change[]> {
+  const { rows } = await sql<{ key: string; id: number; created: boolean }>`
+    insert into fulfilment.setting_options as t (client, list, id, code, name, raw)
+    select distinct on (i.list, i.id) ${client}, i.list, i.id, i.code, i.name, i.raw
+    from json_to_recordset(${JSON.stringify(options)}::json) as i (list text, id bigint, code text, name text, raw jsonb)
+    order by i.list, i.id
+    on conflict (client, list, id) do update
+      set code = excluded.code, name = excluded.name, raw = excluded.raw, changed_at = now(), removed_at = null
+      where (t.code, t.name, t.raw) is distinct from (excluded.code, excluded.name, excluded.raw) or t.removed_at is not null
+    returning t.list || ':' || t.id as key, t.id, xmax = 0 as created`.execute(trx);
+  return rows.map(({ key, id, created }) => ({
+    entity: 'setting_options',
+    id,
+    key,
+    operation: created ? ('created' as const) : ('updated' as const),
+  }));
+}
+
+async function removeOptions(
+  trx: Transaction<DB>,
+  client: string,
+  options: SettingsRows['options'],
+  keptLists: readonly string[],
+): Promise<Change[]> {
+  const { rows } = await sql<{ key: string; id: number }>`
+    update fulfilment.setting_options t set removed_at = now()
+    where t.client = ${anyClient(client)} and t.removed_at is null and t.list <> all(${keptLists}::text[])
+      and not exists (
+        select from unnest(${options.map(({ list }) => list)}::text[], ${options.map(({ id }) => id)}::bigint[]) as i (list, id)
+        where i.list = t.list and i.id = t.id)
+    returning t.list || ':' || t.id as key, t.id`.execute(trx);
+  return rows.map(({ key, id }) => ({ entity: 'setting_options', id, key, operation: 'removed' }));
+}
+
+async function writeWarehouses(
+  trx: Transaction<DB>,
+  client: string,
+  warehouses: SettingsRows['warehouses'],
+  kept: boolean,
+): Promise<Change[]> {
+  if (kept) return [];
+  const rowSet = sql`json_to_recordset(${JSON.stringify(warehouses)}::json) as i (
+    "mainShippingMethodId" bigint, "shippingMethodId" bigint, warehouse text)`;
+  const { rows } = await sql<{ key: string; operation: Change['operation'] }>`
+    with written as (
+      insert into fulfilment.main_shipping_method_warehouses as t (client, main_shipping_method_id, shipping_method_id, warehouse)
+      select distinct ${client}, i."mainShippingMethodId", i."shippingMethodId", i.warehouse from ${rowSet}
+      on conflict (client, main_shipping_method_id, shipping_method_id, warehouse) do update set removed_at = null
+        where t.removed_at is not null
+      returning t.*, xmax = 0 as created
+    ), removed as (
+      update fulfilment.main_shipping_method_warehouses t set removed_at = now()
+      where t.client = ${anyClient(client)} and t.removed_at is null and not exists (
+        select from ${rowSet}
+        where i."mainShippingMethodId" = t.main_shipping_method_id and i."shippingMethodId" = t.shipping_method_id
+          and i.warehouse = t.warehouse)
+      returning t.*
+    )
+    select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse) as key,
+      case when created then 'created' else 'updated' end as operation from written
+    union all
+    select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse), 'removed'
+    from removed`.execute(trx);
+  return rows.map((row) => ({ entity: 'main_shipping_method_warehouses', id: null, ...row }));
+}
+
+/** An entry that payloads may name by its code. */
+export interface StoredOption {
+  readonly list: string;
+  readonly id: number;
+  readonly code: string | null;
+}
+
+/** The entries of a client's lists that are there at present. */
+export async function readOptions(db: Kysely<DB>, client: string): Promise<StoredOption[]> {
+  const { rows } = await sql<StoredOption>`
+    select list, id, code from fulfilment.setting_options
+    where client = ${anyClient(client)} and removed_at is null order by list, code, id`.execute(db);
+  return rows;
+}
+
+/**
+ * Takes the turn to ask for the settings because a code was not found: at most every `pauseMs` for all workers, and every
+ * `failedMs` where the last reading failed or is under way.
+ * @returns whether it was taken; `recent`: they were read lately; `later`: they were asked for lately, without success so far
+ */
+export async function takeSettingsTurn(
+  db: Kysely<DB>,
+  client: string,
+  pauseMs: number,
+  failedMs: number,
+): Promise<'taken' | 'recent' | 'later'> {
+  const ago = (ms: number) => sql`clock_timestamp() - make_interval(secs => ${ms / 1_000})`;
+  const { rows } = await sql`
+    insert into sync.settings_reads as r (client, tried_at) values (${client}, clock_timestamp())
+    on conflict (client) do update set tried_at = clock_timestamp()
+      where r.tried_at < case when r.read_at >= r.tried_at then ${ago(pauseMs)} else ${ago(failedMs)} end
+    returning 1`.execute(db);
+  if (rows.length > 0) return 'taken';
+  const { rows: read } = await sql<{ recent: boolean }>`
+    select coalesce(read_at >= tried_at, false) as recent from sync.settings_reads where client = ${anyClient(client)}`.execute(
+    db,
+  );
+  return read[0]?.recent ? 'recent' : 'later';
+}

@@ -1,0 +1,69 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+import type { Change } from '../mirror/feed.ts';
+
+/** Watched articles of a client: those never asked first, then those asked longest ago. */
+export async function findWatched(db: Kysely<DB>, client: string): Promise<string[]> {
+  const { rows } = await sql<{ sku: string }>`
+    select w.sku from sync.watched_articles w
+    left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = w.sku
+    where w.client = ${client} order by l.asked_at nulls first, w.sku`.execute(db);
+  return rows.map(({ sku }) => sku);
+}
+
+/** What the service said of one article. */
+export interface StockAnswer {
+  readonly sku: string;
+  /** Null where it told none: what is stored stays. */
+  readonly stock: number | null;
+}
+
+/** What storing did. */
+export interface StockStored {
+  readonly created: number;
+  readonly updated: number;
+  readonly changes: readonly Change[];
+}
+
+/** Stores what the service said; the feed hears of articles whose stock changed. */
+export async function storeStock(
+  trx: Transaction<DB>,
+  client: string,
+  answers: readonly StockAnswer[],
+): Promise<StockStored> {
+  const { rows } = await sql<{ key: string; created: boolean; changed: boolean }>`
+    with asked as (
+      select a.sku, a.stock, l.stock as before, l.sku is not null as known
+      from unnest(${answers.map(({ sku }) => sku)}::text[], ${answers.map(({ stock }) => stock)}::integer[]) as a (sku, stock)
+      left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = a.sku
+    ), written as (
+      insert into fulfilment.stock_levels as t (client, sku, stock, asked_at)
+      select ${client}, sku, stock, clock_timestamp() from asked order by sku
+      on conflict (client, sku) do update set asked_at = excluded.asked_at,
+        stock = coalesce(excluded.stock, t.stock),
+        changed_at = case when t.stock is distinct from coalesce(excluded.stock, t.stock) then now() else t.changed_at end
+    )
+    select sku as key, not known as created, stock is not null and stock is distinct from before as changed
+    from asked order by sku`.execute(trx);
+  const changes: Change[] = rows
+    .filter(({ created, changed }) => created || changed)
+    .map(({ key, created }) => ({
+      entity: 'stock_levels',
+      id: null,
+      key,
+      operation: created ? 'created' : 'updated',
+    }));
+  const created = rows.filter((row) => row.created).length;
+  return { created, updated: changes.length - created, changes };
+}
+
+/** Takes the levels of articles away that nobody watches any more: nothing would keep them true. */
+export async function removeUnwatched(trx: Transaction<DB>, client: string): Promise<Change[]> {
+  const { rows } = await sql<{ key: string }>`
+    delete from fulfilment.stock_levels l
+    where l.client = ${client} and not exists (
+      select from sync.watched_articles w where w.client = ${anyClient(client)} and w.sku = l.sku)
+    returning l.sku as key`.execute(trx);
+  return rows.map(({ key }) => ({ entity: 'stock_levels', id: null, key, operation: 'removed' }));
+}

@@ -1,0 +1,122 @@
+import { sql, type Transaction } from 'kysely';
+import type { Json } from '../../core/json.ts';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+import type { Change } from '../mirror/feed.ts';
+
+/** Where one package is, as it is stored; at most one for a shipment and package. */
+export interface TrackTraceRow {
+  readonly shipmentId: number;
+  readonly packageNumber: string;
+  readonly externalOrderNumber: string | null;
+  readonly shipmentMethod: string | null;
+  readonly status: number | null;
+  readonly statusAt: string | null;
+  readonly exceptionLevel: number | null;
+  readonly raw: Json;
+}
+
+/** What storing a list did. */
+export interface TrackTraceStored {
+  readonly created: number;
+  readonly updated: number;
+  readonly unlisted: number;
+  /** Packages that were listed before. */
+  readonly listedBefore: number;
+  /** Shipments that the tables do not know. */
+  readonly unknownShipments: readonly number[];
+  readonly changes: readonly Change[];
+}
+
+const columns = sql`shipment_id, package_number, external_order_number, shipment_method, current_track_trace_status,
+  current_track_trace_status_date_time, current_track_trace_exception_level, raw`;
+
+/**
+ * Stores the whole list of packages on their way: what differs is written, with an event where its state did, and what is
+ * no longer listed is marked so, as its last state is never told.
+ * @param present further shipments that are listed but cannot be read; null where it cannot be told which
+ */
+export async function storeTrackTraces(
+  trx: Transaction<DB>,
+  client: string,
+  rows: readonly TrackTraceRow[],
+  present: readonly number[] | null,
+): Promise<TrackTraceStored> {
+  const listed = sql`json_to_recordset(${JSON.stringify(rows)}::json) as i (
+    "shipmentId" bigint, "packageNumber" text, "externalOrderNumber" text, "shipmentMethod" text, status integer,
+    "statusAt" timestamptz, "exceptionLevel" integer, raw jsonb)`;
+  const { rows: before } = await sql<{ count: number }>`
+    select count(*)::int as count from fulfilment.track_traces where client = ${anyClient(client)} and unlisted_since is null`.execute(
+    trx,
+  );
+  await writeEvents(trx, client, listed);
+  const written = await writeCurrent(trx, client, listed);
+  const unlisted = present === null ? [] : await unlistOthers(trx, client, rows, present);
+  const { rows: unknown } = await sql<{ id: number }>`
+    select distinct i.id from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[]) as i (id)
+    where not exists (select from fulfilment.shipments s where s.client = ${anyClient(client)} and s.id = i.id)
+    order by i.id`.execute(trx);
+  const changes = [...written, ...unlisted];
+  const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
+  return {
+    created: counted('created'),
+    updated: counted('updated'),
+    unlisted: counted('unlisted'),
+    listedBefore: before[0]?.count ?? 0,
+    unknownShipments: unknown.map(({ id }) => id),
+    changes,
+  };
+}
+
+/** Before the current state is written, against which it is told what changed. */
+async function writeEvents(trx: Transaction<DB>, client: string, listed: ReturnType<typeof sql>): Promise<void> {
+  await sql`
+    insert into fulfilment.track_trace_events (client, shipment_id, package_number, current_track_trace_status,
+      current_track_trace_status_date_time, current_track_trace_exception_level, raw)
+    select ${client}, i."shipmentId", i."packageNumber", i.status, i."statusAt", i."exceptionLevel", i.raw
+    from ${listed}
+    left join fulfilment.track_traces t
+      on t.client = ${anyClient(client)} and t.shipment_id = i."shipmentId" and t.package_number = i."packageNumber"
+    where t.client is null or (t.current_track_trace_status, t.current_track_trace_status_date_time,
+      t.current_track_trace_exception_level) is distinct from (i.status, i."statusAt", i."exceptionLevel")
+    order by i."shipmentId", i."packageNumber"`.execute(trx);
+}
+
+async function writeCurrent(trx: Transaction<DB>, client: string, listed: ReturnType<typeof sql>): Promise<Change[]> {
+  const { rows } = await sql<{ key: string; created: boolean }>`
+    insert into fulfilment.track_traces as t (client, ${columns})
+    select ${client}, i."shipmentId", i."packageNumber", i."externalOrderNumber", i."shipmentMethod", i.status,
+      i."statusAt", i."exceptionLevel", i.raw
+    from ${listed} order by i."shipmentId", i."packageNumber"
+    on conflict (client, shipment_id, package_number) do update set
+      external_order_number = excluded.external_order_number, shipment_method = excluded.shipment_method,
+      current_track_trace_status = excluded.current_track_trace_status,
+      current_track_trace_status_date_time = excluded.current_track_trace_status_date_time,
+      current_track_trace_exception_level = excluded.current_track_trace_exception_level,
+      raw = excluded.raw, changed_at = now(), unlisted_since = null
+      where t.raw is distinct from excluded.raw or t.unlisted_since is not null
+        or t.current_track_trace_status_date_time is distinct from excluded.current_track_trace_status_date_time
+    returning t.shipment_id || ':' || t.package_number as key, xmax = 0 as created`.execute(trx);
+  return rows.map(({ key, created }) => ({
+    entity: 'track_traces',
+    id: null,
+    key,
+    operation: created ? 'created' : 'updated',
+  }));
+}
+
+async function unlistOthers(
+  trx: Transaction<DB>,
+  client: string,
+  rows: readonly TrackTraceRow[],
+  present: readonly number[],
+): Promise<Change[]> {
+  const { rows: gone } = await sql<{ key: string }>`
+    update fulfilment.track_traces t set unlisted_since = now()
+    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.shipment_id <> all(${present}::bigint[]) and not exists (
+      select from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[],
+        ${rows.map(({ packageNumber }) => packageNumber)}::text[]) as i (shipment_id, package_number)
+      where i.shipment_id = t.shipment_id and i.package_number = t.package_number)
+    returning t.shipment_id || ':' || t.package_number as key`.execute(trx);
+  return gone.map(({ key }) => ({ entity: 'track_traces', id: null, key, operation: 'unlisted' }));
+}

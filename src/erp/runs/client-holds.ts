@@ -1,0 +1,73 @@
+import { type Kysely, sql, type Transaction } from 'kysely';
+import type { ClientHold } from '../../core/client-hold.ts';
+import type { DB } from '../generated/tables.ts';
+
+/** While one run finds out whether a hold is over, the others wait so long for it. */
+const probeSpan = sql`interval '60 seconds'`;
+
+/** Why a scheduled run of a client has to wait. */
+export interface HeldBack {
+  readonly reason: string;
+  readonly until: Date;
+}
+
+/**
+ * Asks whether scheduled runs of a client may begin. Where a hold has run out, the first to ask is the one that finds out.
+ * @returns null: it may; `probe`: it may, and is the one that finds out
+ */
+export async function passHold(trx: Transaction<DB>, client: string): Promise<HeldBack | 'probe' | null> {
+  const { rows: held } = await sql<{ reason: string; until: Date }>`
+    select hold_reason as reason, hold_until as until from sync.clients
+    where client = ${client} and hold_code is not null`.execute(trx);
+  const [hold] = held;
+  if (hold === undefined) return null;
+  const { rows } = await sql`
+    update sync.clients set hold_until = clock_timestamp() + ${probeSpan}
+    where client = ${client} and hold_code is not null and hold_until <= clock_timestamp() returning 1`.execute(trx);
+  return rows.length > 0 ? 'probe' : hold;
+}
+
+/** Holds a client after a run failed. One that is held is held on only by the run that was to find out. */
+export async function placeClientHold(
+  trx: Transaction<DB>,
+  client: string,
+  { code, ms, capMs }: ClientHold,
+  reason: string,
+  probing: boolean,
+): Promise<void> {
+  await sql`
+    update sync.clients set hold_code = ${code}, hold_reason = ${reason}, hold_since = coalesce(hold_since, clock_timestamp()),
+      hold_times = hold_times + 1,
+      hold_until = clock_timestamp() + make_interval(secs => least(${capMs}::float8, ${ms}::float8 * power(2, least(hold_times, 10))) / 1000)
+    where client = ${client} and (hold_code is null or ${probing})`.execute(trx);
+}
+
+/**
+ * Ends the waiting of refused credentials and of held kinds: one run, and one row of each kind, tries again at once. A person
+ * may have corrected user name, password or path.
+ */
+export async function retryRefused(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
+  await sql`
+    update sync.clients set hold_until = clock_timestamp()
+    where client = any(${clients}::text[]) and hold_code = 'credentials_refused'`.execute(db);
+  await sql`
+    update sync.push_holds set until = clock_timestamp()
+    where client = any(${clients}::text[]) and code in ('credentials_refused', 'kind_parked', 'kind_failing')`.execute(
+    db,
+  );
+}
+
+/** Lets go of a hold that was there before a run began which got done. */
+export async function releaseClientHold(trx: Transaction<DB>, client: string, runStartedAt: Date): Promise<void> {
+  await sql`
+    update sync.clients set hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0
+    where client = ${client} and hold_code is not null and hold_since <= ${runStartedAt}`.execute(trx);
+}
+
+/** The run that was to find out ended without doing so: the next one does. */
+export async function passClientProbeOn(trx: Transaction<DB>, client: string): Promise<void> {
+  await sql`
+    update sync.clients set hold_until = clock_timestamp() where client = ${client} and hold_code is not null`.execute(
+    trx,
+  );
+}

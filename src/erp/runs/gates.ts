@@ -1,0 +1,72 @@
+import { type Kysely, sql } from 'kysely';
+import type { DB } from '../generated/tables.ts';
+
+/** A call that may be made only so often. */
+export interface Gate {
+  readonly name: string;
+  /** Fingerprint of the account it is for. */
+  readonly identity: string;
+  readonly client: string;
+}
+
+/** Whole milliseconds: nobody who reads it may come too early by a part of one. */
+const after = (ms: number) => sql`date_trunc('milliseconds', sync.clock() + make_interval(secs => ${ms / 1_000}))`;
+
+/** A gate that was passed: `number` tells this passage from later ones. */
+export type Passage =
+  | { readonly passed: true; readonly number: number }
+  | { readonly passed: false; readonly opensAt: Date };
+
+/**
+ * Passes a gate where it is open, and closes it at once for as long as the call could need it: whoever is lost on the way
+ * has spent it.
+ */
+export async function passGate(db: Kysely<DB>, { name, identity, client }: Gate, closedMs: number): Promise<Passage> {
+  const { rows } = await sql<{ taken: number }>`
+    insert into sync.gates as g (gate, identity, client, next_at, taken_at)
+    values (${name}, ${identity}, ${client}, ${after(closedMs)}, sync.clock())
+    on conflict (gate, identity) do update set client = excluded.client, next_at = excluded.next_at,
+      taken_at = excluded.taken_at, finished_at = null, taken = g.taken + 1,
+      spent = g.spent + case when g.finished_at is null then 1 else 0 end
+      where g.next_at <= sync.clock()
+    returning taken`.execute(db);
+  if (rows[0] !== undefined) return { passed: true, number: rows[0].taken };
+  const { rows: closed } = await sql<{ next_at: Date }>`
+    select next_at from sync.gates where gate = ${name} and identity = ${identity}`.execute(db);
+  return { passed: false, opensAt: closed[0]?.next_at as Date };
+}
+
+/**
+ * Says that the call is over: the gate opens `closedMs` from now. Nothing happens where it was passed again meanwhile.
+ * @returns when it opens; null where it was passed again
+ */
+export async function closeGate(
+  trx: Kysely<DB>,
+  { name, identity }: Gate,
+  number: number,
+  closedMs: number,
+): Promise<Date | null> {
+  const { rows } = await sql<{ next_at: Date }>`
+    update sync.gates set next_at = ${after(closedMs)}, finished_at = sync.clock()
+    where gate = ${name} and identity = ${identity} and taken = ${number} returning next_at`.execute(trx);
+  return rows[0]?.next_at ?? null;
+}
+
+/** A gate as it stands. */
+export interface StoredGate {
+  readonly gate: string;
+  readonly client: string;
+  readonly nextAt: Date;
+  readonly takenAt: Date;
+  readonly finishedAt: Date | null;
+  readonly taken: number;
+  readonly spent: number;
+}
+
+/** All gates that were ever passed. */
+export async function readGates(db: Kysely<DB>): Promise<StoredGate[]> {
+  const { rows } = await sql<StoredGate>`
+    select gate, client, next_at as "nextAt", taken_at as "takenAt", finished_at as "finishedAt", taken, spent
+    from sync.gates order by client, gate`.execute(db);
+  return rows;
+}

@@ -1,0 +1,168 @@
+import { sql, type Transaction } from 'kysely';
+import type { ClientHold } from '../../core/client-hold.ts';
+import { LeaseLostError } from '../../core/errors.ts';
+import type { Database } from '../connection/pool.ts';
+import { inTransaction } from '../connection/transaction.ts';
+import type { DB } from '../generated/tables.ts';
+import { passClientProbeOn, placeClientHold, releaseClientHold } from './client-holds.ts';
+import { forgetConfirmations } from './confirmations.ts';
+import type { JobKey } from './due-jobs.ts';
+import { type Lease, releaseLease } from './leases.ts';
+
+export type Trigger = 'schedule' | 'manual';
+
+/** A run under way; identified in the ledger by its lease's token. */
+export interface Run {
+  readonly lease: Lease;
+  readonly worker: string;
+  readonly trigger: Trigger;
+  readonly startedAt: Date;
+  readonly retries: boolean;
+  /** It asks nothing of the service, and so proves nothing of it. */
+  readonly isLocal: boolean;
+  /** Its client was held back when it began. */
+  readonly wasHeld: boolean;
+  /** It is the one that finds out whether what holds its client is over. */
+  readonly probing: boolean;
+}
+
+/** What a run has done so far. */
+export interface Totals {
+  pages: number;
+  fetched: number;
+  created: number;
+  updated: number;
+  removed: number;
+  /** Resources that were as they are. */
+  unchanged: number;
+  stale: number;
+  /** Resources that could not be decoded and were not in quarantine yet. */
+  quarantined: number;
+  warnings: string[];
+}
+
+export type RunEnd = (
+  | { readonly status: 'done' | 'stopped' }
+  /** It may not do its work yet. */
+  | { readonly status: 'skipped'; readonly reason: string; readonly opensAt: Date }
+  | {
+      readonly status: 'failed';
+      readonly code: string;
+      readonly message: string;
+      readonly retryAfterMs: number;
+      /** What it means for the other runs of its client. */
+      readonly hold: ClientHold | null;
+    }
+) & {
+  /** When the next run is due, where the run itself knows it. */
+  readonly dueAt?: Date | null;
+};
+
+/** Rows that `totals` changed or put aside: a run without any leaves no row in the ledger. */
+export function rowsWritten(totals: Totals): number {
+  return totals.created + totals.updated + totals.removed;
+}
+
+const isEventful = (totals: Totals) => rowsWritten(totals) + totals.quarantined + totals.stale > 0;
+
+/** Writes the ledger's row of a run under way, once it has done something; in the transaction of the page. */
+export async function recordProgress(trx: Transaction<DB>, run: Run, totals: Totals): Promise<void> {
+  if (isEventful(totals)) await upsertRun(trx, run, totals, { status: 'running' });
+}
+
+/** SQL, on the row of a job whose run failed: 10 minutes later, then twice as long each time, at most some 5 hours. */
+const retryAt = sql`sync.clock() + interval '10 minutes' * power(2, least(consecutive_failures, 5))`;
+
+/**
+ * Ends a run: ledger, state of the job, hold of the client and lease in one transaction.
+ * @param record what a run that got done wants recorded with it
+ */
+export async function finishRun(
+  db: Database,
+  run: Run,
+  totals: Totals,
+  end: RunEnd,
+  record: ((trx: Transaction<DB>) => Promise<void>) | null = null,
+): Promise<void> {
+  await inTransaction(db, async (trx) => {
+    if (!(await releaseLease(trx, run.lease))) throw new LeaseLostError(run.lease.client, run.lease.name);
+    if (end.status === 'skipped')
+      await recordRefusal(trx, { client: run.lease.client, job: run.lease.name }, end.reason, end.dueAt ?? null);
+    else await recordEnd(trx, run, totals, end);
+    if (end.status === 'done') await record?.(trx);
+    await settleHold(trx, run, end);
+    await forgetConfirmations(trx, run.lease);
+  });
+}
+
+async function recordEnd(
+  trx: Transaction<DB>,
+  run: Run,
+  totals: Totals,
+  end: Exclude<RunEnd, { status: 'skipped' }>,
+): Promise<void> {
+  const { client, name: job } = run.lease;
+  const eventful = isEventful(totals) || end.status === 'failed';
+  if (eventful) await upsertRun(trx, run, totals, end);
+  const failed = end.status === 'failed';
+  const planned = sql`coalesce(${end.dueAt ?? null}::timestamptz, due_at)`;
+  await sql`
+    update sync.jobs set
+      last_finished_at = now(), last_outcome = ${end.status}, last_error = ${failed ? end.message : null},
+      last_success_at = case when ${end.status === 'done'} then now() else last_success_at end,
+      last_change_at = case when ${rowsWritten(totals) > 0} then now() else last_change_at end,
+      last_pages = ${totals.pages}, last_fetched = ${totals.fetched}, last_changed = ${rowsWritten(totals)},
+      consecutive_failures = case when ${failed} then consecutive_failures + 1
+                                  when ${end.status === 'done'} then 0 else consecutive_failures end,
+      uneventful_runs = uneventful_runs + ${eventful ? 0 : 1}, warnings = ${totals.warnings},
+      due_at = case when ${end.status === 'stopped' && run.trigger === 'schedule'} and ${end.dueAt == null} then sync.clock()
+                    else greatest(${failed && run.retries && end.dueAt == null ? sql`least(${planned}, ${retryAt})` : planned},
+                                  sync.clock() + make_interval(secs => ${failed ? end.retryAfterMs / 1_000 : 0})) end
+    where client = ${client} and job = ${job}`.execute(trx);
+}
+
+/** Counts a run that was refused, and says why; `dueAt` null leaves the due time as it is. */
+export async function recordRefusal(
+  trx: Transaction<DB>,
+  { client, job }: JobKey,
+  reason: string,
+  dueAt: Date | null,
+): Promise<void> {
+  await sql`
+    update sync.jobs set skips = skips + 1, last_skip_at = now(), last_skip_reason = ${reason},
+      due_at = coalesce(${dueAt}::timestamptz, due_at)
+    where client = ${client} and job = ${job}`.execute(trx);
+}
+
+async function settleHold(trx: Transaction<DB>, run: Run, end: RunEnd): Promise<void> {
+  const { client } = run.lease;
+  if (run.isLocal) return;
+  if (end.status === 'failed' && end.hold !== null)
+    await placeClientHold(trx, client, end.hold, end.message, run.probing);
+  // One that failed otherwise was answered all the same.
+  else if (run.wasHeld && (end.status === 'done' || (end.status === 'failed' && run.probing)))
+    await releaseClientHold(trx, client, run.startedAt);
+  else if (run.probing) await passClientProbeOn(trx, client);
+}
+
+async function upsertRun(
+  trx: Transaction<DB>,
+  run: Run,
+  totals: Totals,
+  end: Exclude<RunEnd, { status: 'skipped' }> | { readonly status: 'running' },
+): Promise<void> {
+  const failed = end.status === 'failed';
+  const finished = end.status === 'running' ? null : sql`now()`;
+  await sql`
+    insert into sync.runs as r (client, job, trigger, worker, lease_token, started_at, status, finished_at, pages, fetched,
+      created, updated, removed, unchanged, stale, quarantined, warnings, error_code, error)
+    values (${run.lease.client}, ${run.lease.name}, ${run.trigger}, ${run.worker}, ${run.lease.token}, ${run.startedAt},
+      ${end.status}, ${finished}, ${totals.pages}, ${totals.fetched}, ${totals.created}, ${totals.updated},
+      ${totals.removed}, ${totals.unchanged}, ${totals.stale}, ${totals.quarantined}, ${totals.warnings},
+      ${failed ? end.code : null}, ${failed ? end.message : null})
+    on conflict (client, job, lease_token) do update set
+      status = excluded.status, finished_at = excluded.finished_at, pages = excluded.pages, fetched = excluded.fetched,
+      created = excluded.created, updated = excluded.updated, removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
+      quarantined = excluded.quarantined, warnings = excluded.warnings,
+      error_code = excluded.error_code, error = excluded.error`.execute(trx);
+}
