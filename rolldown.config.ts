@@ -21,7 +21,7 @@ export default defineConfig({
   cwd: import.meta.dirname,
   input: {
     main: 'src/app/main.ts',
-    'pdf-reader': 'src/sync/push/pdf-reader.ts',
+    'pdf-reader': 'src/sync/push/payload/pdf-reader.ts',
     'postgres-host': 'src/app/demo/postgres-host.ts',
   },
   platform: 'node',

@@ -1,6 +1,6 @@
 import { defineJob } from '../src/queue/define-job.ts';
-import { prune } from '../src/sync/prune.ts';
-import type { PullContext } from '../src/sync/pull-context.ts';
+import { prune } from '../src/sync/pulls/prune.ts';
+import type { PullContext } from '../src/sync/run/pull-context.ts';
 
 /** Lets go of what is older than RETENTION_DAYS, of every client. */
 export const pruneJob = defineJob<PullContext>({

@@ -1,8 +1,8 @@
 import type { JobName } from '../config/jobs.ts';
 import { defineJob, type JobDefinition } from '../src/queue/define-job.ts';
-import { pollStream } from '../src/sync/poll.ts';
-import type { PullContext } from '../src/sync/pull-context.ts';
-import type { Stream } from '../src/sync/stream.ts';
+import { pollStream } from '../src/sync/pulls/poll.ts';
+import type { PullContext } from '../src/sync/run/pull-context.ts';
+import type { Stream } from '../src/sync/streams/stream.ts';
 
 /** A job that polls one stream. */
 export interface PullJob extends JobDefinition<PullContext> {

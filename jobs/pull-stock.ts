@@ -1,6 +1,6 @@
 import { defineJob } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull-context.ts';
-import { pullStock } from '../src/sync/stock.ts';
+import { pullStock } from '../src/sync/pulls/stock.ts';
+import type { PullContext } from '../src/sync/run/pull-context.ts';
 
 /** Stock of the articles in stock_watch, one request for each; off unless it is scheduled. */
 export const pullStockJob = defineJob<PullContext>({

@@ -1,6 +1,6 @@
 import type { JobName } from '../config/jobs.ts';
 import type { JobDefinition } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull-context.ts';
+import type { PullContext } from '../src/sync/run/pull-context.ts';
 import { backfillJob } from './backfill.ts';
 import { pruneJob } from './prune.ts';
 import { pullInboundPackingSlipsJob } from './pull-inbound-packing-slips.ts';

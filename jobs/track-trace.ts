@@ -1,6 +1,6 @@
 import { defineJob } from '../src/queue/define-job.ts';
-import type { PullContext } from '../src/sync/pull-context.ts';
-import { pullTrackTrace } from '../src/sync/track-trace.ts';
+import { pullTrackTrace } from '../src/sync/pulls/track-trace.ts';
+import type { PullContext } from '../src/sync/run/pull-context.ts';
 
 /** Where packages are; at most once an hour (interface.md, Limits), whatever the schedule says. */
 export const trackTraceJob = defineJob<PullContext>({

@@ -1,6 +1,6 @@
 import { Agent, request } from 'undici';
 import { settings } from '../../src/sandbox/store/settings.ts';
-import { type OrderPayload, orderDocument } from '../../src/sync/push/order-payload.ts';
+import { type OrderPayload, orderDocument } from '../../src/sync/push/kinds/order/order-payload.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 
 const [, , base = '', concurrency = '1', prefix = '', count = '0', database = '', redis = ''] = process.argv;

@@ -3,7 +3,7 @@ import type { WarehouseClient } from '../../config/files.ts';
 import { describeError, StoppedError } from '../core/errors.ts';
 import { noteDatabase } from '../erp/outbox/push-database.ts';
 import { assertSchemaFits } from '../erp/schema/schema-fit.ts';
-import type { RunReport } from '../sync/run.ts';
+import type { RunReport } from '../sync/run/run.ts';
 import { connectForWriting, openLeaseKeeper, workerName } from './deps/database.ts';
 import { openWarehouses } from './deps/warehouses.ts';
 import { openLogger } from './logging/create-logger.ts';

@@ -15,6 +15,6 @@ export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/app/admin/asset
 /** Programs that run in a process or a thread of their own. */
 export const programs = {
   main: new URL(isBundled ? 'main.js' : 'src/app/main.ts', root),
-  pdfReader: new URL(isBundled ? 'pdf-reader.js' : 'src/sync/push/pdf-reader.ts', root),
+  pdfReader: new URL(isBundled ? 'pdf-reader.js' : 'src/sync/push/payload/pdf-reader.ts', root),
   postgresHost: new URL(isBundled ? 'postgres-host.js' : 'src/app/demo/postgres-host.ts', root),
 } as const;

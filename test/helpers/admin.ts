@@ -1,10 +1,10 @@
 import { afterEach } from 'vitest';
 import { readConfig } from '../../config/env.ts';
-import { outboxKinds } from '../../jobs/push-outbox.ts';
 import { type AdminServer, startAdmin } from '../../src/app/admin/server.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
 import { WorkMetrics } from '../../src/app/metrics/work-metrics.ts';
 import type { Database } from '../../src/erp/connection/pool.ts';
+import { outboxKinds } from '../../src/sync/push/kinds/registry.ts';
 import type { TestDatabase } from './database.ts';
 
 /** A browser without a window: remembers cookies, follows nothing by itself. */

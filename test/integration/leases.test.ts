@@ -6,7 +6,7 @@ import { dueJobs, reviveAbandoned } from '../../src/erp/runs/due-jobs.ts';
 import { acquireLease, type Lease, LeaseKeeper, releaseLease } from '../../src/erp/runs/leases.ts';
 import { finishRun, recordProgress } from '../../src/erp/runs/ledger.ts';
 import { startRun } from '../../src/erp/runs/start-run.ts';
-import { newTotals } from '../../src/sync/pull-context.ts';
+import { newTotals } from '../../src/sync/run/pull-context.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { waitFor } from '../helpers/wait.ts';
 

@@ -2,7 +2,7 @@ import { text } from 'node:stream/consumers';
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
-import type { RunReport } from '../../src/sync/run.ts';
+import type { RunReport } from '../../src/sync/run/run.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { done, usePuller } from '../helpers/puller.ts';
 import { useSandbox } from '../helpers/sandbox.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { streams } from '../../jobs/registry.ts';
 import { openRescan, type Rescan } from '../../src/erp/rescan/rescans.ts';
-import { reconcileStream } from '../../src/sync/rescan.ts';
-import { inColumns } from '../../src/sync/rescan-jobs.ts';
+import { reconcileStream } from '../../src/sync/rescan/rescan.ts';
+import { inColumns } from '../../src/sync/rescan/rescan-jobs.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { done, usePuller, useWork } from '../helpers/puller.ts';
 import { quiet, useSandbox } from '../helpers/sandbox.ts';

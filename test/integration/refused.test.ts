@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { drawReadNo } from '../../src/erp/mirror/read-no.ts';
-import { commitReading } from '../../src/sync/pull.ts';
+import { commitReading } from '../../src/sync/commit/commit-reading.ts';
 import { shipments } from '../../src/sync/streams/shipments.ts';
 import { decodeDocument } from '../../src/warehouse/jsonapi.ts';
 import { encodeQuery } from '../../src/warehouse/query.ts';

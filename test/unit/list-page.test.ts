@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { joining, type StreamPage } from '../../src/sync/list-page.ts';
+import { joining, type StreamPage } from '../../src/sync/paging/list-page.ts';
 
 const family = (id: number, sku: string) => ({
   parent: { id, raw: { id, sku } },

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { outboxKinds } from '../../jobs/push-outbox.ts';
-import { wantedState } from '../../src/sync/push/kinds/order-update.ts';
-import { type OrderPayload, orderDocument } from '../../src/sync/push/order-payload.ts';
-import { readPayload } from '../../src/sync/push/payload.ts';
+import { type OrderPayload, orderDocument } from '../../src/sync/push/kinds/order/order-payload.ts';
+import { wantedState } from '../../src/sync/push/kinds/order/order-update.ts';
+import { outboxKinds } from '../../src/sync/push/kinds/registry.ts';
+import { readPayload } from '../../src/sync/push/payload/payload.ts';
 import type { Order } from '../../src/warehouse/v3-orders.ts';
 
 const kind = (name: string) => {

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { outboxKinds } from '../../jobs/push-outbox.ts';
 import { WarehouseError } from '../../src/core/errors.ts';
 import { judgeAbsence, type LookedUp } from '../../src/core/look-up.ts';
 import { doubtOf, type FailedAttempt, judgeFailure, newsOf } from '../../src/core/push-outcome.ts';
 import { pushRetryDelayMs } from '../../src/core/retry.ts';
-import { batchesOf } from '../../src/sync/push/look-up-orders.ts';
-import { maskPayload } from '../../src/sync/push/mask.ts';
+import { batchesOf } from '../../src/sync/push/kinds/order/look-up-orders.ts';
+import { outboxKinds } from '../../src/sync/push/kinds/registry.ts';
+import { maskPayload } from '../../src/sync/push/payload/mask.ts';
 import { statusError, transportError } from '../../src/warehouse/http-error.ts';
 
 const policy = { maxAttempts: 25, maxAgeMs: 3 * 86_400_000 };

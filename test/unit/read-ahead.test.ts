@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { mostAhead, readAhead } from '../../src/sync/read-ahead.ts';
-import type { WalkablePage, WalkOptions, WalkStart } from '../../src/sync/walk.ts';
+import { mostAhead, readAhead } from '../../src/sync/paging/read-ahead.ts';
+import type { WalkablePage, WalkOptions, WalkStart } from '../../src/sync/paging/walk.ts';
 
 interface Page extends WalkablePage {
   readonly data: readonly { id: number }[];

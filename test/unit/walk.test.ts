@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { WarehouseError } from '../../src/core/errors.ts';
-import { type WalkStart, walk } from '../../src/sync/walk.ts';
+import { type WalkStart, walk } from '../../src/sync/paging/walk.ts';
 import { findChildren, indexIncluded } from '../../src/warehouse/included.ts';
 import { decodeDocument, type Resource } from '../../src/warehouse/jsonapi.ts';
 import { nextQuery } from '../../src/warehouse/links.ts';

@@ -11,7 +11,7 @@ import {
 import { listQuarantined } from '../../erp/pull/quarantine.ts';
 import { listRuns, type RunFilter } from '../../erp/reports/run-list.ts';
 import { readAudit } from '../../erp/runs/audit.ts';
-import { shortenResult } from '../../sync/push/mask.ts';
+import { shortenResult } from '../../sync/push/payload/mask.ts';
 import { readSnapshot } from '../overview/snapshot.ts';
 import { shownPayload } from '../shown-payload.ts';
 import { formOwner, hasSession } from './access.ts';

@@ -1,9 +1,9 @@
-import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import { operatorChoices } from '../../core/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { acceptDatabase, type OperatorAnswer } from '../../erp/outbox/accept-database.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
+import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { operatorName } from '../operator.ts';
 import { withDatabase } from '../with-database.ts';
 

@@ -1,9 +1,9 @@
 import { readConfig } from '../../../config/env.ts';
-import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { storeOutboxKinds } from '../../erp/outbox/kinds.ts';
 import { migrate, type Tell } from '../../erp/schema/migrate.ts';
 import { migrateQueue } from '../../queue/backend.ts';
-import { payloadSchema } from '../../sync/push/payload.ts';
+import { outboxKinds } from '../../sync/push/kinds/registry.ts';
+import { payloadSchema } from '../../sync/push/payload/payload.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openQueuePool } from '../deps/queue.ts';
 import { openLogger } from '../logging/create-logger.ts';

@@ -14,7 +14,7 @@ import {
   replaceOutbox,
   revealOutbox,
 } from '../../erp/outbox/operator-actions.ts';
-import { shortenResult } from '../../sync/push/mask.ts';
+import { shortenResult } from '../../sync/push/payload/mask.ts';
 import { operatorName } from '../operator.ts';
 import { adviceFor } from '../outbox-advice.ts';
 import { shownPayload } from '../shown-payload.ts';

@@ -1,7 +1,7 @@
 import { streams } from '../../../jobs/registry.ts';
-import { type Replayed, replayQuarantine } from '../../sync/replay.ts';
-import { inColumns } from '../../sync/rescan-jobs.ts';
-import type { RunReport } from '../../sync/run.ts';
+import { type Replayed, replayQuarantine } from '../../sync/rescan/replay.ts';
+import { inColumns } from '../../sync/rescan/rescan-jobs.ts';
+import type { RunReport } from '../../sync/run/run.ts';
 import { describeEnd, exitCodeFor, inForeground } from '../foreground.ts';
 import { runWork } from '../runner.ts';
 import { streamNamed } from '../stream-named.ts';

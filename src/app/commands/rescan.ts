@@ -1,10 +1,10 @@
 import type { WarehouseClient } from '../../../config/files.ts';
 import { readDate } from '../../core/time.ts';
 import { openRescan, type Rescan, wakeJob } from '../../erp/rescan/rescans.ts';
-import type { PullContext } from '../../sync/pull-context.ts';
-import { backfillStream, type Refetched, reconcileStream, refetch } from '../../sync/rescan.ts';
-import { inColumns } from '../../sync/rescan-jobs.ts';
-import type { RunReport } from '../../sync/run.ts';
+import { backfillStream, type Refetched, reconcileStream, refetch } from '../../sync/rescan/rescan.ts';
+import { inColumns } from '../../sync/rescan/rescan-jobs.ts';
+import type { PullContext } from '../../sync/run/pull-context.ts';
+import type { RunReport } from '../../sync/run/run.ts';
 import { describeEnd, exitCodeFor, type Foreground, inForeground } from '../foreground.ts';
 import { ProgressView } from '../progress-view.ts';
 import { runWork } from '../runner.ts';

@@ -5,7 +5,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
 import { type Refusal, readStanding, refusalOf } from '../../erp/runs/standing.ts';
-import type { RunReport } from '../../sync/run.ts';
+import type { RunReport } from '../../sync/run/run.ts';
 import { describeEnd, exitCodeFor, inForeground } from '../foreground.ts';
 import { openPusher } from '../pushing.ts';
 import { identified, runJob } from '../runner.ts';

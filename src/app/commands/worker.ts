@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Config, readConfig } from '../../../config/env.ts';
-import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { sqlState } from '../../erp/connection/transaction.ts';
+import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
 import { type Daemon, startDaemon } from '../daemon.ts';
 import { connectDatabase } from '../deps/database.ts';

@@ -1,7 +1,7 @@
 import { statfs } from 'node:fs/promises';
 import { type Config, namesSet, secretNames, variableNames } from '../../../config/env.ts';
 import { pushJob, scheduleVariable } from '../../../config/jobs.ts';
-import { outboxKinds } from '../../../jobs/push-outbox.ts';
+import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { checkTransport } from './check-transport.ts';
 import { type Finding, ok, orFailure, warn } from './finding.ts';
 

@@ -1,6 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Settlement } from '../../erp/outbox/settle.ts';
-import type { RunReport } from '../../sync/run.ts';
+import type { RunReport } from '../../sync/run/run.ts';
 import type { Exchange } from '../../warehouse/http.ts';
 
 /** Seconds; a page of a list takes some tens of milliseconds, the longest timeout is ten minutes. */

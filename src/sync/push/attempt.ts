@@ -15,10 +15,10 @@ import { claimMs, returnClaims, stampSent } from '../../erp/outbox/claims-held.t
 import { isProven } from '../../erp/outbox/holds.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './kind.ts';
-import { checkPayload, readPayload } from './payload.ts';
+import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './payload/kind.ts';
+import { checkPayload, readPayload } from './payload/payload.ts';
+import { type SettingCodes, SettingsUnreadError } from './payload/setting-codes.ts';
 import type { RecentSends } from './recent-sends.ts';
-import { type SettingCodes, SettingsUnreadError } from './setting-codes.ts';
 
 /** What pushes of one client work with. */
 export interface PushDeps {

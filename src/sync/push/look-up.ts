@@ -7,8 +7,8 @@ import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { Resource } from '../../warehouse/jsonapi.ts';
 import type { Ended, PushDeps } from './attempt.ts';
 import type { ClientHealth } from './client-health.ts';
-import { type AnyKind, type LookUp, type LookUpRule, PayloadError, type Pushed } from './kind.ts';
-import { readPayload } from './payload.ts';
+import { type AnyKind, type LookUp, type LookUpRule, PayloadError, type Pushed } from './payload/kind.ts';
+import { readPayload } from './payload/payload.ts';
 import type { SettleQueue } from './settle-queue.ts';
 
 /** Rows of one look-up round. */

@@ -5,9 +5,9 @@ import { isHeld, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { PushDeps } from './attempt.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
-import type { AnyKind } from './kind.ts';
 import { LaneWaker } from './lane-waker.ts';
 import { type Look, never, readLane, soonest } from './look.ts';
+import type { AnyKind } from './payload/kind.ts';
 import type { RecentSends } from './recent-sends.ts';
 import { Upkeep } from './upkeep.ts';
 

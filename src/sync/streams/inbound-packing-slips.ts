@@ -10,13 +10,13 @@ import {
   inboundPackingSlipItemSchema,
   inboundPackingSlipSchema,
 } from '../../warehouse/v3.ts';
-import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../decode.ts';
-import { PassRunner } from '../pass-runner.ts';
-import { walkWhole, walkWindow } from '../passes.ts';
-import { commitReading, nothingRead } from '../pull.ts';
-import { type PullContext, serviceNow, warn } from '../pull-context.ts';
-import { ageColumns, type Stream } from '../stream.ts';
-import { unlist } from '../unlist.ts';
+import { commitReading, nothingRead } from '../commit/commit-reading.ts';
+import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../commit/decode.ts';
+import { unlist } from '../commit/unlist.ts';
+import { walkWhole, walkWindow } from '../paging/passes.ts';
+import { PassRunner } from '../run/pass-runner.ts';
+import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
+import { ageColumns, type Stream } from './stream.ts';
 
 /** The states in which a slip still moves (interface.md, States and transitions). */
 export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];

@@ -1,14 +1,14 @@
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findMissingOrders, renameOrderNumbers } from '../../erp/resources/shipments.ts';
-import { readByIds } from '../by-id.ts';
-import { repairOrderNumbers } from '../order-numbers.ts';
-import { addressTable, decodeOrder, itemTable } from '../order-rows.ts';
-import { PassRunner } from '../pass-runner.ts';
-import { walkWindow } from '../passes.ts';
-import type { PullContext } from '../pull-context.ts';
-import { interleave } from '../settle.ts';
-import type { Stream } from '../stream.ts';
+import { readByIds } from '../paging/by-id.ts';
+import { walkWindow } from '../paging/passes.ts';
+import { PassRunner } from '../run/pass-runner.ts';
+import type { PullContext } from '../run/pull-context.ts';
+import { repairOrderNumbers } from './order-numbers.ts';
+import { addressTable, decodeOrder, itemTable } from './order-rows.ts';
+import { interleave } from './postpone.ts';
+import type { Stream } from './stream.ts';
 
 const firstRunDays = 400;
 

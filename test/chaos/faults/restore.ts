@@ -1,11 +1,11 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
-import { outboxKinds } from '../../../jobs/push-outbox.ts';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
 import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
 import { readPushDatabase } from '../../../src/erp/outbox/push-database.ts';
+import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { waitFor } from '../../helpers/wait.ts';
 import type { Fault } from '../faults.ts';
 import type { Stage } from '../stage.ts';

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { ensureJobs } from '../../../src/erp/runs/start-run.ts';
-import { newTotals } from '../../../src/sync/pull-context.ts';
+import { newTotals } from '../../../src/sync/run/pull-context.ts';
 import { useAdmin } from '../../helpers/admin.ts';
 import { useDatabase } from '../../helpers/database.ts';
 

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { outboxKinds } from '../../../jobs/push-outbox.ts';
-import { payloadSchema } from '../../../src/sync/push/payload.ts';
+import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { payloadSchema } from '../../../src/sync/push/payload/payload.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { takeOverClaims } from '../../../src/erp/outbox/claims-held.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { documentProblem } from '../../../src/sync/push/check-document.ts';
+import { documentProblem } from '../../../src/sync/push/payload/check-document.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';

@@ -1,4 +1,3 @@
-import { outboxKinds } from '../../../../jobs/push-outbox.ts';
 import { isObject, type Json } from '../../../core/json.ts';
 import {
   allowedFrom,
@@ -7,6 +6,7 @@ import {
   type OutboxSummary,
   outboxStatuses,
 } from '../../../erp/outbox/operator-actions.ts';
+import { outboxKinds } from '../../../sync/push/kinds/registry.ts';
 import { adviceFor } from '../../outbox-advice.ts';
 import { type Child, type Html, html } from '../html.ts';
 import { ago, badge, choice, moment, type Tone, table } from '../view.ts';

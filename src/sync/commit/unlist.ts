@@ -1,0 +1,20 @@
+import type { Transaction } from 'kysely';
+import type { DB } from '../../erp/generated/tables.ts';
+import type { Change } from '../../erp/mirror/feed.ts';
+import { markUnlisted } from '../../erp/mirror/unlisted.ts';
+import type { Stream } from '../streams/stream.ts';
+
+/**
+ * Marks rows that the service said it does not have.
+ * @param readNo of the reading that lacked them: whatever found them since wins
+ */
+export async function unlist(
+  trx: Transaction<DB>,
+  client: string,
+  stream: Stream,
+  ids: readonly number[],
+  readNo: number,
+): Promise<readonly Change[]> {
+  const gone = (await stream.mayBeGone?.(trx, client, ids)) ?? ids;
+  return markUnlisted(trx, client, { stream: stream.name, table: stream.tables.parent.name }, gone, readNo);
+}

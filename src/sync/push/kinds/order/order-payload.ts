@@ -1,0 +1,211 @@
+import { z } from 'zod';
+import { isObject, type Json } from '../../../../core/json.ts';
+import type { CheckContext } from '../../payload/kind.ts';
+import {
+  asNumber,
+  day,
+  decimal,
+  documentContent,
+  documentProblems,
+  given,
+  has,
+  idNumber,
+  optionalText,
+  personal,
+  personalText,
+  quantity,
+  requiredText,
+  textsNamed,
+} from '../../payload/payload.ts';
+
+const address = z.strictObject({
+  firstName: personalText,
+  prefix: personalText,
+  lastName: requiredText.meta(personal),
+  street1: requiredText.meta(personal),
+  houseNumber: personalText,
+  houseNumberExtension: personalText,
+  postcode: personalText,
+  city: personalText,
+  countryCode: z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters, such as NL'),
+});
+
+const item = z.strictObject({
+  sku: requiredText,
+  quantity,
+  price: decimal.nullish(),
+  vat: decimal.nullish(),
+  name: optionalText,
+  fulfillFrom: optionalText,
+  metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
+});
+
+/** Payload of order.create (contracts, section 5; interface.md, v3 order). Null members are the same as absent ones. */
+export const orderPayload = z.strictObject({
+  externalOrderNumber: z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters'),
+  orderType: requiredText.nullish().meta({ description: 'code of the settings list orderTypes' }),
+  orderTypeId: idNumber.nullish(),
+  shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list mainShippingMethods' }),
+  shippingMethodId: idNumber.nullish(),
+  locale: z.string().regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL'),
+  email: personalText,
+  phoneNumber: personalText,
+  vatNumber: personalText,
+  reference: optionalText,
+  consumerReference: personalText,
+  promotionCode: optionalText,
+  orderedOn: day.nullish(),
+  fulfillFrom: optionalText,
+  preferredShippingDate: day.nullish(),
+  allowPartialDelivery: z.boolean().nullish(),
+  onHold: z.boolean().nullish(),
+  metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+  items: z.array(item).min(1, 'must have at least one'),
+  deliveryAddress: address,
+  billingAddress: address.nullish(),
+  pickUpPoint: z.record(z.string(), z.unknown()).nullish().meta(personal),
+  attachments: z.array(z.strictObject({ filename: requiredText.meta(personal), content: documentContent })).nullish(),
+});
+export type OrderPayload = z.infer<typeof orderPayload>;
+
+/** Countries where a house number and a postcode are needed (interface.md, v2 add order, Rules). */
+const addressRules = new Set(['NL', 'BE', 'DE']);
+/** Such a number the service takes from the street itself. */
+const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
+
+/** What the schema cannot see. */
+export async function orderProblems(
+  payload: { readonly [member: string]: Json },
+  reference: string,
+  { codes, signal }: CheckContext,
+): Promise<string[]> {
+  const { externalOrderNumber: number, orderType, shippingMethod, attachments } = payload;
+  const problems: string[] = [];
+  if (typeof number === 'string' && number !== reference)
+    problems.push(`externalOrderNumber: must be the reference of the row, ${reference}`);
+  if (has(payload, 'orderType') === has(payload, 'orderTypeId'))
+    problems.push('orderType: give either orderType (code) or orderTypeId');
+  else if (typeof orderType === 'string' && orderType !== '') {
+    const type = await codes.find('orderTypes', orderType, signal);
+    if ('problem' in type) problems.push(`orderType: ${type.problem}${type.several ? '; name it by orderTypeId' : ''}`);
+  }
+  if (has(payload, 'shippingMethod') && has(payload, 'shippingMethodId'))
+    problems.push('shippingMethod: give either shippingMethod (code) or shippingMethodId');
+  else if (typeof shippingMethod === 'string' && shippingMethod !== '') {
+    const method = await codes.find('mainShippingMethods', shippingMethod, signal);
+    if ('problem' in method)
+      problems.push(`shippingMethod: ${method.problem}${method.several ? '; name it by shippingMethodId' : ''}`);
+  }
+  problems.push(...addressProblems(payload.deliveryAddress));
+  for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries())
+    if (isObject(entry))
+      problems.push(...(await documentProblems(`attachments[${index}].content`, entry.content, signal)));
+  return problems;
+}
+
+/** Only of the address that is delivered to: the others are not shipped by. The address itself is never rewritten. */
+function addressProblems(lines: Json | undefined): string[] {
+  if (!isObject(lines)) return [];
+  const { countryCode, houseNumber, street1, postcode } = lines;
+  if (typeof countryCode !== 'string' || !addressRules.has(countryCode)) return [];
+  const isEmpty = (value: Json | undefined) => value === undefined || value === null || String(value).trim() === '';
+  const problems: string[] = [];
+  if (isEmpty(houseNumber) && !(typeof street1 === 'string' && endsWithNumber.test(street1)))
+    problems.push(`deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 ends with it`);
+  if (isEmpty(postcode)) problems.push(`deliveryAddress.postcode: is required for ${countryCode}`);
+  return problems;
+}
+
+/**
+ * The ids that the payload names by code.
+ * @returns them, or the problems in words
+ */
+export async function orderIds(
+  { orderType, orderTypeId, shippingMethod, shippingMethodId }: OrderPayload,
+  { codes, signal }: CheckContext,
+): Promise<{ orderTypeId: number; shippingMethodId: number | null } | { problems: string[] }> {
+  const type = orderTypeId ? { id: orderTypeId } : await codes.find('orderTypes', orderType ?? '', signal);
+  const method = shippingMethod
+    ? await codes.find('mainShippingMethods', shippingMethod, signal)
+    : { id: shippingMethodId ?? null };
+  const problems = [
+    ...('problem' in type ? [`orderType: ${type.problem}`] : []),
+    ...('problem' in method ? [`shippingMethod: ${method.problem}`] : []),
+  ];
+  if ('problem' in type || 'problem' in method) return { problems };
+  return { orderTypeId: type.id, shippingMethodId: method.id };
+}
+
+/** Provisional ids, which only link the addresses of one request (interface.md, POST /v3/orders). */
+const deliveryId = 1;
+const billingId = 2;
+const link = (type: string, id: number) => ({ data: { id, type } });
+
+/** The body of POST /v3/orders. */
+export function orderDocument(
+  payload: OrderPayload,
+  ids: { readonly orderTypeId: number; readonly shippingMethodId: number | null },
+  place: 'inside' | 'top',
+): object {
+  const { items, deliveryAddress, billingAddress, pickUpPoint, attachments, ...rest } = payload;
+  const { orderType: _type, orderTypeId: _typeId, shippingMethod: _method, shippingMethodId: _methodId, ...own } = rest;
+  const attachment = attachments?.[0];
+  const included = [
+    ...items.map((line) => ({ type: 'orderItem', attributes: itemAttributes(line) })),
+    { type: 'address', id: deliveryId, attributes: given(deliveryAddress) },
+    ...(billingAddress ? [{ type: 'address', id: billingId, attributes: given(billingAddress) }] : []),
+    ...(pickUpPoint ? [{ type: 'pickUpPoint', attributes: pickUpPoint }] : []),
+    ...(attachment
+      ? [{ type: 'orderAttachment', attributes: attachmentAttributes(own.externalOrderNumber, attachment) }]
+      : []),
+  ];
+  const data = {
+    type: 'order',
+    attributes: { ...given(own), ...(own.metadata ? { metadata: given(own.metadata) } : {}) },
+    relationships: {
+      orderType: link('orderType', ids.orderTypeId),
+      deliveryAddress: link('address', deliveryId),
+      ...(billingAddress ? { billingAddress: link('address', billingId) } : {}),
+      ...(pickUpPoint ? { pickUpPoint: { data: { type: 'pickUpPoint' } } } : {}),
+      ...(ids.shippingMethodId === null
+        ? {}
+        : { preferredShippingMethod: link('shippingMethod', ids.shippingMethodId) }),
+    },
+  };
+  return place === 'inside' ? { data: { ...data, included } } : { data, included };
+}
+
+function itemAttributes({ price, vat, metadata, ...own }: OrderPayload['items'][number]): object {
+  return {
+    ...given(own),
+    ...(price === undefined || price === null ? {} : { price: asNumber(price) }),
+    ...(vat === undefined || vat === null ? {} : { vat: asNumber(vat) }),
+    ...(metadata ? { metadata: given(metadata) } : {}),
+  };
+}
+
+/** Attributes of an orderAttachment; the member that carries the document is assumed (contracts, section 7). */
+export function attachmentAttributes(
+  externalOrderNumber: string,
+  { filename, content }: { readonly filename: string; readonly content: string },
+): { [member: string]: Json } {
+  return { externalOrderNumber, filename, contentType: 'application/pdf', printStrategy: 'REQUIRED', content };
+}
+
+/** Whether an order has the lines that were asked for, by sku and quantity; in words where it has not. */
+export function linesDiffer(
+  asked: readonly { readonly sku: string; readonly quantity: number }[],
+  found: readonly { readonly sku: string | null; readonly quantity: number | null }[],
+): string | null {
+  const text = (lines: readonly { readonly sku: string | null; readonly quantity: number | null }[]) => {
+    const sums = new Map<string, number>();
+    for (const { sku, quantity } of lines) sums.set(sku ?? '', (sums.get(sku ?? '') ?? 0) + (quantity ?? 0));
+    return [...sums]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([sku, sum]) => `${sum} x ${sku}`)
+      .join(', ');
+  };
+  return text(asked) === text(found)
+    ? null
+    : `it holds ${text(found) || 'no lines'} where ${text(asked)} was asked for`;
+}

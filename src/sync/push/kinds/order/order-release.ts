@@ -1,0 +1,37 @@
+import { z } from 'zod';
+import { WarehouseError } from '../../../../core/errors.ts';
+import { decodeEnvelope } from '../../../../warehouse/envelope.ts';
+import { orders } from '../../../streams/orders.ts';
+import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
+import { assertOrderNumber, findOrder } from './find-order.ts';
+
+/** Releases an order that was created with onHold true (interface.md, v2 operations). */
+export const orderRelease = defineKind<Record<string, never>>({
+  name: 'order.release',
+  schema: z.strictObject({}),
+  operation: 'v2.order.release',
+  notFoundMeansRoute: true,
+  unknown: 'send again',
+  push: releaseOrder,
+});
+
+async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pushed> {
+  const { reference, knownId } = context.row;
+  assertOrderNumber(reference);
+  try {
+    const answer = await context.send({ operation: 'v2.order.release', body: { externalOrderNumber: reference } });
+    decodeEnvelope('v2.order.release', answer.body);
+  } catch (error) {
+    if (!(error instanceof WarehouseError) || error.code !== 'nok') throw error;
+    return releasedAlready(context, error);
+  }
+  // The answer does not show the order.
+  return { result: {}, ...(knownId === null ? {} : { reread: { stream: orders, id: knownId } }) };
+}
+
+/** A no may mean that it is released: by an attempt of ours whose answer was lost, or by somebody else. */
+async function releasedAlready(context: PushContext, refusal: WarehouseError): Promise<Pushed> {
+  const { order, resource, escaped } = await findOrder(context);
+  if (order.attributes.onHold !== false) throw refusal;
+  return { result: {}, reading: { stream: orders, resource, escaped } };
+}

@@ -1,0 +1,29 @@
+import type { AnyKind } from '../payload/kind.ts';
+import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';
+import { orderAttachmentCreate } from './order/order-attachment-create.ts';
+import { orderCancel } from './order/order-cancel.ts';
+import { orderCreate } from './order/order-create.ts';
+import { orderItemCancel } from './order/order-item-cancel.ts';
+import { orderRelease } from './order/order-release.ts';
+import { orderUpdate } from './order/order-update.ts';
+import { productSave } from './product/product-save.ts';
+import { returnCreate } from './return/return-create.ts';
+import { returnDelete } from './return/return-delete.ts';
+import { returnLabelCreate } from './return/return-label-create.ts';
+import { returnReplace } from './return/return-replace.ts';
+
+/** Every kind of outbox row, once. The job itself is no leased run: every worker pushes what it can claim. */
+export const outboxKinds: readonly AnyKind[] = [
+  orderCreate,
+  orderUpdate,
+  orderCancel,
+  orderRelease,
+  orderItemCancel,
+  orderAttachmentCreate,
+  returnCreate,
+  returnReplace,
+  returnDelete,
+  inboundPackingSlipCreate,
+  productSave,
+  returnLabelCreate,
+];

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+import { WarehouseError } from '../../../../core/errors.ts';
+import { isObject } from '../../../../core/json.ts';
+import { decodeEnvelope } from '../../../../warehouse/envelope.ts';
+import { encodeQuery } from '../../../../warehouse/query.ts';
+import { shipments } from '../../../streams/shipments.ts';
+import { defineKind, NotThereError, PayloadError, type PushContext, type Pushed } from '../../payload/kind.ts';
+import { idNumber, requiredText } from '../../payload/payload.ts';
+
+const operation = 'v2.returnLabel.get';
+const schema = z.strictObject({
+  shipmentId: idNumber,
+  shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list returnShippingMethods' }),
+  paperless: z.boolean().nullish(),
+});
+type Label = z.infer<typeof schema>;
+
+/** Has a return label made for a shipment (interface.md, Return label for a shipment). Asked again it is the same one. */
+export const returnLabelCreate = defineKind<Label>({
+  name: 'return_label.create',
+  schema,
+  operation,
+  notFoundMeansRoute: false,
+  unknown: 'send again',
+  push: createLabel,
+});
+
+async function createLabel({ shipmentId, shippingMethod, paperless }: Label, context: PushContext): Promise<Pushed> {
+  const method = shippingMethod
+    ? await context.codes.find('returnShippingMethods', shippingMethod, context.signal)
+    : null;
+  if (method !== null && 'problem' in method) throw new PayloadError([`shippingMethod: ${method.problem}`]);
+  const query = encodeQuery({
+    ...(method === null ? {} : { shippingMethodId: method.id }),
+    ...(paperless ? { paperless: 'true' } : {}),
+  });
+  const answer = await context.send({ operation, path: { shipmentId }, query });
+  const label = decodeEnvelope(operation, answer.body);
+  if (label === null) throw new NotThereError(`the service made no label for shipment ${shipmentId}`);
+  if (!isObject(label))
+    throw new WarehouseError('undecodable', `${operation}: the answer is no label`, { outcome: 'unknown' });
+  return { result: label, reread: { stream: shipments, id: shipmentId } };
+}

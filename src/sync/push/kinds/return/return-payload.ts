@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import { isObject, type Json } from '../../../../core/json.ts';
+import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/included.ts';
+import { decodeWith, type Resource } from '../../../../warehouse/jsonapi.ts';
+import { encodeQuery } from '../../../../warehouse/query.ts';
+import { type ShipmentItem, shipmentItemSchema } from '../../../../warehouse/v3.ts';
+import { type CheckContext, NotThereError, PayloadError, type PushContext } from '../../payload/kind.ts';
+import {
+  anyMembers,
+  given,
+  idNumber,
+  optionalText,
+  personalText,
+  quantity,
+  requiredText,
+} from '../../payload/payload.ts';
+
+/** Payload of return.create (contracts, section 5). */
+export const returnPayload = z.strictObject({
+  shipmentId: idNumber,
+  comments: personalText,
+  metadata: anyMembers,
+  items: z
+    .array(
+      z.strictObject({
+        shipmentItemId: idNumber,
+        quantity,
+        reason: requiredText.meta({ description: 'code of the settings list returnReasons' }),
+        externalReference: optionalText,
+        metadata: anyMembers,
+      }),
+    )
+    .min(1, 'must have at least one'),
+});
+export type ReturnPayload = z.infer<typeof returnPayload>;
+
+const itemType = 'returnMerchandiseAuthorizationItem';
+
+/**
+ * The body that announces a return, or replaces an announcement. Each line is linked to the item of the shipment that
+ * comes back, to its product and to the reason (interface.md, v3 return authorizations).
+ * @param id of the announcement that is replaced
+ * @throws PayloadError, NotThereError
+ */
+export async function returnDocument(payload: ReturnPayload, context: PushContext, id: number | null): Promise<object> {
+  const { shipmentId, comments, metadata, items } = payload;
+  const reasons = await reasonIds(items, context);
+  const products = await shipmentItems(shipmentId, context);
+  const missing = items.filter(({ shipmentItemId }) => !products.has(shipmentItemId));
+  if (missing.length > 0) {
+    const held = [...products].map(([own, item]) => `${own} (${item.attributes.sku})`).join(', ');
+    const named = missing.map(({ shipmentItemId }) => shipmentItemId).join(', ');
+    throw new NotThereError(`shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`);
+  }
+  const included = items.map(
+    ({ shipmentItemId, quantity: pieces, reason, externalReference, metadata: own }, index) => {
+      const item = products.get(shipmentItemId);
+      const link = (type: string, to: number | null | undefined) =>
+        to === null || to === undefined ? undefined : { data: { id: to, type } };
+      return {
+        type: itemType,
+        // Provisional, to link it.
+        id: index + 1,
+        attributes: given({
+          externalReference,
+          quantity: pieces,
+          reasonCode: reason,
+          sku: item?.attributes.sku,
+          metadata: own,
+        }),
+        relationships: given({
+          shipmentItem: link('shipmentItem', shipmentItemId),
+          product: link('product', item?.relationships.product),
+          returnReason: link('returnReason', reasons.get(reason)),
+        }),
+      };
+    },
+  );
+  const data = {
+    ...(id === null ? {} : { id }),
+    type: 'returnMerchandiseAuthorization',
+    attributes: given({ externalReference: context.row.reference, comments, metadata }),
+    relationships: {
+      shipment: { data: { id: shipmentId, type: 'shipment' } },
+      returnMerchandiseAuthorizationItems: { data: included.map((item) => ({ id: item.id, type: itemType })) },
+    },
+  };
+  return context.included === 'inside' ? { data: { ...data, included } } : { data, included };
+}
+
+async function reasonIds(items: ReturnPayload['items'], context: PushContext): Promise<Map<string, number>> {
+  const ids = new Map<string, number>();
+  for (const { reason } of items) {
+    const found = await context.codes.find('returnReasons', reason, context.signal);
+    if ('problem' in found) throw new PayloadError([`items: ${found.problem}`]);
+    ids.set(reason, found.id);
+  }
+  return ids;
+}
+
+/** What the schema cannot see: reasons that there are not. */
+export async function returnProblems(
+  { items }: { readonly [member: string]: Json },
+  _reference: string,
+  { codes, signal }: CheckContext,
+): Promise<string[]> {
+  const problems: string[] = [];
+  for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
+    if (!isObject(item) || typeof item.reason !== 'string' || item.reason === '') continue;
+    const found = await codes.find('returnReasons', item.reason, signal);
+    if ('problem' in found) problems.push(`items[${index}].reason: ${found.problem}`);
+  }
+  return problems;
+}
+
+/** The items of a shipment, by id (interface.md, GET /v3/shipments/:id). */
+async function shipmentItems(
+  shipmentId: number,
+  { warehouse, signal }: PushContext,
+): Promise<Map<number, ShipmentItem>> {
+  const query = encodeQuery({ include: ['shipmentItems'] });
+  const document = await warehouse.get('v3.shipments.get', shipmentId, query, { signal });
+  if (document === null) throw new NotThereError(`the service has no shipment ${shipmentId}`);
+  const resource = withAllIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
+  const found = findChildren(resource, 'shipmentItem', null, new Map()).resources;
+  return new Map(
+    found.flatMap((item) => {
+      const read = decodeWith(shipmentItemSchema, item);
+      return 'problem' in read ? [] : [[read.value.id, read.value] as const];
+    }),
+  );
+}

@@ -1,0 +1,60 @@
+import { type Json, parseExact, ShapeError } from '../../core/json.ts';
+import { forgetQuarantined, nextQuarantined } from '../../erp/pull/quarantine.ts';
+import { commitReading } from '../commit/commit-reading.ts';
+import { decodePage } from '../commit/decode.ts';
+import type { PullContext } from '../run/pull-context.ts';
+import type { Stream } from '../streams/stream.ts';
+
+/** Rows read at a time. Each may have a million characters. */
+const batchSize = 10;
+
+export interface Replayed {
+  /** Resources that decode by now and are in the tables. */
+  readonly released: number;
+  /** Resources that still do not. */
+  readonly kept: number;
+}
+
+/**
+ * Decodes what is in quarantine again, for after an upgrade. A resource counts as old as its reading: where a newer one
+ * is stored, that stays.
+ */
+export async function replayQuarantine(context: PullContext, stream: Stream): Promise<Replayed> {
+  const { db, client, zone, signal } = context;
+  let released = 0;
+  let kept = 0;
+  for (let afterId = 0; ; ) {
+    const rows = await nextQuarantined(db, client, stream.name, afterId, batchSize);
+    for (const { id, document, readNo } of rows) {
+      signal.throwIfAborted();
+      const data = parsed(document);
+      const reading = { data, included: [], escaped: true, readNo, pages: 0 };
+      const { families: decodable, warnings } = await decodePage(reading, stream.decoder(zone));
+      // Without all its lines it would be half a resource.
+      if (decodable.length === 0 || warnings.length > 0) {
+        kept++;
+        continue;
+      }
+      const { families } = await commitReading(context, stream, reading, async (trx, page) => {
+        // Not by the resource's id, which could not be read when it came here.
+        if (page.families.length > 0) await forgetQuarantined(trx, id);
+        return [];
+      });
+      if (families.length > 0) released++;
+      else kept++;
+    }
+    const last = rows.at(-1);
+    if (last === undefined) return { released, kept };
+    afterId = last.id;
+  }
+}
+
+/** One that an earlier version took, and that is of a shape which this one does not take, stays where it is. */
+function parsed(document: string): Json[] {
+  try {
+    return [parseExact(document)];
+  } catch (error) {
+    if (!(error instanceof ShapeError)) throw error;
+    return [];
+  }
+}

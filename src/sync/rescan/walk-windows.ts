@@ -1,0 +1,150 @@
+import type { Transaction } from 'kysely';
+import { underLease } from '../../erp/connection/transaction.ts';
+import type { DB } from '../../erp/generated/tables.ts';
+import type { Change } from '../../erp/mirror/feed.ts';
+import type { Family } from '../../erp/mirror/tables.ts';
+import { findRereads } from '../../erp/pull/rereads.ts';
+import { recordFindings } from '../../erp/rescan/findings.ts';
+import { type DayWindow, type Rescan, type RescanStep, saveRescan } from '../../erp/rescan/rescans.ts';
+import { type Committed, commitReading } from '../commit/commit-reading.ts';
+import { readByIds } from '../paging/by-id.ts';
+import { walkPages } from '../paging/list-page.ts';
+import { listQuery } from '../paging/passes.ts';
+import { idsOf } from '../paging/walk.ts';
+import { type PullContext, serviceNow } from '../run/pull-context.ts';
+import { ageColumns, type Stream } from '../streams/stream.ts';
+import { dealWithUnseenLines } from './unseen-lines.ts';
+
+/**
+ * Walks the windows of a rescan from where it stands to their end, and heals what the tables have otherwise.
+ * @param keep which of the resources met are to be written
+ * @returns the rescan as it stands then
+ */
+export async function walkWindows(
+  context: PullContext,
+  stream: Stream,
+  begun: Rescan,
+  keep: (family: Family) => boolean = () => true,
+): Promise<Rescan> {
+  let rescan = begun;
+  for (const window of (begun.windows ?? []).slice(begun.step)) {
+    const firstQuery = listQuery(stream, windowFilter(stream, window));
+    for await (const { page, query, meaning, lastId, atEnd, full } of walkPages(
+      context,
+      stream,
+      firstQuery,
+      rescan,
+      stream.rescan.sorted,
+    )) {
+      const before = rescan;
+      const fullList = before.fullList && !full;
+      const stay = { query, lastId, meaning, fullList, step: before.step };
+      const goOn = { ...stay, query: null, lastId: null, step: before.step + 1 };
+      const write = async (trx: Transaction<DB>, committed: Committed) => {
+        const { healed, ...counts } = await countHealed(trx, context, stream, before, committed);
+        // The last page is asked again after a cut, until what has to be read alone was.
+        const place = atEnd && committed.readById.size === 0 ? goOn : stay;
+        const next: RescanStep = { ...place, ...counts, pages: page.pages, extra: 0, fetched: page.data.length };
+        rescan = await saveRescan(trx, before, next, before.kind === 'reconcile' ? idsOf(page.data) : []);
+        return healed;
+      };
+      const { families, readById } = await commitReading(context, stream, page, write, keep);
+      const told = families.filter(({ parent }) => !readById.has(parent.id));
+      rescan = await dealWithUnseenLines(context, stream, rescan, told, page.pages);
+      if (readById.size > 0) {
+        const met = families.map(({ parent }) => parent.id).filter((id) => readById.has(id));
+        rescan = await readAlone(context, stream, rescan, await toBeReadAlone(context, stream, begun, met));
+      }
+      if (atEnd && readById.size > 0) {
+        const done = rescan;
+        rescan = await underLease(context.db, context.run.lease, (trx) =>
+          saveRescan(trx, done, { ...goOn, pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 }, []),
+        );
+      }
+      context.onProgress?.(rescan);
+    }
+  }
+  return rescan;
+}
+
+/** The workers' reconciliations prove the lines of so many parts of these resources one after the other. */
+const alonePortions = 30;
+
+/**
+ * Of resources whose lines came without a link to them, those to be read by id, which alone proves their lines: by a
+ * command all; by a worker those that wait for such a read anyway, and each day another portion of the rest.
+ */
+async function toBeReadAlone(
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+  ids: readonly number[],
+): Promise<readonly number[]> {
+  if (!rescan.background) return ids;
+  const waiting = new Set(await findRereads(context.db, context.client, stream.name, ids));
+  const portion = Math.floor(serviceNow(context).getTime() / 86_400_000) % alonePortions;
+  return ids.filter((id) => waiting.has(id) || id % alonePortions === portion);
+}
+
+/** Reads resources of a rescan by id; those that are unknown to the service are dealt with by `onAbsent`. */
+export async function readAlone(
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+  ids: readonly number[],
+  onAbsent: (
+    trx: Transaction<DB>,
+    ids: readonly number[],
+    readNo: number,
+  ) => Promise<readonly Change[]> = async () => [],
+): Promise<Rescan> {
+  let after = rescan;
+  const families: Family[] = [];
+  await readByIds(context, stream, ids, {
+    onRead: async (trx, committed) => {
+      families.push(...committed.families);
+      const { healed, missing, stale } = await countHealed(trx, context, stream, rescan, committed);
+      after = await saveRescan(trx, rescan, { ...rescan, pages: 0, fetched: 0, missing, stale, extra: 0 }, []);
+      return healed;
+    },
+    onAbsent,
+    unsettled: async () => [],
+  });
+  return dealWithUnseenLines(context, stream, after, families);
+}
+
+function windowFilter({ rescan: { filter } }: Stream, { after, before }: DayWindow): Record<string, string> {
+  if (filter === null) return {};
+  return {
+    ...(after === null ? {} : { [`filter[${filter}][gt]`]: after }),
+    ...(before === null ? {} : { [`filter[${filter}][lt]`]: before }),
+  };
+}
+
+/** What a reading brought that the tables did not have, or had otherwise. */
+interface Healed {
+  /** Changes of columns that come from elsewhere, made here. */
+  readonly healed: readonly Change[];
+  readonly missing: number;
+  readonly stale: number;
+}
+
+/** Counts, and for a reconciliation records, what a reading healed. */
+async function countHealed(
+  trx: Transaction<DB>,
+  context: PullContext,
+  stream: Stream,
+  rescan: Rescan,
+  { families, written }: Committed,
+): Promise<Healed> {
+  const ids = families.map(({ parent }) => parent.id);
+  const healed = (await stream.healDerived?.(trx, context.client, ids)) ?? [];
+  const inserted = new Set<number | null>(written.inserted);
+  const changed = [...new Set([...written.changed, ...healed.map(({ id }) => id)])].filter((id) => !inserted.has(id));
+  if (rescan.kind === 'reconcile') {
+    const [age, now] = [ageColumns(stream), serviceNow(context)];
+    await recordFindings(trx, rescan, age, 'missing', written.inserted, now);
+    await recordFindings(trx, rescan, age, 'stale', changed as number[], now);
+  }
+  return { healed, missing: written.inserted.length, stale: changed.length };
+}

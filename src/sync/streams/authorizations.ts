@@ -1,0 +1,120 @@
+import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { markUnlisted } from '../../erp/mirror/unlisted.ts';
+import { findRequestedRereads } from '../../erp/pull/rereads.ts';
+import { findOpenAuthorizations } from '../../erp/resources/authorizations.ts';
+import { findChildren } from '../../warehouse/included.ts';
+import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
+import {
+  type Authorization,
+  type AuthorizationItem,
+  authorizationItemSchema,
+  authorizationSchema,
+} from '../../warehouse/v3-returns.ts';
+import { type Decoded, decodeChildren, withoutIncluded } from '../commit/decode.ts';
+import { readByIds } from '../paging/by-id.ts';
+import type { PullContext } from '../run/pull-context.ts';
+import type { Mirrored } from './stream.ts';
+
+const itemTable = {
+  name: 'return_merchandise_authorization_items',
+  parentColumn: 'return_merchandise_authorization_id',
+  columns: {
+    return_merchandise_authorization_id: 'bigint',
+    external_reference: 'text',
+    sku: 'text',
+    quantity: 'integer',
+    reason_code: 'text',
+    metadata: 'jsonb',
+    shipment_item_id: 'bigint',
+    product_id: 'bigint',
+    return_reason_id: 'bigint',
+    return_item_id: 'bigint',
+  },
+};
+
+/** Announced returns. There is no list of them (interface.md, v3 return authorizations): answers to pushes bring them. */
+export const authorizations: Mirrored = {
+  name: 'return-merchandise-authorizations',
+  get: 'v3.returnMerchandiseAuthorizations.get',
+  include: ['returnMerchandiseAuthorizationItems'],
+  tables: {
+    parent: {
+      name: 'return_merchandise_authorizations',
+      columns: {
+        external_reference: 'text',
+        comments: 'text',
+        metadata: 'jsonb',
+        status: 'text',
+        created_on: 'date',
+        modified_on: 'date',
+        shipment_id: 'bigint',
+      },
+    },
+    children: [itemTable],
+  },
+  decoder:
+    () =>
+    (resource, onTop): Decoded => {
+      const read = decodeWith(authorizationSchema, resource);
+      if ('problem' in read) return read;
+      const { id, relationships } = read.value;
+      const type = 'returnMerchandiseAuthorizationItem';
+      const found = findChildren(resource, type, relationships.returnMerchandiseAuthorizationItems, onTop);
+      const items = decodeChildren(type, found.resources, authorizationItemSchema, (item, own) =>
+        itemRow(id, item, own),
+      );
+      if ('problem' in items) return items;
+      const lines = { table: itemTable.name, rows: items.children, complete: found.complete };
+      return { family: { parent: parentRow(read.value, resource), children: [lines] } };
+    },
+};
+
+function parentRow({ id, attributes, relationships }: Authorization, resource: Resource): ParentRow {
+  return {
+    id,
+    raw: withoutIncluded(resource),
+    external_reference: attributes.externalReference,
+    comments: attributes.comments,
+    metadata: attributes.metadata,
+    status: attributes.status,
+    created_on: attributes.createdOn,
+    modified_on: attributes.modifiedOn,
+    shipment_id: relationships.shipment,
+  };
+}
+
+function itemRow(
+  parentId: number,
+  { id, attributes, relationships }: AuthorizationItem,
+  resource: Resource,
+): MirrorRow {
+  return {
+    id,
+    raw: resource,
+    return_merchandise_authorization_id: parentId,
+    external_reference: attributes.externalReference,
+    sku: attributes.sku,
+    quantity: attributes.quantity,
+    reason_code: attributes.reasonCode,
+    metadata: attributes.metadata,
+    shipment_item_id: relationships.shipmentItem,
+    product_id: relationships.product,
+    return_reason_id: relationships.returnReason,
+    return_item_id: relationships.returnItem,
+  };
+}
+
+/**
+ * Reads announced returns again until every line has its return item, as nothing lists them. Runs with the daily
+ * reconciliation.
+ */
+export async function rereadAuthorizations(context: PullContext): Promise<void> {
+  const { client, db } = context;
+  const { name, tables } = authorizations;
+  const requested = await findRequestedRereads(db, client, name);
+  const open = await findOpenAuthorizations(db, client);
+  await readByIds(context, authorizations, [...new Set([...requested, ...open])], {
+    onAbsent: (trx, ids, readNo) => markUnlisted(trx, client, { stream: name, table: tables.parent.name }, ids, readNo),
+    unsettled: async () => [],
+  });
+}

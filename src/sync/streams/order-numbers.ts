@@ -1,0 +1,25 @@
+import { underLease } from '../../erp/connection/transaction.ts';
+import { appendChanges } from '../../erp/mirror/feed.ts';
+import { fillOrderNumbers } from '../../erp/resources/shipments.ts';
+import { recordProgress } from '../../erp/runs/ledger.ts';
+import type { PullContext } from '../run/pull-context.ts';
+
+const batchSize = 5_000;
+
+/**
+ * Gives shipments the external order number of their order, wherever it is missing and the order is stored by now.
+ * Runs at the end of pull-shipments and of pull-orders: whichever comes second finds the pair.
+ */
+export async function repairOrderNumbers(context: PullContext): Promise<void> {
+  const { client, db, run, totals } = context;
+  for (let filled = batchSize; filled === batchSize; ) {
+    filled = await underLease(db, run.lease, async (trx) => {
+      const changes = await fillOrderNumbers(trx, client, batchSize);
+      if (changes.length === 0) return 0;
+      await recordProgress(trx, run, { ...totals, updated: totals.updated + changes.length });
+      await appendChanges(trx, client, changes);
+      return changes.length;
+    });
+    totals.updated += filled;
+  }
+}
