@@ -1,8 +1,8 @@
 import { afterEach, vi } from 'vitest';
 import { openWarehouses } from '../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
-import { openPushConnections, openPusher, type PushConnections } from '../../src/app/pushing.ts';
-import { identified } from '../../src/app/runner.ts';
+import { openPushConnections, openPusher, type PushConnections } from '../../src/app/worker/pushing.ts';
+import { identified } from '../../src/app/worker/runner.ts';
 import { registerClients } from '../../src/erp/runs/clients.ts';
 import type { TestDatabase } from './database.ts';
 import { configFor } from './puller.ts';

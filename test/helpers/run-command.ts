@@ -1,4 +1,4 @@
-import { runCli } from '../../src/app/cli.ts';
+import { runCli } from '../../src/app/cli/program.ts';
 
 let running = false;
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { identityOf } from '../../config/files.ts';
-import { runJob } from '../../src/app/runner.ts';
+import { runJob } from '../../src/app/worker/runner.ts';
 import { acceptIdentity } from '../../src/erp/maintenance/accept-identity.ts';
 import { startRun } from '../../src/erp/runs/start-run.ts';
 import { useDatabase } from '../helpers/database.ts';

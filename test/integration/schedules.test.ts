@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { openQueueBackend } from '../../src/app/deps/queue.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
-import { Schedules } from '../../src/app/schedules.ts';
+import { Schedules } from '../../src/app/worker/schedules.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { configFor, inProcess } from '../helpers/puller.ts';
 import { quiet, useSandbox } from '../helpers/sandbox.ts';

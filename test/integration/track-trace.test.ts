@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { runJob } from '../../src/app/runner.ts';
+import { runJob } from '../../src/app/worker/runner.ts';
 import { closeGate, passGate } from '../../src/erp/runs/gates.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { startSandbox, useProcesses } from '../helpers/processes.ts';

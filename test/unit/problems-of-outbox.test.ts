@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { problemsOfOutbox } from '../../src/app/overview/problems-of-outbox.ts';
+import { problemsOfOutbox } from '../../src/app/health/problems-of-outbox.ts';
 import type { StoredHealth } from '../../src/erp/outbox/holds.ts';
 import type { OutboxStatus } from '../../src/erp/reports/outbox-status.ts';
 import type { KnownClient } from '../../src/erp/runs/clients.ts';

@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { repeatedWarnings } from '../../src/app/repeated.ts';
+import { repeatedWarnings } from '../../src/app/logging/repeated.ts';
 
 test('a swarm of warnings is said once in half a minute, with the number held back; other kinds are not held up', () => {
   const lines: { event: string; heldBack?: number }[] = [];

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { formatStatus } from '../../src/app/commands/status.ts';
-import { describeProgress, ProgressView } from '../../src/app/progress-view.ts';
+import { describeProgress, ProgressView } from '../../src/app/terminal/progress-view.ts';
 import type { JobStatus } from '../../src/erp/reports/job-status.ts';
 import type { StreamStatus } from '../../src/erp/reports/stream-status.ts';
 import type { Rescan } from '../../src/erp/rescan/rescans.ts';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { formatTable } from '../../src/app/table.ts';
+import { formatTable } from '../../src/app/terminal/table.ts';
 
 const headings = ['id', 'reference', 'because'];
 const rows = [

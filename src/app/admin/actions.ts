@@ -15,9 +15,9 @@ import {
 import { requestRun } from '../../erp/runs/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
 import type { Logger } from '../logging/logger.ts';
+import { nameSenders } from './access/identity.ts';
+import { maxPayloadBytes } from './access/request-limits.ts';
 import { AdminError } from './admin-error.ts';
-import { nameSenders } from './identity.ts';
-import { maxPayloadBytes } from './request-limits.ts';
 import { idSchema, showRow } from './routes.ts';
 import type { AdminDeps } from './server.ts';
 

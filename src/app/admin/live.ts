@@ -1,9 +1,9 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { addBasePath } from './base-path.ts';
-import { maskQuotes } from './html.ts';
+import { addBasePath } from './access/base-path.ts';
 import { inTime } from './in-time.ts';
 import type { Overview } from './overview-data.ts';
+import { maskQuotes } from './pages/html.ts';
 import { overviewParts } from './pages/overview.ts';
 
 const everyMs = 2_000;

@@ -1,10 +1,10 @@
 import { comesByItself, type Schedule } from '../../../config/schedules.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
-import type { Problem } from '../overview/problem.ts';
-import { findProblems } from '../overview/problems.ts';
-import { readSnapshot, type Snapshot } from '../overview/snapshot.ts';
-import { findStale, type StaleJob } from '../overview/staleness.ts';
-import { formatSpan } from '../table.ts';
+import type { Problem } from '../health/problem.ts';
+import { findProblems } from '../health/problems.ts';
+import { readSnapshot, type Snapshot } from '../health/snapshot.ts';
+import { findStale, type StaleJob } from '../health/staleness.ts';
+import { formatSpan } from '../terminal/table.ts';
 import type { AdminDeps } from './server.ts';
 
 /** Whoever asks again so soon gets the same answer: many watchers cost the database no more than one. */

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { sweepMs } from '../../queue/sweeper.ts';
-import type { StaleJob } from '../overview/staleness.ts';
+import type { StaleJob } from '../health/staleness.ts';
 import { inTime } from './in-time.ts';
 import type { Standing } from './overview-data.ts';
 import type { AdminDeps } from './server.ts';

@@ -9,24 +9,24 @@ import { CodedError } from '../../core/errors.ts';
 import { assetsFolder } from '../../core/installation.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { sqlState } from '../../erp/connection/transaction.ts';
-import type { Daemon } from '../daemon.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { StateMetrics } from '../metrics/state-metrics.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
-import { guard } from './access.ts';
+import type { Daemon } from '../worker/daemon.ts';
+import { guard } from './access/access.ts';
+import { prefixAnswers, stripBasePath } from './access/base-path.ts';
+import { limitConnections, maxFormBytes, requestTimeoutMs, timeoutCheckMs } from './access/request-limits.ts';
+import { createSessionSigner } from './access/session-signer.ts';
 import { actionRoutes } from './actions.ts';
 import { AdminError } from './admin-error.ts';
-import { prefixAnswers, stripBasePath } from './base-path.ts';
 import { boardRoutes } from './board.ts';
-import { html } from './html.ts';
 import { liveRoutes } from './live.ts';
 import { metricsRoute } from './metrics-route.ts';
 import { openStandings } from './overview-data.ts';
+import { html } from './pages/html.ts';
+import { barePage } from './pages/view.ts';
 import { probeRoutes } from './probes.ts';
-import { limitConnections, maxFormBytes, requestTimeoutMs, timeoutCheckMs } from './request-limits.ts';
 import { pageRoutes } from './routes.ts';
-import { createSessionSigner } from './session-signer.ts';
-import { barePage } from './view.ts';
 
 /** What the admin server works with. */
 export interface AdminDeps {

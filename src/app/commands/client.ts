@@ -2,11 +2,11 @@ import { readConfig } from '../../../config/env.ts';
 import { identityOf } from '../../../config/files.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
-import { operatorName } from '../operator.ts';
-import { identified } from '../runner.ts';
-import { formatTable, lookOfState } from '../table.ts';
-import { UsageError } from '../usage.ts';
-import { withDatabase } from '../with-database.ts';
+import { operatorName } from '../cli/operator.ts';
+import { UsageError } from '../cli/usage.ts';
+import { withDatabase } from '../cli/with-database.ts';
+import { formatTable, lookOfState } from '../terminal/table.ts';
+import { identified } from '../worker/runner.ts';
 
 export interface ClientOptions {
   readonly json?: boolean;

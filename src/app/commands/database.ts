@@ -4,8 +4,8 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { acceptDatabase, type OperatorAnswer } from '../../erp/outbox/accept-database.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { operatorName } from '../operator.ts';
-import { withDatabase } from '../with-database.ts';
+import { operatorName } from '../cli/operator.ts';
+import { withDatabase } from '../cli/with-database.ts';
 
 export interface DatabaseOptions {
   readonly as: OperatorAnswer;

@@ -4,6 +4,7 @@ import { streams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows, latestLines } from '../../erp/reports/snapshot.ts';
+import { stopSignal } from '../cli/stop-signal.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
 import { freePort } from '../demo/free-port.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';
@@ -11,8 +12,7 @@ import { DemoProcess, startSandbox } from '../demo/processes.ts';
 import { DemoView, describeLine } from '../demo/view.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openLogger } from '../logging/create-logger.ts';
-import { stopSignal } from '../stop-signal.ts';
-import { formatTable } from '../table.ts';
+import { formatTable } from '../terminal/table.ts';
 import { migrateDatabase } from './migrate.ts';
 
 export interface DemoOptions {

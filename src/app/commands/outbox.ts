@@ -15,12 +15,12 @@ import {
   revealOutbox,
 } from '../../erp/outbox/operator-actions.ts';
 import { shortenResult } from '../../sync/push/payload/mask.ts';
-import { operatorName } from '../operator.ts';
-import { adviceFor } from '../outbox-advice.ts';
-import { shownPayload } from '../shown-payload.ts';
-import { formatTable, lookOfState } from '../table.ts';
-import { UsageError } from '../usage.ts';
-import { withDatabase } from '../with-database.ts';
+import { operatorName } from '../cli/operator.ts';
+import { UsageError } from '../cli/usage.ts';
+import { withDatabase } from '../cli/with-database.ts';
+import { adviceFor } from '../terminal/outbox-advice.ts';
+import { shownPayload } from '../terminal/shown-payload.ts';
+import { formatTable, lookOfState } from '../terminal/table.ts';
 
 /** What chooses rows: numbers, or everything that fits. */
 export interface OutboxOptions {

@@ -1,9 +1,9 @@
 import { readConfig } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../erp/runs/pauses.ts';
-import { operatorName } from '../operator.ts';
-import { UsageError } from '../usage.ts';
-import { withDatabase } from '../with-database.ts';
+import { operatorName } from '../cli/operator.ts';
+import { UsageError } from '../cli/usage.ts';
+import { withDatabase } from '../cli/with-database.ts';
 
 export interface PauseOptions {
   readonly client?: string;

@@ -2,9 +2,9 @@ import { streams } from '../../../jobs/registry.ts';
 import { type Replayed, replayQuarantine } from '../../sync/rescan/replay.ts';
 import { inColumns } from '../../sync/rescan/rescan-jobs.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { describeEnd, exitCodeFor, inForeground } from '../foreground.ts';
-import { runWork } from '../runner.ts';
-import { streamNamed } from '../stream-named.ts';
+import { describeEnd, exitCodeFor, inForeground } from '../cli/foreground.ts';
+import { streamNamed } from '../cli/stream-named.ts';
+import { runWork } from '../worker/runner.ts';
 import type { QuarantineOptions } from './quarantine.ts';
 
 /** Decodes what is in quarantine again, of one stream or of all. */

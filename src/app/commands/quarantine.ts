@@ -1,8 +1,8 @@
 import { listQuarantined, readQuarantined } from '../../erp/pull/quarantine.ts';
-import { streamNamed } from '../stream-named.ts';
-import { formatTable } from '../table.ts';
-import { UsageError } from '../usage.ts';
-import { withDatabase } from '../with-database.ts';
+import { streamNamed } from '../cli/stream-named.ts';
+import { UsageError } from '../cli/usage.ts';
+import { withDatabase } from '../cli/with-database.ts';
+import { formatTable } from '../terminal/table.ts';
 
 export interface QuarantineOptions {
   readonly client?: string;

@@ -5,11 +5,11 @@ import { backfillStream, type Refetched, reconcileStream, refetch } from '../../
 import { inColumns } from '../../sync/rescan/rescan-jobs.ts';
 import type { PullContext } from '../../sync/run/pull-context.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { describeEnd, exitCodeFor, type Foreground, inForeground } from '../foreground.ts';
-import { ProgressView } from '../progress-view.ts';
-import { runWork } from '../runner.ts';
-import { streamNamed } from '../stream-named.ts';
-import { UsageError } from '../usage.ts';
+import { describeEnd, exitCodeFor, type Foreground, inForeground } from '../cli/foreground.ts';
+import { streamNamed } from '../cli/stream-named.ts';
+import { UsageError } from '../cli/usage.ts';
+import { ProgressView } from '../terminal/progress-view.ts';
+import { runWork } from '../worker/runner.ts';
 
 export interface RescanOptions {
   readonly client?: string;

@@ -6,10 +6,10 @@ import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
 import { type Refusal, readStanding, refusalOf } from '../../erp/runs/standing.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { describeEnd, exitCodeFor, inForeground } from '../foreground.ts';
-import { openPusher } from '../pushing.ts';
-import { identified, runJob } from '../runner.ts';
-import { UsageError } from '../usage.ts';
+import { describeEnd, exitCodeFor, inForeground } from '../cli/foreground.ts';
+import { UsageError } from '../cli/usage.ts';
+import { openPusher } from '../worker/pushing.ts';
+import { identified, runJob } from '../worker/runner.ts';
 
 export interface RunOptions {
   readonly client?: string;

@@ -7,8 +7,8 @@ import { usualOrdersPerDay } from '../../sandbox/robot/life.ts';
 import { createSandbox } from '../../sandbox/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { World } from '../../sandbox/world.ts';
-import { stopSignal } from '../stop-signal.ts';
-import { UsageError } from '../usage.ts';
+import { stopSignal } from '../cli/stop-signal.ts';
+import { UsageError } from '../cli/usage.ts';
 
 export interface SandboxOptions {
   readonly host: string;

@@ -7,9 +7,8 @@ import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { StoredGate } from '../../erp/runs/gates.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
+import { stopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
-import { silentLogger } from '../logging/logger.ts';
-import { formatOutbox } from '../outbox-view.ts';
 import {
   describeProblem,
   inWords,
@@ -17,10 +16,11 @@ import {
   problemsOfClient,
   problemsOfJob,
   problemsOfStream,
-} from '../overview/problems.ts';
-import { readSnapshot } from '../overview/snapshot.ts';
-import { stopSignal } from '../stop-signal.ts';
-import { formatSpan, formatTable, lookOfState } from '../table.ts';
+} from '../health/problems.ts';
+import { readSnapshot } from '../health/snapshot.ts';
+import { silentLogger } from '../logging/logger.ts';
+import { formatOutbox } from '../terminal/outbox-view.ts';
+import { formatSpan, formatTable, lookOfState } from '../terminal/table.ts';
 import { version } from '../version.ts';
 
 export interface StatusOptions {

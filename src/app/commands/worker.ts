@@ -4,14 +4,14 @@ import { type Config, readConfig } from '../../../config/env.ts';
 import { sqlState } from '../../erp/connection/transaction.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
-import { type Daemon, startDaemon } from '../daemon.ts';
+import { stopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { WorkMetrics } from '../metrics/work-metrics.ts';
-import { stopSignal } from '../stop-signal.ts';
-import { startTracing, type Tracing } from '../tracing.ts';
 import { version } from '../version.ts';
+import { type Daemon, startDaemon } from '../worker/daemon.ts';
+import { startTracing, type Tracing } from '../worker/tracing.ts';
 
 const bootRetryMs = 2_000;
 /** How long after all is closed the process may last. */

@@ -10,7 +10,7 @@ import {
 } from '../../erp/connection/pool.ts';
 import { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { repeatedWarnings } from '../repeated.ts';
+import { repeatedWarnings } from '../logging/repeated.ts';
 
 const databasePoolSize = 12;
 /** Shorter than a lease, so that a heartbeat without an answer is noticed in time. */

@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { CodedError } from '../../core/errors.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { repeatedWarnings } from '../repeated.ts';
+import { repeatedWarnings } from '../logging/repeated.ts';
 
 /** How long Redis may take to answer. */
 const redisAnswerMs = 5_000;

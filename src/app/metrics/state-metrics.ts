@@ -3,7 +3,7 @@ import { isHeld } from '../../erp/outbox/holds.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import type { Standing } from '../admin/overview-data.ts';
-import type { Snapshot } from '../overview/snapshot.ts';
+import type { Snapshot } from '../health/snapshot.ts';
 
 const seconds = (date: Date | null) => (date === null ? null : date.getTime() / 1_000);
 

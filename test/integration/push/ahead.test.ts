@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { openPusher } from '../../../src/app/pushing.ts';
-import { identified } from '../../../src/app/runner.ts';
+import { openPusher } from '../../../src/app/worker/pushing.ts';
+import { identified } from '../../../src/app/worker/runner.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';

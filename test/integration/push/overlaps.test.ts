@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
-import { openPusher } from '../../../src/app/pushing.ts';
+import { openPusher } from '../../../src/app/worker/pushing.ts';
 import { claimRows } from '../../../src/erp/outbox/claim.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';

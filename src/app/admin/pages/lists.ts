@@ -1,7 +1,7 @@
 import type { Quarantined } from '../../../erp/pull/quarantine.ts';
 import type { AuditRow } from '../../../erp/runs/audit.ts';
-import { type Html, html } from '../html.ts';
-import { choice, moment, table } from '../view.ts';
+import { type Html, html } from './html.ts';
+import { choice, moment, table } from './view.ts';
 
 /** `/quarantine`: what could not be decoded. The resources themselves hold personal data and are shown by command. */
 export function quarantinePage(

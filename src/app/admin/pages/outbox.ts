@@ -7,9 +7,9 @@ import {
   outboxStatuses,
 } from '../../../erp/outbox/operator-actions.ts';
 import { outboxKinds } from '../../../sync/push/kinds/registry.ts';
-import { adviceFor } from '../../outbox-advice.ts';
-import { type Child, type Html, html } from '../html.ts';
-import { ago, badge, choice, moment, type Tone, table } from '../view.ts';
+import { adviceFor } from '../../terminal/outbox-advice.ts';
+import { type Child, type Html, html } from './html.ts';
+import { ago, badge, choice, moment, type Tone, table } from './view.ts';
 
 /** What of the outbox is shown. */
 export interface OutboxChoice {

@@ -1,11 +1,11 @@
 import { streams as allStreams } from '../../../../jobs/registry.ts';
 import type { OutboxStatus } from '../../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../../erp/reports/stream-status.ts';
-import type { Problem } from '../../overview/problem.ts';
-import { formatSpan } from '../../table.ts';
-import { type Html, html } from '../html.ts';
+import type { Problem } from '../../health/problem.ts';
+import { formatSpan } from '../../terminal/table.ts';
 import type { Overview } from '../overview-data.ts';
-import { ago, badge, sparkline, type Tone, table } from '../view.ts';
+import { type Html, html } from './html.ts';
+import { ago, badge, sparkline, type Tone, table } from './view.ts';
 
 /** Problems shown at once; the rest is counted. */
 const problemsShown = 50;

@@ -1,8 +1,8 @@
 import { jobNames } from '../../../../config/jobs.ts';
 import type { ListedRun, RunFilter } from '../../../erp/reports/run-list.ts';
-import { formatSpan } from '../../table.ts';
-import { type Html, html } from '../html.ts';
-import { badge, choice, moment, type Tone, table } from '../view.ts';
+import { formatSpan } from '../../terminal/table.ts';
+import { type Html, html } from './html.ts';
+import { badge, choice, moment, type Tone, table } from './view.ts';
 
 /** Jobs, and commands that leave runs of their own. */
 export const runJobs = [...jobNames, 'replay', 'refetch'] as const;

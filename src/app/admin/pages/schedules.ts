@@ -2,10 +2,10 @@ import type { Config } from '../../../../config/env.ts';
 import { type JobName, pushJob } from '../../../../config/jobs.ts';
 import { type Schedule, writeSpan } from '../../../../config/schedules.ts';
 import type { JobStatus } from '../../../erp/reports/job-status.ts';
-import { times } from '../../overview/problems.ts';
-import type { Snapshot } from '../../overview/snapshot.ts';
-import { type Html, html } from '../html.ts';
-import { ago, badge, choice, table } from '../view.ts';
+import { times } from '../../health/problems.ts';
+import type { Snapshot } from '../../health/snapshot.ts';
+import { type Html, html } from './html.ts';
+import { ago, badge, choice, table } from './view.ts';
 
 /** `/schedules`: when each job is due next, and the buttons that change it. */
 export function schedulesPage(snapshot: Snapshot, config: Config, csrf: string | null, only: string | undefined): Html {

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
-import type { Config } from '../../../config/env.ts';
-import { toVisible } from '../../core/quote.ts';
+import type { Config } from '../../../../config/env.ts';
+import { toVisible } from '../../../core/quote.ts';
 
 /** What a token lets its owner do: a viewer reads pages and metrics, and changes nothing. */
 export type Role = 'operator' | 'viewer';

@@ -1,6 +1,6 @@
-import { type Json, parseExact, ShapeError } from '../core/json.ts';
-import { outboxKinds } from '../sync/push/kinds/registry.ts';
-import { maskPayload } from '../sync/push/payload/mask.ts';
+import { type Json, parseExact, ShapeError } from '../../core/json.ts';
+import { outboxKinds } from '../../sync/push/kinds/registry.ts';
+import { maskPayload } from '../../sync/push/payload/mask.ts';
 
 /**
  * The payload of an outbox row as a person is shown it: personal data and what its kind does not know are hidden, unless

@@ -1,7 +1,7 @@
-import { toVisible } from '../core/quote.ts';
-import { describeProblem } from './overview/problems.ts';
-import { problemsOfOutbox } from './overview/problems-of-outbox.ts';
-import type { Snapshot } from './overview/snapshot.ts';
+import { toVisible } from '../../core/quote.ts';
+import { describeProblem } from '../health/problems.ts';
+import { problemsOfOutbox } from '../health/problems-of-outbox.ts';
+import type { Snapshot } from '../health/snapshot.ts';
 import { formatSpan, formatTable } from './table.ts';
 
 /** How the outbox of each client stands, and below it what stands in the way. Empty where nothing was ever asked. */

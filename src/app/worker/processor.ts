@@ -1,11 +1,11 @@
-import { jobNames } from '../../config/jobs.ts';
-import { jobs } from '../../jobs/registry.ts';
-import { CodedError, StoppedError } from '../core/errors.ts';
-import { SchemaError } from '../erp/schema/migration-files.ts';
-import type { Processor } from '../queue/backend.ts';
-import { jobDataSchema } from '../queue/define-job.ts';
-import type { RunSlots } from '../queue/run-slots.ts';
-import { errorFields } from './logging/logger.ts';
+import { jobNames } from '../../../config/jobs.ts';
+import { jobs } from '../../../jobs/registry.ts';
+import { CodedError, StoppedError } from '../../core/errors.ts';
+import { SchemaError } from '../../erp/schema/migration-files.ts';
+import type { Processor } from '../../queue/backend.ts';
+import { jobDataSchema } from '../../queue/define-job.ts';
+import type { RunSlots } from '../../queue/run-slots.ts';
+import { errorFields } from '../logging/logger.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
 import type { Schedules } from './schedules.ts';
 

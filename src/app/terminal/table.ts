@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import stringWidth from 'string-width';
-import { toVisible } from '../core/quote.ts';
+import { toVisible } from '../../core/quote.ts';
 
 /** A look of a cell on a terminal; where there is none, or NO_COLOR is set, it is plain text. */
 export type Look = Parameters<typeof styleText>[0];

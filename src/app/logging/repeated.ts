@@ -1,4 +1,4 @@
-import type { Logger } from './logging/logger.ts';
+import type { Logger } from './logger.ts';
 
 /** A lost connection is said at once, and then at most so often while it stays lost. */
 const intervalMs = 30_000;

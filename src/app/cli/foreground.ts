@@ -1,16 +1,16 @@
-import { readConfig } from '../../config/env.ts';
-import type { WarehouseClient } from '../../config/files.ts';
-import { describeError, StoppedError } from '../core/errors.ts';
-import { noteDatabase } from '../erp/outbox/push-database.ts';
-import { assertSchemaFits } from '../erp/schema/schema-fit.ts';
-import type { RunReport } from '../sync/run/run.ts';
-import { connectForWriting, openLeaseKeeper, workerName } from './deps/database.ts';
-import { openWarehouses } from './deps/warehouses.ts';
-import { openLogger } from './logging/create-logger.ts';
-import { silentLogger } from './logging/logger.ts';
-import type { RunnerDeps } from './runner.ts';
+import { readConfig } from '../../../config/env.ts';
+import type { WarehouseClient } from '../../../config/files.ts';
+import { describeError, StoppedError } from '../../core/errors.ts';
+import { noteDatabase } from '../../erp/outbox/push-database.ts';
+import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
+import type { RunReport } from '../../sync/run/run.ts';
+import { connectForWriting, openLeaseKeeper, workerName } from '../deps/database.ts';
+import { openWarehouses } from '../deps/warehouses.ts';
+import { openLogger } from '../logging/create-logger.ts';
+import { silentLogger } from '../logging/logger.ts';
+import { version } from '../version.ts';
+import type { RunnerDeps } from '../worker/runner.ts';
 import { UsageError } from './usage.ts';
-import { version } from './version.ts';
 
 /** What a command that runs something itself works with. */
 export interface Foreground {

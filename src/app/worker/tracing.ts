@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Config } from '../../config/env.ts';
-import type { QueueTelemetry } from '../queue/backend.ts';
-import { version } from './version.ts';
+import type { Config } from '../../../config/env.ts';
+import type { QueueTelemetry } from '../../queue/backend.ts';
+import { version } from '../version.ts';
 
 /** Traces on their way to a collector. */
 export interface Tracing {

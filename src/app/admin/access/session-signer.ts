@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { Signer } from '@fastify/cookie';
-import type { Database } from '../../erp/connection/pool.ts';
-import { readAdminSecret } from '../../erp/maintenance/admin-secrets.ts';
+import type { Database } from '../../../erp/connection/pool.ts';
+import { readAdminSecret } from '../../../erp/maintenance/admin-secrets.ts';
 
 /** Signs and checks the cookies of the admin pages. */
 export interface SessionSigner extends Pick<Signer, 'sign' | 'unsign'> {

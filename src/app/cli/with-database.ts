@@ -1,9 +1,9 @@
-import { readConfig } from '../../config/env.ts';
-import type { Database } from '../erp/connection/pool.ts';
-import { assertSchemaFits } from '../erp/schema/schema-fit.ts';
-import { connectDatabase } from './deps/database.ts';
-import { silentLogger } from './logging/logger.ts';
-import { version } from './version.ts';
+import { readConfig } from '../../../config/env.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
+import { connectDatabase } from '../deps/database.ts';
+import { silentLogger } from '../logging/logger.ts';
+import { version } from '../version.ts';
 
 /** Opens the database for a command that only looks at it or mends a row, and closes it afterwards. */
 export async function withDatabase<T>(name: string, work: (db: Database) => Promise<T>): Promise<T> {

@@ -1,22 +1,22 @@
 import completion from '@bomb.sh/tab/commander';
 import { Command, CommanderError, Option } from 'commander';
-import { ConfigError } from '../../config/config-error.ts';
-import { jobNames, pushJob } from '../../config/jobs.ts';
-import { CodedError, describeError } from '../core/errors.ts';
-import { finish, oneOf, streams, wholeNumber } from './cli/options.ts';
-import { addOutboxCommands } from './cli/outbox.ts';
-import { addQuarantineCommands } from './cli/quarantine.ts';
-import type { ClientOptions } from './commands/client.ts';
-import type { DatabaseOptions } from './commands/database.ts';
-import type { DemoOptions } from './commands/demo.ts';
-import type { DoctorOptions } from './commands/doctor.ts';
-import type { PauseOptions } from './commands/pause.ts';
-import type { BackfillOptions, ReconcileOptions, RescanOptions } from './commands/rescan.ts';
-import type { RunOptions } from './commands/run.ts';
-import type { SandboxOptions } from './commands/sandbox.ts';
-import type { StatusOptions } from './commands/status.ts';
+import { ConfigError } from '../../../config/config-error.ts';
+import { jobNames, pushJob } from '../../../config/jobs.ts';
+import { CodedError, describeError } from '../../core/errors.ts';
+import type { ClientOptions } from '../commands/client.ts';
+import type { DatabaseOptions } from '../commands/database.ts';
+import type { DemoOptions } from '../commands/demo.ts';
+import type { DoctorOptions } from '../commands/doctor.ts';
+import type { PauseOptions } from '../commands/pause.ts';
+import type { BackfillOptions, ReconcileOptions, RescanOptions } from '../commands/rescan.ts';
+import type { RunOptions } from '../commands/run.ts';
+import type { SandboxOptions } from '../commands/sandbox.ts';
+import type { StatusOptions } from '../commands/status.ts';
+import { version } from '../version.ts';
+import { finish, oneOf, streams, wholeNumber } from './options.ts';
+import { addOutboxCommands } from './outbox-commands.ts';
+import { addQuarantineCommands } from './quarantine-commands.ts';
 import { UsageError } from './usage.ts';
-import { version } from './version.ts';
 
 /**
  * Runs one command, and sets the exit code of the process.
@@ -47,25 +47,25 @@ export function createCli(): Command {
     .command('worker')
     .description('run the daemon until it is stopped')
     .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
-    .action(async () => finish((await import('./commands/worker.ts')).workerCommand()));
+    .action(async () => finish((await import('../commands/worker.ts')).workerCommand()));
   cli
     .command('migrate')
     .description('create or upgrade the schemas in the ERP database')
     .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate')
-    .action(async () => finish((await import('./commands/migrate.ts')).migrateCommand()));
+    .action(async () => finish((await import('../commands/migrate.ts')).migrateCommand()));
   cli
     .command('status')
     .description('show how every job of every client stands')
     .option('--watch', 'again every two seconds, until it is stopped')
     .option('--json', 'for programs')
     .addHelpText('after', '\nExample:\n  fulfilment-sync status --json')
-    .action(async (options: StatusOptions) => finish((await import('./commands/status.ts')).statusCommand(options)));
+    .action(async (options: StatusOptions) => finish((await import('../commands/status.ts')).statusCommand(options)));
   cli
     .command('doctor')
     .description('look at everything a worker needs, change nothing, and say what to do')
     .option('--json', 'for programs')
     .addHelpText('after', '\nExits with 1 where something is to be mended.\n\nExample:\n  fulfilment-sync doctor')
-    .action(async (options: DoctorOptions) => finish((await import('./commands/doctor.ts')).doctorCommand(options)));
+    .action(async (options: DoctorOptions) => finish((await import('../commands/doctor.ts')).doctorCommand(options)));
   cli
     .command('run')
     .description('run one job once in this process, due or not')
@@ -73,7 +73,7 @@ export function createCli(): Command {
     .option('--client <key>', 'only this client')
     .addHelpText('after', '\nExample:\n  fulfilment-sync run pull-shipments --client default')
     .action(async (job: string, options: RunOptions) =>
-      finish((await import('./commands/run.ts')).runCommand(job, options)),
+      finish((await import('../commands/run.ts')).runCommand(job, options)),
     );
   addScheduleCommands(cli);
   addDatabaseCommands(cli);
@@ -112,13 +112,15 @@ function addSandboxCommands(cli: Command): void {
       'after',
       '\nExample:\n  fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson',
     )
-    .action(async (options: SandboxOptions) => finish((await import('./commands/sandbox.ts')).sandboxCommand(options)));
+    .action(async (options: SandboxOptions) =>
+      finish((await import('../commands/sandbox.ts')).sandboxCommand(options)),
+    );
   cli
     .command('demo')
     .description('show it all at work: a Postgres, a sandbox and a worker of their own')
     .option('--once', 'one full cycle, a summary, and the check that the tables are what the sandbox holds')
     .addHelpText('after', '\nExample:\n  npm run demo -- --once')
-    .action(async (options: DemoOptions) => finish((await import('./commands/demo.ts')).demoCommand(options)));
+    .action(async (options: DemoOptions) => finish((await import('../commands/demo.ts')).demoCommand(options)));
 }
 
 function addScheduleCommands(cli: Command): void {
@@ -134,7 +136,7 @@ function addScheduleCommands(cli: Command): void {
       .option('--client <key>', 'only for this client')
       .addHelpText('after', `\nExample:\n  fulfilment-sync ${action} pull-shipments --client default`)
       .action(async (job: string, options: PauseOptions) => {
-        const { pauseCommand, resumeCommand } = await import('./commands/pause.ts');
+        const { pauseCommand, resumeCommand } = await import('../commands/pause.ts');
         return finish((action === 'pause' ? pauseCommand : resumeCommand)(job, options));
       });
   const client = cli
@@ -147,7 +149,7 @@ function addScheduleCommands(cli: Command): void {
     .option('--json', 'for programs')
     .addHelpText('after', '\nExample:\n  fulfilment-sync client list')
     .action(async (options: ClientOptions) =>
-      finish((await import('./commands/client.ts')).clientListCommand(options)),
+      finish((await import('../commands/client.ts')).clientListCommand(options)),
     );
   client
     .command('accept-identity')
@@ -156,7 +158,7 @@ function addScheduleCommands(cli: Command): void {
     .option('--keep-cursors', 'it is the same account at another address: go on where its streams stood')
     .addHelpText('after', '\nExample:\n  fulfilment-sync client accept-identity default')
     .action(async (key: string, options: ClientOptions) =>
-      finish((await import('./commands/client.ts')).acceptIdentityCommand(key, options)),
+      finish((await import('../commands/client.ts')).acceptIdentityCommand(key, options)),
     );
 }
 
@@ -178,7 +180,7 @@ function addDatabaseCommands(cli: Command): void {
         '\n\nExample:\n  fulfilment-sync database accept --as restored',
     )
     .action(async (options: DatabaseOptions) =>
-      finish((await import('./commands/database.ts')).acceptDatabaseCommand(options)),
+      finish((await import('../commands/database.ts')).acceptDatabaseCommand(options)),
     );
 }
 
@@ -196,7 +198,7 @@ function addRescanCommands(cli: Command): void {
         '\n\nExample:\n  fulfilment-sync reconcile shipments',
     )
     .action(async (stream: string, options: ReconcileOptions) =>
-      finish((await import('./commands/rescan.ts')).reconcileCommand(stream, options)),
+      finish((await import('../commands/rescan.ts')).reconcileCommand(stream, options)),
     );
   cli
     .command('backfill')
@@ -213,7 +215,7 @@ function addRescanCommands(cli: Command): void {
         ' (inbounds) and expectedOn (inbound-packing-slips).\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
     )
     .action(async (stream: string, options: BackfillOptions) =>
-      finish((await import('./commands/rescan.ts')).backfillCommand(stream, options)),
+      finish((await import('../commands/rescan.ts')).backfillCommand(stream, options)),
     );
   cli
     .command('refetch')
@@ -224,7 +226,7 @@ function addRescanCommands(cli: Command): void {
     .option('--json', 'for programs')
     .addHelpText('after', '\nExample:\n  fulfilment-sync refetch shipments 1042')
     .action(async (stream: string, id: string, options: RescanOptions) =>
-      finish((await import('./commands/rescan.ts')).refetchCommand(stream, id, options)),
+      finish((await import('../commands/rescan.ts')).refetchCommand(stream, id, options)),
     );
 }
 

@@ -1,19 +1,19 @@
-import type { Config } from '../../config/env.ts';
-import { identityOf, type WarehouseClient } from '../../config/files.ts';
-import type { JobName } from '../../config/jobs.ts';
-import type { Schedule } from '../../config/schedules.ts';
-import { jobs } from '../../jobs/registry.ts';
-import type { Database } from '../erp/connection/pool.ts';
-import type { ClientIdentity } from '../erp/runs/clients.ts';
-import type { LeaseKeeper } from '../erp/runs/leases.ts';
-import type { Trigger } from '../erp/runs/ledger.ts';
-import type { RunRequest } from '../erp/runs/start-run.ts';
-import { dueNotBefore, missedTurns, nextDue } from '../queue/next-due.ts';
-import { newServiceClock, newShare, type PullContext } from '../sync/run/pull-context.ts';
-import { type RunReport, type RunScope, runUnderLease } from '../sync/run/run.ts';
-import type { Warehouse } from '../warehouse/client.ts';
-import { errorFields, type Logger } from './logging/logger.ts';
-import { version } from './version.ts';
+import type { Config } from '../../../config/env.ts';
+import { identityOf, type WarehouseClient } from '../../../config/files.ts';
+import type { JobName } from '../../../config/jobs.ts';
+import type { Schedule } from '../../../config/schedules.ts';
+import { jobs } from '../../../jobs/registry.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import type { ClientIdentity } from '../../erp/runs/clients.ts';
+import type { LeaseKeeper } from '../../erp/runs/leases.ts';
+import type { Trigger } from '../../erp/runs/ledger.ts';
+import type { RunRequest } from '../../erp/runs/start-run.ts';
+import { dueNotBefore, missedTurns, nextDue } from '../../queue/next-due.ts';
+import { newServiceClock, newShare, type PullContext } from '../../sync/run/pull-context.ts';
+import { type RunReport, type RunScope, runUnderLease } from '../../sync/run/run.ts';
+import type { Warehouse } from '../../warehouse/client.ts';
+import { errorFields, type Logger } from '../logging/logger.ts';
+import { version } from '../version.ts';
 
 export interface RunnerDeps {
   readonly config: Config;

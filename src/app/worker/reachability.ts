@@ -1,6 +1,6 @@
-import { StoppedError, WarehouseError } from '../core/errors.ts';
-import type { Warehouse } from '../warehouse/client.ts';
-import { errorFields, type Logger } from './logging/logger.ts';
+import { StoppedError, WarehouseError } from '../../core/errors.ts';
+import type { Warehouse } from '../../warehouse/client.ts';
+import { errorFields, type Logger } from '../logging/logger.ts';
 
 /** Asks each client's service once whether it is up, so that a wrong base URL shows in the first lines of the log. */
 export async function logReachability(

@@ -1,17 +1,17 @@
-import type { Config } from '../../config/env.ts';
-import { identityOf } from '../../config/files.ts';
-import { changeInWords } from '../core/database-mark.ts';
-import type { HoldCode } from '../core/push-health.ts';
-import type { PushDatabase } from '../erp/outbox/push-database.ts';
-import type { PushEvents } from '../sync/push/client-pusher.ts';
-import { outboxKinds } from '../sync/push/kinds/registry.ts';
-import { SettingCodes } from '../sync/push/payload/setting-codes.ts';
-import { Pusher } from '../sync/push/pusher.ts';
-import { RecentSends } from '../sync/push/recent-sends.ts';
-import type { Warehouse } from '../warehouse/client.ts';
-import { connectForWriting, type OpenDatabase } from './deps/database.ts';
-import { errorFields, type Logger } from './logging/logger.ts';
-import { repeatedWarnings } from './repeated.ts';
+import type { Config } from '../../../config/env.ts';
+import { identityOf } from '../../../config/files.ts';
+import { changeInWords } from '../../core/database-mark.ts';
+import type { HoldCode } from '../../core/push-health.ts';
+import type { PushDatabase } from '../../erp/outbox/push-database.ts';
+import type { PushEvents } from '../../sync/push/client-pusher.ts';
+import { outboxKinds } from '../../sync/push/kinds/registry.ts';
+import { SettingCodes } from '../../sync/push/payload/setting-codes.ts';
+import { Pusher } from '../../sync/push/pusher.ts';
+import { RecentSends } from '../../sync/push/recent-sends.ts';
+import type { Warehouse } from '../../warehouse/client.ts';
+import { connectForWriting, type OpenDatabase } from '../deps/database.ts';
+import { errorFields, type Logger } from '../logging/logger.ts';
+import { repeatedWarnings } from '../logging/repeated.ts';
 
 /** Connections for claims and settlements, apart from those of the pulls. */
 const pushPoolSize = 6;

@@ -1,4 +1,4 @@
-import type { Rescan } from '../erp/rescan/rescans.ts';
+import type { Rescan } from '../../erp/rescan/rescans.ts';
 
 const barWidth = 30;
 const redrawMs = 100;

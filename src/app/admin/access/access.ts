@@ -7,14 +7,14 @@ import formbody from '@fastify/formbody';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { z } from 'zod';
-import { isLoopback } from '../../../config/env.ts';
-import { errorFields, type Logger } from '../logging/logger.ts';
-import { html } from './html.ts';
+import { isLoopback } from '../../../../config/env.ts';
+import { errorFields, type Logger } from '../../logging/logger.ts';
+import { html } from '../pages/html.ts';
+import { barePage } from '../pages/view.ts';
 import type { Role } from './identity.ts';
 import { maxFormMembers, maxLoginBytes } from './request-limits.ts';
 import { isCrossSite } from './request-origin.ts';
 import type { SessionSigner } from './session-signer.ts';
-import { barePage } from './view.ts';
 
 /** Name of the session cookie. Behind TLS it has the prefix by which browsers bind it to this host and to TLS. */
 const sessionCookie = 'fulfilment_session';
