@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
-import { createSandbox } from '../../src/sandbox/server.ts';
+import { createSandbox } from '../../src/sandbox/server/server.ts';
 import { World } from '../../src/sandbox/world.ts';
 import { SandboxControl } from './sandbox-control.ts';
 

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
 import { usualOrdersPerDay } from '../../sandbox/robot/life.ts';
-import { createSandbox } from '../../sandbox/server.ts';
+import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { World } from '../../sandbox/world.ts';
 import { stopSignal } from '../cli/stop-signal.ts';

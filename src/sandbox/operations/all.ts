@@ -1,14 +1,14 @@
-import { oldestOperations } from './oldest.ts';
+import { oldestOperations } from './oldest/oldest.ts';
 import type { Operation } from './operation.ts';
 import { commonOperations } from './token-and-settings.ts';
-import { v2OrderOperations } from './v2-orders.ts';
-import { v2ReturnOperations } from './v2-returns.ts';
-import { v2ShipmentOperations } from './v2-shipments.ts';
-import { authorizationOperations } from './v3-authorizations.ts';
-import { goodsOperations } from './v3-goods.ts';
-import { orderItemOperations } from './v3-order-items.ts';
-import { orderOperations } from './v3-orders.ts';
-import { shipmentOperations } from './v3-shipments.ts';
+import { v2OrderOperations } from './v2/orders.ts';
+import { v2ReturnOperations } from './v2/returns.ts';
+import { v2ShipmentOperations } from './v2/shipments.ts';
+import { authorizationOperations } from './v3/authorizations.ts';
+import { goodsOperations } from './v3/goods.ts';
+import { orderItemOperations } from './v3/order-items.ts';
+import { orderOperations } from './v3/orders.ts';
+import { shipmentOperations } from './v3/shipments.ts';
 
 /** Every operation of interface.md that the sandbox serves. */
 export const operations: readonly Operation[] = [

@@ -6,7 +6,7 @@ import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { operations as clientOperations } from '../../../config/operations.ts';
 import { operations } from '../../../src/sandbox/operations/all.ts';
-import { createSandbox } from '../../../src/sandbox/server.ts';
+import { createSandbox } from '../../../src/sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../../src/sandbox/state-file.ts';
 import { World } from '../../../src/sandbox/world.ts';
 import { address, line, orderBody, ServiceClient, useClient } from '../../helpers/client.ts';

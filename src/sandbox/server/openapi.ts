@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { notServed, operations } from './operations/all.ts';
-import type { Operation } from './operations/operation.ts';
+import { notServed, operations } from '../operations/all.ts';
+import type { Operation } from '../operations/operation.ts';
 
 const errors = z.strictObject({
   errors: z.array(

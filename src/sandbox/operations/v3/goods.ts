@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import type { Rendered } from '../paging.ts';
-import { ruleBroken } from '../refusal.ts';
+import type { Rendered } from '../../paging.ts';
+import { ruleBroken } from '../../refusal.ts';
 import {
   inboundDocument,
   inboundItemResource,
@@ -11,15 +11,15 @@ import {
   slipItemResource,
   slipPage,
   slipResource,
-} from '../resources/inbounds.ts';
-import { returnItemPage, returnItemResource } from '../resources/returns.ts';
-import { announceGoods, type SlipDraft } from '../rules/slips.ts';
-import type { Filter, Listing } from '../store/listing.ts';
-import { type Inbound, inboundStatuses, type Slip, slipStatuses } from '../store/model.ts';
-import type { HasId } from '../store/sorted-rows.ts';
-import { dayNumberOf } from '../times.ts';
-import { operation } from './operation.ts';
-import { day, include, listOf, paging } from './parameters.ts';
+} from '../../resources/inbounds.ts';
+import { returnItemPage, returnItemResource } from '../../resources/returns.ts';
+import { announceGoods, type SlipDraft } from '../../rules/slips.ts';
+import type { Filter, Listing } from '../../store/listing.ts';
+import { type Inbound, inboundStatuses, type Slip, slipStatuses } from '../../store/model.ts';
+import type { HasId } from '../../store/sorted-rows.ts';
+import { dayNumberOf } from '../../times.ts';
+import { operation } from '../operation.ts';
+import { day, include, listOf, paging } from '../parameters.ts';
 import {
   dateIn,
   documentIn,
@@ -31,7 +31,7 @@ import {
   textIn,
   textsIn,
   textsOf,
-} from './v3-input.ts';
+} from './input.ts';
 
 const inboundInclude = { include: include('inboundItems') } as const;
 const slipBody = documentIn(

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
-import type { OrderDraft } from '../rules/place-order.ts';
-import type { AddressLines } from '../store/model.ts';
-import { noReplyAddress } from '../store/settings.ts';
-import type { Zone } from '../times.ts';
+import { ruleBroken } from '../../refusal.ts';
+import type { OrderDraft } from '../../rules/place-order.ts';
+import type { AddressLines } from '../../store/model.ts';
+import { noReplyAddress } from '../../store/settings.ts';
+import type { Zone } from '../../times.ts';
 import {
   countryOf,
   dayIn,
@@ -15,7 +15,7 @@ import {
   quantityIn,
   textIn,
   warehouseDay,
-} from './older-input.ts';
+} from '../older-input.ts';
 
 const suffixes = [
   'FirstName',

@@ -2,12 +2,12 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import { type FaultEffect, isCut } from '../faults.ts';
+import { Call, type Operation } from '../operations/operation.ts';
+import { readQuery } from '../operations/parameters.ts';
+import { Refusal } from '../refusal.ts';
+import type { World } from '../world.ts';
 import { bendPayload, drip } from './bend.ts';
-import { type FaultEffect, isCut } from './faults.ts';
-import { Call, type Operation } from './operations/operation.ts';
-import { readQuery } from './operations/parameters.ts';
-import { Refusal } from './refusal.ts';
-import type { World } from './world.ts';
 
 const noSuchRoute = { errors: [{ status: '404', title: 'There is no such route' }] };
 

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
-import { orderResource } from '../resources/orders.ts';
-import type { ChangeableOrder, Order } from '../store/model.ts';
-import { noReplyAddress, partialDeliveryByOrderType } from '../store/settings.ts';
-import { dateIn, idIn, orNull, textIn, textsIn, textsOf } from './v3-input.ts';
+import { ruleBroken } from '../../refusal.ts';
+import { orderResource } from '../../resources/orders.ts';
+import type { ChangeableOrder, Order } from '../../store/model.ts';
+import { noReplyAddress, partialDeliveryByOrderType } from '../../store/settings.ts';
+import { dateIn, idIn, orNull, textIn, textsIn, textsOf } from './input.ts';
 
 const notNull = 'must not be null';
 

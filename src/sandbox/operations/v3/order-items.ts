@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { notFound, ruleBroken } from '../refusal.ts';
-import { documentOf, one, resourceSchema, toOne } from '../resources/jsonapi.ts';
-import { orderItemResource, orderItemSchema } from '../resources/orders.ts';
-import { cancelItems, isFulfilled } from '../rules/change-order.ts';
-import { checkPrintable } from '../rules/pdf.ts';
-import type { Order } from '../store/model.ts';
-import { type Call, operation } from './operation.ts';
-import { assertSameId, idIn, linkTo, provisionalId } from './v3-input.ts';
-import { attachmentAttributes } from './v3-order-body.ts';
+import { notFound, ruleBroken } from '../../refusal.ts';
+import { documentOf, one, resourceSchema, toOne } from '../../resources/jsonapi.ts';
+import { orderItemResource, orderItemSchema } from '../../resources/orders.ts';
+import { cancelItems, isFulfilled } from '../../rules/change-order.ts';
+import { checkPrintable } from '../../rules/pdf.ts';
+import type { Order } from '../../store/model.ts';
+import { type Call, operation } from '../operation.ts';
+import { assertSameId, idIn, linkTo, provisionalId } from './input.ts';
+import { attachmentAttributes } from './order-body.ts';
 
 const cancelBody = z.strictObject({
   data: z.strictObject({

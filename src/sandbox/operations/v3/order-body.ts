@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
-import type { LineDraft, OrderDraft } from '../rules/place-order.ts';
-import type { AddressLines } from '../store/model.ts';
-import { noReplyAddress, settings } from '../store/settings.ts';
-import { decimalIn, numberOf } from './older-input.ts';
+import { ruleBroken } from '../../refusal.ts';
+import type { LineDraft, OrderDraft } from '../../rules/place-order.ts';
+import type { AddressLines } from '../../store/model.ts';
+import { noReplyAddress, settings } from '../../store/settings.ts';
+import { decimalIn, numberOf } from '../older-input.ts';
 import {
   dateIn,
   documentIn,
@@ -17,7 +17,7 @@ import {
   textIn,
   textsIn,
   textsOf,
-} from './v3-input.ts';
+} from './input.ts';
 
 /** A link to the order itself, which has no id so far. */
 const anyLink = z.looseObject({});

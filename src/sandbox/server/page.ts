@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify';
-import type { ClientStore } from './store/client-store.ts';
-import { fractionsOf } from './store/client-store.ts';
-import type { World } from './world.ts';
+import type { ClientStore } from '../store/client-store.ts';
+import { fractionsOf } from '../store/client-store.ts';
+import type { World } from '../world.ts';
 
 const rowsShown = 25;
 

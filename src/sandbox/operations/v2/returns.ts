@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { announceReturn } from '../rules/authorizations.ts';
-import { makeReturnLabel } from '../rules/return-label.ts';
-import { textIn } from './older-input.ts';
-import { envelope, ok, operation } from './operation.ts';
-import { flag, wholeNumber } from './parameters.ts';
+import { announceReturn } from '../../rules/authorizations.ts';
+import { makeReturnLabel } from '../../rules/return-label.ts';
+import { textIn } from '../older-input.ts';
+import { envelope, ok, operation } from '../operation.ts';
+import { flag, wholeNumber } from '../parameters.ts';
 
 const rmaBody = z.strictObject({
   shipmentId: z.int(),

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { releaseOrder } from '../rules/change-order.ts';
-import { placeOrder } from '../rules/place-order.ts';
-import { type Call, envelope, nok, ok, operation } from './operation.ts';
-import { orderBody, readOrder } from './v2-order-body.ts';
+import { releaseOrder } from '../../rules/change-order.ts';
+import { placeOrder } from '../../rules/place-order.ts';
+import { type Call, envelope, nok, ok, operation } from '../operation.ts';
+import { orderBody, readOrder } from './order-body.ts';
 
 const extra = z.string().nullable();
 /** interface.md, v2 order lookup result. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Rendered } from '../paging.ts';
+import type { Rendered } from '../../paging.ts';
 import {
   type OrderInclude,
   orderDocument,
@@ -8,20 +8,20 @@ import {
   orderPage,
   orderResource,
   orderSchema,
-} from '../resources/orders.ts';
-import { cancelItems, changeOrder } from '../rules/change-order.ts';
-import { checkPrintable } from '../rules/pdf.ts';
-import { placeOrder } from '../rules/place-order.ts';
-import type { ClientStore } from '../store/client-store.ts';
-import type { Filter } from '../store/listing.ts';
-import type { Order } from '../store/model.ts';
-import { SortedRows } from '../store/sorted-rows.ts';
-import { dayNumberOf } from '../times.ts';
-import { operation } from './operation.ts';
-import { day, include, numbers, paging, uniqueTexts, type Values } from './parameters.ts';
-import { assertSameId } from './v3-input.ts';
-import { orderBody, readOrder } from './v3-order-body.ts';
-import { updateBody, wantedState } from './v3-order-update.ts';
+} from '../../resources/orders.ts';
+import { cancelItems, changeOrder } from '../../rules/change-order.ts';
+import { checkPrintable } from '../../rules/pdf.ts';
+import { placeOrder } from '../../rules/place-order.ts';
+import type { ClientStore } from '../../store/client-store.ts';
+import type { Filter } from '../../store/listing.ts';
+import type { Order } from '../../store/model.ts';
+import { SortedRows } from '../../store/sorted-rows.ts';
+import { dayNumberOf } from '../../times.ts';
+import { operation } from '../operation.ts';
+import { day, include, numbers, paging, uniqueTexts, type Values } from '../parameters.ts';
+import { assertSameId } from './input.ts';
+import { orderBody, readOrder } from './order-body.ts';
+import { updateBody, wantedState } from './order-update.ts';
 
 const included = { include: include(...orderIncludeNames) } as const;
 const listParameters = {

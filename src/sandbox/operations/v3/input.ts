@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
-import type { Texts } from '../store/model.ts';
+import { ruleBroken } from '../../refusal.ts';
+import type { Texts } from '../../store/model.ts';
 
 const maxDepth = 20;
 

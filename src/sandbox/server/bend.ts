@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { FaultEffect } from './faults.ts';
+import type { FaultEffect } from '../faults.ts';
 
 /** Bends an answer before it is written. Works on a copy. */
 export function bendPayload(payload: unknown, effect: FaultEffect, selfUrl: string): unknown {

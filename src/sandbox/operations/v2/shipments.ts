@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
+import { ruleBroken } from '../../refusal.ts';
 import {
   found,
   foundShipment,
@@ -8,12 +8,12 @@ import {
   orderOf,
   tracksOf,
   trackTraceSchema,
-} from '../resources/v2-shipments.ts';
-import { type Filter, rowsAfter } from '../store/listing.ts';
-import { type Shipment, shipmentStatuses } from '../store/model.ts';
-import { dayNumberOf } from '../times.ts';
-import { dayIn, warehouseDay } from './older-input.ts';
-import { type Call, envelope, ok, operation } from './operation.ts';
+} from '../../resources/v2-shipments.ts';
+import { type Filter, rowsAfter } from '../../store/listing.ts';
+import { type Shipment, shipmentStatuses } from '../../store/model.ts';
+import { dayNumberOf } from '../../times.ts';
+import { dayIn, warehouseDay } from '../older-input.ts';
+import { type Call, envelope, ok, operation } from '../operation.ts';
 
 const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
 const list = { answer: envelope(z.array(listedShipment)), documented: false } as const;

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import type { Rendered } from '../paging.ts';
-import { shipmentDocument, shipmentItemResource, shipmentPage, shipmentResource } from '../resources/shipments.ts';
-import type { ClientStore } from '../store/client-store.ts';
-import type { Filter } from '../store/listing.ts';
-import { type Order, type Shipment, shipmentStatuses } from '../store/model.ts';
-import { SortedRows } from '../store/sorted-rows.ts';
-import { dayNumberOf } from '../times.ts';
-import { operation } from './operation.ts';
-import { day, ids, include, listOf, paging, texts, type Values } from './parameters.ts';
+import type { Rendered } from '../../paging.ts';
+import { shipmentDocument, shipmentItemResource, shipmentPage, shipmentResource } from '../../resources/shipments.ts';
+import type { ClientStore } from '../../store/client-store.ts';
+import type { Filter } from '../../store/listing.ts';
+import { type Order, type Shipment, shipmentStatuses } from '../../store/model.ts';
+import { SortedRows } from '../../store/sorted-rows.ts';
+import { dayNumberOf } from '../../times.ts';
+import { operation } from '../operation.ts';
+import { day, ids, include, listOf, paging, texts, type Values } from '../parameters.ts';
 
 const parameters = {
   ...paging,

@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import { ruleBroken } from '../refusal.ts';
-import { placeOrder } from '../rules/place-order.ts';
-import { newProduct } from '../store/catalogue.ts';
-import type { Product } from '../store/model.ts';
-import { decimalIn, textIn } from './older-input.ts';
-import { orderBody, readOrder } from './oldest-order-body.ts';
-import { envelope, nok, ok, operation } from './operation.ts';
-import { lookUpOrder, orderLookup } from './v2-orders.ts';
+import { ruleBroken } from '../../refusal.ts';
+import { placeOrder } from '../../rules/place-order.ts';
+import { newProduct } from '../../store/catalogue.ts';
+import type { Product } from '../../store/model.ts';
+import { decimalIn, textIn } from '../older-input.ts';
+import { envelope, nok, ok, operation } from '../operation.ts';
+import { lookUpOrder, orderLookup } from '../v2/orders.ts';
+import { orderBody, readOrder } from './order-body.ts';
 
 const productSchema = z.strictObject({
   id: z.int(),

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { ZodError } from 'zod';
-import { nok, type Operation } from './operations/operation.ts';
-import { Refusal, type Source } from './refusal.ts';
+import { nok, type Operation } from '../operations/operation.ts';
+import { Refusal, type Source } from '../refusal.ts';
 
 /** What is wrong with a request, in words, with the place where it is. */
 interface Problem {

@@ -1,18 +1,18 @@
 import { z } from 'zod';
-import type { Rendered } from '../paging.ts';
-import { ruleBroken } from '../refusal.ts';
-import { authorizationDocument, authorizationItemResource, authorizationResource } from '../resources/returns.ts';
+import type { Rendered } from '../../paging.ts';
+import { ruleBroken } from '../../refusal.ts';
+import { authorizationDocument, authorizationItemResource, authorizationResource } from '../../resources/returns.ts';
 import {
   type AuthorizationDraft,
   type AuthorizationLine,
   announceReturn,
   removeReturn,
   replaceReturn,
-} from '../rules/authorizations.ts';
-import type { Authorization } from '../store/model.ts';
-import { settings } from '../store/settings.ts';
-import { operation } from './operation.ts';
-import { include } from './parameters.ts';
+} from '../../rules/authorizations.ts';
+import type { Authorization } from '../../store/model.ts';
+import { settings } from '../../store/settings.ts';
+import { operation } from '../operation.ts';
+import { include } from '../parameters.ts';
 import {
   anyMembers,
   assertSameId,
@@ -25,7 +25,7 @@ import {
   provisionalId,
   quantityIn,
   textIn,
-} from './v3-input.ts';
+} from './input.ts';
 
 const itemIn = z.strictObject({
   type: z.literal('returnMerchandiseAuthorizationItem'),

@@ -1,4 +1,4 @@
-import { Refusal } from './refusal.ts';
+import { Refusal } from '../refusal.ts';
 
 const maxMembers = 20_000;
 const maxIndex = 2_000;

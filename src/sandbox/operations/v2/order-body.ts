@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { OrderDraft } from '../rules/place-order.ts';
-import type { AddressLines } from '../store/model.ts';
-import { noReplyAddress } from '../store/settings.ts';
-import type { Zone } from '../times.ts';
-import { countryOf, dayIn, localeOf, mainMethodOf, textIn, warehouseDay, warehouseOf } from './older-input.ts';
+import type { OrderDraft } from '../../rules/place-order.ts';
+import type { AddressLines } from '../../store/model.ts';
+import { noReplyAddress } from '../../store/settings.ts';
+import type { Zone } from '../../times.ts';
+import { countryOf, dayIn, localeOf, mainMethodOf, textIn, warehouseDay, warehouseOf } from '../older-input.ts';
 
 const textFields = <const Names extends readonly string[]>(...names: Names) =>
   Object.fromEntries(names.map((name) => [name, textIn])) as Record<Names[number], typeof textIn>;
