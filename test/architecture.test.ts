@@ -20,7 +20,7 @@ const allowed: Record<string, readonly string[]> = {
 
 /** Packages that only these files may import. */
 const fenced: Record<string, readonly string[]> = {
-  undici: ['src/warehouse/http.ts', 'src/app/deps/warehouses.ts'],
+  undici: ['src/warehouse/transport/http.ts', 'src/app/deps/warehouses.ts'],
   pg: ['src/erp/', 'src/app/deps/database.ts'],
   kysely: ['src/erp/'],
   bullmq: ['src/queue/', 'src/app/deps/queue.ts'],

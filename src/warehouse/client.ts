@@ -2,11 +2,11 @@ import type { WarehouseClient } from '../../config/files.ts';
 import type { OperationName } from '../../config/operations.ts';
 import { WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
-import { TokenSource } from './auth.ts';
-import { decodeEnvelope } from './envelope.ts';
-import { type HttpAnswer, type HttpOptions, type HttpRequest, WarehouseHttp } from './http.ts';
-import { type Document, decodeDocument } from './jsonapi.ts';
-import { nextQuery } from './links.ts';
+import { decodeEnvelope } from './decoding/envelope.ts';
+import { type Document, decodeDocument } from './decoding/jsonapi.ts';
+import { TokenSource } from './transport/auth.ts';
+import { type HttpAnswer, type HttpOptions, type HttpRequest, WarehouseHttp } from './transport/http.ts';
+import { nextQuery } from './transport/links.ts';
 
 /** One page of a v3 list. */
 export interface ListPage extends Document {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { nextQuery } from '../../src/warehouse/links.ts';
+import { nextQuery } from '../../src/warehouse/transport/links.ts';
 
 const requested = new URL('https://service.example/base/v3/shipments?page[size]=100');
 const code = (work: () => unknown) => {

@@ -3,7 +3,7 @@ import { type OrderPayload, orderDocument } from '../../src/sync/push/kinds/orde
 import { wantedState } from '../../src/sync/push/kinds/order/order-update.ts';
 import { outboxKinds } from '../../src/sync/push/kinds/registry.ts';
 import { readPayload } from '../../src/sync/push/payload/payload.ts';
-import type { Order } from '../../src/warehouse/v3-orders.ts';
+import type { Order } from '../../src/warehouse/decoding/v3-orders.ts';
 
 const kind = (name: string) => {
   const found = outboxKinds.find((known) => known.name === name);

@@ -6,7 +6,7 @@ import { pushRetryDelayMs } from '../../src/core/retry.ts';
 import { batchesOf } from '../../src/sync/push/kinds/order/look-up-orders.ts';
 import { outboxKinds } from '../../src/sync/push/kinds/registry.ts';
 import { maskPayload } from '../../src/sync/push/payload/mask.ts';
-import { statusError, transportError } from '../../src/warehouse/http-error.ts';
+import { statusError, transportError } from '../../src/warehouse/transport/http-error.ts';
 
 const policy = { maxAttempts: 25, maxAgeMs: 3 * 86_400_000 };
 const answer = (

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cursorOf, encodeQuery, encodeValue, withCursor } from '../../src/warehouse/query.ts';
+import { cursorOf, encodeQuery, encodeValue, withCursor } from '../../src/warehouse/transport/query.ts';
 
 test('encodes every character that the interface lists', () => {
   for (const character of `!"#$%&'()*+,/:;=?@[] `) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { decodeWith, type Resource } from '../../src/warehouse/jsonapi.ts';
-import { orderSchema } from '../../src/warehouse/v3-orders.ts';
+import { decodeWith, type Resource } from '../../src/warehouse/decoding/jsonapi.ts';
+import { orderSchema } from '../../src/warehouse/decoding/v3-orders.ts';
 
 const order = (more: Record<string, unknown>) =>
   decodeWith(orderSchema, { type: 'order', id: '1', attributes: { externalOrderNumber: 'SO-1' }, ...more } as Resource);

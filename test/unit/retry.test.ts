@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { type Outcome, WarehouseError, type WarehouseErrorDetails } from '../../src/core/errors.ts';
 import { readRetryDelayMs } from '../../src/core/retry.ts';
-import { readRetryAfterMs, type StatusAnswer, statusError, transportError } from '../../src/warehouse/http-error.ts';
+import {
+  readRetryAfterMs,
+  type StatusAnswer,
+  statusError,
+  transportError,
+} from '../../src/warehouse/transport/http-error.ts';
 
 const failure = (code: string, details: Partial<WarehouseErrorDetails> = {}) =>
   new WarehouseError(code, code, { outcome: 'unknown', ...details });

@@ -2,10 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { WarehouseError } from '../../src/core/errors.ts';
 import { type WalkStart, walk } from '../../src/sync/paging/walk.ts';
-import { findChildren, indexIncluded } from '../../src/warehouse/included.ts';
-import { decodeDocument, type Resource } from '../../src/warehouse/jsonapi.ts';
-import { nextQuery } from '../../src/warehouse/links.ts';
-import { cursorOf } from '../../src/warehouse/query.ts';
+import { findChildren, indexIncluded } from '../../src/warehouse/decoding/included.ts';
+import { decodeDocument, type Resource } from '../../src/warehouse/decoding/jsonapi.ts';
+import { nextQuery } from '../../src/warehouse/transport/links.ts';
+import { cursorOf } from '../../src/warehouse/transport/query.ts';
 
 const beginning: WalkStart = { query: null, meaning: 'unknown', lastId: null };
 type Meaning = 'id' | 'offset' | 'opaque';

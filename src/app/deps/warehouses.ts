@@ -1,8 +1,8 @@
 import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import type { Config } from '../../../config/env.ts';
 import { Warehouse } from '../../warehouse/client.ts';
-import type { Exchange } from '../../warehouse/http.ts';
-import { NotConnectedError } from '../../warehouse/http-error.ts';
+import type { Exchange } from '../../warehouse/transport/http.ts';
+import { NotConnectedError } from '../../warehouse/transport/http-error.ts';
 
 /** Bytes of one answer; a page of 100 shipments has some 200 KB, a list of 100,000 parcels some 30 MB. */
 const maxResponseBytes = 64 * 1024 * 1024;

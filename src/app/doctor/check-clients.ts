@@ -3,7 +3,7 @@ import { identityOf, type WarehouseClient } from '../../../config/files.ts';
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { decodeSettings } from '../../warehouse/settings.ts';
+import { decodeSettings } from '../../warehouse/decoding/settings.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { type Finding, fail, ok, orFailure, warn } from './finding.ts';
 

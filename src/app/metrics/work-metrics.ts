@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import type { Exchange } from '../../warehouse/http.ts';
+import type { Exchange } from '../../warehouse/transport/http.ts';
 
 /** Seconds; a page of a list takes some tens of milliseconds, the longest timeout is ten minutes. */
 const requestBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];

@@ -8,7 +8,7 @@ import { quarantine, releaseQuarantined } from '../../erp/pull/quarantine.ts';
 import { requestRereads, settleRereads } from '../../erp/pull/rereads.ts';
 import { confirm, enterStream, type ReadAs } from '../../erp/runs/confirmations.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
-import type { Document } from '../../warehouse/jsonapi.ts';
+import type { Document } from '../../warehouse/decoding/jsonapi.ts';
 import { newShare, type PullContext, type ServiceClock, warn } from '../run/pull-context.ts';
 import type { Mirrored } from '../streams/stream.ts';
 import { checkQuarantineShare, type DecodedPage, decodePage, setAside } from './decode.ts';

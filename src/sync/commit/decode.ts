@@ -4,8 +4,14 @@ import { CodedError } from '../../core/errors.ts';
 import { isObject, type Json, unstorableReason } from '../../core/json.ts';
 import type { Family, MirrorRow } from '../../erp/mirror/tables.ts';
 import type { QuarantineEntry } from '../../erp/pull/quarantine.ts';
-import { type IncludedIndex, indexIncluded, withAllIncluded } from '../../warehouse/included.ts';
-import { type Document, decodeWith, type Resource, readId, type Undecodable } from '../../warehouse/jsonapi.ts';
+import { type IncludedIndex, indexIncluded, withAllIncluded } from '../../warehouse/decoding/included.ts';
+import {
+  type Document,
+  decodeWith,
+  type Resource,
+  readId,
+  type Undecodable,
+} from '../../warehouse/decoding/jsonapi.ts';
 import { PageSizes } from '../paging/page-sizes.ts';
 
 /** What belongs to a resource can only be told when it is read alone: each time it is met, or when it was changed. */

@@ -5,7 +5,7 @@ import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { couldNotBeRead, postponeRereads, settleRereads, unknownToService } from '../../erp/pull/rereads.ts';
-import { encodeQuery } from '../../warehouse/query.ts';
+import { encodeQuery } from '../../warehouse/transport/query.ts';
 import { type Committed, commitReading } from '../commit/commit-reading.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 import type { Mirrored } from '../streams/stream.ts';

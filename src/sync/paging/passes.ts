@@ -2,7 +2,7 @@ import type { Transaction } from 'kysely';
 import { addDays, utcDay } from '../../core/time.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import { type Cursor, readCursor, saveCursor } from '../../erp/pull/cursors.ts';
-import { encodeQuery, type QueryParameters } from '../../warehouse/query.ts';
+import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 import type { Stream } from '../streams/stream.ts';

@@ -1,7 +1,7 @@
 import { describeError } from '../../core/errors.ts';
 import { readCursor } from '../../erp/pull/cursors.ts';
 import { type RowPosition, readPositions } from '../../erp/pull/open-rows.ts';
-import { withCursor } from '../../warehouse/query.ts';
+import { withCursor } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import { isErrorOfOnePass } from '../run/pass-runner.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';

@@ -1,8 +1,8 @@
 import { WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import type { CursorMeaning } from '../../erp/pull/cursors.ts';
-import { readId } from '../../warehouse/jsonapi.ts';
-import { cursorOf, withCursor } from '../../warehouse/query.ts';
+import { readId } from '../../warehouse/decoding/jsonapi.ts';
+import { cursorOf, withCursor } from '../../warehouse/transport/query.ts';
 
 /** One page as the walk sees it. */
 export interface WalkablePage {

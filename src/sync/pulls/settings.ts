@@ -5,7 +5,7 @@ import { storeSettings } from '../../erp/resources/settings.ts';
 import { type Own, staysAccepted } from '../../erp/runs/clients.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { decodeSettings, type Settings } from '../../warehouse/settings.ts';
+import { decodeSettings, type Settings } from '../../warehouse/decoding/settings.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /**

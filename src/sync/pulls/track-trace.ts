@@ -8,7 +8,7 @@ import { requestRereads } from '../../erp/pull/rereads.ts';
 import { storeTrackTraces } from '../../erp/resources/track-trace.ts';
 import { closeGate, type Gate, passGate } from '../../erp/runs/gates.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
-import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/track-trace.ts';
+import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/track-trace.ts';
 import { checkQuarantineShare } from '../commit/decode.ts';
 import { stateOfRefusal } from '../commit/refused.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';

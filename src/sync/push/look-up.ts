@@ -4,7 +4,7 @@ import { type News, newsOfLookUp, operatorChoices } from '../../core/push-outcom
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { takeUnknown, type UnknownRow } from '../../erp/outbox/look-ups.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';
-import type { Resource } from '../../warehouse/jsonapi.ts';
+import type { Resource } from '../../warehouse/decoding/jsonapi.ts';
 import type { Ended, PushDeps } from './attempt.ts';
 import type { ClientHealth } from './client-health.ts';
 import { type AnyKind, type LookUp, type LookUpRule, PayloadError, type Pushed } from './payload/kind.ts';

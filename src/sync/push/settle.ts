@@ -11,7 +11,7 @@ import { requestRereads } from '../../erp/pull/rereads.ts';
 import { holdIdentity, staysAccepted } from '../../erp/runs/clients.ts';
 import { lockStream } from '../../erp/runs/confirmations.ts';
 import { bringRunForward } from '../../erp/runs/due-jobs.ts';
-import { readId } from '../../warehouse/jsonapi.ts';
+import { readId } from '../../warehouse/decoding/jsonapi.ts';
 import { decodePage } from '../commit/decode.ts';
 import type { Mirrored } from '../streams/stream.ts';
 import type { Ended } from './attempt.ts';

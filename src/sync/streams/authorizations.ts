@@ -2,14 +2,14 @@ import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { findRequestedRereads } from '../../erp/pull/rereads.ts';
 import { findOpenAuthorizations } from '../../erp/resources/authorizations.ts';
-import { findChildren } from '../../warehouse/included.ts';
-import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
+import { findChildren } from '../../warehouse/decoding/included.ts';
+import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import {
   type Authorization,
   type AuthorizationItem,
   authorizationItemSchema,
   authorizationSchema,
-} from '../../warehouse/v3-returns.ts';
+} from '../../warehouse/decoding/v3-returns.ts';
 import { type Decoded, decodeChildren, withoutIncluded } from '../commit/decode.ts';
 import { readByIds } from '../paging/by-id.ts';
 import type { PullContext } from '../run/pull-context.ts';

@@ -2,14 +2,14 @@ import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
 import { noteAbsences } from '../../erp/pull/absences.ts';
 import { type OpenKind, sortUnlistedOpen } from '../../erp/pull/open-rows.ts';
-import { findChildren } from '../../warehouse/included.ts';
-import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
+import { findChildren } from '../../warehouse/decoding/included.ts';
+import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import {
   type InboundPackingSlip,
   type InboundPackingSlipItem,
   inboundPackingSlipItemSchema,
   inboundPackingSlipSchema,
-} from '../../warehouse/v3.ts';
+} from '../../warehouse/decoding/v3.ts';
 import { commitReading, nothingRead } from '../commit/commit-reading.ts';
 import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../commit/decode.ts';
 import { unlist } from '../commit/unlist.ts';

@@ -1,7 +1,7 @@
 import type { Json } from '../../core/json.ts';
 import type { ChildTable, MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
-import { findChildren, type IncludedIndex } from '../../warehouse/included.ts';
-import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
+import { findChildren, type IncludedIndex } from '../../warehouse/decoding/included.ts';
+import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import {
   type Address,
   addressSchema,
@@ -9,7 +9,7 @@ import {
   type OrderItem,
   orderItemSchema,
   orderSchema,
-} from '../../warehouse/v3-orders.ts';
+} from '../../warehouse/decoding/v3-orders.ts';
 import { type Decoded, decodeChildren, withoutIncluded } from '../commit/decode.ts';
 
 export const itemTable: ChildTable = {

@@ -1,6 +1,6 @@
 import type { ParentRow } from '../../erp/mirror/tables.ts';
-import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
-import { type ReturnItem, returnItemSchema } from '../../warehouse/v3.ts';
+import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
+import { type ReturnItem, returnItemSchema } from '../../warehouse/decoding/v3.ts';
 import { type Decoded, oncePerZone, withoutIncluded } from '../commit/decode.ts';
 import { walkWindow } from '../paging/passes.ts';
 import type { PullContext } from '../run/pull-context.ts';

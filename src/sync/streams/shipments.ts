@@ -3,9 +3,9 @@ import { findUnlistedOpen, type OpenKind, type OpenRow, stillOpen } from '../../
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { healOrderNumbers, withOrder } from '../../erp/resources/shipments.ts';
-import { findChildren } from '../../warehouse/included.ts';
-import { decodeWith, type Resource } from '../../warehouse/jsonapi.ts';
-import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/v3.ts';
+import { findChildren } from '../../warehouse/decoding/included.ts';
+import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
+import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/decoding/v3.ts';
 import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../commit/decode.ts';
 import { unlist } from '../commit/unlist.ts';
 import { readByIds } from '../paging/by-id.ts';

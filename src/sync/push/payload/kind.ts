@@ -7,8 +7,8 @@ import type { Database } from '../../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../../erp/outbox/claim.ts';
 import type { UnknownRow } from '../../../erp/outbox/look-ups.ts';
 import type { Warehouse, WriteRequest } from '../../../warehouse/client.ts';
-import type { HttpAnswer } from '../../../warehouse/http.ts';
-import type { Resource } from '../../../warehouse/jsonapi.ts';
+import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';
+import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
 import type { Mirrored } from '../../streams/stream.ts';
 import type { SettingCodes } from './setting-codes.ts';
 

@@ -3,7 +3,7 @@ import type { Database } from '../../../erp/connection/pool.ts';
 import { readOptions, type StoredOption, takeSettingsTurn } from '../../../erp/resources/settings.ts';
 import type { Own } from '../../../erp/runs/clients.ts';
 import type { Warehouse } from '../../../warehouse/client.ts';
-import type { SettingList } from '../../../warehouse/settings.ts';
+import type { SettingList } from '../../../warehouse/decoding/settings.ts';
 import { readSettingsNow } from '../../pulls/settings.ts';
 
 /** How long entries are taken from memory. */

@@ -1,14 +1,14 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
 import { slipsOfNobody } from '../../../../erp/outbox/look-ups.ts';
-import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/included.ts';
-import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/jsonapi.ts';
-import { encodeQuery } from '../../../../warehouse/query.ts';
+import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
+import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import {
   type InboundPackingSlip,
   inboundPackingSlipItemSchema,
   inboundPackingSlipSchema,
-} from '../../../../warehouse/v3.ts';
+} from '../../../../warehouse/decoding/v3.ts';
+import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { inboundPackingSlips, openStatuses } from '../../../streams/inbound-packing-slips.ts';
 import {
   defineKind,

@@ -2,10 +2,10 @@ import type { OperationName } from '../../../../../config/operations.ts';
 import { WarehouseError } from '../../../../core/errors.ts';
 import { addDays, localDay } from '../../../../core/time.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
-import { indexIncluded, withAllIncluded } from '../../../../warehouse/included.ts';
-import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/jsonapi.ts';
-import { encodeQuery } from '../../../../warehouse/query.ts';
-import { type Order, orderSchema } from '../../../../warehouse/v3-orders.ts';
+import { indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
+import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import { type Order, orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
+import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { orders } from '../../../streams/orders.ts';
 import { NotThereError, PayloadError, type PushContext } from '../../payload/kind.ts';
 

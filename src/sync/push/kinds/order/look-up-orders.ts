@@ -1,5 +1,5 @@
 import { WarehouseError } from '../../../../core/errors.ts';
-import { encodeValue } from '../../../../warehouse/query.ts';
+import { encodeValue } from '../../../../warehouse/transport/query.ts';
 import type { LookUp, LookUpContext } from '../../payload/kind.ts';
 import { listByNumbers, ordersIn } from './find-order.ts';
 

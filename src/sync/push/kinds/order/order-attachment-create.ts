@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
-import { decodeDocument, readId } from '../../../../warehouse/jsonapi.ts';
+import { decodeDocument, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { documentContent, documentProblems, personal, requiredText } from '../../payload/payload.ts';
 import { findOrder } from './find-order.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
 import { isObject, parseExact } from '../../../../core/json.ts';
-import { toMany } from '../../../../warehouse/jsonapi.ts';
+import { toMany } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { answeredOrder, findOrder, orderInclude } from './find-order.ts';

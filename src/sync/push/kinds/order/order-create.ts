@@ -1,7 +1,7 @@
 import { WarehouseError } from '../../../../core/errors.ts';
-import { findChildren } from '../../../../warehouse/included.ts';
-import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/jsonapi.ts';
-import { orderItemSchema, orderSchema } from '../../../../warehouse/v3-orders.ts';
+import { findChildren } from '../../../../warehouse/decoding/included.ts';
+import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import { orderItemSchema, orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, PayloadError, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { ordersIn } from './find-order.ts';

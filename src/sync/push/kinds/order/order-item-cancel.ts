@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
 import type { Json } from '../../../../core/json.ts';
-import { decodeDocument, decodeWith, type Resource, readId } from '../../../../warehouse/jsonapi.ts';
-import { orderItemSchema } from '../../../../warehouse/v3-orders.ts';
+import { decodeDocument, decodeWith, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
+import { orderItemSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, NotThereError, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { has, idNumber, requiredText } from '../../payload/payload.ts';

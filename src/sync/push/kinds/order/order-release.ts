@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
-import { decodeEnvelope } from '../../../../warehouse/envelope.ts';
+import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { assertOrderNumber, findOrder } from './find-order.ts';

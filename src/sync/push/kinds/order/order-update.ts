@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Json } from '../../../../core/json.ts';
-import type { Order } from '../../../../warehouse/v3-orders.ts';
+import type { Order } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { day, optionalText, personalText, textsNamed } from '../../payload/payload.ts';

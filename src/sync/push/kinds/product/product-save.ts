@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
-import { decodeEnvelope } from '../../../../warehouse/envelope.ts';
+import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { asNumber, base64Text, decimal, optionalText, requiredText } from '../../payload/payload.ts';
 

@@ -1,7 +1,7 @@
 import { WarehouseError } from '../../../../core/errors.ts';
-import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/included.ts';
-import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/jsonapi.ts';
-import { authorizationItemSchema, authorizationSchema } from '../../../../warehouse/v3-returns.ts';
+import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
+import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import { authorizationItemSchema, authorizationSchema } from '../../../../warehouse/decoding/v3-returns.ts';
 import { authorizations } from '../../../streams/authorizations.ts';
 import { defineKind, type Pushed } from '../../payload/kind.ts';
 import { type ReturnPayload, returnDocument, returnPayload, returnProblems } from './return-payload.ts';

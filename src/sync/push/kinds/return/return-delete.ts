@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
 import { parseExact } from '../../../../core/json.ts';
 import { knowsAuthorization } from '../../../../erp/resources/authorizations.ts';
-import { readId } from '../../../../warehouse/jsonapi.ts';
+import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { authorizations } from '../../../streams/authorizations.ts';
 import { defineKind, NotThereError } from '../../payload/kind.ts';
 import { idNumber } from '../../payload/payload.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
-import { decodeEnvelope } from '../../../../warehouse/envelope.ts';
-import { encodeQuery } from '../../../../warehouse/query.ts';
+import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
+import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { shipments } from '../../../streams/shipments.ts';
 import { defineKind, NotThereError, PayloadError, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { idNumber, requiredText } from '../../payload/payload.ts';

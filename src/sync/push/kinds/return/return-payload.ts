@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { isObject, type Json } from '../../../../core/json.ts';
-import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/included.ts';
-import { decodeWith, type Resource } from '../../../../warehouse/jsonapi.ts';
-import { encodeQuery } from '../../../../warehouse/query.ts';
-import { type ShipmentItem, shipmentItemSchema } from '../../../../warehouse/v3.ts';
+import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
+import { decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import { type ShipmentItem, shipmentItemSchema } from '../../../../warehouse/decoding/v3.ts';
+import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { type CheckContext, NotThereError, PayloadError, type PushContext } from '../../payload/kind.ts';
 import {
   anyMembers,

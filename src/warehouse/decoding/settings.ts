@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { WarehouseError } from '../core/errors.ts';
-import type { Json } from '../core/json.ts';
+import { WarehouseError } from '../../core/errors.ts';
+import type { Json } from '../../core/json.ts';
 import { idSchema } from './jsonapi.ts';
 
 /** Lists of settings/get (interface.md, Settings result). */

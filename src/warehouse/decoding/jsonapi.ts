@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { WarehouseError } from '../core/errors.ts';
-import { isObject, type Json, parseExact, ShapeError, wholeIfKept } from '../core/json.ts';
+import { WarehouseError } from '../../core/errors.ts';
+import { isObject, type Json, parseExact, ShapeError, wholeIfKept } from '../../core/json.ts';
 
 /** A resource as received, whose members have not been looked at yet. */
 export type Resource = { [member: string]: Json };

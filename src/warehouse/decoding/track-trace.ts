@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { WarehouseError } from '../core/errors.ts';
-import { isObject, type Json, wholeIfKept } from '../core/json.ts';
-import { readDateTime } from '../core/time.ts';
+import { WarehouseError } from '../../core/errors.ts';
+import { isObject, type Json, wholeIfKept } from '../../core/json.ts';
+import { readDateTime } from '../../core/time.ts';
 import { decodeWith, idSchema, type Undecodable } from './jsonapi.ts';
 import { readable, text } from './v3-members.ts';
 

@@ -1,6 +1,6 @@
-import { type Outcome, WarehouseError } from '../core/errors.ts';
-import { isObject, type Json, parseExact } from '../core/json.ts';
-import { quote } from '../core/quote.ts';
+import { type Outcome, WarehouseError } from '../../core/errors.ts';
+import { isObject, type Json, parseExact } from '../../core/json.ts';
+import { quote } from '../../core/quote.ts';
 
 /** Codes of failures before a request could have been written: DNS, TCP, and a certificate that is not accepted. */
 const notConnected = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;

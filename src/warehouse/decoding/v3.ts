@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { readDateTime } from '../core/time.ts';
+import { readDateTime } from '../../core/time.ts';
 import { idSchema, toMany, toOne } from './jsonapi.ts';
 import { count, date, flag, metadata, readable, relations, text } from './v3-members.ts';
 

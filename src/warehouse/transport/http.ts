@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
-import type { OperationName, Operations } from '../../config/operations.ts';
-import { stopReason, WarehouseError } from '../core/errors.ts';
-import { readRetryDelayMs } from '../core/retry.ts';
+import type { OperationName, Operations } from '../../../config/operations.ts';
+import { stopReason, WarehouseError } from '../../core/errors.ts';
+import { readRetryDelayMs } from '../../core/retry.ts';
 import { encodedError, statusError, transportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
 

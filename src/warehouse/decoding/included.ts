@@ -1,4 +1,4 @@
-import { isObject, type Json } from '../core/json.ts';
+import { isObject, type Json } from '../../core/json.ts';
 import { type Resource, readId } from './jsonapi.ts';
 
 /** Included resources by type and id. */

@@ -1,6 +1,6 @@
-import { WarehouseError } from '../core/errors.ts';
-import { isObject, type Json } from '../core/json.ts';
-import { quote } from '../core/quote.ts';
+import { WarehouseError } from '../../core/errors.ts';
+import { isObject, type Json } from '../../core/json.ts';
+import { quote } from '../../core/quote.ts';
 
 /**
  * The query of `links.next`, in any usual shape: a string or `{href}`, absolute or relative; null or absent at the end.

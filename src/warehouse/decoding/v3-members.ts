@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { wholeIfKept } from '../core/json.ts';
-import { readDate } from '../core/time.ts';
+import { wholeIfKept } from '../../core/json.ts';
+import { readDate } from '../../core/time.ts';
 
 export const text = z
   .string()

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import type { OperationName } from '../../config/operations.ts';
-import { stopReason, WarehouseError } from '../core/errors.ts';
-import { parseExact } from '../core/json.ts';
+import type { OperationName } from '../../../config/operations.ts';
+import { stopReason, WarehouseError } from '../../core/errors.ts';
+import { parseExact } from '../../core/json.ts';
 import type { WarehouseHttp } from './http.ts';
 
 /** Token answer (interface.md, Token response); members that are not used are let through. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { WarehouseError } from '../core/errors.ts';
-import { type Json, parseExact, ShapeError } from '../core/json.ts';
-import { quote } from '../core/quote.ts';
+import { WarehouseError } from '../../core/errors.ts';
+import { type Json, parseExact, ShapeError } from '../../core/json.ts';
+import { quote } from '../../core/quote.ts';
 
 /** Answers of the oldest and v2 generations (interface.md, Conventions); unknown members are kept. */
 const envelopeSchema = z.looseObject({
