@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { afterEach, describe, expect, test } from 'vitest';
 import { LeaseLostError } from '../../src/core/errors.ts';
-import { inTransaction, underLease } from '../../src/erp/connection/transaction.ts';
+import { inTransaction } from '../../src/erp/connection/transaction.ts';
 import { dueJobs, reviveAbandoned } from '../../src/erp/runs/due-jobs.ts';
-import { acquireLease, type Lease, LeaseKeeper, releaseLease } from '../../src/erp/runs/leases.ts';
+import { acquireLease, type Lease, LeaseKeeper, releaseLease, underLease } from '../../src/erp/runs/leases.ts';
 import { finishRun, recordProgress } from '../../src/erp/runs/ledger.ts';
 import { startRun } from '../../src/erp/runs/start-run.ts';
 import { newTotals } from '../../src/sync/run/pull-context.ts';

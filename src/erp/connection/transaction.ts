@@ -1,6 +1,5 @@
 import type { Transaction } from 'kysely';
 import type { DB } from '../generated/tables.ts';
-import { fence, type Lease, leaseMs } from '../runs/leases.ts';
 import type { Database } from './pool.ts';
 
 /** Deadlock, serialization failure, lock timeout: the transaction did nothing wrong and is simply made again. */
@@ -24,22 +23,6 @@ export async function inTransaction<T>(
         throw error;
     }
   }
-}
-
-/**
- * Runs `work` in one transaction that the lease fences: it commits whole, or (lease lost, error) not at all. `work`
- * must take all it writes from memory, as it may be run again.
- * @throws LeaseLostError, or what `work` threw
- */
-export function underLease<T>(db: Database, lease: Lease, work: (trx: Transaction<DB>) => Promise<T>): Promise<T> {
-  return inTransaction(db, async (trx) => {
-    await fence(trx, lease);
-    const begunAtMs = performance.now();
-    const result = await work(trx);
-    // What the first extension brought is seen by others only now: a long page would find its lease run out as it commits.
-    if (performance.now() - begunAtMs > leaseMs / 4) await fence(trx, lease);
-    return result;
-  });
 }
 
 /** Whether the database took offence at the data itself: a value out of range, text it cannot hold, nesting too deep. */

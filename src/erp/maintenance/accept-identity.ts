@@ -1,10 +1,10 @@
 import { sql, type Transaction } from 'kysely';
 import { lockName } from '../connection/locks.ts';
+import { notifyPushers } from '../connection/notify.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { appendChanges, type Change } from '../mirror/feed.ts';
-import { notifyPushers } from '../outbox/claims-held.ts';
 import { recordAudit } from '../runs/audit.ts';
 import { type ClientIdentity, identityLock } from '../runs/clients.ts';
 import { type JobKey, recordAbandoned } from '../runs/due-jobs.ts';

@@ -1,9 +1,9 @@
 import { sql, type Transaction } from 'kysely';
+import { notifyPushers } from '../connection/notify.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
-import { notifyPushers } from './claims-held.ts';
 import { type AcceptedAs, delayGates } from './push-database.ts';
 
 /** What an operator may say of the present database. */

@@ -23,11 +23,6 @@ export async function returnClaims(db: Kysely<DB>, claims: readonly Returned[]):
     where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
 }
 
-/** Tells all pushers that rows may be due, as an insert does. */
-export async function notifyPushers(db: Kysely<DB>): Promise<void> {
-  await sql`select pg_notify('fulfilment_outbox', '')`.execute(db);
-}
-
 /** A claim under way: the row, and the number by which it is recognised. */
 export interface Claimed {
   readonly id: number;

@@ -1,11 +1,11 @@
 import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
+import { notifyPushers } from '../connection/notify.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
 import { unfinished } from './claim.ts';
-import { notifyPushers } from './claims-held.ts';
 import { wakeFreeLanes, wakeLanes } from './settle.ts';
 
 /** Every status, those that wait for a person first. */

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import { type AgeColumns, youngEnough } from '../rescan/age.ts';
+import { type AgeColumns, youngEnough } from './age.ts';
 
 /** Rows that move until they reach one status. An unknown status, or none, is still open. */
 export interface OpenKind {

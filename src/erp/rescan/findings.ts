@@ -1,7 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import { type AgeColumns, dateList } from './age.ts';
+import { type AgeColumns, dateList } from '../pull/age.ts';
 import type { Rescan } from './rescans.ts';
 
 /**

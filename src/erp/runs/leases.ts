@@ -1,6 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
+import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** How long a lease lasts without a sign of life, by the database's clock. */
@@ -50,6 +51,22 @@ export async function fence(trx: Transaction<DB>, lease: Lease): Promise<void> {
     where client = ${lease.client} and name = ${lease.name} and token = ${lease.token} and expires_at is not null
     returning 1`.execute(trx);
   if (rows.length === 0) throw new LeaseLostError(lease.client, lease.name);
+}
+
+/**
+ * Runs `work` in one transaction that the lease fences: it commits whole, or (lease lost, error) not at all. `work`
+ * must take all it writes from memory, as it may be run again.
+ * @throws LeaseLostError, or what `work` threw
+ */
+export function underLease<T>(db: Database, lease: Lease, work: (trx: Transaction<DB>) => Promise<T>): Promise<T> {
+  return inTransaction(db, async (trx) => {
+    await fence(trx, lease);
+    const begunAtMs = performance.now();
+    const result = await work(trx);
+    // What the first extension brought is seen by others only now: a long page would find its lease run out as it commits.
+    if (performance.now() - begunAtMs > leaseMs / 4) await fence(trx, lease);
+    return result;
+  });
 }
 
 /**

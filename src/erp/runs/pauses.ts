@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
+import { notifyPushers } from '../connection/notify.ts';
 import type { Database } from '../connection/pool.ts';
 import type { DB } from '../generated/tables.ts';
-import { notifyPushers } from '../outbox/claims-held.ts';
 import { recordAudit } from './audit.ts';
 
 /** A job that an operator has paused. */

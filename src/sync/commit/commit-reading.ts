@@ -1,5 +1,5 @@
 import type { Transaction } from 'kysely';
-import { refusesData, underLease } from '../../erp/connection/transaction.ts';
+import { refusesData } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
@@ -7,6 +7,7 @@ import { mayBringNews, type UpsertResult, upsertFamilies } from '../../erp/mirro
 import { quarantine, releaseQuarantined } from '../../erp/pull/quarantine.ts';
 import { requestRereads, settleRereads } from '../../erp/pull/rereads.ts';
 import { confirm, enterStream, type ReadAs } from '../../erp/runs/confirmations.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
 import type { Document } from '../../warehouse/decoding/jsonapi.ts';
 import { newShare, type PullContext, type ServiceClock, warn } from '../run/pull-context.ts';

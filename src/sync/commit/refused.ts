@@ -1,11 +1,12 @@
 import type { Transaction } from 'kysely';
 import { CodedError } from '../../core/errors.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { refusesData, sqlState, underLease } from '../../erp/connection/transaction.ts';
+import { refusesData, sqlState } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
 import { type ReadingScope, upsertFamilies } from '../../erp/mirror/upsert.ts';
 import type { Lease } from '../../erp/runs/leases.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import type { Mirrored } from '../streams/stream.ts';
 import type { Reading } from './commit-reading.ts';

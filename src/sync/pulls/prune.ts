@@ -1,7 +1,7 @@
 import { stopReason } from '../../core/errors.ts';
-import { underLease } from '../../erp/connection/transaction.ts';
 import { prunables } from '../../erp/maintenance/prune.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /** Rows deleted in one transaction: short, so that nobody waits for it. */

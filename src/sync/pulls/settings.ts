@@ -1,8 +1,9 @@
 import type { Database } from '../../erp/connection/pool.ts';
-import { inTransaction, underLease } from '../../erp/connection/transaction.ts';
+import { inTransaction } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import { storeSettings } from '../../erp/resources/settings.ts';
 import { type Own, staysAccepted } from '../../erp/runs/clients.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { decodeSettings, type Settings } from '../../warehouse/decoding/settings.ts';

@@ -2,9 +2,9 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { stopReason, WarehouseError } from '../../core/errors.ts';
 import { type Json, wholeIfKept } from '../../core/json.ts';
-import { underLease } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import { findWatched, removeUnwatched, type StockAnswer, storeStock } from '../../erp/resources/stock.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 

@@ -1,12 +1,13 @@
 import { CodedError, NotYetError, WarehouseError } from '../../core/errors.ts';
 import { unstorableReason } from '../../core/json.ts';
-import { inTransaction, refusesData, underLease } from '../../erp/connection/transaction.ts';
+import { inTransaction, refusesData } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { forgetOlderQuarantined, type QuarantineEntry, quarantine } from '../../erp/pull/quarantine.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { storeTrackTraces } from '../../erp/resources/track-trace.ts';
 import { closeGate, type Gate, passGate } from '../../erp/runs/gates.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/track-trace.ts';
 import { checkQuarantineShare } from '../commit/decode.ts';

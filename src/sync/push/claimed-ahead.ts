@@ -1,6 +1,7 @@
+import { notifyPushers } from '../../erp/connection/notify.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../erp/outbox/claim.ts';
-import { notifyPushers, returnClaims } from '../../erp/outbox/claims-held.ts';
+import { returnClaims } from '../../erp/outbox/claims-held.ts';
 
 /** No more rows are claimed ahead than are expected to be sent within this: others may have slots for them. */
 const aheadMs = 100;

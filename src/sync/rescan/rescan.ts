@@ -1,8 +1,6 @@
 import { localDay, utcDay } from '../../core/time.ts';
-import { underLease } from '../../erp/connection/transaction.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
-import { findOldestDay } from '../../erp/rescan/age.ts';
 import { forgetFindings } from '../../erp/rescan/findings.ts';
 import {
   type DayWindow,
@@ -13,6 +11,8 @@ import {
   startRescan,
   type WalkedReconciliation,
 } from '../../erp/rescan/rescans.ts';
+import { findOldestDay } from '../../erp/rescan/rows-in-windows.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import { unlist } from '../commit/unlist.ts';
 import { readByIds } from '../paging/by-id.ts';
 import { type PullContext, serviceNow } from '../run/pull-context.ts';

@@ -1,11 +1,11 @@
 import type { Transaction } from 'kysely';
-import { underLease } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
 import { findRereads } from '../../erp/pull/rereads.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
 import { type DayWindow, type Rescan, type RescanStep, saveRescan } from '../../erp/rescan/rescans.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import { type Committed, commitReading } from '../commit/commit-reading.ts';
 import { readByIds } from '../paging/by-id.ts';
 import { walkPages } from '../paging/list-page.ts';

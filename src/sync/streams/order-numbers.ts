@@ -1,6 +1,6 @@
-import { underLease } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import { fillOrderNumbers } from '../../erp/resources/shipments.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { PullContext } from '../run/pull-context.ts';
 

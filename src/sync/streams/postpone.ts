@@ -1,6 +1,6 @@
-import { underLease } from '../../erp/connection/transaction.ts';
 import { type OpenKind, type OpenRow, stillOpen } from '../../erp/pull/open-rows.ts';
 import { postponeStillOpen } from '../../erp/pull/rereads.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import type { PullContext } from '../run/pull-context.ts';
 
 /**

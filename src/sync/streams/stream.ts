@@ -3,7 +3,7 @@ import type { OperationName } from '../../../config/operations.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { MirrorTables } from '../../erp/mirror/tables.ts';
-import type { AgeColumns } from '../../erp/rescan/age.ts';
+import type { AgeColumns } from '../../erp/pull/age.ts';
 import type { DecodeResource } from '../commit/decode.ts';
 import type { PullContext } from '../run/pull-context.ts';
 
