@@ -1,4 +1,5 @@
+import { pullJob } from '../src/queue/pull-job.ts';
+import { pollStream } from '../src/sync/pulls/poll.ts';
 import { inboundPackingSlips, pullInboundPackingSlips } from '../src/sync/streams/inbound-packing-slips.ts';
-import { pullJob } from './pull-job.ts';
 
-export const pullInboundPackingSlipsJob = pullJob(inboundPackingSlips, pullInboundPackingSlips);
+export const pullInboundPackingSlipsJob = pullJob(inboundPackingSlips, pollStream(pullInboundPackingSlips));

@@ -1,4 +1,5 @@
+import { pullJob } from '../src/queue/pull-job.ts';
+import { pollStream } from '../src/sync/pulls/poll.ts';
 import { inbounds, pullInbounds } from '../src/sync/streams/inbounds.ts';
-import { pullJob } from './pull-job.ts';
 
-export const pullInboundsJob = pullJob(inbounds, pullInbounds);
+export const pullInboundsJob = pullJob(inbounds, pollStream(pullInbounds));

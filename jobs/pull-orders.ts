@@ -1,4 +1,5 @@
+import { pullJob } from '../src/queue/pull-job.ts';
+import { pollStream } from '../src/sync/pulls/poll.ts';
 import { orders, pullOrders } from '../src/sync/streams/orders.ts';
-import { pullJob } from './pull-job.ts';
 
-export const pullOrdersJob = pullJob(orders, pullOrders);
+export const pullOrdersJob = pullJob(orders, pollStream(pullOrders));

@@ -1,4 +1,5 @@
+import { pullJob } from '../src/queue/pull-job.ts';
+import { pollStream } from '../src/sync/pulls/poll.ts';
 import { pullReturnItems, returnItems } from '../src/sync/streams/return-items.ts';
-import { pullJob } from './pull-job.ts';
 
-export const pullReturnItemsJob = pullJob(returnItems, pullReturnItems);
+export const pullReturnItemsJob = pullJob(returnItems, pollStream(pullReturnItems));

@@ -1,4 +1,5 @@
+import { pullJob } from '../src/queue/pull-job.ts';
+import { pollStream } from '../src/sync/pulls/poll.ts';
 import { pullShipments, shipments } from '../src/sync/streams/shipments.ts';
-import { pullJob } from './pull-job.ts';
 
-export const pullShipmentsJob = pullJob(shipments, pullShipments);
+export const pullShipmentsJob = pullJob(shipments, pollStream(pullShipments));

@@ -1,7 +1,7 @@
 import { defineJob } from '../src/queue/define-job.ts';
+import type { Stream } from '../src/sync/reading/stream.ts';
 import { reconcileAll } from '../src/sync/rescan/rescan-jobs.ts';
 import type { PullContext } from '../src/sync/run/pull-context.ts';
-import type { Stream } from '../src/sync/streams/stream.ts';
 
 /** Proves every stream, one after the other. */
 export const reconcileJob = (streams: readonly Stream[]) =>

@@ -5,6 +5,6 @@ import { refuseOldNode } from './refuse-old-node.ts';
 if (refuseOldNode(process.versions.node)) {
   // Stack traces of the bundle name the lines of the TypeScript sources.
   process.setSourceMapsEnabled(true);
-  const { runCli } = await import('./cli/program.ts');
+  const { runCli } = await import('./program/program.ts');
   await runCli();
 }

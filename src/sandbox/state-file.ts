@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
 import { switchesSchema } from './paging.ts';
-import type { LifeState, Step } from './robot/life.ts';
+import type { LifeState, Step } from './store/life.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
 import { Sharing } from './store/sharing.ts';
 import { type Inhabitant, World, type WorldOptions } from './world.ts';

@@ -4,13 +4,13 @@ import { Faults } from './faults.ts';
 import { type Switches, switchesSchema } from './paging.ts';
 import { Random, seedFor } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
-import { type Habits, Life } from './robot/life.ts';
+import { RequestLog } from './request-log.ts';
 import { begin, liveUntil } from './robot/robot.ts';
-import { RequestLog } from './server/request-log.ts';
 import { Sight } from './sight.ts';
 import { firstProducts } from './store/catalogue.ts';
 import { ClientStore } from './store/client-store.ts';
 import { Ids } from './store/ids.ts';
+import { type Habits, Life } from './store/life.ts';
 
 export interface WorldOptions {
   readonly clients: readonly string[];

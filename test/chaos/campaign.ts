@@ -5,7 +5,7 @@ import { silentLogger } from '../../src/app/logging/logger.ts';
 import { Random, seedFor } from '../../src/sandbox/random.ts';
 import { beliefBroughtAbout } from '../helpers/belief.ts';
 import { waitFor } from '../helpers/wait.ts';
-import type { Fault } from './faults.ts';
+import type { Fault } from './fault.ts';
 import { countOrders, cursorsAhead, problemsAtRest, watchTables } from './invariants.ts';
 import { Load } from './load.ts';
 import type { Servers } from './servers.ts';

@@ -1,23 +1,11 @@
 import type { Random } from '../../src/sandbox/random.ts';
+import type { Fault } from './fault.ts';
 import { networkFaults } from './faults/network.ts';
 import { postgresFaults } from './faults/postgres.ts';
 import { redisFaults } from './faults/redis.ts';
 import { restoreFaults } from './faults/restore.ts';
 import { serviceFaults } from './faults/service.ts';
 import { workerFaults } from './faults/workers.ts';
-import type { Stage } from './stage.ts';
-
-/** One way in which things break. A strike begins it, lets it last as long as chance has it, and mends it. */
-export interface Fault {
-  readonly name: string;
-  /** What it is, for a person who reads the table. */
-  readonly about: string;
-  readonly strike: (stage: Stage) => Promise<void>;
-  /** Where the queue has to be for it to matter; else seeds take turns. */
-  readonly queue?: 'redis';
-  /** Whether the database has to lie on a disk that can be filled. */
-  readonly onSmallDisk?: boolean;
-}
 
 const single: readonly Fault[] = [
   ...networkFaults,

@@ -8,7 +8,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { type Outcome, play, queueOf } from './campaign.ts';
-import { type Fault, faults } from './faults.ts';
+import type { Fault } from './fault.ts';
+import { faults } from './faults.ts';
 import { Servers } from './servers.ts';
 import { readOutcomes, tableOf } from './table.ts';
 

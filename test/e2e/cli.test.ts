@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import { createCli } from '../../src/app/cli/program.ts';
+import { createCli } from '../../src/app/program/program.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { useProcesses, workerEnv } from '../helpers/processes.ts';
 import { runCommand } from '../helpers/run-command.ts';

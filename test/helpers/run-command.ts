@@ -1,4 +1,4 @@
-import { runCli } from '../../src/app/cli/program.ts';
+import { runCli } from '../../src/app/program/program.ts';
 
 let running = false;
 

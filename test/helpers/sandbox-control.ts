@@ -1,6 +1,6 @@
 import type { Fault } from '../../src/sandbox/faults.ts';
 import type { Switches } from '../../src/sandbox/paging.ts';
-import type { LoggedRequest } from '../../src/sandbox/server/request-log.ts';
+import type { LoggedRequest } from '../../src/sandbox/request-log.ts';
 import type { ShipmentStatus } from '../../src/sandbox/store/model.ts';
 
 export type FaultRule = Partial<Fault> & Pick<Fault, 'operation' | 'effect'>;

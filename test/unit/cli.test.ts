@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { expect, test } from 'vitest';
-import { createCli } from '../../src/app/cli/program.ts';
+import { createCli } from '../../src/app/program/program.ts';
 
 /** Commands that do something: those without commands of their own. */
 const leavesOf = (command: Command): Command[] =>

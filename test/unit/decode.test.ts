@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Json } from '../../src/core/json.ts';
-import { decodePage } from '../../src/sync/commit/decode.ts';
+import { decodePage } from '../../src/sync/reading/decode.ts';
 import { orders } from '../../src/sync/streams/orders.ts';
 import { shipments } from '../../src/sync/streams/shipments.ts';
 

@@ -4,7 +4,7 @@ import { parse } from 'yaml';
 import { readConfig, variableNames } from '../../config/env.ts';
 import { jobNames, pushJob } from '../../config/jobs.ts';
 import { operations } from '../../config/operations.ts';
-import { createCli } from '../../src/app/cli/program.ts';
+import { createCli } from '../../src/app/program/program.ts';
 
 const file = (name: string) => new URL(`../../${name}`, import.meta.url);
 const read = (name: string) => readFileSync(file(name), 'utf8');

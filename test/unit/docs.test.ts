@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { secretNames, variableNames } from '../../config/env.ts';
-import { createCli } from '../../src/app/cli/program.ts';
+import { createCli } from '../../src/app/program/program.ts';
 import { readOutcomes, tableOf } from '../chaos/table.ts';
 import { brokenLinks } from '../links.ts';
 

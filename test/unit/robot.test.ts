@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Random } from '../../src/sandbox/random.ts';
-import { Agenda } from '../../src/sandbox/robot/agenda.ts';
-import { type Habits, Life, usualOrdersPerDay } from '../../src/sandbox/robot/life.ts';
 import { begin, liveUntil } from '../../src/sandbox/robot/robot.ts';
+import { Agenda } from '../../src/sandbox/store/agenda.ts';
 import { firstProducts } from '../../src/sandbox/store/catalogue.ts';
 import { ClientStore } from '../../src/sandbox/store/client-store.ts';
 import { Ids } from '../../src/sandbox/store/ids.ts';
+import { type Habits, Life, usualOrdersPerDay } from '../../src/sandbox/store/life.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
 const hourMs = 3_600_000;

@@ -17,9 +17,9 @@ import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
 import type { Logger } from '../logging/logger.ts';
 import { nameSenders } from './access/identity.ts';
 import { maxPayloadBytes } from './access/request-limits.ts';
+import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { idSchema, showRow } from './routes.ts';
-import type { AdminDeps } from './server.ts';
 
 /** What the pages can change: each by a POST with the token of its form, each with a row in sync.audit. */
 export function actionRoutes(app: FastifyInstance, deps: AdminDeps): void {

@@ -1,5 +1,5 @@
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
-import type { AdminDeps } from './server.ts';
+import type { AdminDeps } from './admin-deps.ts';
 
 const path = '/queues';
 /** It brings styles inside its markup, and a base of its own; scripts of elsewhere it may not run either. */

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { Overview } from '../health/overview.ts';
 import { addBasePath } from './access/base-path.ts';
 import { inTime } from './in-time.ts';
-import type { Overview } from './overview-data.ts';
 import { maskQuotes } from './pages/html.ts';
 import { overviewParts } from './pages/overview.ts';
 

@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify';
+import type { Standing } from '../health/overview.ts';
 import type { StateMetrics } from '../metrics/state-metrics.ts';
+import type { AdminDeps } from './admin-deps.ts';
 import { inTime } from './in-time.ts';
-import type { Standing } from './overview-data.ts';
-import type { AdminDeps } from './server.ts';
 
 /** `/metrics`: what this worker did, and how everything stands. What cannot be read is said, and the rest told. */
 export function metricsRoute(

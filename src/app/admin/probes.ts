@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify';
 import { sweepMs } from '../../queue/sweeper.ts';
+import type { Standing } from '../health/overview.ts';
 import type { StaleJob } from '../health/staleness.ts';
+import type { AdminDeps } from './admin-deps.ts';
 import { inTime } from './in-time.ts';
-import type { Standing } from './overview-data.ts';
-import type { AdminDeps } from './server.ts';
 
 /** A worker whose last good sweep is older than this does not do its work at present. */
 const lateAfterMs = 20 * sweepMs;

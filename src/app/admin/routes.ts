@@ -12,11 +12,12 @@ import { listQuarantined } from '../../erp/pull/quarantine.ts';
 import { listRuns, type RunFilter } from '../../erp/reports/run-list.ts';
 import { readAudit } from '../../erp/runs/audit.ts';
 import { shortenResult } from '../../sync/push/payload/mask.ts';
+import type { openStandings } from '../health/overview.ts';
 import { readSnapshot } from '../health/snapshot.ts';
 import { shownPayload } from '../terminal/shown-payload.ts';
 import { formOwner, hasSession } from './access/access.ts';
+import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
-import type { openStandings } from './overview-data.ts';
 import { type Html, maskQuotes } from './pages/html.ts';
 import { auditPage, quarantinePage } from './pages/lists.ts';
 import { outboxPage, outboxRowPage } from './pages/outbox.ts';
@@ -25,7 +26,6 @@ import { runJobs, runStatuses, runsPage } from './pages/runs.ts';
 import { sayings } from './pages/sayings.ts';
 import { schedulesPage } from './pages/schedules.ts';
 import { page } from './pages/view.ts';
-import type { AdminDeps } from './server.ts';
 
 const rowsShown = 100;
 

@@ -4,40 +4,26 @@ import helmet from '@fastify/helmet';
 import files from '@fastify/static';
 import { type FastifyInstance, fastify } from 'fastify';
 import { ZodError } from 'zod';
-import type { Config } from '../../../config/env.ts';
 import { CodedError } from '../../core/errors.ts';
 import { assetsFolder } from '../../core/installation.ts';
-import type { Database } from '../../erp/connection/pool.ts';
 import { sqlState } from '../../erp/connection/transaction.ts';
+import { openStandings } from '../health/overview.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { StateMetrics } from '../metrics/state-metrics.ts';
-import type { WorkMetrics } from '../metrics/work-metrics.ts';
-import type { Daemon } from '../worker/daemon.ts';
 import { guard } from './access/access.ts';
 import { prefixAnswers, stripBasePath } from './access/base-path.ts';
 import { limitConnections, maxFormBytes, requestTimeoutMs, timeoutCheckMs } from './access/request-limits.ts';
 import { createSessionSigner } from './access/session-signer.ts';
 import { actionRoutes } from './actions.ts';
+import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { boardRoutes } from './board.ts';
 import { liveRoutes } from './live.ts';
 import { metricsRoute } from './metrics-route.ts';
-import { openStandings } from './overview-data.ts';
 import { html } from './pages/html.ts';
 import { barePage } from './pages/view.ts';
 import { probeRoutes } from './probes.ts';
 import { pageRoutes } from './routes.ts';
-
-/** What the admin server works with. */
-export interface AdminDeps {
-  readonly config: Config;
-  /** Of a pool of its own: whoever looks must not keep a run waiting. */
-  readonly db: Database;
-  readonly log: Logger;
-  readonly metrics: WorkMetrics;
-  /** Null until the worker has started. */
-  readonly daemon: () => Daemon | null;
-}
 
 export interface AdminServer {
   readonly port: number;

@@ -1,5 +1,5 @@
 import { streams } from '../../../jobs/registry.ts';
-import type { Stream } from '../../sync/streams/stream.ts';
+import type { Stream } from '../../sync/reading/stream.ts';
 import { UsageError } from './usage.ts';
 
 /** @throws UsageError that names the streams there are */

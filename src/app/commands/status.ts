@@ -1,6 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { readConfig } from '../../../config/env.ts';
 import { describeError } from '../../core/errors.ts';
+import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
@@ -20,7 +21,7 @@ import {
 import { readSnapshot } from '../health/snapshot.ts';
 import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../terminal/outbox-view.ts';
-import { formatSpan, formatTable, lookOfState } from '../terminal/table.ts';
+import { formatTable, lookOfState } from '../terminal/table.ts';
 import { version } from '../version.ts';
 
 export interface StatusOptions {

@@ -3,7 +3,7 @@ import { streams as allStreams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { keyOf } from '../../erp/mirror/tables.ts';
 import { readTable, type StoredRow } from '../../erp/reports/snapshot.ts';
-import type { Stream } from '../../sync/streams/stream.ts';
+import type { Stream } from '../../sync/reading/stream.ts';
 import { type ExpectedRow, expectedRows } from './expected-rows.ts';
 import { type ClientState, stateSchema } from './sandbox-state.ts';
 

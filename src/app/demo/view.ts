@@ -1,7 +1,8 @@
+import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type JobStatus, readJobStatus } from '../../erp/reports/job-status.ts';
 import { latestLines, type ShippedLine } from '../../erp/reports/snapshot.ts';
-import { formatSpan, formatTable } from '../terminal/table.ts';
+import { formatTable } from '../terminal/table.ts';
 
 const clearScreen = '\u001b[H\u001b[2J';
 

@@ -1,9 +1,9 @@
 import { changeInWords } from '../../core/database-mark.ts';
+import { formatSpan } from '../../core/time.ts';
 import { isHeld, type StoredHealth } from '../../erp/outbox/holds.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { StoredRate } from '../../erp/outbox/rates.ts';
 import type { OutboxStatus } from '../../erp/reports/outbox-status.ts';
-import { formatSpan } from '../terminal/table.ts';
 import { type Problem, problem } from './problem.ts';
 import type { Snapshot } from './snapshot.ts';
 

@@ -1,9 +1,9 @@
 import { styleText } from 'node:util';
+import { formatSpan } from '../../core/time.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import { type Pause, resumeHint } from '../../erp/runs/pauses.ts';
-import { formatSpan } from '../terminal/table.ts';
 import { type Problem, problem } from './problem.ts';
 import { problemsOfOutbox } from './problems-of-outbox.ts';
 import type { Snapshot } from './snapshot.ts';

@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client';
 import { isHeld } from '../../erp/outbox/holds.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
-import type { Standing } from '../admin/overview-data.ts';
+import type { Standing } from '../health/overview.ts';
 import type { Snapshot } from '../health/snapshot.ts';
 
 const seconds = (date: Date | null) => (date === null ? null : date.getTime() / 1_000);

@@ -1,8 +1,9 @@
 import { toVisible } from '../../core/quote.ts';
+import { formatSpan } from '../../core/time.ts';
 import { describeProblem } from '../health/problems.ts';
 import { problemsOfOutbox } from '../health/problems-of-outbox.ts';
 import type { Snapshot } from '../health/snapshot.ts';
-import { formatSpan, formatTable } from './table.ts';
+import { formatTable } from './table.ts';
 
 /** How the outbox of each client stands, and below it what stands in the way. Empty where nothing was ever asked. */
 export function formatOutbox(

@@ -127,11 +127,3 @@ const stateLooks: Readonly<Record<string, Look>> = {
 
 /** The look of a word that names a state. */
 export const lookOfState = (text: string): Look | null => stateLooks[text] ?? null;
-
-/** A span for people: `4s`, `12m`, `3h`, `2d`; a dash where there is none. */
-export function formatSpan(seconds: number | null): string {
-  if (seconds === null) return '-';
-  const [divisor, unit] =
-    seconds < 100 ? [1, 's'] : seconds < 6_000 ? [60, 'm'] : seconds < 172_800 ? [3_600, 'h'] : [86_400, 'd'];
-  return `${Math.max(0, Math.round(seconds / divisor))}${unit}`;
-}

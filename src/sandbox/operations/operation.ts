@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { type PageRequest, page, type Rendered, single } from '../paging.ts';
 import { notFound } from '../refusal.ts';
-import type { Life } from '../robot/life.ts';
 import type { ClientStore } from '../store/client-store.ts';
+import type { Life } from '../store/life.ts';
 import type { Selection } from '../store/listing.ts';
 import type { HasId } from '../store/sorted-rows.ts';
 import type { Inhabitant, World } from '../world.ts';

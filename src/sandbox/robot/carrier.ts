@@ -1,6 +1,6 @@
+import type { Life } from '../store/life.ts';
 import type { Shipment, Track } from '../store/model.ts';
 import { dayMs, hourMs } from '../times.ts';
-import type { Life } from './life.ts';
 
 /** Track-trace codes of the sandbox; the interface shows none (docs/sandbox.md lists them). */
 export const trackCodes = {

@@ -1,7 +1,7 @@
+import type { Life, Task } from '../store/life.ts';
 import { track } from './carrier.ts';
 import { amend, fulfil, move } from './fulfil.ts';
 import { checkInbound, completeInbound, countInbound, planSurprise, unload } from './inbounds.ts';
-import type { Life, Task } from './life.ts';
 import { processReturn, receiveReturn, restock } from './returns.ts';
 import { planOrder, takeOrder } from './shop.ts';
 

@@ -2,11 +2,11 @@ import { addOrder, type OrderDraft, placeOrder } from '../rules/place-order.ts';
 import { announceGoods } from '../rules/slips.ts';
 import { soldSkus } from '../store/catalogue.ts';
 import type { ClientStore } from '../store/client-store.ts';
+import { type Life, usualOrdersPerDay } from '../store/life.ts';
 import type { AddressLines, ShipmentStatus } from '../store/model.ts';
 import { settings, warehouseCodes } from '../store/settings.ts';
 import { dayMs, hourMs, minuteMs } from '../times.ts';
 import { itemOf, newShipment } from './fulfil.ts';
-import { type Life, usualOrdersPerDay } from './life.ts';
 
 const people = [
   ['Anna', 'de Vries', 'Keizersgracht', 'Amsterdam', '1015CJ', 'NL', 'nl-NL'],

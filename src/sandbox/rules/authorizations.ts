@@ -1,5 +1,5 @@
 import { ruleBroken } from '../refusal.ts';
-import type { Life } from '../robot/life.ts';
+import type { Life } from '../store/life.ts';
 import type { Authorization, AuthorizationItem, Shipment, ShipmentItem } from '../store/model.ts';
 import { settings, unavailableReturnReasonId } from '../store/settings.ts';
 import { dayMs, hourMs } from '../times.ts';

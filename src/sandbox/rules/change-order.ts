@@ -1,5 +1,5 @@
 import { ruleBroken } from '../refusal.ts';
-import type { Life } from '../robot/life.ts';
+import type { Life } from '../store/life.ts';
 import type { ChangeableOrder, Order, OrderItem } from '../store/model.ts';
 import { minuteMs } from '../times.ts';
 import { isHouseNumberMissing } from './house-number.ts';

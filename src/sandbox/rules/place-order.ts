@@ -1,5 +1,5 @@
 import { ruleBroken } from '../refusal.ts';
-import type { Life } from '../robot/life.ts';
+import type { Life } from '../store/life.ts';
 import type { AddressLines, Attachment, ChangeableOrder, Decimal, Order, OrderItem, Texts } from '../store/model.ts';
 import { none } from '../store/none.ts';
 import { partialDeliveryByOrderType, settings, warehouseCodes } from '../store/settings.ts';

@@ -1,6 +1,6 @@
 import { ruleBroken } from '../refusal.ts';
-import type { Life } from '../robot/life.ts';
 import { productOnSight } from '../store/catalogue.ts';
+import type { Life } from '../store/life.ts';
 import type { Product } from '../store/model.ts';
 
 /**

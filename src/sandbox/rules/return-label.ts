@@ -1,5 +1,5 @@
 import { ruleBroken } from '../refusal.ts';
-import type { Life } from '../robot/life.ts';
+import type { Life } from '../store/life.ts';
 import { paperlessReturnMethodId, settings } from '../store/settings.ts';
 import { writePage } from './pdf.ts';
 

@@ -1,4 +1,4 @@
-import type { Life } from '../robot/life.ts';
+import type { Life } from '../store/life.ts';
 import type { Slip, Texts } from '../store/model.ts';
 import { hourMs } from '../times.ts';
 import { checkWarehouse } from './place-order.ts';

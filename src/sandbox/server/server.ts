@@ -3,13 +3,13 @@ import { controlRoutes } from '../control/routes.ts';
 import type { FaultEffect } from '../faults.ts';
 import { operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
+import type { LoggedRequest } from '../request-log.ts';
 import type { World } from '../world.ts';
 import { answerOperation, bentAnswer, refuseUrl, shapeBody, takeRequest } from './answering.ts';
 import { answerError } from './errors.ts';
 import { readForm } from './form.ts';
 import { openApiDocument } from './openapi.ts';
 import { pageRoute } from './page.ts';
-import type { LoggedRequest } from './request-log.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -3,17 +3,17 @@ import { refusesData } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
-import { mayBringNews, type UpsertResult, upsertFamilies } from '../../erp/mirror/upsert.ts';
+import { mayBringNews, type ReadingScope, type UpsertResult, upsertFamilies } from '../../erp/mirror/upsert.ts';
 import { quarantine, releaseQuarantined } from '../../erp/pull/quarantine.ts';
 import { requestRereads, settleRereads } from '../../erp/pull/rereads.ts';
 import { confirm, enterStream, type ReadAs } from '../../erp/runs/confirmations.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
 import type { Document } from '../../warehouse/decoding/jsonapi.ts';
+import { checkQuarantineShare, type DecodedPage, decodePage, setAside } from '../reading/decode.ts';
+import type { Mirrored } from '../reading/stream.ts';
 import { newShare, type PullContext, type ServiceClock, warn } from '../run/pull-context.ts';
-import type { Mirrored } from '../streams/stream.ts';
-import { checkQuarantineShare, type DecodedPage, decodePage, setAside } from './decode.ts';
-import { findRefused, scopeOf } from './refused.ts';
+import { findRefused } from './refused.ts';
 
 /** Resources read at one moment. */
 export interface Reading extends Pick<Document, 'data' | 'included' | 'escaped'> {
@@ -63,11 +63,24 @@ export async function commitReading(
     return await commitPage(context, stream, reading, page, alongside);
   } catch (error) {
     if (!refusesData(error)) throw error;
-    const refused = await findRefused(context, stream, reading, page.families);
+    const refused = await findRefused(
+      context.db,
+      context.run.lease,
+      scopeOf(context, stream, reading),
+      stream.tables,
+      page.families,
+    );
     if (refused.size === 0) throw error;
     return commitPage(context, stream, reading, setAside(page, refused), alongside);
   }
 }
+
+const scopeOf = ({ client, compare }: PullContext, stream: Mirrored, { readNo }: Reading): ReadingScope => ({
+  client,
+  stream: stream.name,
+  readNo,
+  compare,
+});
 
 /** Counts a reading that has nothing to be written, as most of a poll has; whether it is one. */
 async function bringsNothing(

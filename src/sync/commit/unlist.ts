@@ -2,7 +2,7 @@ import type { Transaction } from 'kysely';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
-import type { Stream } from '../streams/stream.ts';
+import type { Stream } from '../reading/stream.ts';
 
 /**
  * Marks rows that the service said it does not have.

@@ -7,8 +7,8 @@ import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { couldNotBeRead, postponeRereads, settleRereads, unknownToService } from '../../erp/pull/rereads.ts';
 import { encodeQuery } from '../../warehouse/transport/query.ts';
 import { type Committed, commitReading } from '../commit/commit-reading.ts';
+import type { Mirrored } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
-import type { Mirrored } from '../streams/stream.ts';
 
 /** Maximum number of reads that are committed together. */
 const batchSize = 50;

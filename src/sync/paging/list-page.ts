@@ -3,9 +3,9 @@ import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
 import type { ListPage } from '../../warehouse/client.ts';
 import type { Reading } from '../commit/commit-reading.ts';
-import { type DecodedPage, decodePage, type ReadById } from '../commit/decode.ts';
+import { type DecodedPage, decodePage, type ReadById } from '../reading/decode.ts';
+import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
-import type { Stream } from '../streams/stream.ts';
 import { type Joining, readAhead } from './read-ahead.ts';
 import type { WalkedPage, WalkStart } from './walk.ts';
 

@@ -4,8 +4,8 @@ import type { DB } from '../../erp/generated/tables.ts';
 import { type Cursor, readCursor, saveCursor } from '../../erp/pull/cursors.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
+import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
-import type { Stream } from '../streams/stream.ts';
 import { pageSize, walkPages } from './list-page.ts';
 import { idsOf } from './walk.ts';
 

@@ -3,10 +3,10 @@ import { readCursor } from '../../erp/pull/cursors.ts';
 import { type RowPosition, readPositions } from '../../erp/pull/open-rows.ts';
 import { withCursor } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
-import { isErrorOfOnePass } from '../run/pass-runner.ts';
+import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
-import type { Stream } from '../streams/stream.ts';
 import { fetchPage, pageSize } from './list-page.ts';
+import { isErrorOfOnePass } from './pass-runner.ts';
 
 /** A page is read if it holds at least this number of the wanted rows. Below that, reads by id cost less. */
 const minRowsPerPage = 3;

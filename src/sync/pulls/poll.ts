@@ -1,31 +1,29 @@
 import { readFreshness, recordGap, recordPoll } from '../../erp/pull/freshness.ts';
+import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
-import type { Stream } from '../streams/stream.ts';
 
 /** A stream that usually brings so much and now brings nothing is worth a word. */
 const worthAWord = 5;
 const dayMs = 86_400_000;
 
 /** Runs one poll of a stream, and has recorded how far it has come; names a span that can no longer be listed. */
-export async function pollStream(
-  context: PullContext,
-  stream: Stream,
-  poll: (context: PullContext) => Promise<void>,
-): Promise<void> {
-  const { db, client, run, totals, service, plan } = context;
-  const before = await readFreshness(db, client, stream.name);
-  await poll(context);
-  const beganAt = new Date(service.firstMs ?? run.startedAt.getTime());
-  const { horizonDays } = stream.rescan;
-  const listedSince = horizonDays === null ? null : new Date(beganAt.getTime() - horizonDays * dayMs);
-  const gapFrom = before.completeAt;
-  if (totals.fetched === 0 && (before.usualFetched ?? 0) >= worthAWord) {
-    warn(context, `fetched nothing, against ${Math.round(before.usualFetched ?? 0)} resources usually`);
-  }
-  plan.record = async (trx) => {
-    if (listedSince !== null && gapFrom !== null && gapFrom < listedSince)
-      await recordGap(trx, client, stream.name, gapFrom, listedSince);
-    const newestSource = service.newestSourceMs === null ? null : new Date(service.newestSourceMs);
-    await recordPoll(trx, client, stream.name, { beganAt, newestSource, fetched: totals.fetched });
+export const pollStream =
+  (poll: (context: PullContext) => Promise<void>) =>
+  async (context: PullContext, stream: Stream): Promise<void> => {
+    const { db, client, run, totals, service, plan } = context;
+    const before = await readFreshness(db, client, stream.name);
+    await poll(context);
+    const beganAt = new Date(service.firstMs ?? run.startedAt.getTime());
+    const { horizonDays } = stream.rescan;
+    const listedSince = horizonDays === null ? null : new Date(beganAt.getTime() - horizonDays * dayMs);
+    const gapFrom = before.completeAt;
+    if (totals.fetched === 0 && (before.usualFetched ?? 0) >= worthAWord) {
+      warn(context, `fetched nothing, against ${Math.round(before.usualFetched ?? 0)} resources usually`);
+    }
+    plan.record = async (trx) => {
+      if (listedSince !== null && gapFrom !== null && gapFrom < listedSince)
+        await recordGap(trx, client, stream.name, gapFrom, listedSince);
+      const newestSource = service.newestSourceMs === null ? null : new Date(service.newestSourceMs);
+      await recordPoll(trx, client, stream.name, { beganAt, newestSource, fetched: totals.fetched });
+    };
   };
-}

@@ -10,8 +10,8 @@ import { closeGate, type Gate, passGate } from '../../erp/runs/gates.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/track-trace.ts';
-import { checkQuarantineShare } from '../commit/decode.ts';
 import { stateOfRefusal } from '../commit/refused.ts';
+import { checkQuarantineShare } from '../reading/decode.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /** From the end of a call to the next (interface.md, Limits: at most once per hour), with some seconds to spare. */

@@ -12,8 +12,8 @@ import { holdIdentity, staysAccepted } from '../../erp/runs/clients.ts';
 import { lockStream } from '../../erp/runs/confirmations.ts';
 import { bringRunForward } from '../../erp/runs/due-jobs.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
-import { decodePage } from '../commit/decode.ts';
-import type { Mirrored } from '../streams/stream.ts';
+import { decodePage } from '../reading/decode.ts';
+import type { Mirrored } from '../reading/stream.ts';
 import type { Ended } from './attempt.ts';
 
 /** Whose rows are settled, and by whom. */

@@ -1,9 +1,9 @@
 import { type Json, parseExact, ShapeError } from '../../core/json.ts';
 import { forgetQuarantined, nextQuarantined } from '../../erp/pull/quarantine.ts';
 import { commitReading } from '../commit/commit-reading.ts';
-import { decodePage } from '../commit/decode.ts';
+import { decodePage } from '../reading/decode.ts';
+import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
-import type { Stream } from '../streams/stream.ts';
 
 /** Rows read at a time. Each may have a million characters. */
 const batchSize = 10;

@@ -1,8 +1,8 @@
 import { describeError, LeaseLostError, StoppedError } from '../../core/errors.ts';
 import { findBackgroundBackfills, findReconciled } from '../../erp/rescan/rescans.ts';
+import type { Stream } from '../reading/stream.ts';
 import { newShare, type PullContext, warn } from '../run/pull-context.ts';
 import { rereadAuthorizations } from '../streams/authorizations.ts';
-import type { Stream } from '../streams/stream.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 
 /**

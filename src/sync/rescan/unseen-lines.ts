@@ -3,8 +3,8 @@ import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
 import { type Rescan, saveRescan } from '../../erp/rescan/rescans.ts';
 import { commitReading, nothingRead } from '../commit/commit-reading.ts';
+import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
-import type { Stream } from '../streams/stream.ts';
 
 /** Lines of a page that are asked for by id; more are left to the next reconciliation. */
 const askedEach = 50;

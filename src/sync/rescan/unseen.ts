@@ -8,8 +8,8 @@ import { type DayWindow, type Rescan, saveRescan } from '../../erp/rescan/rescan
 import { countInWindows, findUnseen } from '../../erp/rescan/rows-in-windows.ts';
 import { commitReading, nothingRead } from '../commit/commit-reading.ts';
 import { unlist } from '../commit/unlist.ts';
+import { ageColumns, type Stream } from '../reading/stream.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
-import { ageColumns, type Stream } from '../streams/stream.ts';
 import { readAlone } from './walk-windows.ts';
 
 /** So many rows may be gone from the service at once, or this share of them, before it is the list that is doubted. */

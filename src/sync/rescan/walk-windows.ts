@@ -11,8 +11,8 @@ import { readByIds } from '../paging/by-id.ts';
 import { walkPages } from '../paging/list-page.ts';
 import { listQuery } from '../paging/passes.ts';
 import { idsOf } from '../paging/walk.ts';
+import { ageColumns, type Stream } from '../reading/stream.ts';
 import { type PullContext, serviceNow } from '../run/pull-context.ts';
-import { ageColumns, type Stream } from '../streams/stream.ts';
 import { dealWithUnseenLines } from './unseen-lines.ts';
 
 /**

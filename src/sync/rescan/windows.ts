@@ -1,6 +1,6 @@
 import { addDays, daysBetween } from '../../core/time.ts';
 import type { DayWindow } from '../../erp/rescan/rescans.ts';
-import type { RescanPlan } from '../streams/stream.ts';
+import type { RescanPlan } from '../reading/stream.ts';
 
 /** Everything older than what each reconciliation reads is read once in so many of them. */
 const slices = 30;

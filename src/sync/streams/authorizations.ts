@@ -10,10 +10,10 @@ import {
   authorizationItemSchema,
   authorizationSchema,
 } from '../../warehouse/decoding/v3-returns.ts';
-import { type Decoded, decodeChildren, withoutIncluded } from '../commit/decode.ts';
 import { readByIds } from '../paging/by-id.ts';
+import { type Decoded, decodeChildren, withoutIncluded } from '../reading/decode.ts';
+import type { Mirrored } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
-import type { Mirrored } from './stream.ts';
 
 const itemTable = {
   name: 'return_merchandise_authorization_items',

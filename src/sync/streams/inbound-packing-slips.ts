@@ -11,12 +11,12 @@ import {
   inboundPackingSlipSchema,
 } from '../../warehouse/decoding/v3.ts';
 import { commitReading, nothingRead } from '../commit/commit-reading.ts';
-import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../commit/decode.ts';
 import { unlist } from '../commit/unlist.ts';
+import { PassRunner } from '../paging/pass-runner.ts';
 import { walkWhole, walkWindow } from '../paging/passes.ts';
-import { PassRunner } from '../run/pass-runner.ts';
+import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../reading/decode.ts';
+import { ageColumns, type Stream } from '../reading/stream.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
-import { ageColumns, type Stream } from './stream.ts';
 
 /** The states in which a slip still moves (interface.md, States and transitions). */
 export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];

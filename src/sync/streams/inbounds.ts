@@ -5,15 +5,15 @@ import { findRereadsDue, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/decoding/v3.ts';
-import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../commit/decode.ts';
 import { unlist } from '../commit/unlist.ts';
 import { readByIds } from '../paging/by-id.ts';
+import { PassRunner } from '../paging/pass-runner.ts';
 import { walkOn, walkWhole } from '../paging/passes.ts';
 import { readByPages } from '../paging/read-by-pages.ts';
-import { PassRunner } from '../run/pass-runner.ts';
+import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../reading/decode.ts';
+import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import { interleave, postponeUnsettled } from './postpone.ts';
-import type { Stream } from './stream.ts';
 
 /** The states in which an inbound still moves (interface.md, States and transitions). */
 const openStatuses = ['PROCESSING', 'CHECKING', 'CHECKED'];

@@ -10,7 +10,7 @@ import {
   orderItemSchema,
   orderSchema,
 } from '../../warehouse/decoding/v3-orders.ts';
-import { type Decoded, decodeChildren, withoutIncluded } from '../commit/decode.ts';
+import { type Decoded, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 
 export const itemTable: ChildTable = {
   name: 'order_items',

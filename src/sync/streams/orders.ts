@@ -2,13 +2,13 @@ import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findMissingOrders, renameOrderNumbers } from '../../erp/resources/shipments.ts';
 import { readByIds } from '../paging/by-id.ts';
+import { PassRunner } from '../paging/pass-runner.ts';
 import { walkWindow } from '../paging/passes.ts';
-import { PassRunner } from '../run/pass-runner.ts';
+import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import { repairOrderNumbers } from './order-numbers.ts';
 import { addressTable, decodeOrder, itemTable } from './order-rows.ts';
 import { interleave } from './postpone.ts';
-import type { Stream } from './stream.ts';
 
 const firstRunDays = 400;
 

@@ -1,10 +1,10 @@
 import type { ParentRow } from '../../erp/mirror/tables.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type ReturnItem, returnItemSchema } from '../../warehouse/decoding/v3.ts';
-import { type Decoded, oncePerZone, withoutIncluded } from '../commit/decode.ts';
 import { walkWindow } from '../paging/passes.ts';
+import { type Decoded, oncePerZone, withoutIncluded } from '../reading/decode.ts';
+import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
-import type { Stream } from './stream.ts';
 
 const firstRunDays = 400;
 

@@ -6,15 +6,15 @@ import { healOrderNumbers, withOrder } from '../../erp/resources/shipments.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/decoding/v3.ts';
-import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../commit/decode.ts';
 import { unlist } from '../commit/unlist.ts';
 import { readByIds } from '../paging/by-id.ts';
+import { PassRunner } from '../paging/pass-runner.ts';
 import { walkOn, walkWhole } from '../paging/passes.ts';
-import { PassRunner } from '../run/pass-runner.ts';
+import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../reading/decode.ts';
+import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import { repairOrderNumbers } from './order-numbers.ts';
 import { interleave, postponeUnsettled } from './postpone.ts';
-import type { Stream } from './stream.ts';
 
 /** The states in which a shipment still moves (interface.md, States and transitions). */
 const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Random } from '../../../src/sandbox/random.ts';
-import type { Fault } from '../faults.ts';
+import type { Fault } from '../fault.ts';
 import type { Weather } from '../proxy.ts';
 
 const targets = {

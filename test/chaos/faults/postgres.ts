@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Fault } from '../faults.ts';
+import type { Fault } from '../fault.ts';
 import { workerRole } from '../servers.ts';
 import type { Stage } from '../stage.ts';
 

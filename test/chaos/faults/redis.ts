@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import type { Fault } from '../faults.ts';
+import type { Fault } from '../fault.ts';
 import type { Stage } from '../stage.ts';
 
 export const redisFaults: readonly Fault[] = [

@@ -7,7 +7,7 @@ import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
 import { readPushDatabase } from '../../../src/erp/outbox/push-database.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { waitFor } from '../../helpers/wait.ts';
-import type { Fault } from '../faults.ts';
+import type { Fault } from '../fault.ts';
 import type { Stage } from '../stage.ts';
 
 /** A row of the outbox, as the ERP has it in its books. */

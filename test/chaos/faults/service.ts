@@ -3,7 +3,7 @@ import { streams } from '../../../jobs/registry.ts';
 import type { Random } from '../../../src/sandbox/random.ts';
 import { pushFaults, readFaults } from '../../helpers/fault-effects.ts';
 import type { FaultRule } from '../../helpers/sandbox-control.ts';
-import type { Fault } from '../faults.ts';
+import type { Fault } from '../fault.ts';
 import type { Stage } from '../stage.ts';
 
 const reads = streams.flatMap(({ list, get }) => (get ? [list, get] : [list]));

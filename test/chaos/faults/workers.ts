@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Fault } from '../faults.ts';
+import type { Fault } from '../fault.ts';
 
 const twoHoursMs = 7_200_000;
 

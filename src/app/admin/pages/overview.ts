@@ -1,9 +1,9 @@
 import { streams as allStreams } from '../../../../jobs/registry.ts';
+import { formatSpan } from '../../../core/time.ts';
 import type { OutboxStatus } from '../../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../../erp/reports/stream-status.ts';
+import type { Overview } from '../../health/overview.ts';
 import type { Problem } from '../../health/problem.ts';
-import { formatSpan } from '../../terminal/table.ts';
-import type { Overview } from '../overview-data.ts';
 import { type Html, html } from './html.ts';
 import { ago, badge, sparkline, type Tone, table } from './view.ts';
 

@@ -1,6 +1,6 @@
 import { jobNames } from '../../../../config/jobs.ts';
+import { formatSpan } from '../../../core/time.ts';
 import type { ListedRun, RunFilter } from '../../../erp/reports/run-list.ts';
-import { formatSpan } from '../../terminal/table.ts';
 import { type Html, html } from './html.ts';
 import { badge, choice, moment, type Tone, table } from './view.ts';
 

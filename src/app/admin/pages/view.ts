@@ -1,4 +1,4 @@
-import { formatSpan } from '../../terminal/table.ts';
+import { formatSpan } from '../../../core/time.ts';
 import { type Child, Html, html } from './html.ts';
 
 /** What the pages of the admin server are made of. */

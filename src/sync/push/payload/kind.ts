@@ -9,7 +9,7 @@ import type { UnknownRow } from '../../../erp/outbox/look-ups.ts';
 import type { Warehouse, WriteRequest } from '../../../warehouse/client.ts';
 import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
-import type { Mirrored } from '../../streams/stream.ts';
+import type { Mirrored } from '../../reading/stream.ts';
 import type { SettingCodes } from './setting-codes.ts';
 
 /** The payload cannot be sent as it is: the row is dead, with every problem named. Nothing was asked of the service for it. */

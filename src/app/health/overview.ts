@@ -1,11 +1,12 @@
+import type { Config } from '../../../config/env.ts';
 import { comesByItself, type Schedule } from '../../../config/schedules.ts';
+import { formatSpan } from '../../core/time.ts';
+import type { Database } from '../../erp/connection/pool.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
-import type { Problem } from '../health/problem.ts';
-import { findProblems } from '../health/problems.ts';
-import { readSnapshot, type Snapshot } from '../health/snapshot.ts';
-import { findStale, type StaleJob } from '../health/staleness.ts';
-import { formatSpan } from '../terminal/table.ts';
-import type { AdminDeps } from './server.ts';
+import type { Problem } from './problem.ts';
+import { findProblems } from './problems.ts';
+import { readSnapshot, type Snapshot } from './snapshot.ts';
+import { findStale, type StaleJob } from './staleness.ts';
 
 /** Whoever asks again so soon gets the same answer: many watchers cost the database no more than one. */
 const freshMs = 1_500;
@@ -42,7 +43,7 @@ function remembered<T>(read: () => Promise<T>): () => Promise<T> {
 }
 
 /** Reads how everything stands, for all parts of the admin server. */
-export function openStandings({ db, config }: Pick<AdminDeps, 'db' | 'config'>) {
+export function openStandings({ db, config }: { readonly db: Database; readonly config: Config }) {
   const own = new Set(config.clients.map(({ key }) => key));
   const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
   const isScheduled = (client: string, job: string) => {

@@ -12,7 +12,7 @@ import {
   readId,
   type Undecodable,
 } from '../../warehouse/decoding/jsonapi.ts';
-import { PageSizes } from '../paging/page-sizes.ts';
+import { PageSizes } from './page-sizes.ts';
 
 /** What belongs to a resource can only be told when it is read alone: each time it is met, or when it was changed. */
 export type ReadById = 'always' | 'changed';

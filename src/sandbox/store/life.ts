@@ -1,9 +1,9 @@
 import type { Random } from '../random.ts';
-import type { ClientStore } from '../store/client-store.ts';
-import type { Ids } from '../store/ids.ts';
-import type { ShipmentStatus } from '../store/model.ts';
 import { minuteMs } from '../times.ts';
 import { Agenda, type Timed } from './agenda.ts';
+import type { ClientStore } from './client-store.ts';
+import type { Ids } from './ids.ts';
+import type { ShipmentStatus } from './model.ts';
 
 /** What the robot does at one moment. Plain data, so that a state file can hold it. */
 export type Task =

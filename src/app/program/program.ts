@@ -3,6 +3,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import { UsageError } from '../cli/usage.ts';
 import type { ClientOptions } from '../commands/client.ts';
 import type { DatabaseOptions } from '../commands/database.ts';
 import type { DemoOptions } from '../commands/demo.ts';
@@ -16,7 +17,6 @@ import { version } from '../version.ts';
 import { finish, oneOf, streams, wholeNumber } from './options.ts';
 import { addOutboxCommands } from './outbox-commands.ts';
 import { addQuarantineCommands } from './quarantine-commands.ts';
-import { UsageError } from './usage.ts';
 
 /**
  * Runs one command, and sets the exit code of the process.

@@ -4,8 +4,8 @@ import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { MirrorTables } from '../../erp/mirror/tables.ts';
 import type { AgeColumns } from '../../erp/pull/age.ts';
-import type { DecodeResource } from '../commit/decode.ts';
 import type { PullContext } from '../run/pull-context.ts';
+import type { DecodeResource } from './decode.ts';
 
 /** A kind of resource that tables mirror: what it is called, and how it becomes rows. */
 export interface Mirrored {

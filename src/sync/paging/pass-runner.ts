@@ -1,7 +1,7 @@
 import { holdAfter } from '../../core/client-hold.ts';
 import { describeError, WarehouseError } from '../../core/errors.ts';
-import { QuarantineShareError } from '../commit/decode.ts';
-import { type PullContext, warn } from './pull-context.ts';
+import { QuarantineShareError } from '../reading/decode.ts';
+import { type PullContext, warn } from '../run/pull-context.ts';
 
 /**
  * Runs the passes of one poll. If a page cannot be read, only its pass fails: the other passes read other pages. The poll
