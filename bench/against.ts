@@ -3,9 +3,9 @@
  * have its dependencies installed. First loads into empty tables, and orders pushed with 0 and 20 ms of latency.
  */
 import { resolve } from 'node:path';
-import { byTurns, type Figures, keep, median, ratio, round, say } from './measure.ts';
-import { pushOrders } from './push-orders.ts';
-import { end, lastRate, openStand, schedulesOff } from './stand.ts';
+import { byTurns, type Figures, keep, median, ratio, round, say } from './stand/measure.ts';
+import { pushOrders } from './stand/push-orders.ts';
+import { end, lastRate, openStand, schedulesOff } from './stand/stand.ts';
 
 const [, , other = '', shipments = '20000', orders = '1000', rounds = '5'] = process.argv;
 const checkouts = { before: resolve(other), after: undefined };

@@ -6,9 +6,9 @@ import { createInterface } from 'node:readline';
 import { connectDatabase } from '../src/app/deps/database.ts';
 import { silentLogger } from '../src/app/logging/logger.ts';
 import { timeClaims } from './claims.ts';
-import { keep, median, round, say } from './measure.ts';
+import { keep, median, round, say } from './stand/measure.ts';
 
-import { end, openStand, outputOf, type Stand, settingsFor } from './stand.ts';
+import { end, openStand, outputOf, type Stand, settingsFor } from './stand/stand.ts';
 
 const sizes = (process.argv[2] ?? '1e4,1e5,1e6,5e6').split(',').map(Number);
 const rounds = 5;

@@ -6,10 +6,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { scheduleVariable } from '../config/jobs.ts';
-import { startRedis, type TestRedis } from '../test/helpers/redis-server.ts';
+import { startRedis, type TestRedis } from '../test/helpers/processes/redis-server.ts';
 import { waitFor } from '../test/helpers/wait.ts';
-import { cpuMsOf, keep, round, say } from './measure.ts';
-import { end, openStand, type Stand, schedulesOff, settingsFor } from './stand.ts';
+import { cpuMsOf, keep, round, say } from './stand/measure.ts';
+import { end, openStand, type Stand, schedulesOff, settingsFor } from './stand/stand.ts';
 
 const measureMs = Number(process.argv[2] ?? 60) * 1_000;
 /** A worker that has just begun, and has read everything once, is not idle yet. */

@@ -5,10 +5,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { orderPayload } from '../test/helpers/order-payload.ts';
-import { startRedis } from '../test/helpers/redis-server.ts';
+import { startRedis } from '../test/helpers/processes/redis-server.ts';
 import { waitFor } from '../test/helpers/wait.ts';
-import { keep, quantile, round, say } from './measure.ts';
-import { end, openStand, type Stand, schedulesOff } from './stand.ts';
+import { keep, quantile, round, say } from './stand/measure.ts';
+import { end, openStand, type Stand, schedulesOff } from './stand/stand.ts';
 
 const seconds = Number(process.argv[2] ?? 30);
 const rates = [1, 50, 500];

@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
-import { keep, residentMb, say } from './measure.ts';
-import { end, openStand, schedulesOff } from './stand.ts';
+import { keep, residentMb, say } from './stand/measure.ts';
+import { end, openStand, schedulesOff } from './stand/stand.ts';
 
 const shipments = Number(process.argv[2] ?? 333_400);
 const bounded = process.argv[3] !== 'unbounded';

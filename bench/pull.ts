@@ -6,9 +6,9 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { waitFor } from '../test/helpers/wait.ts';
-import { byTurns, keep, median, ratio, round, say } from './measure.ts';
 import { bulkUpsert, insertOneByOne, PageReader, prepareTables, rowsOf } from './pull-parts.ts';
-import { lastRate, openStand, outputOf, type Stand } from './stand.ts';
+import { byTurns, keep, median, ratio, round, say } from './stand/measure.ts';
+import { lastRate, openStand, outputOf, type Stand } from './stand/stand.ts';
 
 const total = Number(process.argv[2] ?? 200_000);
 const rounds = Number(process.argv[3] ?? 5);

@@ -5,10 +5,10 @@
  */
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { startRedis } from '../test/helpers/redis-server.ts';
-import { byTurns, keep, median, ratio, round, say } from './measure.ts';
-import { pushOrders, rateAfter } from './push-orders.ts';
-import { end, openStand, outputOf, type Stand, schedulesOff } from './stand.ts';
+import { startRedis } from '../test/helpers/processes/redis-server.ts';
+import { byTurns, keep, median, ratio, round, say } from './stand/measure.ts';
+import { pushOrders, rateAfter } from './stand/push-orders.ts';
+import { end, openStand, outputOf, type Stand, schedulesOff } from './stand/stand.ts';
 
 const { values } = parseArgs({
   options: {

@@ -1,7 +1,7 @@
 /** First loads of 20 clients by 1, 2 and 4 workers: `npm run --silent bench:scale-out -- [SHIPMENTS EACH] [ROUNDS]`. */
 import { waitFor } from '../test/helpers/wait.ts';
-import { byTurns, keep, median, ratio, round, say } from './measure.ts';
-import { end, openStand, schedulesOff, settingsFor } from './stand.ts';
+import { byTurns, keep, median, ratio, round, say } from './stand/measure.ts';
+import { end, openStand, schedulesOff, settingsFor } from './stand/stand.ts';
 
 const each = Number(process.argv[2] ?? 1_000);
 const rounds = Number(process.argv[3] ?? 5);

@@ -5,8 +5,8 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { byTurns, keep, median, round, say } from './measure.ts';
-import { end, openStand } from './stand.ts';
+import { byTurns, keep, median, round, say } from './stand/measure.ts';
+import { end, openStand } from './stand/stand.ts';
 
 const rounds = Number(process.argv[2] ?? 10);
 const programs = process.argv.length > 3 ? process.argv.slice(3) : ['dist/main.js'];

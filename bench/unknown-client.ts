@@ -2,8 +2,8 @@
  * What first loads and polls cost a client that Postgres' statistics do not know, beside a large one that they do, and what
  * they cost once they know it: `npm run --silent bench:unknown-client -- [CHECKOUT]`.
  */
-import { keep, round, say } from './measure.ts';
-import { openStand, type Stand } from './stand.ts';
+import { keep, round, say } from './stand/measure.ts';
+import { openStand, type Stand } from './stand/stand.ts';
 
 const checkout = process.argv[2];
 const knownRows = 600_000;

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
+import { findCycles, type Import, importsOf } from './helpers/imports.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -18,6 +19,82 @@ const allowed: Record<string, readonly string[]> = {
   'src/app': ['config', 'src/core', 'src/warehouse', 'src/erp', 'src/queue', 'src/sandbox', 'src/sync', 'jobs'],
 };
 
+/**
+ * Folders of a part, the lowest first. A folder may import itself, its own subfolders, and the folders before it. A name with
+ * an ending is one file.
+ */
+const layers: Record<string, readonly string[]> = {
+  'src/warehouse': ['transport', 'decoding', 'client.ts'],
+  'src/erp': [
+    'generated',
+    'connection',
+    'schema',
+    'runs',
+    'mirror',
+    'pull',
+    'rescan',
+    'resources',
+    'outbox',
+    'reports',
+    'maintenance',
+  ],
+  'src/sync': [
+    'run',
+    'reading',
+    'commit',
+    'paging',
+    'streams',
+    'pulls',
+    'rescan',
+    'push/payload',
+    'push/kinds/order',
+    'push/kinds/return',
+    'push/kinds/inbound',
+    'push/kinds/product',
+    'push/kinds',
+    'push',
+  ],
+  'src/sandbox': [
+    'times.ts',
+    'random.ts',
+    'clock.ts',
+    'refusal.ts',
+    'request-log.ts',
+    'faults.ts',
+    'store',
+    'sight.ts',
+    'rules',
+    'robot',
+    'resources',
+    'paging.ts',
+    'world.ts',
+    'state-file.ts',
+    'operations',
+    'control',
+    'server',
+  ],
+  'src/app': [
+    'refuse-old-node.ts',
+    'version.ts',
+    'logging',
+    'deps',
+    'health',
+    'terminal',
+    'metrics',
+    'worker',
+    'cli',
+    'doctor',
+    'demo',
+    'admin/admin-error.ts',
+    'admin/pages',
+    'admin/access',
+    'admin',
+    'commands',
+    'program',
+    'main.ts',
+  ],
+};
+
 /** Packages that only these files may import. */
 const fenced: Record<string, readonly string[]> = {
   undici: ['src/warehouse/transport/http.ts', 'src/app/deps/warehouses.ts'],
@@ -29,51 +106,60 @@ const fenced: Record<string, readonly string[]> = {
 /** `Transaction` is the type by which a stream hands its writes to src/erp; it carries no SQL. */
 const typeOnly = { kysely: ['src/sync/'] } as Record<string, readonly string[]>;
 
-interface Import {
-  readonly target: string;
-  readonly typesOnly: boolean;
-}
-
-const statement =
-  /^\s*(?:import|export)\s+(type\s+)?(?:[^'";]*?\sfrom\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/gm;
-
-function importsOf(source: string): Import[] {
-  return [...source.matchAll(statement)].map(([, type, target, dynamic]) => ({
-    target: target ?? dynamic ?? '',
-    typesOnly: type !== undefined,
-  }));
-}
-
 const partOf = (file: string) => Object.keys(allowed).find((part) => file.startsWith(`${part}/`));
 
 /** What is wrong with the imports of one file, in words. */
 function violations(file: string, source: string): string[] {
   const part = partOf(file);
   if (part === undefined) return [`${file} belongs to no part of the layout`];
-  return importsOf(source).flatMap(({ target, typesOnly }) => {
-    if (target.startsWith('node:')) return [];
-    if (!target.startsWith('.')) {
-      const name = target.startsWith('@') ? target.split('/', 2).join('/') : (target.split('/')[0] ?? '');
-      const places = fenced[name];
-      if (places === undefined || places.some((place) => file.startsWith(place))) return [];
-      if (typesOnly && typeOnly[name]?.some((place) => file.startsWith(place))) return [];
-      return [`${file} imports ${target}, which only ${places.join(', ')} may`];
-    }
-    const resolved = relative(root, join(root, dirname(file), target));
-    if (resolved === 'package.json' && part === 'src/app') return [];
-    const other = partOf(resolved);
-    const may = allowed[part] ?? [];
-    if (other === part || (other !== undefined && may.includes(other))) return [];
-    if (other === 'config' && typesOnly && may.includes('config types')) return [];
-    return [`${file} imports ${target}, which ${part} may not`];
+  return importsOf(source).flatMap((found) => {
+    if (found.target.startsWith('node:')) return [];
+    return found.target.startsWith('.') ? violationsOfOurs(file, part, found) : violationsOfPackage(file, found);
   });
 }
 
-const sourceFiles = ['config', 'jobs', 'src'].flatMap((folder) =>
-  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-    .filter((file) => file.endsWith('.ts'))
-    .map((file) => `${folder}/${file}`),
-);
+function violationsOfPackage(file: string, { target, typesOnly }: Import): string[] {
+  const name = target.startsWith('@') ? target.split('/', 2).join('/') : (target.split('/')[0] ?? '');
+  const places = fenced[name];
+  if (places === undefined || places.some((place) => file.startsWith(place))) return [];
+  if (typesOnly && typeOnly[name]?.some((place) => file.startsWith(place))) return [];
+  return [`${file} imports ${target}, which only ${places.join(', ')} may`];
+}
+
+function violationsOfOurs(file: string, part: string, { target, typesOnly }: Import): string[] {
+  const resolved = relative(root, join(root, dirname(file), target));
+  if (resolved === 'package.json' && part === 'src/app') return [];
+  const other = partOf(resolved);
+  if (other === part) return violationsOfLayers(file, part, resolved);
+  const may = allowed[part] ?? [];
+  if (other !== undefined && may.includes(other)) return [];
+  if (other === 'config' && typesOnly && may.includes('config types')) return [];
+  return [`${file} imports ${target}, which ${part} may not`];
+}
+
+function violationsOfLayers(file: string, part: string, imported: string): string[] {
+  const order = layers[part];
+  if (order === undefined) return [];
+  const [from, to] = [layerOf(order, part, file), layerOf(order, part, imported)];
+  if (from === -1 || to === -1) return [`${from === -1 ? file : imported} belongs to no layer of ${part}`];
+  return to <= from ? [] : [`${file} imports ${imported}, which is a higher layer of ${part}`];
+}
+
+/** Index of the longest layer that the file is in; -1 if there is none. */
+function layerOf(order: readonly string[], part: string, file: string): number {
+  const path = relative(join(root, part), join(root, file));
+  const fitting = order.filter((layer) => path === layer || path.startsWith(`${layer}/`));
+  return order.indexOf(fitting.toSorted((one, two) => two.length - one.length)[0] ?? '');
+}
+
+const filesOf = (folders: readonly string[]) =>
+  folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => `${folder}/${file}`),
+  );
+const sourceFiles = filesOf(['config', 'jobs', 'src']);
+const allFiles = [...sourceFiles, ...filesOf(['test', 'tools', 'bench'])];
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 
 describe('the import rules', () => {
@@ -85,8 +171,8 @@ describe('the import rules', () => {
   });
 
   test.each([
-    ['src/sandbox/x.ts', "import { walk } from '../warehouse/http.ts';"],
-    ['src/warehouse/x.ts', "import { World } from '../sandbox/world.ts';"],
+    ['src/sandbox/world.ts', "import { walk } from '../warehouse/http.ts';"],
+    ['src/warehouse/client.ts', "import { World } from '../sandbox/world.ts';"],
     ['src/core/x.ts', "import { readConfig } from '../../config/env.ts';"],
     ['src/erp/x.ts', "import { walk } from '../sync/walk.ts';"],
     ['src/sync/x.ts', "import { operations } from '../../config/operations.ts';"],
@@ -97,13 +183,41 @@ describe('the import rules', () => {
     ['jobs/x.ts', "const x = await import('../src/app/main.ts');"],
     ['src/sync/x.ts', "import { waitFor } from '../../test/helpers/wait.ts';"],
     ['src/sync/x.ts', "import {\n  Worker,\n} from 'bullmq';"],
+    ['src/erp/runs/leases.ts', "import type { Family } from '../mirror/tables.ts';"],
+    ['src/sync/commit/x.ts', "import { orders } from '../streams/orders.ts';"],
+    ['src/sync/push/kinds/order/x.ts', "import { returnCreate } from '../return/return-create.ts';"],
+    ['src/app/health/x.ts', "import type { AdminDeps } from '../admin/admin-deps.ts';"],
+    ['src/erp/new-folder/x.ts', "import { x } from '../connection/pool.ts';"],
   ])('find %s with %j', (file, source) => expect(violations(file, source)).toHaveLength(1));
 
   test.each([
     ['src/sync/x.ts', "import type { OperationName } from '../../config/operations.ts';"],
     ['src/sync/x.ts', "import type { Transaction } from 'kysely';"],
     ['src/erp/x.ts', "import { Migrator } from 'kysely/migration';"],
+    ['src/erp/mirror/x.ts', "import { underLease } from '../runs/leases.ts';"],
   ])('let %s have %j', (file, source) => expect(violations(file, source)).toEqual([]));
+});
+
+describe('import cycles', () => {
+  const graph = (files: readonly string[], source: (file: string) => string) =>
+    new Map(
+      files.map((file) => {
+        const targets = importsOf(source(file)).filter(({ target }) => target.startsWith('.'));
+        return [file, targets.map(({ target }) => join(dirname(file), target))];
+      }),
+    );
+
+  test('do not exist, type imports included', () => expect(findCycles(graph(allFiles, read))).toEqual([]));
+
+  test('are found, also through types', () => {
+    const sources: Record<string, string> = {
+      'a.ts': "import type { B } from './b.ts';",
+      'b.ts': "import { c } from './c.ts';",
+      'c.ts': "export { a } from './a.ts';",
+      'd.ts': "import './a.ts';",
+    };
+    expect(findCycles(graph(Object.keys(sources), (file) => sources[file] ?? ''))).toEqual([['a.ts', 'b.ts', 'c.ts']]);
+  });
 });
 
 test('only config/env.ts reads the environment', () => {
@@ -115,6 +229,12 @@ test('files are of a size that can be read in one go', () => {
     (file) => file !== 'src/erp/generated/tables.ts' && read(file).split('\n').length > 250,
   );
   expect(long).toEqual([]);
+});
+
+test('no folder holds more than 16 files', () => {
+  const counts = new Map<string, number>();
+  for (const file of allFiles) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);
+  expect([...counts].filter(([, count]) => count > 16)).toEqual([]);
 });
 
 test('every migration is named NNNN_name.sql, numbered without gaps, and states the oldest code', () => {

@@ -3,9 +3,9 @@ import type { TestProject } from 'vitest/node';
 import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
-import { buildBundle } from './bundle.ts';
-import { memoryFolder } from './memory-folder.ts';
-import { startRedis } from './redis-server.ts';
+import { buildBundle } from './processes/bundle.ts';
+import { memoryFolder } from './processes/memory-folder.ts';
+import { startRedis } from './processes/redis-server.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, inject } from 'vitest';
-import { startRedis, type TestRedis } from './redis-server.ts';
+import { startRedis, type TestRedis } from './processes/redis-server.ts';
 
 /** A Redis for the tests of one file, emptied after each. Its `url` is read inside a test; the lane is skipped without. */
 export function useRedis(): { readonly url: string; readonly available: boolean; flush: () => Promise<void> } {

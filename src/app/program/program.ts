@@ -9,14 +9,14 @@ import type { DatabaseOptions } from '../commands/database.ts';
 import type { DemoOptions } from '../commands/demo.ts';
 import type { DoctorOptions } from '../commands/doctor.ts';
 import type { PauseOptions } from '../commands/pause.ts';
-import type { BackfillOptions, ReconcileOptions, RescanOptions } from '../commands/rescan.ts';
 import type { RunOptions } from '../commands/run.ts';
 import type { SandboxOptions } from '../commands/sandbox.ts';
 import type { StatusOptions } from '../commands/status.ts';
 import { version } from '../version.ts';
-import { finish, oneOf, streams, wholeNumber } from './options.ts';
+import { finish, oneOf, wholeNumber } from './options.ts';
 import { addOutboxCommands } from './outbox-commands.ts';
 import { addQuarantineCommands } from './quarantine-commands.ts';
+import { addRescanCommands } from './rescan-commands.ts';
 
 /**
  * Runs one command, and sets the exit code of the process.
@@ -181,52 +181,6 @@ function addDatabaseCommands(cli: Command): void {
     )
     .action(async (options: DatabaseOptions) =>
       finish((await import('../commands/database.ts')).acceptDatabaseCommand(options)),
-    );
-}
-
-function addRescanCommands(cli: Command): void {
-  cli
-    .command('reconcile')
-    .description('hold what the service lists against the tables, column by column, and heal what differs')
-    .addArgument(oneOf('<stream>', streams))
-    .option('--client <key>', 'only this client')
-    .option('--accept-missing', 'read the whole list and mark every row that it does not show as gone')
-    .option('--json', 'for programs')
-    .addHelpText(
-      'after',
-      '\nOrders and return-items: 120 days and one slice of those before; it says which. The rest: the whole list.' +
-        '\n\nExample:\n  fulfilment-sync reconcile shipments',
-    )
-    .action(async (stream: string, options: ReconcileOptions) =>
-      finish((await import('../commands/rescan.ts')).reconcileCommand(stream, options)),
-    );
-  cli
-    .command('backfill')
-    .description('read a span of days again, or everything, beside the polls')
-    .addArgument(oneOf('<stream>', streams))
-    .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
-    .option('--to <day>', 'last day')
-    .option('--background', 'leave it to the workers')
-    .option('--client <key>', 'only this client')
-    .option('--json', 'for programs')
-    .addHelpText(
-      'after',
-      '\nThe days are those of processedOn (return-items), orderedOn (orders), readyToPickOn (shipments), createdOn' +
-        ' (inbounds) and expectedOn (inbound-packing-slips).\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
-    )
-    .action(async (stream: string, options: BackfillOptions) =>
-      finish((await import('../commands/rescan.ts')).backfillCommand(stream, options)),
-    );
-  cli
-    .command('refetch')
-    .description('read one resource again by its id')
-    .argument('<stream>', 'shipments, inbounds or orders: the service reads no other by id')
-    .argument('<id>', 'id at the service')
-    .option('--client <key>', 'only this client')
-    .option('--json', 'for programs')
-    .addHelpText('after', '\nExample:\n  fulfilment-sync refetch shipments 1042')
-    .action(async (stream: string, id: string, options: RescanOptions) =>
-      finish((await import('../commands/rescan.ts')).refetchCommand(stream, id, options)),
     );
 }
 

@@ -1,0 +1,278 @@
+import { Redis } from 'ioredis';
+import { expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { connectDatabase } from '../../../src/app/deps/database.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
+import { beliefBroughtAbout } from '../../helpers/campaigns/belief.ts';
+import { faultsOf, pushFaults } from '../../helpers/campaigns/fault-effects.ts';
+import { PushCampaign } from '../../helpers/campaigns/push-campaign.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { useProcesses } from '../../helpers/processes/processes.ts';
+import { startRedis } from '../../helpers/processes/redis-server.ts';
+
+const processes = useProcesses();
+
+/** `npm run campaign:push -- 10000` plays it at full length. */
+const full = process.env.PUSH_CAMPAIGN_ORDERS;
+const count = Number(full ?? 150);
+/** Late effects and lags, and what is waited for them: shorter where the time for belief is brought about by hand. */
+const [lateMs, lagMs] = full === undefined ? [1_000, 1_000] : [10_000, 5_000];
+
+test(
+  'whatever is killed and whatever goes wrong, the service holds each order once',
+  async () => {
+    const redis = full === undefined ? null : await startRedis();
+    const campaign = await PushCampaign.start(1, processes, redis === null ? {} : { REDIS_URL: redis.url });
+    const { sandbox } = campaign;
+    try {
+      await sandbox.faults(...faultsOf('v3.orders.create', 0.05, pushFaults(lateMs)), {
+        operation: 'v3.orders.list',
+        effect: { lagMs },
+      });
+      campaign.startWorkers(4);
+      await campaign.query(
+        `insert into fulfilment.outbox (kind, reference, payload)
+         select 'order.create', 'SO-' || n, jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n)) from generate_series(1, $2) n`,
+        [JSON.stringify(orderPayload('?')), count],
+      );
+      const startedAtMs = performance.now();
+      const left = async () =>
+        (
+          await campaign.query<{ left: number }>(
+            "select count(*)::int as left from fulfilment.outbox where status in ('pending', 'sending')",
+          )
+        )[0]?.left ?? 0;
+      let rounds = 0;
+      await campaign.disturb(
+        full === undefined ? 1_000 : 2_000,
+        async () => {
+          rounds++;
+          if (rounds === (full === undefined ? 4 : 8)) await campaign.restartPostgres();
+          if (rounds === 14) await flush(redis?.url);
+          // What only waits to be looked up is left in peace: time alone helps there.
+          return full === undefined ? rounds > 8 : rounds > 20 && (await left()) === 0;
+        },
+        1_800_000,
+      );
+      campaign.calm();
+      if (full === undefined) await hurry(campaign);
+      else await campaign.settled(1_800_000);
+      const requests = await sandbox.requests();
+      const posts = requests.filter(({ operation }) => operation === 'v3.orders.create');
+      const [rows] = await campaign.query<Record<string, number>>(`
+        select (select count(*)::int from fulfilment.outbox where status = 'done') as done,
+          (select count(*)::int from sync.outbox_attempts where step = 'taken over') as "takenOver",
+          (select count(*)::int from sync.outbox_attempts where error_code = 'http_status' and error like '%already%') as "refusedAsTaken",
+          (select sum(attempts)::int from fulfilment.outbox) as attempts,
+          (select max(attempts)::int from fulfilment.outbox) as "mostAttempts"`);
+      const counts = {
+        ...campaign.counts,
+        posts: posts.length,
+        resends: posts.length - count,
+        faulty: posts.filter(({ faulty }) => faulty).length,
+        lookUps: requests.filter(({ operation }) => operation === 'v3.orders.list').length,
+        refusedByUniqueCheck: posts.filter(({ status, faulty }) => status === 422 && !faulty).length,
+        seconds: Math.round((performance.now() - startedAtMs) / 1_000),
+        ...rows,
+      };
+      process.stdout.write(`push campaign of ${count}: ${JSON.stringify(counts)}\n`);
+      expect(
+        await campaign.query(
+          'select status, count(*)::int, max(last_error) as error from fulfilment.outbox group by 1',
+        ),
+      ).toEqual([{ status: 'done', count, error: null }]);
+      const numbers = (await stateOf(sandbox)).orders.map(({ resource }) => resource.attributes.externalOrderNumber);
+      expect(numbers.length).toBe(count);
+      expect(new Set(numbers).size).toBe(count);
+      await campaign.stopWorkers();
+      const { db, close } = connectDatabase(campaign.env.DATABASE_URL ?? '', silentLogger);
+      try {
+        expect(await compareWithSandbox(db, sandbox.url, ['orders'])).toEqual([]);
+      } finally {
+        await close();
+      }
+    } finally {
+      await campaign.close();
+      await redis?.stop();
+    }
+  },
+  full === undefined ? 150_000 : 3_600_000,
+);
+
+/** Lanes of three rows each. This and the next test are played by `npm run campaign:push` alone: they take minutes. */
+const lanes = 1_000;
+
+test.skipIf(full === undefined)(
+  'rows of one reference arrive in their order, whatever is killed',
+  {
+    timeout: 3_600_000,
+  },
+  async () => {
+    const campaign = await PushCampaign.start(2, processes);
+    const { sandbox } = campaign;
+    try {
+      for (const operation of ['v3.orders.create', 'v3.orders.update', 'v3.orders.cancel'])
+        await sandbox.faults(...faultsOf(operation, 0.03, pushFaults(lateMs)));
+      // In one transaction, and of all lanes by turns: only the order within a lane counts.
+      await campaign.query(
+        `insert into fulfilment.outbox (kind, reference, payload)
+       select kind, 'SO-' || n, case kind when 'order.create' then jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n))
+                                          when 'order.update' then '{"reference": "changed"}' else '{}' end
+       from unnest(array['order.create', 'order.update', 'order.cancel']) with ordinality k (kind, place), generate_series(1, $2) n
+       order by place, n`,
+        [JSON.stringify(orderPayload('?')), lanes],
+      );
+      campaign.startWorkers(4);
+      await disturbed(campaign);
+      const rows = await campaign.query(
+        'select kind, status, count(*)::int, max(last_error) as error from fulfilment.outbox group by 1, 2 order by 1, 2',
+      );
+      process.stdout.write(
+        `lanes: ${JSON.stringify({ ...campaign.counts, rows, attempts: await attemptsOf(campaign) })}\n`,
+      );
+      expect(rows).toEqual(
+        ['order.cancel', 'order.create', 'order.update'].map((kind) => ({
+          kind,
+          status: 'done',
+          count: lanes,
+          error: null,
+        })),
+      );
+      // An update behind the cancellation would have been refused; a cancellation before the order would have found none.
+      const orders = (await stateOf(sandbox)).orders;
+      expect(orders).toHaveLength(lanes);
+      expect(new Set(orders.map(({ resource }) => resource.attributes.reference))).toEqual(new Set(['changed']));
+      expect(
+        new Set(orders.flatMap(({ included }) => included.map(({ attributes }) => attributes.quantity ?? 0))),
+      ).toEqual(new Set([0]));
+    } finally {
+      await campaign.stopWorkers();
+      await campaign.close();
+    }
+  },
+);
+
+/** Rows of each kind that cannot be looked up. */
+const blind = 1_000;
+
+test.skipIf(full === undefined)(
+  'what cannot be looked up is never sent twice by itself, whatever is killed',
+  {
+    timeout: 3_600_000,
+  },
+  async () => {
+    const campaign = await PushCampaign.start(3, processes);
+    const { sandbox } = campaign;
+    try {
+      await sandbox.seed(blind, ['SHIPPED']);
+      const content = (await writePage(['A page'])).toString('base64');
+      const { shipments } = await stateOf(sandbox);
+      for (const operation of ['v3.returnMerchandiseAuthorizations.create', 'v3.orderAttachments.create'])
+        await sandbox.faults(...faultsOf(operation, 0.05, pushFaults(lateMs)));
+      await campaign.query(
+        `insert into fulfilment.outbox (kind, reference, payload)
+       select 'return.create', 'RET-' || (s ->> 'id'), jsonb_build_object('shipmentId', s -> 'id', 'items',
+         jsonb_build_array(jsonb_build_object('shipmentItemId', s -> 'item', 'quantity', 1, 'reason', 'DAMAGED')))
+       from jsonb_array_elements($1) s`,
+        [JSON.stringify(shipments.map(({ resource, items }) => ({ id: resource.id, item: items[0]?.id })))],
+      );
+      await campaign.query(
+        `insert into fulfilment.outbox (kind, reference, payload)
+       select kind, 'SO-' || n, case kind when 'order.create' then jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n))
+                                          else jsonb_build_object('filename', 'a.pdf', 'content', $3::text) end
+       from generate_series(1, $2) n, unnest(array['order.create', 'order_attachment.create']) with ordinality k (kind, place)
+       order by n, place`,
+        [JSON.stringify(orderPayload('?')), blind, content],
+      );
+      campaign.startWorkers(4);
+      await disturbed(campaign);
+      const rows = await campaign.query<{ kind: string; status: string; count: number; told: number }>(
+        `select kind, status, count(*)::int, count(*) filter (where last_error like '%outbox done%outbox retry%')::int as told
+       from fulfilment.outbox group by 1, 2 order by 1, 2`,
+      );
+      process.stdout.write(
+        `without look-up: ${JSON.stringify({ ...campaign.counts, rows, attempts: await attemptsOf(campaign) })}\n`,
+      );
+      expect(rows.filter(({ status }) => !['done', 'unknown'].includes(status))).toEqual([]);
+      for (const { status, count, told } of rows) if (status === 'unknown') expect(told).toBe(count);
+      const state = await stateOf(sandbox);
+      const references = state.returnMerchandiseAuthorizations.map(
+        ({ resource }) => resource.attributes.externalReference,
+      );
+      expect(new Set(references).size).toBe(references.length);
+      const attached = state.orders.map(({ attachments }) => attachments.length);
+      expect(Math.max(...attached)).toBe(1);
+      // What is done is there, and what is there and not done stands as unknown.
+      const doneOf = (kind: string) => rows.find((row) => row.kind === kind && row.status === 'done')?.count ?? 0;
+      expect(references.length).toBeGreaterThanOrEqual(doneOf('return.create'));
+      expect(attached.filter((count) => count === 1).length).toBeGreaterThanOrEqual(doneOf('order_attachment.create'));
+    } finally {
+      await campaign.stopWorkers();
+      await campaign.close();
+    }
+  },
+);
+
+/** Kills and stops workers until nothing but a person is waited for. */
+async function disturbed(campaign: PushCampaign): Promise<void> {
+  let rounds = 0;
+  const open =
+    "select from fulfilment.outbox where status in ('pending', 'sending') and (attempts = 0 or next_attempt_at < now() + interval '5 seconds') limit 1";
+  const isOver = async () => ++rounds > 6 && (await campaign.query(open)).length === 0;
+  await campaign.disturb(2_000, isOver, 900_000).catch((error: unknown) => {
+    // Lanes go on one after the other; what is left is left in peace.
+    if (!(error instanceof Error && error.message.startsWith('Not over'))) throw error;
+  });
+  campaign.calm();
+  await campaign.settled(1_800_000);
+}
+
+async function attemptsOf(campaign: PushCampaign): Promise<unknown> {
+  const [row] = await campaign.query(`
+    select count(*)::int as all, count(*) filter (where step = 'taken over')::int as "takenOver",
+      count(*) filter (where step = 'looked up')::int as "lookedUp" from sync.outbox_attempts`);
+  return row;
+}
+
+interface State {
+  orders: {
+    resource: { attributes: { externalOrderNumber: string; reference: string | null } };
+    included: { attributes: { quantity?: number } }[];
+    attachments: unknown[];
+    fulfilled: number[];
+  }[];
+  shipments: { resource: { id: number; attributes: { status: string } }; items: { id: number }[] }[];
+  returnMerchandiseAuthorizations: { resource: { attributes: { externalReference: string } } }[];
+}
+
+async function stateOf(sandbox: PushCampaign['sandbox']): Promise<State> {
+  const { clients } = await sandbox.call<{ clients: State[] }>('GET', '/_sandbox/state');
+  const [state] = clients;
+  if (state === undefined) throw new Error('the sandbox has no client');
+  return state;
+}
+
+/**
+ * Lets the time go by that an absence needs to be believed, until all is settled; but not before the effects of requests
+ * that were cut have come.
+ */
+async function hurry(campaign: PushCampaign): Promise<void> {
+  const endMs = performance.now() + 100_000;
+  while (!(await campaign.isSettled())) {
+    if (performance.now() > endMs) throw new Error('rows were never settled');
+    await campaign.query(beliefBroughtAbout);
+    // The workers look every second at the latest: so often it is worth while.
+    await campaign.settled(1_000).catch((error: unknown) => {
+      // Not yet: once more.
+      if (!(error instanceof Error && error.message.includes('in vain'))) throw error;
+    });
+  }
+}
+
+async function flush(url: string | undefined): Promise<void> {
+  if (url === undefined) return;
+  const redis = new Redis(url);
+  await redis.flushall();
+  redis.disconnect();
+}

@@ -1,0 +1,91 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+
+const database = useDatabase({ migrated: false });
+const processes = useProcesses();
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+/** What every end-to-end test runs (global-setup.ts). */
+const bundle = process.env.TEST_PROGRAM ?? '';
+
+test('the bundle finds its migrations, pages, styles and the packages outside it', async () => {
+  const sandbox = await processes.sandbox();
+  const env = workerEnv(database.url, sandbox, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' });
+  expect((await processes.cli(['migrate'], env).ended).code).toBe(0);
+  const worker = processes.cli(['worker'], env);
+  await worker.line('tracing_started');
+  await worker.line('worker_started');
+  const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+  for (const path of ['/', '/assets/page.css', '/queues', '/metrics'])
+    expect([path, (await fetch(`http://127.0.0.1:${port}${path}`)).status]).toEqual([path, 200]);
+  worker.kill('SIGTERM');
+  expect((await worker.ended).code).toBe(0);
+});
+
+test('a stack trace of the bundle names the line of the TypeScript source', async () => {
+  const sandbox = await processes.sandbox();
+  const env = workerEnv(database.url, sandbox);
+  await processes.cli(['migrate'], env).ended;
+  const preload = "AbortController.prototype.abort = () => { throw new Error('thrown inside our code') }";
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(preload)}`;
+  const worker = processes.cli(['worker'], { ...env, NODE_OPTIONS });
+  await worker.line('worker_started');
+  worker.kill('SIGTERM');
+  const { stack } = JSON.parse(await worker.line('"uncaught"')) as { stack: string };
+  const source = readFileSync(join(root, 'src/app/cli/stop-signal.ts'), 'utf8').split('\n');
+  const line = source.findIndex((text) => text.includes('stop.abort()')) + 1;
+  expect(line).toBeGreaterThan(0);
+  expect(stack).toMatch(new RegExp(`src/app/stop-signal\\.ts:${line}:\\d+`));
+});
+
+test('commands that only look at the database load no queue and no HTTP client', () => {
+  const folder = dirname(bundle);
+  const [chunk = ''] = readdirSync(folder).filter((name) => /^cli-.*\.js$/.test(name));
+  /** Files of the bundle that a file loads before it runs. */
+  const loads = (name: string, seen = new Set<string>()): Set<string> => {
+    seen.add(name);
+    const text = readFileSync(join(folder, name), 'utf8');
+    for (const [, file = ''] of text.matchAll(/^(?:import|export) ?(?:[^'"\n]*? from )?["']\.\/([^'"]+)["'];?$/gm))
+      if (!seen.has(file)) loads(file, seen);
+    return seen;
+  };
+  const sourcesOf = (files: Set<string>) =>
+    [...files].flatMap((file) =>
+      existsSync(join(folder, `${file}.map`))
+        ? (JSON.parse(readFileSync(join(folder, `${file}.map`), 'utf8')) as { sources: string[] }).sources
+        : [],
+    );
+  const packages = (files: Set<string>) =>
+    new Set(
+      sourcesOf(files).flatMap(
+        (source) => /node_modules\/((?:@[^/]+\/)?[^/.][^/]*)\//.exec(resolve(folder, source))?.[1] ?? [],
+      ),
+    );
+  expect([...packages(loads(chunk))].sort()).toEqual(['@bomb.sh/tab', 'commander']);
+  const heavy = ['bullmq', 'ioredis', 'undici', 'fastify', 'pino', 'pino-pretty', '@cantoo/pdf-lib', 'prom-client'];
+  const commands = ['status', 'outbox', 'client', 'quarantine', 'pause'];
+  for (const command of commands) {
+    const files = readdirSync(folder).filter((name) => new RegExp(`^${command}-[\\w-]{8}\\.js$`).test(name));
+    expect(files.length).toBeGreaterThan(0);
+    for (const file of files)
+      expect([file, heavy.filter((name) => packages(loads(file)).has(name))]).toEqual([file, []]);
+  }
+});
+
+test('an older Node is refused before anything is loaded, with what to do', () => {
+  const preload = "Object.defineProperty(process.versions, 'node', { value: '20.20.2' })";
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    [`--import=data:text/javascript,${encodeURIComponent(preload)}`, bundle, 'status'],
+    { encoding: 'utf8', env: { PATH: process.env.PATH } },
+  );
+  expect(stderr).toContain('needs Node 24 or newer; this is Node 20.20.2');
+  expect(stderr).toContain('nvm install 24');
+  expect(status).toBe(2);
+  const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { engines: { node: string } };
+  expect(engines.node).toBe('>=24');
+});

@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const root = new URL('../../../', import.meta.url);
+
+const documents = [
+  'README.md',
+  'CONTRIBUTING.md',
+  ...readdirSync(new URL('docs/', root))
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => `docs/${name}`),
+];
+const blocksOf = (file: string, language: string) =>
+  [...readFileSync(new URL(file, root), 'utf8').matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(
+    ([, text = '']) => text,
+  );
+
+/** Blocks that other tests run: SQL of the ERP's documents as its roles, and the session with the sandbox. */
+const elsewhere = { sql: ['docs/erp.md', 'docs/outbox.md'], sh: ['docs/sandbox.md'] };
+/** Lines that need more than a test has, or are what runs the tests: CI, or tests of the files they use, stand for them. */
+const ofTheMachine =
+  /^(for name in POSTGRES .* >> \.env$|npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|set -a; \. \.\/\.env; set \+a$|docker compose --profile sandbox up --build$)/;
+/** Commands that go on until they are stopped, by what they say once they are at work. */
+const lasting: Readonly<Record<string, string>> = { worker: 'worker_started', sandbox: 'Sandbox at' };
+
+async function startAndStop(args: readonly string[], env: Record<string, string>, said: string) {
+  const cli = processes.cli(args, env);
+  await cli.line(said);
+  cli.kill('SIGTERM');
+  const { code } = await cli.ended;
+  return { code, output: cli.output };
+}
+
+test('the SQL of the README does what it says', async () => {
+  const sandbox = await processes.sandbox();
+  const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s' };
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, often));
+  await worker.line('worker_started');
+  const [ask = '', look = '', wrong = '', ...more] = blocksOf('README.md', 'sql');
+  expect(more).toEqual([]);
+  const run = async (statements: string) =>
+    (await sql.raw<Record<string, unknown>>(statements).execute(database.db)).rows;
+  await run(ask);
+  const [status = '', lines = ''] = look.split(/(?<=;)\n/);
+  await waitFor('the order', async () => (await run(status))[0]?.status === 'done');
+  await sandbox.advance(86_400);
+  const shipment = { status: expect.any(String), sku: 'MUG-BLUE', quantity: 2 };
+  await waitFor('its shipment', async () => (await run(lines)).length > 0);
+  expect(await run(lines)).toMatchObject([shipment]);
+  await run(wrong);
+  const dead = `select last_error from fulfilment.outbox where reference = 'SO-1002' and status = 'dead'`;
+  await waitFor('the dead row', async () => (await run(dead)).length > 0);
+  expect(await run(dead)).toEqual([{ last_error: expect.stringContaining('there is no BY-SHIP; known are') }]);
+});
+
+test('no block of SQL stands where no test runs it', () => {
+  for (const file of documents)
+    if (file !== 'README.md' && !elsewhere.sql.includes(file))
+      expect([file, blocksOf(file, 'sql')]).toEqual([file, []]);
+});
+
+test('every command in the docs is one that there is, and ends well', async () => {
+  const sandbox = await processes.sandbox();
+  await sandbox.advance(10 * 86_400);
+  const env = workerEnv(database.url, sandbox);
+  const lines = documents
+    .filter((file) => !elsewhere.sh.includes(file))
+    .flatMap((file) =>
+      blocksOf(file, 'sh').flatMap((block) => block.split('\n').map((line) => line.replace(/ +#.*$/, '').trim())),
+    )
+    .filter((line) => line !== '' && !ofTheMachine.test(line));
+  expect(lines.length).toBeGreaterThan(8);
+  for (const line of lines) {
+    const [, words = ''] = /^(?:npm run --silent fulfilment-sync --|fulfilment-sync) (.+)$/.exec(line) ?? [];
+    expect([line, words !== '']).toEqual([line, true]);
+    const args = words.split(' ');
+    const said = lasting[args[0] ?? ''];
+    const { code, output } = said === undefined ? await runCommand(args, env) : await startAndStop(args, env, said);
+    expect([line, code, code === 0 ? '' : output]).toEqual([line, 0, '']);
+  }
+});

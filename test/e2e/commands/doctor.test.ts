@@ -1,0 +1,225 @@
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { startRedis } from '../../helpers/processes/redis-server.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { useRedis } from '../../helpers/redis.ts';
+import type { SandboxControl } from '../../helpers/sandbox-control.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const redis = useRedis();
+
+interface Finding {
+  check: string;
+  state: string;
+  found: string;
+  remedy: string | null;
+}
+
+async function doctor(env: Record<string, string>): Promise<{ code: number; wrong: Finding[] }> {
+  const { code, output } = await runCommand(['doctor', '--json'], env);
+  const findings = JSON.parse(output) as Finding[];
+  // Whatever is found, its remedy is told, and nothing secret is.
+  for (const { state, remedy } of findings) expect(remedy === null).toBe(state === 'ok');
+  expect(output).not.toMatch(/s3cret|"default:default"/);
+  return { code, wrong: findings.filter(({ state, check }) => state !== 'ok' && check !== 'connections') };
+}
+
+const otherDatabase = (change: (url: URL) => void) => {
+  const url = new URL(database.url);
+  change(url);
+  return { DATABASE_URL: url.href };
+};
+const answers = (sandbox: SandboxControl, path: (string | number)[], value: unknown) =>
+  sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path, value }] } });
+
+test('a set-up that is in order: all is ok, in words and for programs', async () => {
+  const sandbox = await processes.sandbox();
+  const env = workerEnv(database.url, sandbox);
+  expect(await doctor(env)).toEqual({ code: 0, wrong: [] });
+  const cli = processes.cli(['doctor'], env);
+  expect((await cli.ended).code).toBe(0);
+  expect(cli.output).toMatch(/^ok {4}database +Postgres \d+/m);
+  expect(cli.output).toMatch(/^ok {4}default: settings +\d+ entries/m);
+  expect(cli.output).toContain('not shown in the interface description: ');
+  expect(cli.output).toMatch(/^\d+ ok, 0 to look at, 0 to mend$/m);
+});
+
+interface Broken {
+  readonly name: string;
+  readonly env?: () => Record<string, string>;
+  readonly before?: (sandbox: SandboxControl) => Promise<unknown>;
+  readonly finds: readonly [state: string, check: string, found: RegExp, remedy: RegExp];
+}
+
+const broken: readonly Broken[] = [
+  {
+    name: 'a database that is not there',
+    env: () => otherDatabase((url) => Object.assign(url, { port: '9' })),
+    finds: ['fail', 'database', /ECONNREFUSED/, /check DATABASE_URL/],
+  },
+  {
+    name: 'a user that the database does not know',
+    env: () => otherDatabase((url) => Object.assign(url, { username: 'nobody', password: 's3cret' })),
+    finds: ['fail', 'database', /nobody/, /user and password/],
+  },
+  {
+    name: 'a database that was never migrated',
+    before: () => database.query('drop schema fulfilment cascade; drop schema sync cascade'),
+    finds: ['fail', 'schema', /has no schema yet/, /fulfilment-sync migrate/],
+  },
+  {
+    name: 'an index that somebody dropped',
+    before: () => database.query('drop index fulfilment.shipments_by_number'),
+    finds: ['fail', 'schema', /lacks index fulfilment.shipments_by_number/, /restore/],
+  },
+  {
+    name: 'a column that somebody added',
+    before: () => database.query('alter table fulfilment.orders add column ours text'),
+    finds: ['warn', 'schema', /not ours: column fulfilment.orders.ours text/, /schema of your own/],
+  },
+  {
+    name: 'a role that may only read',
+    before: () =>
+      database.query(`do $$ begin
+        if not exists (select from pg_roles where rolname = 'doctor_reads') then create role doctor_reads login password 's3cret'; end if;
+        grant usage on schema sync, fulfilment, bullmq to doctor_reads;
+        grant select on all tables in schema sync, fulfilment to doctor_reads; end $$`),
+    env: () => otherDatabase((url) => Object.assign(url, { username: 'doctor_reads', password: 's3cret' })),
+    finds: ['fail', 'grants', /lacks DELETE on .* more/, /as the role that migrated/],
+  },
+  {
+    name: 'a role that may not even look into a schema',
+    before: () =>
+      database.query(`do $$ begin
+        if not exists (select from pg_roles where rolname = 'doctor_outside') then create role doctor_outside login password 's3cret'; end if; end $$`),
+    env: () => otherDatabase((url) => Object.assign(url, { username: 'doctor_outside', password: 's3cret' })),
+    finds: ['fail', 'grants', /may not use schema bullmq, fulfilment, sync/, /grant usage on schema/],
+  },
+  {
+    name: 'a database that takes no writes',
+    before: () =>
+      database.query(
+        `do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`,
+      ),
+    finds: ['fail', 'database', /takes no writes/, /primary/],
+  },
+  {
+    name: 'a service that is not there',
+    env: () => ({ WAREHOUSE_BASE_URL: 'http://127.0.0.1:9' }),
+    finds: ['fail', 'default: service', /no connection to the service/, /check the base URL http:\/\/127.0.0.1:9/],
+  },
+  {
+    name: 'credentials that are refused',
+    env: () => ({ WAREHOUSE_PASSWORD: 's3cret' }),
+    finds: ['fail', 'default: access', /refuses user name and password/, /whoever issued them/],
+  },
+  {
+    name: 'another account than the one that was accepted',
+    before: () =>
+      database.query(
+        `insert into sync.clients (client, identity, base_url) values ('default', 'x', 'https://former.test/')`,
+      ),
+    finds: ['fail', 'default: account', /https:\/\/former.test\//, /client accept-identity default/],
+  },
+  {
+    name: 'a database that was restored',
+    before: () =>
+      database.query(
+        `insert into sync.push_database (mark, accepted_as, accepted_by) values ('1/2/3/4', 'first', 'w')`,
+      ),
+    finds: ['fail', 'pushes', /nothing is sent \(database_changed\): it is on another server/, /database accept --as/],
+  },
+  {
+    name: 'settings without order types',
+    before: (sandbox) => answers(sandbox, ['result', 'orderTypes'], []),
+    finds: ['warn', 'default: settings', /orderTypes came empty/, /set them up/],
+  },
+  {
+    name: 'settings that do not answer as documented',
+    before: (sandbox) => answers(sandbox, ['result'], null),
+    finds: ['fail', 'default: settings', /cannot be decoded|expected object/i, /as documented/],
+  },
+  {
+    name: 'a variable with a slip of the pen',
+    env: () => ({ WAREHOUSE_TIMEZONE: 'Europe/Paris' }),
+    finds: ['warn', 'settings', /no variable WAREHOUSE_TIMEZONE/, /.env.example/],
+  },
+  {
+    name: 'a setting without effect',
+    env: () => ({ SCHEDULE_PULL_STOCK: '1h' }),
+    finds: ['warn', 'settings', /SCHEDULE_PULL_STOCK \(fulfilment.stock_watch is empty\)/, /take them away/],
+  },
+  {
+    name: 'a Redis that is not there',
+    env: () => ({ REDIS_URL: 'redis://127.0.0.1:9' }),
+    finds: ['fail', 'queue', /ECONNREFUSED/, /check REDIS_URL/],
+  },
+];
+
+/** A pooler that takes the parameter `options` out of every start of a session. */
+async function startPooler(): Promise<{ url: string; close: () => void }> {
+  const { hostname, port } = new URL(database.url);
+  const server = createServer((client) => {
+    const upstream = connect(Number(port), hostname);
+    client.once('data', (start: Buffer) => {
+      const parts = start.subarray(8).toString('latin1').split('\0');
+      const kept = parts.flatMap((name, index) =>
+        index % 2 === 0 && name !== '' && name !== 'options' ? [`${name}\0${parts[index + 1]}\0`] : [],
+      );
+      const body = Buffer.from(`${kept.join('')}\0`, 'latin1');
+      const head = Buffer.from(start.subarray(0, 8));
+      head.writeInt32BE(body.length + 8, 0);
+      upstream.write(Buffer.concat([head, body]));
+      client.pipe(upstream).pipe(client);
+    });
+    client.on('error', () => upstream.destroy());
+    upstream.on('error', () => client.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = new URL(database.url);
+  url.port = String((server.address() as AddressInfo).port);
+  return { url: url.href, close: () => void server.close() };
+}
+
+test('a pooler that drops the options of a connection is found', async () => {
+  const pooler = await startPooler();
+  try {
+    const { code, wrong } = await doctor(workerEnv(pooler.url, await processes.sandbox()));
+    const words = [/pool work: .*searchPath .*lockTimeoutMs is 0.*pool queue: searchPath/, /pgbouncer/] as const;
+    expect(wrong).toContainEqual({
+      check: 'sessions',
+      state: 'fail',
+      found: expect.stringMatching(words[0]),
+      remedy: expect.stringMatching(words[1]),
+    });
+    expect(code).toBe(1);
+  } finally {
+    pooler.close();
+  }
+});
+
+test.each(broken)('$name is found, with what to do', async ({ env, before, finds: [state, check, found, remedy] }) => {
+  const sandbox = await processes.sandbox();
+  await before?.(sandbox);
+  const { code, wrong } = await doctor({ ...workerEnv(database.url, sandbox), ...env?.() });
+  expect(wrong).toEqual([{ check, state, found: expect.stringMatching(found), remedy: expect.stringMatching(remedy) }]);
+  expect(code).toBe(state === 'fail' ? 1 : 0);
+});
+
+test.skipIf(!redis.available)('a Redis that may throw away is found; one that fits is ok', async () => {
+  const sandbox = await processes.sandbox();
+  const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
+  try {
+    const env = workerEnv(database.url, sandbox, { REDIS_URL: evicting?.url ?? '' });
+    expect(await doctor(env)).toMatchObject({
+      code: 1,
+      wrong: [{ check: 'queue', found: expect.stringContaining('allkeys-lru') }],
+    });
+  } finally {
+    await evicting?.stop();
+  }
+  expect(await doctor(workerEnv(database.url, sandbox, { REDIS_URL: redis.url }))).toEqual({ code: 0, wrong: [] });
+});

@@ -1,0 +1,149 @@
+import { describe, expect, test } from 'vitest';
+import { streams } from '../../../jobs/registry.ts';
+import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 20 });
+const pull = usePuller(database, sandbox);
+
+const day = 86_400;
+const env = (more: Record<string, string> = {}) => workerEnv(database.url, sandbox, { LOG_LEVEL: 'fatal', ...more });
+const run = (...args: string[]) => runCommand(args, env({ LOG_LEVEL: 'silent' }));
+const pollAll = async () => {
+  for (const { name } of streams) done(await pull(`pull-${name}` as 'pull-shipments'));
+};
+const count = async (table: string) =>
+  (await database.query<{ n: number }>(`select count(*)::int as n from ${table}`))[0]?.n ?? 0;
+
+describe('wrong usage ends with 2 and says what to do', () => {
+  test.each<[string[], RegExp]>([
+    [['reconcile', 'parcels'], /There is no stream parcels; known are shipments, return-items/],
+    [['backfill', 'orders', '--from', 'May'], /--from is no date in the form YYYY-MM-DD/],
+    [['backfill', 'orders', '--from', '2026-05-02', '--to', '2026-05-01'], /--to lies before --from/],
+    [['refetch', 'return-items', '5'], /no read by id for return-items; use: backfill return-items/],
+    [['refetch', 'shipments', 'x'], /x is no id/],
+    [['quarantine', 'show', 'x'], /x is no number/],
+  ])('%j', async (args, words) => {
+    const { code, output } = await run(...args);
+    expect(output).toMatch(words);
+    expect(code).toBe(2);
+  });
+});
+
+test('reconcile says what it found, backfill heals its days alone, refetch one row', async () => {
+  await sandbox.advance(20 * day);
+  await pollAll();
+  await database.query(`update fulfilment.orders set email = 'damaged'`);
+  const days = await database.query<{ day: string; n: number }>(
+    'select ordered_on::text as day, count(*)::int as n from fulfilment.orders group by 1 order by 1',
+  );
+  const [from, to] = [days[4]?.day ?? '', days[6]?.day ?? ''];
+  const inside = days.slice(4, 7).reduce((sum, { n }) => sum + n, 0);
+  const damaged = async () => (await database.query(`select 1 from fulfilment.orders where email = 'damaged'`)).length;
+  const all = await damaged();
+  const backfill = await run('backfill', 'orders', '--from', from, '--to', to, '--json');
+  expect(JSON.parse(backfill.output)).toMatchObject([{ status: 'done', stale: inside, missing: 0 }]);
+  expect(await damaged()).toBe(all - inside);
+  const [left] = await database.query<{ id: string }>(
+    `select id from fulfilment.orders where email = 'damaged' limit 1`,
+  );
+  expect((await run('refetch', 'orders', String(left?.id))).output).toContain('differed here; healed now');
+  expect((await run('refetch', 'orders', String(left?.id))).output).toContain('as the service has it');
+  expect((await run('refetch', 'orders', '999999999')).output).toContain('not known to the service');
+  await sandbox.faults({ operation: 'v3.orders.get', effect: { status: 500 } });
+  expect(await run('refetch', 'orders', String(left?.id))).toMatchObject({
+    code: 1,
+    output: expect.stringContaining('was not read'),
+  });
+  await sandbox.clearFaults();
+  expect((await run('reconcile', 'orders')).output).toMatch(
+    new RegExp(
+      `^default reconcile orders: done: \\d+ read in \\d+ pages; missing 0, stale ${all - inside - 1}, extra 0\n  held against the service: all since `,
+    ),
+  );
+  expect(await compareWithSandbox(database.db, sandbox.url)).toEqual([]);
+  const status = await run('status');
+  expect(status.output).toMatch(new RegExp(`orders .* 0/${all - inside - 1}/0 `));
+});
+
+test('a backfill asked for with --background is done by a worker; status says how far it is', async () => {
+  await sandbox.advance(10 * day);
+  await pollAll();
+  await database.query('truncate fulfilment.inbounds, fulfilment.inbound_items');
+  expect((await run('backfill', 'inbounds', '--background')).output).toMatch(
+    /asked for as number \d+; a worker takes it up/,
+  );
+  expect((await run('status')).output).toMatch(/inbounds: backfill \d+ is not done: 0 read; workers go on with it/);
+  const off = Object.fromEntries(
+    streams.map(({ name }) => [`SCHEDULE_PULL_${name.toUpperCase().replaceAll('-', '_')}`, 'off']),
+  );
+  processes.cli(['worker'], env(off));
+  await waitFor(
+    'the inbounds',
+    async () => (await compareWithSandbox(database.db, sandbox.url, ['inbounds'])).length === 0,
+  );
+  await waitFor(
+    'its end',
+    async () => (await database.query(`select 1 from sync.rescans where outcome = 'done'`)).length === 1,
+  );
+});
+
+test('quarantine: list names the member, show gives the whole, replay lets go what decodes by now and undoes nothing newer', async () => {
+  await sandbox.advance(10 * day);
+  const set = [{ path: ['data', 2, 'attributes', 'shippedOn'], value: 'soon' }];
+  await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { set } });
+  done(await pull('pull-shipments'));
+  const [row] = await database.query<{ id: string; resource_id: string }>(
+    'select id, resource_id from sync.quarantine',
+  );
+  const list = await run('quarantine', 'list');
+  expect(list.output).toMatch(
+    new RegExp(`${row?.id} +default +shipments +${row?.resource_id} +attributes.shippedOn +is no ISO 8601`),
+  );
+  expect((await run('quarantine', 'list', '--stream', 'orders')).output).toBe('Nothing is in quarantine.');
+  const shown = await run('quarantine', 'show', String(row?.id), '--json');
+  expect(JSON.parse(JSON.parse(shown.output).document)).toMatchObject({ attributes: { shippedOn: 'soon' } });
+  const [ledger] = await database.query<{ id: string }>('select max(id) as id from sync.runs');
+  expect(JSON.parse(shown.output)).toMatchObject({ run: Number(ledger?.id), worker: expect.any(String) });
+  expect((await run('quarantine', 'show', '999')).code).toBe(1);
+  expect((await run('quarantine', 'replay')).output).toContain('default shipments: 0 released, 1 kept');
+  // As after an upgrade that can read it: what is kept is made readable.
+  await database.query(`update sync.quarantine set document = replace(document, '"soon"', 'null')`);
+  const before = await count('fulfilment.shipments');
+  expect((await run('quarantine', 'replay', 'shipments')).output).toContain('default shipments: 1 released, 0 kept');
+  expect(await count('fulfilment.shipments')).toBe(before + 1);
+  expect(await count('sync.quarantine')).toBe(0);
+  // A newer reading is there by then: an old one put back changes nothing.
+  await sandbox.clearFaults();
+  done(await pull('pull-orders'));
+  done(await pull('reconcile'));
+  await database.query(`
+    insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker, read_no)
+    select client, 'shipments', id::text, id, 'x', 'x', (jsonb_set(raw, '{attributes,warehouseCode}', '"OLD"')
+      || jsonb_build_object('included', (select jsonb_agg(i.raw) from fulfilment.shipment_items i where i.shipment_id = s.id)))::text, 'w', read_no - 1
+    from fulfilment.shipments s where id = ${row?.resource_id}`);
+  expect((await run('quarantine', 'replay')).output).toContain('default shipments: 1 released, 0 kept');
+  expect(await compareWithSandbox(database.db, sandbox.url, ['shipments'])).toEqual([]);
+});
+
+test('a poll that fetches nothing against the usual warns; status says it', async () => {
+  await sandbox.advance(15 * day);
+  for (let polls = 0; polls < 3; polls++) done(await pull('pull-return-items'));
+  const set = [
+    { path: ['data'], value: [] },
+    { path: ['links'], value: {} },
+  ];
+  await sandbox.faults({ operation: 'v3.returnItems.list', effect: { set } });
+  const words = /fetched nothing, against \d+ resources usually/;
+  // However long it lasts.
+  for (let polls = 0; polls < 40; polls++)
+    expect(done(await pull('pull-return-items')).warnings).toEqual([expect.stringMatching(words)]);
+  expect((await run('status')).output).toMatch(words);
+});

@@ -1,0 +1,82 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { one, orderBody, ServiceClient } from '../../helpers/client.ts';
+import { useProcesses } from '../../helpers/processes/processes.ts';
+import { SandboxControl } from '../../helpers/sandbox-control.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const processes = useProcesses();
+let folder: string;
+let file: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sandbox-'));
+  file = join(folder, 'state.ndjson');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+async function start(...more: string[]) {
+  const process = processes.cli(['sandbox', '--port', '0', '--state', file, ...more]);
+  const line = await process.line('Sandbox at ');
+  const control = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+  const client = new ServiceClient(control, 'shop-a');
+  await client.logIn();
+  return { process, control, client };
+}
+
+test('state survives a stop, and but for the last seconds a kill; virtual time goes on where it stood', async () => {
+  const first = await start('--clients', 'shop-a,shop-b', '--speed', '0', '--seed', '7');
+  await first.control.advance(5 * 86_400);
+  const order = one(await first.client.ask('v3.orders.create', { body: orderBody('KEEP-1') }));
+  const before = await first.control.call('GET', '/_sandbox/state');
+  first.process.kill('SIGTERM');
+  expect(await first.process.ended).toEqual({ code: 0, signal: null });
+
+  const second = await start();
+  expect(await second.control.call('GET', '/_sandbox/state')).toEqual(before);
+  await second.client.ask('v3.orders.create', { body: orderBody('KEEP-2') });
+  await waitFor('the order in the file', () => readFileSync(file, 'utf8').includes('KEEP-2'));
+  second.process.kill('SIGKILL');
+  await second.process.ended;
+
+  const third = await start('--speed', '0');
+  const query = 'filter[externalOrderNumber][in]=KEEP-1,KEEP-2';
+  const kept = (await third.client.ask('v3.orders.list', { query })).body.data;
+  expect(kept.map(({ attributes }) => attributes.externalOrderNumber)).toEqual(['KEEP-1', 'KEEP-2']);
+  expect(kept[0]?.id).toBe(order.id);
+});
+
+test.each<[string, string[], number, RegExp]>([
+  [
+    'other clients',
+    ['--clients', 'shop-c'],
+    2,
+    /holds clients shop-a, seed 7 and 68 orders per day: leave out --clients/,
+  ],
+  ['another seed', ['--seed', '8'], 2, /leave out --clients, --seed/],
+  ['other habits', ['--orders-per-day', '5'], 2, /leave out .* --orders-per-day/],
+])('a state file of %s is refused', async (_, args, code, words) => {
+  const { process } = await start('--clients', 'shop-a', '--seed', '7');
+  process.kill('SIGTERM');
+  await process.ended;
+  const refused = processes.cli(['sandbox', '--port', '0', '--state', file, ...args]);
+  expect((await refused.ended).code).toBe(code);
+  expect(refused.output).toMatch(words);
+});
+
+test('a file that is no state, or cannot be written, is said at once', async () => {
+  writeFileSync(file, 'hello\n');
+  const broken = processes.cli(['sandbox', '--port', '0', '--state', file]);
+  expect((await broken.ended).code).toBe(1);
+  expect(broken.output).toMatch(/Line 1 of .*remove the file to start over/);
+  const nowhere = processes.cli(['sandbox', '--port', '0', '--state', join(folder, 'none', 'state')]);
+  expect((await nowhere.ended).code).toBe(1);
+  expect(nowhere.output).toMatch(/cannot be written/);
+});
+
+test('more or fewer orders of its own', async () => {
+  const { control } = await start('--clients', 'shop-a', '--speed', '0', '--orders-per-day', '0');
+  await control.advance(86_400);
+  expect(await control.call('GET', '/_sandbox/state')).toMatchObject({ clients: [{ orders: [], shipments: [] }] });
+});

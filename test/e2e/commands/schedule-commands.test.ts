@@ -1,0 +1,121 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+
+const run = (env: Record<string, string>, ...args: string[]) => runCommand(args, { ...env, LOG_LEVEL: 'silent' });
+
+test('pause, run, status and resume say what they do and what to do next', async () => {
+  const sandbox = await processes.sandbox();
+  const env = workerEnv(database.url, sandbox);
+  expect(await run(env, 'pause', 'pull-everything')).toMatchObject({
+    code: 2,
+    output: expect.stringContaining('There is no job pull-everything; known are pull-shipments'),
+  });
+  expect(await run(env, 'pause', 'pull-shipments', '--client', 'nobody')).toMatchObject({ code: 2 });
+  expect(await run(env, 'pause', 'pull-shipments')).toEqual({
+    code: 0,
+    output:
+      'pull-shipments of every client: paused; what is under way is finished. Go on with: fulfilment-sync resume pull-shipments',
+  });
+  expect(await run(env, 'run', 'pull-shipments')).toMatchObject({
+    code: 0,
+    output: expect.stringMatching(
+      /^default pull-shipments: skipped \(paused since .*; go on with: fulfilment-sync resume pull-shipments; next due once/,
+    ),
+  });
+  expect((await run(env, 'status')).output).toMatch(
+    /every client pull-shipments: paused since .* by .*; go on with: fulfilment-sync resume pull-shipments/,
+  );
+  expect(await run(env, 'resume', 'pull-shipments', '--client', 'default')).toMatchObject({ code: 1 });
+  expect(await run(env, 'resume', 'pull-shipments')).toMatchObject({
+    code: 0,
+    output: expect.stringContaining('goes on'),
+  });
+  expect((await run(env, 'run', 'pull-shipments')).output).toContain('done: ');
+  expect((await run(env, 'run', 'track-trace')).output).toContain('done: ');
+  expect(await run(env, 'run', 'track-trace')).toMatchObject({
+    code: 0,
+    output: expect.stringMatching(/skipped \(track-trace is asked at most once an hour, whoever asks; next due 20/),
+  });
+  expect((await run(env, 'status')).output).toMatch(/default track-trace: may be asked again in (59|60)m/);
+});
+
+test('paused pushes are shown, and refused by hand', async () => {
+  const sandbox = await processes.sandbox();
+  const env = workerEnv(database.url, sandbox);
+  await database.query(`insert into fulfilment.outbox (kind, reference) values ('order.cancel', 'SO-1')`);
+  expect((await run(env, 'pause', 'push-outbox', '--client', 'default')).code).toBe(0);
+  expect(await run(env, 'run', 'push-outbox')).toEqual({
+    code: 0,
+    output: expect.stringMatching(
+      /^default push-outbox: skipped \(paused since .*; go on with: fulfilment-sync resume push-outbox --client default\)$/,
+    ),
+  });
+  expect((await run(env, 'status')).output).toContain('default push-outbox: paused since');
+  expect((await run(env, 'resume', 'push-outbox', '--client', 'default')).code).toBe(0);
+  expect((await run(env, 'run', 'push-outbox')).output).toContain('dead 1');
+});
+
+test('status is shown again and again where it is watched, until it is stopped', async () => {
+  await database.query(`insert into sync.jobs (client, job) values ('default', 'pull-shipments')`);
+  const watch = processes.cli(['status', '--watch'], { DATABASE_URL: database.url });
+  await waitFor(
+    'it to be shown twice',
+    () => watch.lines.filter((line) => line.startsWith('default  pull')).length === 2,
+  );
+  watch.kill('SIGINT');
+  expect((await watch.ended).code).toBe(0);
+});
+
+test('a client that comes from elsewhere is shown as parked, and accepted by command', async () => {
+  const [here, there] = [await processes.sandbox(), await processes.sandbox()];
+  const [former, env] = [workerEnv(database.url, here), workerEnv(database.url, there)];
+  expect((await run(former, 'client', 'list')).output).toContain('no worker has met it yet');
+  expect((await run(former, 'run', 'pull-shipments')).code).toBe(0);
+  expect((await run(former, 'client', 'list')).output).toMatch(/default +http\S+ +Europe\/Amsterdam +ok/);
+  expect(await run(env, 'run', 'pull-shipments')).toMatchObject({
+    code: 1,
+    output: expect.stringContaining(
+      'if this one is meant: fulfilment-sync client accept-identity default; next due once',
+    ),
+  });
+  const [shown] = JSON.parse((await run(env, 'client', 'list', '--json')).output) as unknown[];
+  expect(shown).toMatchObject({ client: 'default', state: 'parked', because: expect.stringContaining(here.url.href) });
+  expect((await run(env, 'status')).output).toContain(
+    `default: parked: a worker or command came with ${there.url.href}`,
+  );
+  expect(await run(env, 'client', 'accept-identity', 'nobody')).toMatchObject({ code: 2 });
+  expect(await run(env, 'client', 'accept-identity', 'default')).toMatchObject({
+    code: 0,
+    output: expect.stringContaining(`${there.url.href} is accepted; until now it was ${here.url.href}`),
+  });
+  expect((await run(env, 'run', 'pull-shipments')).code).toBe(0);
+  expect((await run(env, 'client', 'accept-identity', 'default')).output).toContain('nothing was changed');
+});
+
+test('a running worker parks a client whose base URL changes, and goes on once it is accepted', async () => {
+  const [here, there] = [await processes.sandbox(), await processes.sandbox()];
+  await here.seed(20);
+  await there.seed(50);
+  const env = workerEnv(database.url, there, { SCHEDULE_PULL_SHIPMENTS: '1s' });
+  expect((await run(workerEnv(database.url, here), 'run', 'pull-shipments')).code).toBe(0);
+  const worker = processes.cli(['worker'], env);
+  expect(JSON.parse(await worker.line('client_parked'))).toMatchObject({ level: 'error', client: 'default' });
+  await waitFor('a pull that would have been due for ten seconds', async () => {
+    const overdue = `select 1 from sync.jobs where job = 'pull-shipments' and due_at < now() - interval '10 seconds'`;
+    return (await database.query(overdue)).length === 1;
+  });
+  const shipments = async () =>
+    (await database.query<{ n: number }>('select count(*)::int as n from fulfilment.shipments'))[0]?.n;
+  expect(await shipments()).toBe(20);
+  // Whether it is up may be asked; nothing of it was.
+  expect((await there.requests()).filter(({ path }) => path !== '/status/get')).toEqual([]);
+  expect((await run(env, 'client', 'accept-identity', 'default')).code).toBe(0);
+  await waitFor('what the other service holds', async () => (await shipments()) === 50);
+  await worker.line('client_unparked');
+});

@@ -1,0 +1,251 @@
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { withoutQuotes } from '../../../src/core/quote.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { useProcesses } from '../../helpers/processes/processes.ts';
+import { SandboxControl } from '../../helpers/sandbox-control.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+/** Stands in every name, address, password and token of these tests. */
+const canary = /kanarie/i;
+const address = {
+  firstName: 'Kanarie-first',
+  lastName: 'Kanarie-last',
+  street1: 'Kanariestraat',
+  houseNumber: '12',
+  postcode: '1015CJ',
+  city: 'Kanariestad',
+  countryCode: 'NL',
+};
+const personal = {
+  email: 'kanarie@example.com',
+  phoneNumber: '06-kanarie',
+  vatNumber: 'NLkanarie',
+  deliveryAddress: address,
+  billingAddress: address,
+};
+
+type Answer = { readonly status: number; readonly type: string; readonly body: string };
+
+/** Stands between worker and sandbox: sees what is sent, and answers some of it itself. */
+async function startBetween(target: URL) {
+  const seen: { url: string; authorization: string; answer: string }[] = [];
+  const own: { path: RegExp; answer: Answer }[] = [];
+  const server = createServer((asked: IncomingMessage, reply: ServerResponse) => {
+    const { url = '', method = 'GET', headers } = asked;
+    const entry = { url, authorization: headers.authorization ?? '', answer: '' };
+    seen.push(entry);
+    const index = own.findIndex(({ path }) => path.test(`${method} ${url}`));
+    const [replaced] = index < 0 ? [] : own.splice(index, 1);
+    if (replaced !== undefined) {
+      asked.resume();
+      reply.writeHead(replaced.answer.status, { 'content-type': replaced.answer.type }).end(replaced.answer.body);
+      return;
+    }
+    const onward = request(new URL(url, target), { method, headers }, (answer) => {
+      reply.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.on('data', (piece: Buffer) => {
+        if (url.startsWith('/token')) entry.answer += piece.toString();
+      });
+      answer.pipe(reply);
+    });
+    onward.on('error', () => reply.destroy());
+    asked.pipe(onward);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(
+    () => server.close(),
+    () => server.closeAllConnections(),
+  );
+  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  return {
+    url,
+    seen,
+    answerOnce: (path: RegExp, answer: Answer) => own.push({ path, answer }),
+    left: () => own.length,
+  };
+}
+
+/** Takes traces, as a collector would. */
+async function startCollector() {
+  const received: string[] = [];
+  const server = createServer((asked, reply) => {
+    let text = '';
+    asked.on('data', (piece: Buffer) => {
+      text += piece.toString();
+    });
+    asked.on('end', () => {
+      received.push(`${asked.url} ${text}`);
+      reply.end('{}');
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  closers.push(
+    () => server.close(),
+    () => server.closeAllConnections(),
+  );
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, received };
+}
+
+const json = (status: number, body: unknown): Answer => ({
+  status,
+  type: 'application/json',
+  body: JSON.stringify(body),
+});
+const title = [{ title: 'Kanarie-last of Kanariestraat is not known' }];
+
+test('a day with people and secrets in it leaves none of them in a log, an error, a metric, a trace or a URL', async () => {
+  const line = await processes
+    .cli(['sandbox', '--port', '0', '--speed', '0', '--clients', 'kanarie-user', '--orders-per-day', '20'])
+    .line('Sandbox at ');
+  const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+  const between = await startBetween(sandbox.url);
+  const collector = await startCollector();
+  const role = `canaries_${process.pid}`;
+  await database.query(`create role ${role} login superuser password 'kanarie-database'`);
+  closers.push(() => database.query(`drop owned by ${role} cascade; drop role ${role}`));
+  const databaseUrl = Object.assign(new URL(database.url), { username: role, password: 'kanarie-database' }).href;
+  const worker = processes.cli(['worker'], {
+    DATABASE_URL: databaseUrl,
+    WAREHOUSE_BASE_URL: between.url.href,
+    WAREHOUSE_USERNAME: 'kanarie-user',
+    WAREHOUSE_PASSWORD: 'kanarie-user',
+    ADMIN_PORT: '0',
+    ADMIN_TOKEN: 'kanarie-admin-token-that-is-long-enough',
+    LOG_LEVEL: 'trace',
+    HTTP_TIMEOUT_MS: '2000',
+    OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    ...Object.fromEntries(
+      ['SHIPMENTS', 'ORDERS', 'RETURN_ITEMS', 'INBOUNDS', 'INBOUND_PACKING_SLIPS'].map((name) => [
+        `SCHEDULE_PULL_${name}`,
+        '1s',
+      ]),
+    ),
+    SCHEDULE_RECONCILE: '3s',
+    SCHEDULE_REFRESH_SETTINGS: '1s',
+  });
+  const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+  const admin = (path: string, token = 'kanarie-admin-token-that-is-long-enough') =>
+    fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` } });
+
+  const ask = (kind: string, reference: string, payload: unknown) =>
+    database.query('insert into fulfilment.outbox (kind, reference, payload) values ($1, $2, $3)', [
+      kind,
+      reference,
+      JSON.stringify(payload),
+    ]);
+  const statuses = async () =>
+    (
+      await database.query<{ reference: string; status: string }>(
+        'select reference, status from fulfilment.outbox order by id',
+      )
+    ).map(({ reference, status }) => `${reference} ${status}`);
+  await ask('order.create', 'SO-1', orderPayload('SO-1', personal));
+  await ask('order.create', 'SO-2', orderPayload('SO-2', { ...personal, email: 7, items: [] }));
+  await ask('order.create', 'SO-3', orderPayload('SO-3', { ...personal, nickname: 'Kanarie' }));
+  await ask('kanarie.kind', 'SO-4', personal);
+  await waitFor('the orders', async () => (await statuses()).every((one) => /done|dead/.test(one)));
+  expect(await statuses()).toEqual(['SO-1 done', 'SO-2 dead', 'SO-3 dead', 'SO-4 dead']);
+  await sandbox.advance(86_400);
+  await waitFor(
+    'a day of the warehouse',
+    async () =>
+      (await database.query('select 1 from fulfilment.order_addresses where last_name ~* $1', ['kanarie'])).length > 0,
+  );
+
+  // A service that repeats what it was told, in each of its voices.
+  between.answerOnce(/GET \/v3\/orders/, json(422, { errors: title }));
+  between.answerOnce(/GET \/v3\/shipments/, { ...json(200, {}), body: '{"data": [Kanarie-last' });
+  between.answerOnce(
+    /GET \/v3\/returnItems/,
+    json(200, { data: [{ type: 'Kanarie', id: 'Kanarie', attributes: { sku: ['Kanarie'] } }], links: {} }),
+  );
+  between.answerOnce(
+    /GET \/v3\/inbounds/,
+    json(200, { data: [], links: { next: 'https://kanarie.example/?token=kanarie' } }),
+  );
+  between.answerOnce(/GET \/settings\/get/, json(200, { messageCode: 'NOK', message: title[0]?.title }));
+  between.answerOnce(/POST \/v3\/orders/, json(400, { errors: title }));
+  await ask('order.create', 'SO-5', orderPayload('SO-5', personal));
+  await waitFor('every voice to be heard', () => between.left() === 0);
+  await waitFor(
+    'the refused order',
+    async () => (await statuses()).some((one) => /SO-5 (dead|unknown)/.test(one)),
+    60_000,
+  );
+  const badToken = {
+    status: 400,
+    type: 'application/json',
+    body: '{"error": "invalid_grant", "error_description": "Kanarie-last"}',
+  };
+  between.answerOnce(/POST \/token/, badToken);
+  await sandbox.faults({ operation: 'v3.*', count: 1, effect: { expireTokens: true } });
+  await waitFor('the refused credentials', () => between.left() === 0, 60_000);
+
+  for (const path of ['/', '/outbox', '/outbox/1', '/runs', '/queues/api/queues'])
+    expect((await admin(path)).status).toBe(200);
+  expect((await admin('/metrics', 'kanarie-wrong-token')).status).toBe(401);
+  const paths = ['/', '/outbox', '/outbox/1', '/outbox/3', '/outbox/5', '/runs', '/schedules', '/quarantine', '/audit'];
+  for (const path of paths) {
+    // Each text by itself: a quotation that was cut off must not hide what comes after it.
+    const texts = (await (await admin(path)).text()).split(/<[^>]*>/).map(withoutQuotes);
+    expect([path, texts.filter((text) => canary.test(text) && !text.includes('kanarie.kind'))]).toEqual([path, []]);
+  }
+  const metrics = await (await admin('/metrics')).text();
+  worker.kill('SIGTERM');
+  await worker.ended;
+
+  const tokens = between.seen.flatMap(({ answer }) => /"access_token":"([^"]+)"/.exec(answer)?.[1] ?? []);
+  expect(tokens.length).toBeGreaterThan(0);
+  const written = {
+    log: worker.output,
+    metrics,
+    traces: collector.received.join('\n'),
+    urls: between.seen.map(({ url }) => url).join('\n'),
+  };
+  for (const [where, text] of Object.entries(written)) {
+    expect([where, text.length > 1_000]).toEqual([where, true]);
+    expect([where, text.split('\n').filter((one) => canary.test(one))]).toEqual([where, []]);
+    expect([where, tokens.filter((token) => text.includes(token))]).toEqual([where, []]);
+  }
+  // What happened is told all the same.
+  for (const event of ['push_done', 'push_dead', 'run_done', 'run_failed', 'admin_refused'])
+    expect(worker.output).toContain(`"event":"${event}"`);
+  expect(written.traces).toMatch(/\/v1\/traces/);
+  expect(written.traces).toContain('poll');
+  expect(written.traces).toContain('v3/orders');
+  expect(written.traces).not.toMatch(/page%5B|page\[|filter/);
+
+  // Errors in the tables repeat the service's words for who looks at a row, quoted, and nothing else of anybody's.
+  const errors = await database.query<{ error: string }>(`
+    select last_error as error from fulfilment.outbox union all select error from sync.outbox_attempts
+    union all select error from sync.runs union all select unnest(warnings) from sync.runs
+    union all select last_error from sync.jobs union all select unnest(warnings) from sync.jobs
+    union all select reason from sync.quarantine union all select reason from sync.push_holds
+    union all select hold_reason from sync.clients union all select error from sync.rescans`);
+  const words = errors.flatMap(({ error }) => error ?? []);
+  expect(words.some((text) => canary.test(text))).toBe(true);
+  expect(words.filter((text) => canary.test(withoutQuotes(text)) && !text.includes('kanarie.kind'))).toEqual([]);
+
+  // A secret is in memory alone: in no table at all, the queue's and our own included.
+  const tables = await database.query<{ name: string }>(
+    `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname in ('fulfilment', 'sync', 'bullmq')`,
+  );
+  expect(tables.length).toBeGreaterThan(40);
+  for (const { name } of tables) {
+    const found = await database.query(
+      `select from ${name} t, unnest($1::text[]) as hidden (word) where position(hidden.word in t::text) > 0 limit 1`,
+      [[...tokens, 'kanarie-database', 'kanarie-admin-token-that-is-long-enough', 'kanarie-wrong-token']],
+    );
+    expect([name, found.length]).toEqual([name, 0]);
+  }
+});

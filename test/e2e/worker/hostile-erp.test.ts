@@ -1,0 +1,229 @@
+import { readFileSync } from 'node:fs';
+import { sql } from 'kysely';
+import { afterEach, expect, test } from 'vitest';
+import { jobNames, scheduleVariable } from '../../../config/jobs.ts';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const timers: NodeJS.Timeout[] = [];
+afterEach(() => {
+  for (const timer of timers.splice(0)) clearInterval(timer);
+});
+
+const off = Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off']));
+
+async function startPushing(env: Record<string, string> = {}) {
+  const sandbox = await processes.sandbox();
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...off, ...env }));
+  await worker.line('worker_started');
+  return { sandbox, worker };
+}
+
+const insert = (kind: string, reference: string, payload: unknown, client = 'default') =>
+  database.query('insert into fulfilment.outbox (client, kind, reference, payload) values ($1, $2, $3, $4)', [
+    client,
+    kind,
+    reference,
+    JSON.stringify(payload),
+  ]);
+const rows = () =>
+  database.query<{ reference: string; status: string; error: string | null }>(
+    `select reference, status, last_error as error from fulfilment.outbox order by id`,
+  );
+const settled = async (count: number) => {
+  const isSettled = ({ status }: { status: string }) => status === 'done' || status === 'dead';
+  try {
+    return await waitFor(
+      `${count} rows to be settled`,
+      async () => {
+        const found = (await rows()).filter(isSettled);
+        return found.length === count ? found : null;
+      },
+      90_000,
+    );
+  } catch (cause) {
+    throw new Error(JSON.stringify((await rows()).filter((row) => !isSettled(row))), { cause });
+  }
+};
+
+/** Arrays within each other; Postgres itself takes some thousands. */
+const nested = (levels: number) => JSON.parse('['.repeat(levels) + ']'.repeat(levels)) as unknown;
+
+/** Rows that cannot be sent as they are, and what is said of each. */
+const unsendable: readonly [kind: string, payload: unknown, error: RegExp][] = [
+  ['order.create', 17, /^the payload cannot be sent: payload: must be an object$/],
+  ['order.create', null, /payload: must be an object/],
+  ['order.create', [], /payload: must be an object/],
+  ['order.create', 'text', /payload: must be an object/],
+  ['order.create', { items: 'all' }, /items: must be an array/],
+  ['order.create', { items: [{ sku: 5, quantity: '2' }] }, /items\[0\]\.sku: must be a string; .*quantity: must be/],
+  ['order.create', { items: nested(2_500) }, /payload: nests too deep/],
+  ['order.create', { padding: 'x'.repeat(10 * 1024 * 1024) }, /padding: is not known here/],
+  [
+    'order.create',
+    { ['__proto__' as string]: 1, constructor: 2 },
+    /__proto__: is not known here|constructor: is not known/,
+  ],
+  ["order.create'; drop table fulfilment.outbox; --", {}, /there is no kind/],
+  ['toString', {}, /there is no kind/],
+  ['__proto__', {}, /there is no kind/],
+];
+
+test('rows that nobody can send are dead with their reasons, and no other row suffers', async () => {
+  const { worker } = await startPushing();
+  for (const [index, [kind, payload]] of unsendable.entries()) await insert(kind, `BAD-${index}`, payload);
+  const evil = [
+    "'; delete from fulfilment.outbox; --",
+    '{"level":"fatal","event":"forged"}',
+    'line\n{"level":"fatal","event":"forged"}\r\n',
+    '\u001b[2J\u001b[31m',
+    '../../../etc/passwd',
+    '%s%n%x',
+  ];
+  for (const reference of evil) await insert('order.create', reference, orderPayload(reference));
+  await insert('order.create', 'STRANGER', orderPayload('STRANGER'), "nobody'; --");
+  // Its client has had its ten minutes to be set up.
+  await database.query(
+    `update fulfilment.outbox set created_at = now() - interval '1 hour' where reference = 'STRANGER'`,
+  );
+  await insert('order.create', 'GOOD-1', orderPayload('GOOD-1'));
+  const found = await settled(unsendable.length + evil.length + 2);
+  for (const [index, [, , error]] of unsendable.entries()) {
+    const row = found.find(({ reference }) => reference === `BAD-${index}`);
+    expect([index, row]).toEqual([
+      index,
+      expect.objectContaining({ status: 'dead', error: expect.stringMatching(error) }),
+    ]);
+  }
+  expect(found.find(({ reference }) => reference === 'GOOD-1')?.status).toBe('done');
+  expect(found.find(({ reference }) => reference === 'STRANGER')).toMatchObject({
+    status: 'dead',
+    error: expect.stringContaining('no worker was ever set up with client'),
+  });
+  // It can be looked at all the same, by page and by command.
+  const [deep] = await database.query<{ id: number }>(
+    `select id::int from fulfilment.outbox where last_error like '%nests too deep%'`,
+  );
+  const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+  const page = await fetch(`http://127.0.0.1:${port}/outbox/${deep?.id}`);
+  expect([page.status, await page.text()]).toEqual([
+    200,
+    expect.stringContaining('cannot be shown: it nests too deep'),
+  ]);
+  const shown = await runCommand(['outbox', 'show', String(deep?.id)], { DATABASE_URL: database.url });
+  expect(shown).toEqual({ code: 0, output: expect.stringContaining('it nests too deep') });
+  for (const line of worker.lines) expect(JSON.parse(line)).not.toMatchObject({ event: 'forged' });
+});
+
+test('payloads of 10 MB go through one after the other, within bounds', async () => {
+  const { sandbox, worker } = await startPushing();
+  const page = await writePage(['A page']);
+  // A valid document whose comment makes it large.
+  const content = Buffer.concat([page, Buffer.from(`\n%${'x'.repeat(7 * 1024 * 1024)}\n`)]).toString('base64');
+  let mostMb = 0;
+  timers.push(
+    setInterval(() => {
+      if (process.platform !== 'linux') return;
+      const status = readFileSync(`/proc/${worker.child.pid}/status`, 'utf8');
+      mostMb = Math.max(mostMb, Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0) / 1_024);
+    }, 50),
+  );
+  const large = Array.from({ length: 6 }, (_, index) => `LARGE-${index}`);
+  for (const reference of large)
+    await insert('order.create', reference, orderPayload(reference, { attachments: [{ filename: 'a.pdf', content }] }));
+  await insert('order.create', 'SMALL', orderPayload('SMALL'));
+  const found = await settled(large.length + 1);
+  expect(found.filter(({ status }) => status !== 'done').map(({ error }) => error)).toEqual([]);
+  const { clients } = await sandbox.call<{ clients: { orders: { attachments: unknown[] }[] }[] }>(
+    'GET',
+    '/_sandbox/state',
+  );
+  expect(clients[0]?.orders.filter(({ attachments }) => attachments.length === 1)).toHaveLength(large.length);
+  expect(mostMb).toBeLessThan(1_200);
+});
+
+test('30,000 rows for one reference hold up nobody else', async () => {
+  await startPushing();
+  await insert('order.create', 'FLOOD', orderPayload('FLOOD', { orderType: 'NO-SUCH-TYPE' }));
+  await database.query(
+    `insert into fulfilment.outbox (kind, reference, payload) select 'order.update', 'FLOOD', '{"reference": "x"}' from generate_series(1, 30000)`,
+  );
+  const others = Array.from({ length: 50 }, (_, index) => `OTHER-${index}`);
+  for (const reference of others) await insert('order.create', reference, orderPayload(reference));
+  await waitFor(
+    'the others to be done',
+    async () => {
+      const [row] = await database.query<{ done: number }>(
+        `select count(*)::int as done from fulfilment.outbox where reference like 'OTHER-%' and status = 'done'`,
+      );
+      return row?.done === others.length;
+    },
+    120_000,
+  );
+  const [flood] = await database.query<{ waiting: number; dead: number; sent: number }>(
+    `select count(*) filter (where status = 'pending')::int as waiting, count(*) filter (where status = 'dead')::int as dead,
+       sum(attempts)::int as sent from fulfilment.outbox where reference = 'FLOOD'`,
+  );
+  expect(flood).toEqual({ waiting: 30_000, dead: 1, sent: 0 });
+});
+
+test.each([
+  ['changes its payload', `update fulfilment.outbox set payload = '{}' where reference = $1`, ['done']],
+  ['deletes it', 'delete from fulfilment.outbox where reference = $1', []],
+])('someone who %s while it is sent ends nothing, and nothing is sent twice', async (_what, meddle, expected) => {
+  const { sandbox, worker } = await startPushing();
+  await sandbox.switches({ repeatedNumbers: true });
+  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { delayMs: 2_000 } });
+  await insert('order.create', 'MEDDLED', orderPayload('MEDDLED'));
+  await waitFor('it to be sent', async () => (await sandbox.requestsTo('/v3/orders')).length > 0);
+  await database.query(meddle, ['MEDDLED']);
+  await insert('order.create', 'NEXT', orderPayload('NEXT'));
+  await waitFor('the next one', async () =>
+    (await rows()).some(({ reference, status }) => reference === 'NEXT' && status === 'done'),
+  );
+  await waitFor(
+    'the first one',
+    async () => (await rows()).every(({ reference, status }) => reference !== 'MEDDLED' || status === 'done'),
+    120_000,
+  );
+  expect((await rows()).filter(({ reference }) => reference === 'MEDDLED').map(({ status }) => status)).toEqual(
+    expected,
+  );
+  const posts = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create');
+  expect(posts).toHaveLength(2);
+  expect(worker.child.exitCode).toBeNull();
+});
+
+test('the role of the ERP cannot touch a row that is being sent, whichever way it tries', async () => {
+  const { sandbox } = await startPushing();
+  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { delayMs: 3_000 } });
+  await insert('order.create', 'HELD', orderPayload('HELD'));
+  await waitFor('it to be sent', async () => (await sandbox.requestsTo('/v3/orders')).length > 0);
+  const asWriter = (statement: string) =>
+    database.db.connection().execute(async (connection) => {
+      await sql`set role fulfilment_writer`.execute(connection);
+      try {
+        await sql.raw(statement).execute(connection);
+      } finally {
+        await sql`reset role`.execute(connection);
+      }
+    });
+  const id = '(select id from fulfilment.outbox)';
+  const tries: readonly [string, RegExp][] = [
+    [`update fulfilment.outbox set status = 'pending'`, /permission denied/],
+    [`update fulfilment.outbox set payload = '{}'`, /permission denied/],
+    ['delete from fulfilment.outbox', /permission denied/],
+    ['truncate fulfilment.outbox', /permission denied/],
+    [`select fulfilment.outbox_replace(${id}, '{}')`, /sending/],
+    [`select fulfilment.outbox_cancel(${id})`, /sending/],
+  ];
+  for (const [statement, error] of tries) await expect(asWriter(statement)).rejects.toThrow(error);
+  await waitFor('it to be done', async () => (await rows())[0]?.status === 'done');
+  expect((await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create')).toHaveLength(1);
+});

@@ -1,0 +1,151 @@
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { Random } from '../../../src/sandbox/random.ts';
+import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { HostileProxy, sendHostileRequest, toHostilePayload } from '../../helpers/campaigns/hostile-input.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import type { CliProcess } from '../../helpers/processes/cli-process.ts';
+import { useProcesses } from '../../helpers/processes/processes.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const closers: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+/** `npm run fuzz` takes more. */
+const rounds = Number(process.env.FUZZ_ROUNDS ?? 40);
+const seed = Number(process.env.FUZZ_SEED ?? 1);
+const token = 'a-token-that-is-long-enough-to-be-taken';
+/** What the worker never needs, whatever it is given. */
+const mostMemoryMb = 700;
+/** How long an answer of /livez may take on a machine that is busy with tests. Alone it takes less than 1 s. */
+const patienceMs = 10_000;
+
+/** The longest time until /livez answered, and the most resident memory of the worker. */
+interface Seen {
+  slowestMs: number;
+  memoryMb: number;
+}
+
+/** Asks /livez all the time, and looks at the memory of the worker. */
+function watch(port: number, worker: CliProcess): { readonly stop: () => Promise<Seen> } {
+  let stopped = false;
+  const seen: Seen = { slowestMs: 0, memoryMb: 0 };
+  const look = async () => {
+    while (!stopped) {
+      const askedAtMs = performance.now();
+      const signal = AbortSignal.timeout(patienceMs);
+      const answer = await fetch(`http://127.0.0.1:${port}/livez`, { signal }).catch((cause: unknown) => {
+        throw new Error(`/livez gave no answer; the worker wrote: ${worker.output.slice(-3_000)}`, { cause });
+      });
+      expect(answer.status).toBe(200);
+      await answer.arrayBuffer();
+      seen.slowestMs = Math.max(seen.slowestMs, performance.now() - askedAtMs);
+      const [, kb = '0'] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${worker.child.pid}/status`, 'utf8')) ?? [];
+      seen.memoryMb = Math.max(seen.memoryMb, Number(kb) / 1_024);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  };
+  const looking = look();
+  const stop = async () => {
+    stopped = true;
+    await looking;
+    return seen;
+  };
+  closers.push(async () => void (await stop()));
+  return { stop };
+}
+
+async function startWorker() {
+  const [fair, other] = [await processes.sandbox(), await processes.sandbox()];
+  for (const sandbox of [fair, other]) await sandbox.advance(3 * 86_400);
+  const proxy = await HostileProxy.start(other.url, new Random(seed));
+  closers.push(proxy.close);
+  const file = join(mkdtempSync(join(tmpdir(), 'fulfilment-sync-hostile-')), 'clients.json');
+  const account = { username: 'default', password: 'default' };
+  const clients = [
+    { key: 'default', baseUrl: fair.url, ...account },
+    { key: 'hostile', baseUrl: proxy.url, ...account },
+  ];
+  writeFileSync(file, JSON.stringify(clients));
+  const often = ['SHIPMENTS', 'ORDERS', 'RETURN_ITEMS', 'INBOUNDS'].map((job) => [`SCHEDULE_PULL_${job}`, '1s']);
+  const env = {
+    DATABASE_URL: database.url,
+    WAREHOUSE_CLIENTS_FILE: file,
+    ...Object.fromEntries(often),
+    HTTP_TIMEOUT_MS: '2000',
+    ADMIN_PORT: '0',
+    ADMIN_TOKEN: token,
+    LOG_LEVEL: 'info',
+  };
+  const worker = processes.cli(['worker'], env);
+  const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+  await worker.line('worker_started');
+  return { fair, proxy, worker, port, env };
+}
+
+const insert = (client: string, kind: string, reference: string, payload: string) =>
+  database.query('insert into fulfilment.outbox (client, kind, reference, payload) values ($1, $2, $3, $4)', [
+    client,
+    kind,
+    reference,
+    payload,
+  ]);
+
+/** Ends every hold and pause of the hostile client, as if their time had gone by. */
+const hasten = () =>
+  database.query(`
+    with released as (
+      update sync.clients set hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0
+    ), forgotten as (delete from sync.push_holds), due as (
+      update fulfilment.outbox set next_attempt_at = now()
+      where client = 'hostile' and status in ('pending', 'unknown') and next_attempt_at > now()
+    )
+    update sync.jobs set due_at = least(due_at, sync.clock()) where client = 'hostile' and job like 'pull-%' and isfinite(due_at)`);
+
+test('whatever pages, answers and rows hold, the worker answers, stays small and serves the others', async () => {
+  const { fair, proxy, worker, port, env } = await startWorker();
+  const random = new Random(seed + 1);
+  const watched = watch(port, worker);
+  const kinds = outboxKinds.map(({ name }) => name);
+  let refusedInserts = 0;
+  for (let round = 0; round < rounds; round++) {
+    const reference = `SO-${round}`;
+    const payload = toHostilePayload(orderPayload(reference), random);
+    await insert('hostile', random.pick(kinds), reference, payload).catch(() => refusedInserts++);
+    if (round % 10 === 0) await insert('default', 'order.create', reference, JSON.stringify(orderPayload(reference)));
+    const answers = await Promise.all(Array.from({ length: 8 }, () => sendHostileRequest(port, token, random)));
+    if (round % 5 === 0) await hasten();
+    for (const answer of answers) expect(answer).not.toMatch(/^HTTP\/1\.1 5(?!03)/);
+  }
+  await waitFor(
+    'many hostile answers',
+    async () => {
+      await hasten();
+      return proxy.changed > 2 * rounds;
+    },
+    60_000,
+  );
+  const open = `select from fulfilment.outbox where client = 'default' and status <> 'done'`;
+  await waitFor('the orders of the other client', async () => (await database.query(open)).length === 0, 60_000);
+  const seen = await watched.stop();
+  process.stdout.write(
+    `hostile input: ${JSON.stringify({ rounds, seed, changedAnswers: proxy.changed, refusedInserts, ...seen })}\n`,
+  );
+  expect(worker.child.exitCode).toBeNull();
+  expect(worker.lines.filter((line) => /"event":"(admin_failed|uncaught|background_failed)"/.test(line))).toEqual([]);
+  expect(seen.memoryMb).toBeLessThan(mostMemoryMb);
+  const compared = () => compareWithSandbox(database.db, fair.url, ['shipments', 'orders']);
+  await waitFor('the tables of the other client', async () => (await compared()).length === 0, 60_000);
+  // Nothing hostile lasts: the client is read again once its service behaves.
+  proxy.isHostile = false;
+  expect(await runCommand(['run', 'pull-shipments', '--client', 'hostile'], env)).toMatchObject({ code: 0 });
+}, 300_000);

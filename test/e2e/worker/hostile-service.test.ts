@@ -1,0 +1,319 @@
+import { readFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { afterEach, describe, expect, test } from 'vitest';
+import { jobNames, scheduleVariable } from '../../../config/jobs.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { useProcesses } from '../../helpers/processes/processes.ts';
+import { sendJson, useServices } from '../../helpers/processes/service.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const services = useServices();
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+/** What the worker must never need, whatever it is answered. */
+const mostMemoryMb = 900;
+const token = 'the-token-of-this-client';
+const megabyte = 1024 * 1024;
+
+type Answer = (response: ServerResponse, request: IncomingMessage) => void;
+
+const shipment = (id: unknown, changes: Record<string, unknown> = {}, items: unknown[] = []) => ({
+  id,
+  type: 'shipment',
+  attributes: {
+    status: 'SHIPPED',
+    readyToPickOn: '2026-05-04T08:00:00',
+    readyToShipOn: '2026-05-04T09:00:00',
+    shippedOn: '2026-05-04T10:00:00',
+    warehouseCode: 'AMS',
+    returnLabel: null,
+    ...changes,
+  },
+  relationships: {
+    order: { data: null },
+    orderType: { data: null },
+    shippingMethod: { data: null },
+    shipmentItems: { data: items.map((_, index) => ({ id: 9_000_000 + index, type: 'shipmentItem' })) },
+  },
+  included: items,
+});
+const item = (id: number) => ({
+  id,
+  type: 'shipmentItem',
+  attributes: { sku: 'MUG-BLUE', quantity: 1, lotNumber: null, expirationDate: null, serialNumbers: [] },
+  relationships: { orderItem: { data: null }, product: { data: null } },
+});
+const list = (...data: unknown[]) => ({ data, links: { next: null } });
+const json =
+  (body: unknown): Answer =>
+  (response) =>
+    sendJson(response, 200, body);
+const text =
+  (body: string | Buffer, headers: Record<string, string> = {}, status = 200): Answer =>
+  (response) =>
+    void response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
+/** So many megabytes of a text that never closes, without ever holding them. */
+const flood =
+  (megabytes: number, headers: Record<string, string> = {}): Answer =>
+  (response) => {
+    response.writeHead(200, { 'content-type': 'application/json', ...headers });
+    response.write('{"data": [{"id": 1, "type": "');
+    const chunk = Buffer.alloc(megabyte, 'a');
+    let left = megabytes;
+    const pump = () => {
+      while (left-- > 0) if (!response.write(chunk)) return;
+      response.end();
+    };
+    response.on('drain', pump);
+    pump();
+  };
+const withId = (id: string) => text(JSON.stringify(list(shipment('ID'))).replace('"ID"', id));
+
+/** Answers to GET /v3/shipments that make its run fail, and how the failure is called. */
+const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: RegExp }>> = {
+  'a body of 200 MB': { answer: () => flood(200), error: /the answer is too large/ },
+  'a body that says it has 200 MB': {
+    answer: () => flood(200, { 'content-length': String(200 * megabyte + 29) }),
+    error: /the answer is too large/,
+  },
+  'a bomb of gzip': {
+    answer: () => text(gzipSync(Buffer.alloc(100 * megabyte)), { 'content-encoding': 'gzip' }),
+    error: /the answer is encoded as «gzip», which was not asked for/,
+  },
+  'a million items in one shipment': {
+    answer: () => (response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.write('{"data": [{"id": 1, "type": "shipment", "included": [');
+      let left = 1_000;
+      const thousand = `${JSON.stringify(Array.from({ length: 1_000 }, (_, index) => item(index + 1))).slice(1, -1)},`;
+      const pump = () => {
+        while (left-- > 0) if (!response.write(thousand)) return;
+        response.end('null]}]}');
+      };
+      response.on('drain', pump);
+      pump();
+    },
+    error: /the answer is too large/,
+  },
+  '200,000 brackets': { answer: () => text(`${'['.repeat(200_000)}${']'.repeat(200_000)}`), error: /nests too deep/ },
+  '200,000 brackets in a member': {
+    answer: () => text(`{"data": [{"id": 1, "x": 1.10, "y": ${'['.repeat(200_000)}${']'.repeat(200_000)}}]}`),
+    error: /nests too deep/,
+  },
+  'two million values': {
+    answer: () => text(`{"data": [1.10${',{}'.repeat(2_000_000)}]}`),
+    error: /holds more than 1500000 values/,
+  },
+  'a list of 400,000 resources': {
+    answer: () => text(`{"data": [1.10${',{}'.repeat(399_999)}]}`),
+    error: /holds more than 20000 resources/,
+  },
+  'invalid UTF-8': {
+    answer: () => text(Buffer.concat([Buffer.from('{"data": ["'), Buffer.from([0xff, 0xfe]), Buffer.from('"]}')])),
+    error: /the answer is not UTF-8/,
+  },
+  'a redirect to another host': {
+    answer: (other) => text('', { location: `${other.href}/stolen` }, 302),
+    error: /redirected \(302\), which is never followed/,
+  },
+  'a redirect to a file': {
+    answer: () => text('', { location: 'file:///etc/passwd' }, 307),
+    error: /redirected \(307\), which is never followed/,
+  },
+  'a next link to another host': {
+    answer: (other) => json({ data: [shipment(1)], links: { next: { href: `${other.href}/v3/shipments?stolen=1` } } }),
+    error: /links\.next leads to .* nothing was sent there/,
+  },
+  'a next link to an address inside': {
+    answer: () => json({ data: [shipment(1)], links: { next: 'http://169.254.169.254/latest/meta-data/' } }),
+    error: /links\.next leads to .* nothing was sent there/,
+  },
+  'a next link to a file': {
+    answer: () => json({ data: [shipment(1)], links: { next: 'file:///etc/passwd' } }),
+    error: /links\.next leads to .* nothing was sent there/,
+  },
+  'a list that leads back to itself': {
+    answer: () => (response, request) => sendJson(response, 200, { data: [shipment(1)], links: { next: request.url } }),
+    error: /leads? back|repeats|same/,
+  },
+};
+
+/** Answers of which one shipment cannot be stored as it is: it is set aside with these words, and the rest goes on. */
+const setAside: Readonly<Record<string, { answer: Answer; reason: RegExp }>> = {
+  'an id of 2^63': { answer: withId('9223372036854775808'), reason: /^must be an id: a whole number from 1/ },
+  'a negative id': { answer: withId('-5'), reason: /^must be an id: a whole number from 1/ },
+  'an id that is text': { answer: withId('"seven"'), reason: /^must be an id: a whole number from 1/ },
+  'an id with a fraction': { answer: withId('1.5'), reason: /^must be an id: a whole number from 1/ },
+  'no id': { answer: withId('null'), reason: /must be an id|Invalid input/ },
+  'NUL in a text': { answer: json(list(shipment(11, { warehouseCode: 'A\u0000B' }))), reason: /NUL/ },
+  'half of a surrogate pair': {
+    answer: text(JSON.stringify(list(shipment(12, { warehouseCode: 'X' }))).replace('"X"', '"\\ud800"')),
+    reason: /surrogate/,
+  },
+  'a date that there is not': {
+    answer: json(list(shipment(13, { shippedOn: '2026-02-30T00:00:00' }))),
+    reason: /Invalid day: 30/,
+  },
+  'a year of six digits': {
+    answer: json(list(shipment(14, { shippedOn: '+275760-09-13T00:00:00Z' }))),
+    reason: /is no ISO 8601 date-time/,
+  },
+};
+
+describe('a worker whose service is hostile', () => {
+  /** A service whose list of shipments is whatever a test makes it, and another that must never hear of it. */
+  async function start() {
+    let answer: Answer = json(list());
+    const service = await services.start((request, response) => {
+      const path = (request.url ?? '').split('?')[0];
+      if (path === '/base/token') return sendJson(response, 200, { access_token: token, expires_in: 1_200 });
+      if (path === '/base/v3/shipments' && request.url?.includes('filter') === false) return answer(response, request);
+      if (path?.startsWith('/base/v3/') && path.split('/').length > 4) return sendJson(response, 404, { errors: [] });
+      return sendJson(response, 200, list());
+    });
+    const other = await services.start((_request, response) => sendJson(response, 200, list()));
+    const off = jobNames.map((job) => [scheduleVariable(job), 'off']);
+    const env = {
+      ...Object.fromEntries(off),
+      SCHEDULE_PULL_SHIPMENTS: '1s',
+      SCHEDULE_PUSH_OUTBOX: 'off',
+      QUARANTINE_MAX_SHARE: '1',
+      DATABASE_URL: database.url,
+      WAREHOUSE_BASE_URL: service.url.href,
+      WAREHOUSE_USERNAME: 'shop',
+      WAREHOUSE_PASSWORD: 'the-password',
+      HTTP_TIMEOUT_MS: '5000',
+      ADMIN_PORT: '0',
+    };
+    const worker = processes.cli(['worker'], env);
+    await worker.line('worker_started');
+    return { service, other, worker, env, become: (next: Answer) => (answer = next) };
+  }
+  const job = async () =>
+    (
+      await database.query<{ last_error: string | null; last_outcome: string; last_fetched: number }>(
+        `select last_error, last_outcome, last_fetched from sync.jobs where job = 'pull-shipments'`,
+      )
+    )[0];
+  const residentMb = (pid = 0) =>
+    Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_024;
+
+  test('names what it is answered, keeps within bounds, keeps its token to itself, and goes on', async () => {
+    const { service, other, worker, become } = await start();
+    let mostMb = 0;
+    const watch = setInterval(() => {
+      if (process.platform === 'linux') mostMb = Math.max(mostMb, residentMb(worker.child.pid));
+    }, 100);
+    closers.push(() => clearInterval(watch));
+    const heal = async () => {
+      become(json(list()));
+      await waitFor('a good run', async () => (await job())?.last_outcome === 'done', 60_000);
+    };
+    for (const [what, { answer, error }] of Object.entries(refused)) {
+      await heal();
+      become(answer(other.url));
+      const said = await waitFor(what, async () => (await job())?.last_error, 60_000);
+      expect([what, said]).toEqual([what, expect.stringMatching(error)]);
+    }
+    for (const [what, { answer, reason }] of Object.entries(setAside)) {
+      await database.query('delete from sync.quarantine');
+      await heal();
+      become(answer);
+      const rows = await waitFor(what, async () => {
+        const found = await database.query<{ reason: string }>('select reason from sync.quarantine');
+        return found.length > 0 ? found : null;
+      });
+      expect([what, rows]).toEqual([what, [{ reason: expect.stringMatching(reason) }]]);
+    }
+    become(text(JSON.stringify(list(shipment(21))).replace('"status"', '"__proto__": {"polluted": true}, "status"')));
+    const stored = await waitFor('the good shipment', async () => {
+      const rows = await database.query<{ raw: unknown }>(`select raw::text from fulfilment.shipments where id = 21`);
+      return rows[0];
+    });
+    expect(stored.raw).toContain('"__proto__": {"polluted": true}');
+    // As much as is let through: 20,000 resources, one of them of 900,000 values.
+    become(
+      text(`{"data": [${'{},'.repeat(19_998)}{"id": 22, "type": "shipment", "x": [${'1.10,'.repeat(900_000)}1]},{}]}`),
+    );
+    await waitFor('the largest answer', async () => (await job())?.last_fetched === 20_000, 60_000);
+    expect(worker.child.exitCode).toBeNull();
+    expect(other.requests).toEqual([]);
+    expect(service.requests.every(({ authorization }) => [undefined, `bearer ${token}`].includes(authorization))).toBe(
+      true,
+    );
+    expect(mostMb).toBeLessThan(mostMemoryMb);
+    expect(worker.output).not.toContain(token);
+    expect(worker.output).not.toContain('the-password');
+  }, 300_000);
+
+  test('waits no longer than a quarter of an hour, however long it is told to', async () => {
+    const { become } = await start();
+    become(text('{}', { 'retry-after': '31536000' }, 429));
+    const due = await waitFor('the refusal', async () => {
+      const [row] = await database.query<{ hours: number }>(
+        `select extract(epoch from due_at - sync.clock()) / 3600 as hours from sync.jobs
+         where job = 'pull-shipments' and last_error like '%429%'`,
+      );
+      return row;
+    });
+    expect(Number(due.hours)).toBeGreaterThan(0.2);
+    expect(Number(due.hours)).toBeLessThanOrEqual(0.26);
+  });
+
+  test('takes no token that comes with more than memory should hold', async () => {
+    const service = await services.start((_request, response) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(`{"access_token": [1${',{}'.repeat(2_000_000)}], "expires_in": 1200}`);
+    });
+    const cli = run(service.url);
+    expect((await cli.ended).code).toBe(1);
+    expect(cli.output).toContain('the answer holds no usable token');
+  });
+
+  test('takes no token that would break out of its header, and does not repeat it', async () => {
+    const evil = 'good\r\nx-evil: 1';
+    const service = await services.start((_request, response) =>
+      sendJson(response, 200, { access_token: evil, expires_in: 1_200 }),
+    );
+    const cli = run(service.url);
+    expect((await cli.ended).code).toBe(1);
+    expect(cli.output).toContain('the answer holds no usable token');
+    expect(cli.output).not.toContain('x-evil');
+  });
+
+  test('sends no password to a service whose certificate it cannot trust', async () => {
+    const fixture = (name: string) => readFileSync(new URL(`../../fixtures/${name}`, import.meta.url));
+    const requests: string[] = [];
+    const server = createTlsServer(
+      { key: fixture('self-signed-key.pem'), cert: fixture('self-signed-cert.pem') },
+      (request, response) => {
+        requests.push(request.url ?? '');
+        response.end('{}');
+      },
+    );
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    closers.push(() => server.close());
+    const cli = run(new URL(`https://localhost:${(server.address() as AddressInfo).port}`));
+    expect((await cli.ended).code).toBe(1);
+    expect(cli.output).toMatch(/no connection to the service: its certificate is not accepted \(\w*SELF_SIGNED\w*\)/);
+    expect(requests).toEqual([]);
+  });
+
+  function run(url: URL): ReturnType<typeof processes.cli> {
+    return processes.cli(['run', 'pull-shipments'], {
+      DATABASE_URL: database.url,
+      WAREHOUSE_BASE_URL: url.href,
+      WAREHOUSE_USERNAME: 'shop',
+      WAREHOUSE_PASSWORD: 'the-password',
+      HTTP_TIMEOUT_MS: '2000',
+    });
+  }
+});

@@ -1,0 +1,108 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import pg from 'pg';
+import { describe, expect, inject, test } from 'vitest';
+import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
+import { startEmbeddedPostgres } from '../../../src/app/demo/embedded-postgres.ts';
+import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { connectDatabase } from '../../../src/app/deps/database.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { Fleet, lasting, report } from '../../helpers/campaigns/fleet.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { memoryFolder } from '../../helpers/processes/memory-folder.ts';
+import { useProcesses } from '../../helpers/processes/processes.ts';
+import { startRedis } from '../../helpers/processes/redis-server.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const processes = useProcesses();
+const downMs = lasting(6_000, 60_000);
+
+/** Null where the database is not there. */
+async function query(url: string, text: string, values: unknown[] = []): Promise<Record<string, unknown>[] | null> {
+  const client = new pg.Client(url);
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    return (await client.query(text, values)).rows;
+  } catch {
+    // Not up yet, or going down: asked again until the deadline.
+    return null;
+  } finally {
+    // Of a connection that never was, or is gone, there is nothing left to end.
+    await client.end().catch(() => undefined);
+  }
+}
+
+describe.each([
+  { away: 'postgres', queueIn: 'postgres' },
+  { away: 'postgres', queueIn: 'redis' },
+  { away: 'redis', queueIn: 'redis' },
+] as const)('$away away for a while, with the queue in $queueIn', ({ away, queueIn }) => {
+  test.skipIf(queueIn === 'redis' && !inject('redisAvailable'))(
+    'the worker keeps running, and catches up by itself once it is back',
+    async () => {
+      const redis = queueIn === 'redis' ? await startRedis() : null;
+      const postgres = await startEmbeddedPostgres({}, memoryFolder());
+      await migrateDatabase(postgres.url, silentLogger);
+      const queue: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
+      const fleet = await Fleet.start(
+        processes,
+        postgres.url,
+        [{ key: 'shop-1' }],
+        { SCHEDULE_PULL_SHIPMENTS: '2s', SCHEDULE_PULL_ORDERS: '2s', SCHEDULE_PUSH_OUTBOX: '15s', ...queue },
+        200,
+      );
+      const { db, close } = connectDatabase(postgres.url, silentLogger, 'test', 1);
+      const same = async () =>
+        (await compareWithSandbox(db, fleet.sandbox.url, ['orders', 'shipments']).catch(() => ['away'])).length === 0;
+      try {
+        const worker = fleet.startWorker();
+        await worker.line('worker_started');
+        await fleet.sandbox.advance(7_200);
+        await waitFor('the first hours', same);
+        const pid = worker.child.pid;
+        const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+        const probe = async (name: string) => (await fetch(`http://127.0.0.1:${port}/${name}`)).status;
+        const outage = away === 'postgres' ? postgres.restart(downMs) : redis?.restart(downMs);
+        await wait(downMs - 1_000);
+        // Nothing would be won by starting it anew.
+        expect(await probe('livez')).toBe(200);
+        await outage;
+        const backMs = performance.now();
+        await fleet.sandbox.advance(7_200);
+        await waitFor('the database to take an order', () =>
+          query(
+            postgres.url,
+            `insert into fulfilment.outbox (client, kind, reference, payload) values ('shop-1', 'order.create', 'SO-1', $1) returning id`,
+            [JSON.stringify(orderPayload('SO-1'))],
+          ),
+        );
+        await waitFor('what happened meanwhile', same, 60_000);
+        const caughtUpMs = Math.round(performance.now() - backMs);
+        expect(worker.child.exitCode).toBeNull();
+        expect(worker.child.pid).toBe(pid);
+        await waitFor('the probes', async () => (await probe('livez')) === 200 && (await probe('readyz')) === 200);
+        await waitFor('the order to be pushed', async () => {
+          const [row] = (await query(postgres.url, 'select status from fulfilment.outbox')) ?? [];
+          return row?.status === 'done';
+        });
+        await fleet.stop();
+        expect((await worker.ended).code).toBe(0);
+        const lines = worker.lines.filter((line) => /"level":"(warn|error)"/.test(line));
+        // A minute's outage is a handful of lines, not thousands.
+        expect(lines.length).toBeLessThan(60);
+        report(`${away} away for ${downMs} ms, queue in ${queueIn}`, {
+          caughtUpMs,
+          warnings: lines.length,
+          excerpt: lines.slice(0, 8),
+        });
+      } finally {
+        await close();
+        await fleet.stop();
+        fleet.close();
+        await postgres.stop();
+        await redis?.stop();
+      }
+    },
+    300_000,
+  );
+});

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+
+const insertOrder = () =>
+  database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-1', $1)`, [
+    JSON.stringify(orderPayload('SO-1')),
+  ]);
+const statusOf = async () =>
+  (await database.query<{ status: string }>('select status from fulfilment.outbox'))[0]?.status;
+
+test('asked to stop, a worker lets the push under way be answered; asked twice, it ends at once', async () => {
+  const sandbox = await processes.sandbox();
+  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { delayMs: 3_000 } });
+  const first = processes.cli(['worker'], workerEnv(database.url, sandbox));
+  await first.line('worker_started');
+  await insertOrder();
+  const posted = async () => (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.create');
+  await waitFor('the order under way', posted);
+  first.kill('SIGTERM');
+  expect(await first.ended).toEqual({ code: 0, signal: null });
+  expect(await statusOf()).toBe('done');
+
+  await sandbox.faults({ operation: 'v3.orders.create', effect: { noAnswer: true } });
+  const second = processes.cli(['worker'], workerEnv(database.url, sandbox));
+  await second.line('worker_started');
+  await database.query(`delete from fulfilment.outbox`);
+  const place = await sandbox.lastPlace();
+  await insertOrder();
+  await waitFor('an order that is not answered', async () =>
+    (await sandbox.requests(place)).some(({ operation }) => operation === 'v3.orders.create'),
+  );
+  second.kill('SIGTERM');
+  await second.line('worker_stopping');
+  second.kill('SIGTERM');
+  expect(await second.ended).toEqual({ code: 1, signal: null });
+  // Neither did it wait for the answer, nor was it ended by its own time limit.
+  expect(second.output).not.toMatch(/worker_stopped|stop_forced/);
+});
+
+test('asked to stop while nobody answers, a worker ends in time and leaves nothing half done', async () => {
+  const sandbox = await processes.sandbox();
+  await sandbox.faults(
+    { operation: 'v3.orders.create', effect: { noAnswer: true } },
+    { operation: 'v3.shipments.list', effect: { noAnswer: true } },
+  );
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox));
+  await worker.line('worker_started');
+  await insertOrder();
+  await waitFor('both to hang', async () => {
+    const asked = (await sandbox.requests()).map(({ operation }) => operation);
+    return asked.includes('v3.orders.create') && asked.includes('v3.shipments.list');
+  });
+  worker.kill('SIGTERM');
+  expect((await worker.ended).code).toBe(0);
+  // Within the 20 s after which it would have forced its end.
+  expect(worker.output).toContain('worker_stopped');
+  expect(worker.output).not.toContain('stop_forced');
+  expect(await statusOf()).toBe('unknown');
+  expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual([]);
+  expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);
+});
+
+test('after an error that nobody caught a worker says so and ends with 1', async () => {
+  const sandbox = await processes.sandbox();
+  const thrown = "process.on('SIGUSR2', () => { throw new Error('nobody caught this'); })";
+  const worker = processes.cli(
+    ['worker'],
+    workerEnv(database.url, sandbox, { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(thrown)}` }),
+  );
+  await worker.line('worker_started');
+  worker.kill('SIGUSR2');
+  expect((await worker.ended).code).toBe(1);
+  expect(JSON.parse(await worker.line('"uncaught"'))).toMatchObject({ level: 'fatal', error: 'nobody caught this' });
+});

@@ -1,0 +1,67 @@
+import { expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import type { CliProcess } from '../../helpers/processes/cli-process.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { SandboxControl } from '../../helpers/sandbox-control.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const control = new SandboxControl();
+const pull = usePuller(database, control);
+
+const count = 40;
+const statuses = () => database.query('select status, count(*)::int as n from fulfilment.shipments group by 1');
+const feed = async () => (await database.query('select 1 from fulfilment.changes')).length;
+const ids = async () =>
+  (await database.query<{ id: number }>('select id from fulfilment.shipments order by id')).map(({ id }) => id);
+
+async function begin(): Promise<void> {
+  control.url = (await processes.sandbox()).url;
+  await control.seed(count, ['READY_TO_PICK']);
+  done(await pull('pull-shipments'));
+  done(await pull('pull-orders'));
+}
+
+/** A reconciliation that has been answered, and is stopped before the whole answer has reached it. */
+async function stoppedReconcile(): Promise<CliProcess> {
+  const place = await control.lastPlace();
+  const drip = { bytes: 2_000, everyMs: 100 };
+  await control.faults({ operation: 'v3.shipments.list', count: 1, effect: { drip } });
+  const reconcile = processes.cli(['reconcile', 'shipments', '--json'], workerEnv(database.url, control));
+  await waitFor('the list to be asked', async () => (await control.requestsTo('/v3/shipments', place)).length === 1);
+  reconcile.kill('SIGSTOP');
+  return reconcile;
+}
+
+test('a reconciliation stopped after its reading: what a pull wrote meanwhile stays, the feed does not go back', async () => {
+  await begin();
+  const reconcile = await stoppedReconcile();
+  await control.setStatus(await ids(), 'SHIPPED');
+  expect(done(await pull('pull-shipments'))).toMatchObject({ updated: count });
+  const entries = await feed();
+  reconcile.kill('SIGCONT');
+  expect((await reconcile.ended).code).toBe(0);
+  expect(JSON.parse(reconcile.output)).toMatchObject([{ status: 'done', fetched: count, missing: 0, stale: 0 }]);
+  expect(await statuses()).toEqual([{ status: 'SHIPPED', n: count }]);
+  expect(await feed()).toBe(entries);
+  expect(await database.query(`select stale from sync.runs where job = 'reconcile'`)).toEqual([{ stale: count }]);
+});
+
+test('nor does it bring back what came and went: a pull that found the rows unchanged was newer', async () => {
+  await begin();
+  await control.setStatus(await ids(), 'ERROR');
+  const reconcile = await stoppedReconcile();
+  await control.setStatus(await ids(), 'READY_TO_PICK');
+  const entries = await feed();
+  expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 0, unchanged: 2 * count });
+  reconcile.kill('SIGCONT');
+  expect((await reconcile.ended).code).toBe(0);
+  expect(await statuses()).toEqual([{ status: 'READY_TO_PICK', n: count }]);
+  expect(await feed()).toBe(entries);
+  expect(await compareWithSandbox(database.db, control.url, ['shipments'])).toEqual([]);
+  // What was noted for it is forgotten with the last reader.
+  expect(await database.query('select * from sync.confirmations')).toEqual([]);
+});

@@ -1,0 +1,143 @@
+import { AxeBuilder } from '@axe-core/playwright';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { useBrowser } from '../../helpers/processes/browser.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const browser = useBrowser();
+const token = 'a-token-that-is-long-enough-to-be-taken';
+
+/** A worker with days of a warehouse behind it, and an outbox in which something is wrong. */
+async function startWorker() {
+  const sandbox = await processes.sandbox();
+  await sandbox.advance(3 * 86_400);
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { ADMIN_TOKEN: token }));
+  const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
+  const bad = orderPayload('SO-DEAD', { orderType: 'NONE' });
+  await database.query(
+    `insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-DEAD', $1), ('order.cancel', 'SO-DEAD', '{}')`,
+    [JSON.stringify(bad)],
+  );
+  await waitFor('a dead row', async () => (await statuses()).includes('dead'));
+  await waitFor('the first load', async () => (await database.query('select 1 from fulfilment.shipments')).length > 0);
+  await database.query(
+    `insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker) values ('default', 'orders', '1', 'attributes.price', 'must be a number', '{}', 'w')`,
+  );
+  return { sandbox, base: `http://127.0.0.1:${port}` };
+}
+
+const statuses = async () =>
+  (await database.query<{ status: string }>('select status from fulfilment.outbox order by id')).map(
+    ({ status }) => status,
+  );
+
+async function logIn(page: Page, base: string, path = '/'): Promise<void> {
+  await page.goto(base + path);
+  await page.getByLabel('ADMIN_TOKEN').fill(token);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.waitForURL(base + path);
+}
+
+/** There are no frames here, so that axe may take the short way. */
+const check = (page: Page) => new AxeBuilder({ page }).setLegacyMode().analyze();
+
+const paths = ['/', '/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit'];
+
+describe.skipIf(!browser.available)('the status page in a browser', () => {
+  test('is fit for everybody at every width, in the light and in the dark', async () => {
+    const { base } = await startWorker();
+    for (const [width, scheme] of [
+      [360, 'light'],
+      [900, 'light'],
+      [1_600, 'dark'],
+    ] as const) {
+      const { page, complaints } = await browser.open(width, scheme);
+      await page.goto(`${base}/login`);
+      const login = await check(page);
+      expect([width, scheme, 'login', login.violations.map(({ id }) => id)]).toEqual([width, scheme, 'login', []]);
+      await logIn(page, base);
+      for (const path of paths) {
+        await page.goto(base + path);
+        // Between the narrow and the wide there is no other layout.
+        const violations = width === 900 ? [] : (await check(page)).violations;
+        const named = violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
+        expect([width, scheme, path, named]).toEqual([width, scheme, path, []]);
+        const beyond = await page.evaluate<number>(
+          'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+        );
+        expect([width, scheme, path, beyond]).toEqual([width, scheme, path, 0]);
+      }
+      expect(complaints).toEqual([]);
+    }
+  });
+
+  test('shows what happens while one watches, and keeps the focus where it is; and the queues', async () => {
+    const { base, sandbox } = await startWorker();
+    const { page } = await browser.open(900);
+    await logIn(page, base);
+    await page.getByRole('heading', { name: '1 thing to mend' }).waitFor();
+    const link = page.getByRole('link', { name: '1 dead' });
+    await link.focus();
+    await sandbox.advance(3_600);
+    await database.query(`insert into fulfilment.outbox (kind, reference) values ('made.up', 'X')`);
+    await page.getByRole('link', { name: '2 dead' }).waitFor();
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('2 dead');
+
+    await page.goto(`${base}/queues/queue/poll`);
+    await page.getByText('pull-shipments').first().waitFor();
+  });
+
+  test('a dead letter is put right by keyboard alone', async () => {
+    const { base } = await startWorker();
+    const { page, complaints } = await browser.open(900);
+    await logIn(page, base, '/outbox?status=dead');
+    await page.keyboard.press('Tab');
+    expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content');
+    await page.getByRole('link', { name: '1', exact: true }).focus();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(`${base}/outbox/1`);
+    await page.getByText('there is no NONE; known are').first().waitFor();
+    expect(await page.content()).not.toContain('anna@example.com');
+    await page.getByRole('button', { name: 'Show it as it is' }).focus();
+    await page.keyboard.press('Enter');
+    const payload = page.getByLabel('The whole payload (JSON)');
+    await payload.waitFor();
+    const text = (await payload.inputValue()).replace('"NONE"', '"B2C"');
+    expect(text).toContain('anna@example.com');
+    await payload.focus();
+    await page.keyboard.press('ControlOrMeta+a');
+    await page.keyboard.insertText(text);
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    await page.getByText('The row has its new payload and is pending.').waitFor();
+    await waitFor('both rows to be done', async () => (await statuses()).every((status) => status === 'done'));
+    await page.goto(`${base}/audit`);
+    await page.getByText('outbox replace').waitFor();
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.waitForURL(`${base}/login`);
+    expect(complaints).toEqual([]);
+  });
+
+  test('a job is paused, resumed and run from it', async () => {
+    const { base } = await startWorker();
+    const { page } = await browser.open(1_600);
+    await logIn(page, base, '/schedules');
+    const jobs = async () => database.query(`select job from sync.pauses`);
+    await page.getByRole('button', { name: 'Pause: pull-inbounds of default' }).click();
+    await page.getByText('The job is paused').waitFor();
+    expect(await jobs()).toEqual([{ job: 'pull-inbounds' }]);
+    await page.getByRole('button', { name: 'Resume: pull-inbounds of default' }).click();
+    await page.getByText('The job goes on').waitFor();
+    expect(await jobs()).toEqual([]);
+    const before = `select 1 from sync.jobs where job = 'reconcile' and last_success_at is not null`;
+    expect(await database.query(before)).toEqual([]);
+    await page.getByRole('button', { name: 'Run now: reconcile of default' }).click();
+    await page.getByText('The job is due now').waitFor();
+    await waitFor('the reconciliation', async () => (await database.query(before)).length > 0);
+  });
+});

@@ -1,0 +1,202 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { scheduleVariable } from '../../../config/jobs.ts';
+import { streams } from '../../../jobs/registry.ts';
+import { Random } from '../../../src/sandbox/random.ts';
+import type { TestDatabase } from '../database.ts';
+import type { CliProcess } from '../processes/cli-process.ts';
+import type { useProcesses } from '../processes/processes.ts';
+import { type FaultRule, SandboxControl } from '../sandbox-control.ts';
+import { waitFor } from '../wait.ts';
+import { readFaults } from './fault-effects.ts';
+
+export const campaignClients = ['shop-a', 'shop-b', 'shop-c'];
+
+/** What one campaign did to the product, for the record. */
+export interface CampaignCounts {
+  steps: number;
+  kills: number;
+  stops: number;
+  faults: number;
+}
+
+interface Worker {
+  process: CliProcess;
+  stoppedUntilMs: number;
+}
+
+const garbage = [17, null, '', { a: 1 }, ['x'], 'no such thing', '\u0000', '9999-99-99', 1e300];
+
+/** Some rules of every kind, drawn anew from time to time. */
+function drawFaults(random: Random): FaultRule[] {
+  const index = random.between(0, 5);
+  const row = (path: (string | number)[], value: unknown) => ({ set: [{ path: ['data', index, ...path], value }] });
+  const date = random.pick(['shippedOn', 'processedOn', 'orderedOn', 'createdOn', 'expectedOn']);
+  const kinds: FaultRule['effect'][] = [
+    ...readFaults(random),
+    { hideRow: { index, seconds: random.between(3_600, 86_400) } },
+    row(['attributes', date], random.pick(garbage)),
+    row(['attributes', 'quantity'], random.pick(garbage)),
+    row(['attributes', 'status'], random.pick(['LOST', null, 7])),
+    row(['id'], random.pick(['x', -1, null])),
+    row([], random.pick(garbage)),
+    row(['relationships'], random.pick([null, 'x', 5])),
+    { set: [{ path: ['data'], value: random.pick(garbage) }] },
+    { set: [{ path: ['links'], value: random.pick(garbage) }] },
+  ];
+  return kinds
+    .filter(() => random.chance(0.5))
+    .map((effect) => ({
+      operation: random.chance(0.3)
+        ? 'v3.*'
+        : random.pick(streams.flatMap(({ list, get }) => (get ? [list, get] : [list]))),
+      probability: random.pick([0.02, 0.1, 0.3]),
+      effect,
+    }));
+}
+
+/** 30 days of a warehouse's life for three clients, polled by two workers that are killed and stopped at random. */
+export class Campaign {
+  readonly #random: Random;
+  readonly #processes: ReturnType<typeof useProcesses>;
+  readonly #database: TestDatabase;
+  readonly #folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-campaign-'));
+  readonly #env: Record<string, string>;
+  readonly #workers: Worker[] = [];
+  readonly counts: CampaignCounts = { steps: 0, kills: 0, stops: 0, faults: 0 };
+  readonly sandbox: SandboxControl;
+
+  private constructor(seed: number, database: TestDatabase, processes: ReturnType<typeof useProcesses>, sandbox: URL) {
+    this.#random = new Random(seed);
+    this.#processes = processes;
+    this.#database = database;
+    this.sandbox = new SandboxControl(sandbox);
+    const clients = campaignClients.map((key) => ({ key, baseUrl: sandbox.href, username: key, password: key }));
+    const file = join(this.#folder, 'clients.json');
+    writeFileSync(file, JSON.stringify(clients));
+    const often = streams.map(({ name }) => [scheduleVariable(`pull-${name}`), '1s']);
+    this.#env = {
+      DATABASE_URL: database.url,
+      WAREHOUSE_CLIENTS_FILE: file,
+      HTTP_TIMEOUT_MS: '1000',
+      ADMIN_PORT: '0',
+      LOG_LEVEL: 'fatal',
+      SCHEDULE_RECONCILE: '8s',
+      ...Object.fromEntries(often),
+    };
+  }
+
+  static async start(
+    seed: number,
+    database: TestDatabase,
+    processes: ReturnType<typeof useProcesses>,
+    ordersPerDay: number,
+  ): Promise<Campaign> {
+    const options = ['--speed', '0', '--seed', `${seed}`, '--orders-per-day', `${ordersPerDay}`, '--late-changes'];
+    const args = ['sandbox', '--port', '0', '--clients', campaignClients.join(','), ...options];
+    const line = await processes.cli(args).line('Sandbox at ');
+    const campaign = new Campaign(seed, database, processes, new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+    await campaign.sandbox.switches({
+      cursor: (['id', 'offset', 'opaque'] as const)[seed % 3] ?? 'id',
+      included: seed % 2 === 0 ? 'inside' : 'top',
+      emptyLastPage: seed % 5 === 0,
+    });
+    return campaign;
+  }
+
+  /** Lets the days go by, with everything that may go wrong. */
+  async live(days: number): Promise<void> {
+    this.#startWorker();
+    this.#startWorker();
+    // On a busy machine all days would be over before they have begun.
+    const begun = 'select from sync.jobs where last_finished_at is not null limit 1';
+    await waitFor('the first run', async () => (await this.#database.query(begun)).length > 0, 120_000);
+    for (let leftSeconds = days * 86_400; leftSeconds > 0; this.counts.steps++) {
+      const random = this.#random;
+      if (random.chance(0.1)) await this.#newFaults();
+      const seconds = Math.min(leftSeconds, random.between(600, 40_000));
+      await this.sandbox.advance(seconds);
+      leftSeconds -= seconds;
+      // Polls come at random moments of virtual time: how far it has gone between them is chance.
+      await wait(random.between(10, 400));
+      this.#disturb();
+    }
+  }
+
+  /** Faults off, workers gone, and what was hidden for a while is to be seen. */
+  async calm(): Promise<void> {
+    await this.#countFaults();
+    await this.sandbox.clearFaults();
+    for (const { process } of this.#workers) {
+      process.kill('SIGCONT');
+      process.kill('SIGTERM');
+    }
+    await Promise.all(this.#workers.map(({ process }) => process.ended));
+    await this.sandbox.advance(2 * 86_400);
+    // One that was killed last leaves a lease that only time takes from it.
+    const held = 'select 1 from sync.leases where expires_at > now()';
+    await waitFor('leases to run out', async () => (await this.#database.query(held)).length === 0);
+  }
+
+  /** Runs a command of the product for all clients, to its end. */
+  async command(...args: string[]): Promise<string> {
+    const process = this.#processes.cli(args, this.#env);
+    const { code } = await process.ended;
+    if (code !== 0 || process.output.includes('skipped'))
+      throw new Error(`${args.join(' ')} ended with ${code}:\n${process.output}`);
+    return process.output;
+  }
+
+  close(): void {
+    rmSync(this.#folder, { recursive: true });
+  }
+
+  #startWorker(): void {
+    this.#workers.push({ process: this.#processes.cli(['worker'], this.#env), stoppedUntilMs: 0 });
+  }
+
+  /** Wakes, replaces, kills or stops workers, as chance has it. */
+  #disturb(): void {
+    const nowMs = performance.now();
+    for (const worker of this.#workers) {
+      const { child } = worker.process;
+      if (child.exitCode !== null || child.signalCode !== null)
+        worker.process = this.#processes.cli(['worker'], this.#env);
+      else if (worker.stoppedUntilMs > 0) this.#wake(worker, nowMs);
+      else this.#strike(worker, nowMs);
+    }
+  }
+
+  #wake(worker: Worker, nowMs: number): void {
+    if (worker.stoppedUntilMs > nowMs) return;
+    worker.process.kill('SIGCONT');
+    worker.stoppedUntilMs = 0;
+  }
+
+  #strike(worker: Worker, nowMs: number): void {
+    const chance = this.#random.next();
+    if (chance < 0.04) {
+      worker.process.kill('SIGKILL');
+      this.counts.kills++;
+    } else if (chance < 0.08) {
+      worker.process.kill('SIGSTOP');
+      // Now and then beyond a lease.
+      worker.stoppedUntilMs = nowMs + this.#random.between(100, 13_000);
+      this.counts.stops++;
+    }
+  }
+
+  async #newFaults(): Promise<void> {
+    await this.#countFaults();
+    await this.sandbox.clearFaults();
+    const rules = drawFaults(this.#random);
+    if (rules.length > 0) await this.sandbox.faults(...rules);
+  }
+
+  async #countFaults(): Promise<void> {
+    const rules = await this.sandbox.call<{ hits: number }[]>('GET', '/_sandbox/faults');
+    for (const { hits } of rules) this.counts.faults += hits;
+  }
+}

@@ -1,0 +1,154 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import pg from 'pg';
+import { jobNames, scheduleVariable } from '../../../config/jobs.ts';
+import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../src/app/demo/embedded-postgres.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { Random } from '../../../src/sandbox/random.ts';
+import type { CliProcess } from '../processes/cli-process.ts';
+import { memoryFolder } from '../processes/memory-folder.ts';
+import type { useProcesses } from '../processes/processes.ts';
+import { SandboxControl } from '../sandbox-control.ts';
+import { waitFor } from '../wait.ts';
+
+interface Worker {
+  process: CliProcess;
+  stoppedUntilMs: number;
+}
+
+/** Real workers on a Postgres and a sandbox of their own, killed and stopped at random while they push. */
+export class PushCampaign {
+  readonly #random: Random;
+  readonly #processes: ReturnType<typeof useProcesses>;
+  readonly #postgres: EmbeddedPostgres;
+  readonly #workers: Worker[] = [];
+  readonly env: Record<string, string>;
+  readonly sandbox: SandboxControl;
+  readonly counts = { kills: 0, stops: 0 };
+
+  private constructor(
+    seed: number,
+    processes: ReturnType<typeof useProcesses>,
+    postgres: EmbeddedPostgres,
+    sandbox: SandboxControl,
+    env: Record<string, string>,
+  ) {
+    this.#random = new Random(seed);
+    this.#processes = processes;
+    this.#postgres = postgres;
+    this.sandbox = sandbox;
+    const off = jobNames.map((job) => [scheduleVariable(job), 'off']);
+    this.env = {
+      DATABASE_URL: postgres.url,
+      WAREHOUSE_BASE_URL: sandbox.url.href,
+      WAREHOUSE_USERNAME: 'default',
+      WAREHOUSE_PASSWORD: 'default',
+      HTTP_TIMEOUT_MS: '2000',
+      ADMIN_PORT: '0',
+      LOG_LEVEL: 'error',
+      ...Object.fromEntries(off),
+      ...env,
+    };
+  }
+
+  static async start(
+    seed: number,
+    processes: ReturnType<typeof useProcesses>,
+    env: Record<string, string> = {},
+  ): Promise<PushCampaign> {
+    const postgres = await startEmbeddedPostgres({}, memoryFolder());
+    await migrateDatabase(postgres.url, silentLogger);
+    const args = ['sandbox', '--port', '0', '--speed', '0', '--seed', `${seed}`, '--orders-per-day', '0'];
+    const line = await processes.cli(args).line('Sandbox at ');
+    const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+    return new PushCampaign(seed, processes, postgres, sandbox, env);
+  }
+
+  /** One statement, on a connection of its own, as Postgres may be restarted at any time. */
+  async query<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
+    const client = new pg.Client(this.#postgres.url);
+    client.on('error', () => undefined);
+    await client.connect();
+    try {
+      return (await client.query<T>(text, values)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  startWorkers(count: number): void {
+    for (let index = 0; index < count; index++)
+      this.#workers.push({ process: this.#processes.cli(['worker'], this.env), stoppedUntilMs: 0 });
+  }
+
+  restartPostgres(): Promise<void> {
+    return this.#postgres.restart();
+  }
+
+  /** Kills or stops a random worker every so often, until `isOver`. */
+  async disturb(everyMs: number, isOver: () => Promise<boolean>, deadlineMs: number): Promise<void> {
+    const endMs = performance.now() + deadlineMs;
+    while (!(await isOver())) {
+      if (performance.now() > endMs) throw new Error(`Not over after ${deadlineMs} ms`);
+      const nowMs = performance.now();
+      const worker = this.#random.pick(this.#workers);
+      if (this.#random.chance(0.5)) this.#strike(worker, nowMs);
+      else this.#kill(worker);
+      for (const other of this.#workers)
+        if (other.stoppedUntilMs > 0 && other.stoppedUntilMs < nowMs) this.#wake(other);
+      // The rhythm of the disturbances, not a wait for anything.
+      await wait(everyMs);
+    }
+  }
+
+  /** Lets all workers work again, undisturbed. */
+  calm(): void {
+    for (const worker of this.#workers) this.#wake(worker);
+  }
+
+  async stopWorkers(): Promise<void> {
+    this.calm();
+    for (const { process } of this.#workers) process.kill('SIGTERM');
+    await Promise.all(this.#workers.map(({ process }) => process.ended));
+  }
+
+  get output(): string {
+    return this.#workers.map(({ process }) => process.output).join('\n');
+  }
+
+  async close(): Promise<void> {
+    await this.#postgres.stop();
+  }
+
+  /** Whether no row waits for anything but a person. */
+  async isSettled(): Promise<boolean> {
+    const open = `
+      select from fulfilment.outbox
+      where status in ('pending', 'sending') or (status = 'unknown' and next_attempt_at is not null) limit 1`;
+    return (await this.query(open)).length === 0;
+  }
+
+  settled(deadlineMs: number): Promise<boolean> {
+    return waitFor('all rows to be settled', () => this.isSettled(), deadlineMs);
+  }
+
+  #strike(worker: Worker, nowMs: number): void {
+    if (worker.stoppedUntilMs > 0) return;
+    worker.process.kill('SIGSTOP');
+    // Now and then beyond a claim.
+    worker.stoppedUntilMs = nowMs + this.#random.between(100, 13_000);
+    this.counts.stops++;
+  }
+
+  #kill(worker: Worker): void {
+    worker.process.kill('SIGKILL');
+    worker.process = this.#processes.cli(['worker'], this.env);
+    worker.stoppedUntilMs = 0;
+    this.counts.kills++;
+  }
+
+  #wake(worker: Worker): void {
+    worker.process.kill('SIGCONT');
+    worker.stoppedUntilMs = 0;
+  }
+}

@@ -1,0 +1,58 @@
+import { EventEmitter } from 'node:events';
+import pg from 'pg';
+import { vi } from 'vitest';
+import type { TestDatabase } from '../database.ts';
+
+/** A statement that the server has executed. */
+export interface ExecutedStatement {
+  readonly statement: string;
+  /** Number of rows that the nodes of its plan returned or removed. */
+  readonly touched: number;
+}
+
+interface PlanNode {
+  readonly 'Actual Rows'?: number;
+  readonly 'Actual Loops'?: number;
+  readonly Plans?: readonly PlanNode[];
+  readonly [member: string]: unknown;
+}
+
+const removedRows = ['Rows Removed by Filter', 'Rows Removed by Join Filter', 'Rows Removed by Index Recheck'];
+
+function touchedBy(node: PlanNode): number {
+  const loops = node['Actual Loops'] ?? 1;
+  const each = (node['Actual Rows'] ?? 0) + removedRows.reduce((sum, name) => sum + Number(node[name] ?? 0), 0);
+  return each * loops + (node.Plans ?? []).reduce((sum, child) => sum + touchedBy(child), 0);
+}
+
+/**
+ * Makes the server report the plan of each statement after its execution, for every connection that this process opens from
+ * now on. Uses auto_explain of Postgres. Includes statements inside functions.
+ */
+export async function watchPlans(database: TestDatabase): Promise<{ executed: ExecutedStatement[]; end: () => void }> {
+  const name = new URL(database.url).pathname.slice(1);
+  for (const setting of [
+    "session_preload_libraries = 'auto_explain'",
+    'auto_explain.log_min_duration = 0',
+    'auto_explain.log_analyze = on',
+    'auto_explain.log_timing = off',
+    'auto_explain.log_nested_statements = on',
+    'auto_explain.log_format = json',
+    'auto_explain.log_level = notice',
+  ])
+    await database.query(`alter database ${name} set ${setting}`);
+  await database.endRuns();
+  const executed: ExecutedStatement[] = [];
+  const emit = vi.spyOn(pg.Client.prototype, 'emit').mockImplementation(function (this: pg.Client, ...given) {
+    const [event, notice] = given as [string, { message?: string } | undefined];
+    if (event === 'notice') executed.push(...parsePlan(notice?.message ?? ''));
+    return Reflect.apply(EventEmitter.prototype.emit, this, given);
+  });
+  return { executed, end: () => emit.mockRestore() };
+}
+
+function parsePlan(message: string): ExecutedStatement[] {
+  if (!/^duration: .* plan:/.test(message)) return [];
+  const told = JSON.parse(message.slice(message.indexOf('{'))) as { 'Query Text': string; Plan: PlanNode };
+  return [{ statement: told['Query Text'].replaceAll(/\s+/g, ' ').trim(), touched: touchedBy(told.Plan) }];
+}

@@ -1,0 +1,243 @@
+import { describe, expect, test } from 'vitest';
+import { identityOf } from '../../../config/files.ts';
+import { runJob } from '../../../src/app/worker/runner.ts';
+import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
+import { startRun } from '../../../src/erp/runs/start-run.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { configFor, done, inProcess, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const other = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const pullOther = usePuller(database, other);
+const outbox = usePusher(database, sandbox);
+const outboxOther = usePusher(database, other);
+
+const count = async (table: string) =>
+  (await database.query<{ n: number }>(`select count(*)::int as n from ${table}`))[0]?.n;
+const accept = (keepCursors = false) =>
+  acceptIdentity(
+    database.db,
+    { client: 'default', identity: identityOf({ baseUrl: other.url, username: 'default' }), baseUrl: other.url.href },
+    keepCursors,
+    'test',
+  );
+
+describe('another base URL for a client', () => {
+  test('parks it: nothing is read from there, nothing pushed there, until it is accepted', async () => {
+    await sandbox.seed(30);
+    await other.seed(70);
+    done(await pull('pull-shipments'));
+    await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const refused = await pullOther('pull-shipments');
+    expect(refused).toMatchObject({ status: 'skipped', reason: 'identity' });
+    expect(refused).toMatchObject({ because: expect.stringContaining(sandbox.url.href) });
+    await outboxOther.push();
+    expect(await other.requests()).toEqual([]);
+    expect(await count('fulfilment.shipments')).toBe(30);
+    expect((await outbox.rows())[0]).toMatchObject({ status: 'pending', attempts: 0 });
+    // The accepted one goes on meanwhile.
+    done(await pull('pull-shipments'));
+
+    expect(await accept()).toEqual({
+      accepted: true,
+      formerBaseUrl: sandbox.url.href,
+      waitingRows: 1,
+      buriedRows: 0,
+    });
+    done(await pullOther('pull-shipments'));
+    expect(await count('fulfilment.shipments')).toBe(70);
+    await outboxOther.push();
+    expect((await outbox.rows())[0]).toMatchObject({ status: 'done' });
+    expect(await pull('pull-shipments')).toMatchObject({ status: 'skipped', reason: 'identity' });
+    expect(await database.query('select action, client from sync.audit')).toEqual([
+      { action: 'identity_accepted', client: 'default' },
+    ]);
+  });
+
+  test('is read from the beginning once it is accepted, or goes on where it stood if that is asked for', async () => {
+    await sandbox.seed(150);
+    await other.seed(150);
+    done(await pull('pull-shipments'));
+    await database.query(`
+      insert into sync.gates (gate, identity, client, next_at, taken_at)
+      select 'track-trace', identity, client, now() + interval '50 minutes', now() from sync.clients`);
+    await accept(true);
+    // The same account, at whatever address, is not asked sooner.
+    expect(await pullOther('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+    const place = await other.lastPlace();
+    done(await pullOther('pull-shipments'));
+    const first = (await other.requestsTo('/v3/shipments', place))[0];
+    expect(first?.query).toContain('cursor');
+    await database.query(`update sync.clients set identity = 'x', base_url = 'http://x.test/'`);
+    await accept();
+    const later = await other.lastPlace();
+    done(await pullOther('pull-shipments'));
+    expect((await other.requestsTo('/v3/shipments', later))[0]?.query).not.toContain('cursor');
+  });
+
+  test('that is accepted cuts off a run of the former one: it writes nothing more', async () => {
+    await sandbox.seed(500);
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { delayMs: 300 } });
+    const running = pull('pull-shipments');
+    await waitFor('a page', async () => ((await count('fulfilment.shipments')) ?? 0) >= 100);
+    await accept();
+    const written = await count('fulfilment.changes');
+    expect(await running).toMatchObject({ status: 'lost' });
+    expect(await count('fulfilment.changes')).toBe(written);
+    expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
+  });
+
+  test('that is accepted gets no order of which it is not known what became at the former one', async () => {
+    done(await pull('pull-orders'));
+    await sandbox.faults({ operation: 'v3.orders.create', effect: { reset: true, afterEffect: true } });
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    await outbox.push();
+    expect((await outbox.row(id)).status).toBe('unknown');
+    expect(await accept()).toMatchObject({ waitingRows: 0, buriedRows: 1 });
+    await outbox.hurry();
+    await outboxOther.push();
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining(`what became of it at ${sandbox.url.href} is not known`),
+    });
+    expect((await other.requests()).filter(({ method, path }) => method === 'POST' && path !== '/token')).toEqual([]);
+  });
+
+  test('that is accepted makes due again what it cut off, and leaves what was certainly not sent', async () => {
+    done(await pull('pull-orders'));
+    const id = await outbox.insert('order.release', 'SO-1');
+    await database.query(`
+      update fulfilment.outbox set status = 'sending', claim_no = 1, lease_until = now() + interval '10 seconds',
+        next_attempt_at = null, attempts = 1`);
+    await database.query(`
+      insert into sync.leases (client, name, holder, expires_at) values ('default', 'backfill', 'w', now() + interval '10 seconds')`);
+    await database.query(`insert into sync.jobs (client, job, due_at) values ('default', 'backfill', 'infinity')`);
+    expect(await accept()).toMatchObject({ waitingRows: 1, buriedRows: 0 });
+    expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
+    expect(
+      await database.query(`select due_at <= now() as due, last_outcome from sync.jobs where job = 'backfill'`),
+    ).toEqual([{ due: true, last_outcome: 'abandoned' }]);
+  });
+
+  test('that is accepted while an order is under way to the former one gets nothing of its answer', async () => {
+    await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
+    const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const pushing = outbox.push();
+    await waitFor('the order under way', async () =>
+      (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.create'),
+    );
+    expect(await accept()).toMatchObject({ buriedRows: 1 });
+    await pushing;
+    expect(await count('fulfilment.orders')).toBe(0);
+    expect((await outbox.row(id)).status).toBe('dead');
+  });
+
+  test('that was accepted already changes nothing', async () => {
+    done(await pullOther('pull-shipments'));
+    expect(await accept()).toMatchObject({ accepted: false });
+    expect(await count('sync.audit')).toBe(0);
+  });
+});
+
+describe('a hold of a client', () => {
+  const scheduled = (job: 'pull-shipments' | 'pull-inbounds' | 'prune', env: Record<string, string> = {}) =>
+    inProcess(configFor(database, sandbox, env), database, async (deps, client) => {
+      await database.query('update sync.jobs set due_at = now()');
+      return runJob(deps, job, client, 'schedule', new AbortController().signal);
+    });
+  const hold = async () =>
+    (
+      await database.query<{ hold_code: string | null; hold_times: number; seconds: number }>(`
+        select hold_code, hold_times, extract(epoch from hold_until - now())::float8 as seconds from sync.clients`)
+    )[0];
+  /** Seconds that a hold lasts at least, given that it began after `before`: however long ago that is by now. */
+  const heldSince = async (before: Date | undefined) =>
+    (
+      await database.query<{ seconds: number }>(
+        'select extract(epoch from hold_until - $1::timestamptz)::float8 as seconds from sync.clients',
+        [before],
+      )
+    )[0]?.seconds;
+  const now = async () => (await database.query<{ now: Date }>('select now() as now'))[0]?.now;
+  const runOut = () => database.query('update sync.clients set hold_until = now()');
+
+  test('begins with refused credentials: its other jobs do not ask for a quarter of an hour, and go on once it got done', async () => {
+    const wrong = { WAREHOUSE_PASSWORD: 'wrong' };
+    const before = await now();
+    expect(await scheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_code: 'credentials_refused', hold_times: 1 });
+    expect(await heldSince(before)).toBeGreaterThanOrEqual(900);
+    expect((await hold())?.seconds).toBeLessThanOrEqual(900);
+    const place = await sandbox.lastPlace();
+    expect(await scheduled('pull-inbounds')).toMatchObject({ status: 'skipped', reason: 'held' });
+    expect(await sandbox.requests(place)).toEqual([]);
+    await runOut();
+    // What asks nothing of the service is not held back, and finds nothing out.
+    done(await scheduled('prune', wrong));
+    expect(await scheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_times: 2 });
+    done(await scheduled('prune'));
+    expect(await hold()).toMatchObject({ hold_times: 2 });
+    await runOut();
+    done(await scheduled('pull-inbounds'));
+    expect(await hold()).toMatchObject({ hold_code: null, hold_times: 0 });
+  });
+
+  test('grows while nobody answers; by hand it can be tried at any time', async () => {
+    const away = { HTTP_TIMEOUT_MS: '200' };
+    await sandbox.faults({ operation: '*', effect: { noAnswer: true } });
+    expect(await scheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
+    expect((await hold())?.seconds).toBeLessThan(5);
+    await runOut();
+    const [place, before] = [await sandbox.lastPlace(), await now()];
+    expect(await scheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
+    expect((await sandbox.requests(place)).map(({ path }) => path)).toEqual(['/status/get']);
+    expect(await heldSince(before)).toBeGreaterThanOrEqual(10);
+    expect((await hold())?.seconds).toBeLessThan(10);
+    // One that was under way already, or was tried by hand, makes the others wait no longer.
+    expect(await pull('pull-shipments', { env: away })).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_times: 2 });
+    await sandbox.clearFaults();
+    done(await pull('pull-shipments'));
+    expect(await hold()).toMatchObject({ hold_code: null });
+  });
+
+  test('is no matter of an answer that concerns one list alone', async () => {
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 404 } });
+    expect(await scheduled('pull-shipments')).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_code: null });
+  });
+
+  test('lasts as long as the service asks to wait, a quarter of an hour at most', async () => {
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 429, retryAfter: '40' } });
+    expect(await scheduled('pull-shipments')).toMatchObject({ status: 'failed' });
+    expect(await hold()).toMatchObject({ hold_code: 'asked_to_wait' });
+    expect(Math.round((await hold())?.seconds ?? 0)).toBe(40);
+  });
+
+  test('that has run out is tried by one run alone', async () => {
+    const request = (job: string) => ({
+      client: 'default',
+      identity: identityOf({ baseUrl: sandbox.url, username: 'default' }),
+      baseUrl: sandbox.url.href,
+      job,
+      worker: 'w',
+      trigger: 'schedule' as const,
+      version: '0.2.0',
+    });
+    done(await pull('pull-orders'));
+    await database.query(`
+      update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(), hold_until = now()`);
+    const jobs = ['a', 'b', 'c', 'd'];
+    await database.query(`insert into sync.jobs (client, job) select 'default', unnest($1::text[])`, [jobs]);
+    const results = await Promise.all(jobs.map((job) => startRun(database.db, request(job))));
+    expect(results.filter(({ kind }) => kind === 'started')).toMatchObject([{ run: { probing: true } }]);
+    expect(results.filter((result) => result.kind === 'skipped' && result.reason === 'held')).toHaveLength(3);
+  });
+});

@@ -1,0 +1,90 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { sql } from 'kysely';
+import { describe, expect, test } from 'vitest';
+import { appendChanges } from '../../../src/erp/mirror/feed.ts';
+import { Random } from '../../../src/sandbox/random.ts';
+import { useDatabase } from '../../helpers/database.ts';
+
+const database = useDatabase();
+
+const since = (after: number, max = 1_000) =>
+  database.query<{ seq: string; id: string }>('select seq, id from fulfilment.changes_since($1, $2)', [after, max]);
+const append = (id: number) =>
+  database.db
+    .transaction()
+    .execute((trx) => appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated' }]));
+
+const runs = 20;
+const writers = 8;
+const transactions = 12;
+
+test('8 writers with random delays before commit: a reader that follows misses nothing and meets nothing twice', async () => {
+  const db = database.open(writers);
+  const random = new Random(8);
+  const read: number[] = [];
+  let seq = 0;
+  for (let run = 0; run < runs; run++) {
+    let writing = writers;
+    const write = async (writer: number) => {
+      for (let nth = 0; nth < transactions; nth++) {
+        const id = (run * writers + writer) * transactions + nth + 1;
+        await db.transaction().execute(async (trx) => {
+          await sql`select pg_sleep(${random.next() * 0.004})`.execute(trx);
+          await appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated' }]);
+          await sql`select pg_sleep(${random.next() * 0.004})`.execute(trx);
+        });
+      }
+      writing--;
+    };
+    const follow = async () => {
+      for (let last = false; !last; ) {
+        last = writing === 0;
+        const rows = await since(seq, 7);
+        read.push(...rows.map(({ id }) => Number(id)));
+        seq = Number(rows.at(-1)?.seq ?? seq);
+        last &&= rows.length === 0;
+        await wait(1);
+      }
+    };
+    await Promise.all([...Array.from({ length: writers }, (_, writer) => write(writer)), follow()]);
+  }
+  const all = Array.from({ length: runs * writers * transactions }, (_, index) => index + 1);
+  expect(read.length).toBe(all.length);
+  expect([...read].sort((left, right) => left - right)).toEqual(all);
+});
+
+describe('changes_since', () => {
+  test('reads on from a seq, at most so many', async () => {
+    for (const id of [1, 2, 3]) await append(id);
+    expect((await since(0, 2)).map(({ id }) => Number(id))).toEqual([1, 2]);
+    expect((await since(2)).map(({ id }) => Number(id))).toEqual([3]);
+    expect(await since(3)).toEqual([]);
+  });
+
+  test('raises where changes after the seq are no longer all kept, and says where to go on', async () => {
+    for (const id of [1, 2, 3]) await append(id);
+    await database.query('update sync.feed_mark set pruned_until = 2');
+    await expect(since(1)).rejects.toThrow(
+      'no longer all kept (pruned until 2): read the tables anew, then go on from 3',
+    );
+    expect(await since(2)).toHaveLength(1);
+  });
+
+  test('raises where a seq was never given out here, or an argument makes no sense', async () => {
+    await append(1);
+    await expect(since(5)).rejects.toThrow(
+      'was never given out here: was the database restored? Read the tables anew, then go on from 1',
+    );
+    await expect(since(-1)).rejects.toThrow('after must be');
+    await expect(since(0, 0)).rejects.toThrow('max must lie');
+    await expect(database.query('select * from fulfilment.changes_since(null)')).rejects.toThrow('after must be');
+  });
+
+  test('is for readers of the tables, who are not let into our own schema', async () => {
+    await append(1);
+    await database.query('set local role fulfilment_reader; select * from fulfilment.changes_since(0)');
+    await expect(database.query('set local role fulfilment_reader; select * from sync.feed_mark')).rejects.toThrow(
+      'permission denied',
+    );
+  });
+});

@@ -1,0 +1,51 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { dumpSchema } from '../../helpers/schema/schema-dump.ts';
+
+const database = useDatabase();
+
+test('the migrations make the schema in test/schema.sql', async () => {
+  await expect(await dumpSchema(database)).toMatchFileSnapshot('../../schema.sql');
+});
+
+test('the parts that doctor looks for are those of the migrated database', async () => {
+  const parts = `${JSON.stringify(await readSchemaParts(database.db), null, 2)}\n`;
+  await expect(parts).toMatchFileSnapshot('../../../src/erp/generated/schema-parts.json');
+});
+
+test('every table and column of the ERP side carries a comment', async () => {
+  const bare = await database.query(`
+    select c.relname, a.attname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    where n.nspname = 'fulfilment' and c.relkind = 'r'
+      and (col_description(c.oid, a.attnum) is null or obj_description(c.oid) is null)`);
+  expect(bare).toEqual([]);
+});
+
+test('the row types in src/erp/generated/tables.ts are those of the migrated database', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'fulfilment-sync-rows-'));
+  const outFile = join(folder, 'rows.ts');
+  const cli = join(dirname(createRequire(import.meta.url).resolve('kysely-codegen/package.json')), 'dist/cli/bin.js');
+  const options = {
+    dialect: 'postgres',
+    url: database.url,
+    'out-file': outFile,
+    'date-parser': 'string',
+    'include-pattern': '(fulfilment|sync).*',
+    'type-mapping': '{"int8":"number"}',
+  };
+  const flags = Object.entries(options).flatMap(([name, value]) => [`--${name}`, value]);
+  try {
+    await promisify(execFile)(process.execPath, [cli, ...flags]);
+    await expect(await readFile(outFile, 'utf8')).toMatchFileSnapshot('../../../src/erp/generated/tables.ts');
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});

@@ -1,0 +1,57 @@
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { tryExclusively } from '../../../src/erp/connection/exclusive.ts';
+import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
+import { staysAccepted } from '../../../src/erp/runs/clients.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const { insert, push, row } = usePusher(database, sandbox);
+
+/** Keys that earlier versions waited for, and that any role may take that can connect. */
+const keys = [
+  "hashtext('fulfilment.changes')",
+  "hashtext('fulfilment-sync prune feed')",
+  "hashtext('fulfilment-sync migrate')",
+  "hashtext('fulfilment-sync rows'), hashtext('default shipments')",
+  "hashtext('fulfilment-sync rows'), hashtext('default orders')",
+  "hashtext('fulfilment-sync settings'), hashtext('default')",
+  "hashtext('fulfilment-sync identity'), hashtext('default')",
+  "hashtext('fulfilment-sync'), hashtext('schedulers')",
+];
+
+test('a role that may connect and nothing more cannot keep anything from being written', async () => {
+  await sandbox.seed(3);
+  const stranger = await database.open(1).startTransaction().execute();
+  await sql`set local idle_in_transaction_session_timeout = 0`.execute(stranger);
+  for (const key of keys) await sql`select pg_advisory_xact_lock(${sql.raw(key)})`.execute(stranger);
+  for (const job of ['refresh-settings', 'pull-shipments', 'prune'] as const) done(await pull(job));
+  const id = await insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await push();
+  expect((await row(id)).status).toBe('done');
+  expect(await tryExclusively(database.db, 'schedulers', async () => {})).toBe(true);
+  await stranger.rollback().execute();
+});
+
+test('an identity is not accepted while a run begins that belongs to the former one', async () => {
+  const own = { client: 'default', identity: 'former', baseUrl: 'https://former.test/' };
+  await acceptIdentity(database.db, own, true, 'test');
+  const beginning = await database.db.startTransaction().execute();
+  expect(await staysAccepted(beginning, own)).toBe(true);
+  const accepting = acceptIdentity(database.db, { ...own, identity: 'next' }, true, 'test');
+  await waitFor('whoever accepts to wait', async () => {
+    const waiting = await database.query(
+      `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+    );
+    return waiting.length > 0;
+  });
+  await beginning.commit().execute();
+  expect(await accepting).toMatchObject({ accepted: true });
+});

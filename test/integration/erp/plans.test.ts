@@ -1,0 +1,137 @@
+import { expect, test } from 'vitest';
+import type { JobName } from '../../../config/jobs.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { type ExecutedStatement, watchPlans } from '../../helpers/schema/plans.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+const { push } = usePusher(database, sandbox);
+
+const jobs: JobName[] = [
+  'refresh-settings',
+  'pull-shipments',
+  'pull-orders',
+  'pull-return-items',
+  'pull-inbounds',
+  'pull-inbound-packing-slips',
+  'track-trace',
+  'pull-stock',
+  'reconcile',
+  'prune',
+];
+/** Parents before their lines. */
+const mirrors = [
+  'orders',
+  'order_items',
+  'order_addresses',
+  'shipments',
+  'shipment_items',
+  'return_items',
+  'inbounds',
+  'inbound_items',
+  'inbound_packing_slips',
+  'inbound_packing_slip_items',
+  'track_traces',
+];
+/** So many times the rows of the client that statistics do not know has the one they do. */
+const copies = 20;
+
+/** Makes what is stored the rows of a client `big`, many times over, which statistics know; the client `default` has none left. */
+async function makeKnownClient(): Promise<void> {
+  const tables = await database.query<{ name: string; columns: string[]; ids: string[] }>(
+    `select table_name as name, json_agg(column_name) as columns,
+       coalesce(json_agg(column_name) filter (where data_type = 'bigint' and column_name ~ '(^|_)id$'), '[]') as ids
+     from information_schema.columns where table_schema = 'fulfilment' and table_name = any($1) group by 1`,
+    [mirrors],
+  );
+  const makeRows = mirrors.map((name) => {
+    const { columns = [], ids = [] } = tables.find((table) => table.name === name) ?? {};
+    const given: Record<string, string> = { client: `'big'`, raw: `'{}'` };
+    const shown = (column: string) => (ids.includes(column) ? `t.${column} + n * 10000000` : `t.${column}`);
+    const values = columns.map((column) => given[column] ?? shown(column));
+    return `insert into fulfilment.${name} (${columns.join()})
+            select ${values.join()} from fulfilment.${name} t, generate_series(1, ${copies}) n;
+            delete from fulfilment.${name} where client = 'default';`;
+  });
+  // As a replica would: without the checks of keys, which are not what is tried here.
+  await database.query(`
+    set session_replication_role = replica;
+    ${makeRows.join('')}
+    insert into fulfilment.outbox (client, kind, reference, payload, status, attempts, next_attempt_at, finished_at, result)
+      select 'big', 'order.create', 'B-' || n, '{}', 'done', 1, null, now(), '{}' from generate_series(1, 20000) n;
+    insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
+      select 'big', stream, n, 1, now(), 'x' from generate_series(1, 5000) n, unnest(array['orders', 'shipments']) stream;
+    insert into fulfilment.stock_watch (client, sku) select 'big', 'S-' || n from generate_series(1, 20000) n;
+    insert into fulfilment.stock_levels (client, sku, stock, asked_at) select client, sku, 1, now() from fulfilment.stock_watch;
+    set session_replication_role = origin;
+    insert into fulfilment.outbox (client, kind, reference, payload)
+      select 'big', 'order.update', 'B-' || n, '{}' from generate_series(1, 5000) n`);
+  await forget();
+  await database.query('analyze');
+}
+
+/** What a client that came after the statistics has its ERP ask for. */
+async function enqueue(): Promise<void> {
+  await database.query(
+    `insert into fulfilment.outbox (kind, reference, payload)
+     select kind, 'NEW-' || n, case kind when 'order.create' then jsonb_set($1, '{externalOrderNumber}', to_jsonb('NEW-' || n)) else '{}' end
+     from generate_series(1, 100) n, unnest(array['order.create', 'order.cancel']) with ordinality k (kind, place) order by n, place`,
+    [JSON.stringify(orderPayload('?'))],
+  );
+  await database.query(`insert into fulfilment.stock_watch (sku) values ('MUG-BLUE'), ('MUG-RED')`);
+}
+
+/** Loads all of it, finds what a day changed, and then that nothing did. */
+async function play(): Promise<void> {
+  for (const seconds of [1, 86_400, 1]) {
+    await sandbox.advance(seconds);
+    await database.query('truncate sync.gates');
+    for (const job of jobs) done(await pull(job));
+    await push();
+  }
+}
+
+/** Deletes the rows of the client `default`, and where its polls stood. */
+async function forget(): Promise<void> {
+  const deletes = mirrors.map((name) => `delete from fulfilment.${name} where client = 'default';`).join('');
+  await database.query(`
+    set session_replication_role = replica;
+    ${deletes}
+    truncate sync.cursors, sync.freshness, sync.jobs;
+    set session_replication_role = origin`);
+}
+
+/** Of each statement that touched more than it may, how much that was. */
+const beyond = (executed: readonly ExecutedStatement[], bound: number) =>
+  Object.fromEntries(
+    executed.filter(({ touched }) => touched > bound).map(({ statement, touched }) => [statement, Math.round(touched)]),
+  );
+
+test('the rows that a statement touches depend on its own client, whether statistics know that client or not', {
+  timeout: 120_000,
+}, async () => {
+  await sandbox.advance(10 * 86_400);
+  for (const job of jobs) done(await pull(job));
+  const [{ own } = { own: 0 }] = await database.query<{ own: number }>(
+    'select count(*)::int as own from fulfilment.shipment_items',
+  );
+  await makeKnownClient();
+  await enqueue();
+  const { executed, end } = await watchPlans(database);
+  try {
+    await play();
+    // Once more, from the beginning: now statistics know the client.
+    await database.query('analyze');
+    await forget();
+    await play();
+  } finally {
+    end();
+  }
+  expect(new Set(executed.map(({ statement }) => statement)).size).toBeGreaterThan(100);
+  expect(beyond(executed, own * 12)).toEqual({});
+});

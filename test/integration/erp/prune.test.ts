@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const prune = () => pull('prune', { env: { RETENTION_DAYS: '30' } });
+const count = async (table: string, where = 'true') =>
+  (await database.query<{ n: number }>(`select count(*)::int as n from ${table} where ${where}`))[0]?.n;
+const old = `now() - interval '31 days'`;
+const young = `now() - interval '29 days'`;
+
+test('the feed goes as far as all of it is old; a reader that comes too late is told', async () => {
+  const append = (at: string, rows: number) =>
+    database.query(`
+      insert into fulfilment.changes (client, entity, id, operation, changed_at)
+      select 'default', 'shipments', n, 'created', ${at} from generate_series(1, ${rows}) n`);
+  await append(old, 4_500);
+  await append(young, 2);
+  // Began long before the two, and was committed after them.
+  await append(old, 1);
+  expect(done(await prune()).removed).toBe(4_500);
+  expect(await count('fulfilment.changes')).toBe(3);
+  expect(await database.query('select pruned_until from sync.feed_mark')).toEqual([{ pruned_until: 4_500 }]);
+  expect(await database.query('select seq from fulfilment.changes_since(4500)')).toHaveLength(3);
+  await expect(database.query('select * from fulfilment.changes_since(4499)')).rejects.toThrow('no longer all kept');
+  expect(done(await prune()).removed).toBe(0);
+});
+
+test('outbox rows that are done or cancelled go with their history; what is not through stays, whatever its age', async () => {
+  const insert = (id: number, status: string, at: string) =>
+    database.query(`
+      insert into fulfilment.outbox (client, kind, reference, status, finished_at, next_attempt_at, result, last_error, written_at)
+      values ('default', 'order.create', 'SO-${id}', '${status}',
+        ${['done', 'dead', 'cancelled'].includes(status) ? at : 'null'}, ${status === 'pending' ? 'now()' : 'null'},
+        ${status === 'done' ? `'{}'` : 'null'}, ${status === 'dead' ? `'x'` : 'null'},
+        ${status === 'unknown' ? 'now()' : 'null'})`);
+  for (const [index, status] of ['done', 'cancelled', 'dead', 'pending', 'unknown'].entries())
+    await insert(index + 1, status, old);
+  await insert(6, 'done', young);
+  await database.query(`
+    insert into sync.outbox_attempts (outbox_id, step, by, became) select id, 'sent', 'w', 'done' from fulfilment.outbox`);
+  expect(done(await prune()).removed).toBe(2);
+  expect(
+    (await database.query('select reference from fulfilment.outbox order by id')).map((row) => row.reference),
+  ).toEqual(['SO-3', 'SO-4', 'SO-5', 'SO-6']);
+  expect(await count('sync.outbox_attempts')).toBe(4);
+});
+
+test('runs, events, gaps and quarantine go by age; the last reconciliation and what is open stay', async () => {
+  await database.query(`
+    insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at)
+    values ('default', 'a', 'schedule', 'w', 1, 'done', ${old}, ${old}), ('default', 'a', 'schedule', 'w', 2, 'done', ${old}, ${young}),
+      ('default', 'a', 'schedule', 'w', 3, 'running', ${old}, null), ('other', 'a', 'schedule', 'w', 1, 'done', ${old}, ${old})`);
+  await database.query(`
+    insert into fulfilment.track_trace_events (client, shipment_id, raw, seen_at)
+    values ('default', 1, '{}', ${old}), ('default', 1, '{}', ${young})`);
+  await database.query(`
+    insert into sync.quarantine (client, stream, resource_key, member_path, reason, document, run_worker, last_seen_at)
+    values ('default', 'orders', '1', '', 'x', '{}', 'w', ${old}), ('default', 'orders', '2', '', 'x', '{}', 'w', ${young})`);
+  await database.query(`
+    insert into sync.gaps (client, stream, from_at, to_at, noticed_at) values ('default', 'orders', ${old}, ${old}, ${old})`);
+  await database.query(`
+    insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
+    values ('default', 'shipments', 1, 1, ${old}, 'unknown to the service'), ('default', 'shipments', 2, 4, ${old}, 'could not be read'),
+      ('default', 'shipments', 3, 1, ${young}, 'unknown to the service')`);
+  await database.query(`
+    insert into sync.rescans (client, stream, kind, finished_at, outcome)
+    values ('default', 'orders', 'reconcile', ${old}, 'done'), ('default', 'orders', 'reconcile', ${old}, 'done'),
+      ('default', 'orders', 'backfill', null, null)`);
+  expect(done(await prune())).toMatchObject({
+    removed: 7,
+    warnings: ['1 quarantined resources not met for 30 days were let go'],
+  });
+  expect(await count('sync.runs', `client = 'default' and job = 'a'`)).toBe(2);
+  // Nobody else would see to what a client leaves that is no longer set up.
+  expect(await count('sync.runs', `client = 'other'`)).toBe(0);
+  expect(await count('fulfilment.track_trace_events')).toBe(1);
+  expect(await database.query('select id from sync.rescans order by id')).toEqual([{ id: 2 }, { id: 3 }]);
+  expect(await database.query('select id from sync.rereads order by id')).toEqual([{ id: 2 }, { id: 3 }]);
+  expect(await database.query(`select detail from sync.audit where action = 'pruned'`)).toEqual([
+    {
+      detail:
+        'sync.runs 2, fulfilment.track_trace_events 1, sync.quarantine 1, sync.gaps 1, sync.rereads 1, sync.rescans 1',
+    },
+  ]);
+});

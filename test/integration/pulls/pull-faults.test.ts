@@ -1,0 +1,373 @@
+import { text } from 'node:stream/consumers';
+import { sql } from 'kysely';
+import { describe, expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import type { RunReport } from '../../../src/sync/run/run.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { useServices } from '../../helpers/processes/service.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox();
+const pull = usePuller(database, sandbox);
+const services = useServices();
+
+const list = 'v3.shipments.list';
+const count = async () =>
+  (await database.query<{ n: number }>('select count(*)::int as n from fulfilment.shipments'))[0]?.n;
+const cursor = async () =>
+  (await database.query<{ query: string }>(`select query from sync.cursors where pass = 'new'`))[0]?.query;
+const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
+const code = (report: RunReport) => ('error' in report ? (report.error as { code?: string }).code : report.status);
+
+/** Faults away, the stream must go on from where it stood, to the full truth. */
+async function recovers() {
+  await sandbox.clearFaults();
+  done(await pull('pull-shipments'));
+  done(await pull('pull-orders'));
+  expect(await differences()).toEqual([]);
+}
+
+describe('a run that meets', () => {
+  test('a next link to another origin fails by name, nothing reaches that origin, and the pages read are kept', async () => {
+    const thief = await services.start((_request, response) => response.end());
+    await sandbox.seed(250);
+    await sandbox.faults({ operation: list, after: 1, count: 1, effect: { nextOrigin: thief.url.origin } });
+    const report = await pull('pull-shipments');
+    expect(code(report)).toBe('link_elsewhere');
+    expect(await database.query('select error from sync.runs')).toEqual([
+      { error: expect.stringContaining(thief.url.origin) },
+    ]);
+    expect(thief.requests).toEqual([]);
+    expect(await count()).toBe(200);
+    await recovers();
+  });
+
+  test('a next link that repeats fails by name, the pages read are kept', async () => {
+    await sandbox.seed(250);
+    await sandbox.faults({ operation: list, after: 1, count: 1, effect: { repeatNext: true } });
+    expect(code(await pull('pull-shipments'))).toBe('link_repeats');
+    expect(await count()).toBe(200);
+    await recovers();
+  });
+
+  test.each([
+    ['a broken body', { invalidJson: true }, 'undecodable'],
+    ['a body cut short', { truncate: true }, 'connection_lost'],
+    ['a list without data', { set: [{ path: ['data'], value: 'none' }] }, 'undecodable'],
+    ['errors of the service', { status: 500 }, 'http_status'],
+    ['a proxy in between', { status: 502, html: true }, 'http_status'],
+    ['connections that break', { reset: true }, 'connection_lost'],
+  ])('%s for long fails, and keeps cursor and rows', async (_what, effect, expected) => {
+    await sandbox.seed(350);
+    await sandbox.faults({ operation: list, after: 2, effect });
+    expect(code(await pull('pull-shipments'))).toBe(expected);
+    expect(await count()).toBe(200);
+    expect(
+      await database.query(`select last_outcome, consecutive_failures from sync.jobs where job = 'pull-shipments'`),
+    ).toEqual([{ last_outcome: 'failed', consecutive_failures: 1 }]);
+    expect(await cursor()).toMatch(/cursor/);
+    await recovers();
+  });
+
+  test('the same for a moment goes on as if nothing had been', async () => {
+    await sandbox.seed(350);
+    const passing = [{ truncate: true }, { status: 503, retryAfter: '0' }, { reset: true }, { expireTokens: true }];
+    await sandbox.faults(...passing.map((effect, index) => ({ operation: list, after: index, count: 1, effect })));
+    done(await pull('pull-shipments'));
+    expect(await count()).toBe(350);
+  });
+
+  test('an empty last page ends normally', async () => {
+    await sandbox.switches({ emptyLastPage: true });
+    await sandbox.seed(200);
+    done(await pull('pull-shipments'));
+    const place = await sandbox.lastPlace();
+    done(await pull('pull-shipments'));
+    const asked = (await sandbox.requestsTo('/v3/shipments', place)).filter(({ query }) => !query.includes('filter'));
+    expect(asked).toHaveLength(2);
+    await recovers();
+  });
+
+  test('words that Postgres cannot store do not keep a failed run from being recorded', async () => {
+    await sandbox.seed(1);
+    const title = { path: ['errors', 0, 'title'], value: 'bad value \0 \ud800' };
+    await sandbox.faults({ operation: list, effect: { status: 400, set: [title] } });
+    expect(code(await pull('pull-shipments'))).toBe('http_status');
+    expect(await database.query("select error from sync.runs where status = 'failed'")).toEqual([
+      { error: 'v3.shipments.list: answered 400: «bad value  \ufffd»' },
+    ]);
+  });
+
+  test('a service that asks to wait an hour is asked again after a quarter of one, as its other streams are', async () => {
+    await sandbox.seed(1);
+    await sandbox.faults({ operation: list, effect: { status: 429, retryAfter: '3600' } });
+    expect(code(await pull('pull-shipments'))).toBe('http_status');
+    expect(
+      await database.query(
+        `select due_at > now() + interval '14 minutes' and due_at < now() + interval '16 minutes' as later from sync.jobs`,
+      ),
+    ).toEqual([{ later: true }]);
+  });
+});
+
+describe('reads by id', () => {
+  const openRows = async () =>
+    (
+      await database.query<{ id: number }>(`select id from fulfilment.shipments where status <> 'SHIPPED' order by id`)
+    ).map(({ id }) => id);
+  /** Shipments that only a read by id can settle. */
+  async function outOfLists(shipments: number): Promise<number[]> {
+    await sandbox.seed(shipments, ['READY_TO_PICK'], 'default', 0);
+    done(await pull('pull-shipments'));
+    const ids = await openRows();
+    await sandbox.setStatus(ids, 'SHIPPED');
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data'], value: [] }] } });
+    return ids;
+  }
+
+  test.each([
+    ['answers 500', { status: 500 }],
+    ['is refused', { status: 405 }],
+    ['is answered by a proxy', { status: 404, html: true }],
+    ['is broken', { invalidJson: true }],
+  ])('one that %s waits its turn, the others are read', async (_what, effect) => {
+    const [first] = await outOfLists(5);
+    // Four times: the first one with all its repetitions.
+    await sandbox.faults({
+      operation: 'v3.shipments.get',
+      count: 'status' in effect && effect.status === 500 ? 4 : 1,
+      effect,
+    });
+    const { warnings } = done(await pull('pull-shipments'));
+    expect(warnings).toEqual([expect.stringContaining('shipments by id:')]);
+    expect(await openRows()).toEqual([first]);
+    expect(await database.query('select id, tries from sync.rereads')).toEqual([{ id: first, tries: 1 }]);
+    await database.query('update sync.rereads set next_try_at = now()');
+    done(await pull('pull-shipments'));
+    expect(await openRows()).toEqual([]);
+  });
+
+  test('that fail in a row are an outage: the run fails, what was read is kept', async () => {
+    const ids = await outOfLists(8);
+    await sandbox.faults({ operation: 'v3.shipments.get', after: 2, effect: { invalidJson: true } });
+    expect(code(await pull('pull-shipments'))).toBe('undecodable');
+    expect(await openRows()).toEqual(ids.slice(2));
+  });
+
+  test('end with refused credentials at once', async () => {
+    const ids = await outOfLists(5);
+    await sandbox.faults(
+      { operation: 'common.token', after: 1, effect: { status: 400 } },
+      { operation: 'v3.shipments.get', count: 1, effect: { expireTokens: true } },
+    );
+    const place = await sandbox.lastPlace();
+    expect(code(await pull('pull-shipments'))).toBe('credentials_refused');
+    expect((await sandbox.requestsTo('/token', place)).length).toBeLessThanOrEqual(2);
+    expect(await database.query('select * from sync.rereads')).toEqual([]);
+    expect(await openRows()).toEqual(ids);
+  });
+});
+
+test('a session that Postgres ends in the middle of a page fails the run, not the process', async () => {
+  await sandbox.seed(150);
+  const blocker = database.open(1);
+  let running: Promise<RunReport> | undefined;
+  await blocker.transaction().execute(async (trx) => {
+    await sql`lock table fulfilment.shipments in access exclusive mode`.execute(trx);
+    running = pull('pull-shipments');
+    const waiting = () =>
+      database.query<{ pid: number }>(
+        `select pid from pg_stat_activity where application_name = 'fulfilment-sync main' and wait_event_type = 'Lock'
+           and datname = current_database()`,
+      );
+    const [session] = await waitFor('the page to wait', async () => ((await waiting()).length > 0 ? waiting() : null));
+    await database.query('select pg_terminate_backend($1)', [session?.pid]);
+  });
+  expect((await running)?.status).toBe('failed');
+  await recovers();
+});
+
+describe('a resource that cannot be decoded', () => {
+  const quantity = (value: unknown) => [{ path: ['data', 1, 'included', 0, 'attributes', 'quantity'], value }];
+
+  test('is set aside whole with its reason, the rest is stored; a good version later releases it', async () => {
+    await sandbox.seed(150);
+    await sandbox.faults({ operation: list, count: 1, effect: { set: quantity('three') } });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
+    expect(await count()).toBe(149);
+    const [row] = await database.query<{ document: string; resource_id: number }>('select * from sync.quarantine');
+    expect(row).toMatchObject({
+      stream: 'shipments',
+      reason: expect.stringContaining('number'),
+      member_path: expect.stringMatching(/^included\.shipmentItem\.\d+\.attributes\.quantity$/),
+      times: 1,
+    });
+    const document = JSON.parse(row?.document ?? '');
+    expect(document).toMatchObject({
+      id: row?.resource_id,
+      included: expect.arrayContaining([
+        expect.objectContaining({ attributes: expect.objectContaining({ quantity: 'three' }) }),
+      ]),
+    });
+    // Nothing half: no item of it was stored either.
+    expect(
+      await database.query('select 1 from fulfilment.shipment_items where shipment_id = $1', [row?.resource_id]),
+    ).toEqual([]);
+
+    await sandbox.setStatus([row?.resource_id ?? 0], 'READY_TO_SHIP');
+    await recovers();
+    expect(await database.query('select * from sync.quarantine')).toEqual([]);
+  });
+
+  test.each([
+    ['no id', ['data', 0, 'id'], undefined, 'id'],
+    ['a negative id', ['data', 0, 'id'], -5, 'id'],
+    ['an id beyond exact numbers', ['data', 0, 'id'], 2 ** 60, 'id'],
+    ['another type', ['data', 0, 'type'], 'parcel', 'type'],
+    ['no attributes', ['data', 0, 'attributes'], undefined, 'attributes'],
+    [
+      'an impossible day',
+      ['data', 0, 'attributes', 'readyToPickOn'],
+      '2026-02-30T10:00:00',
+      'attributes.readyToPickOn',
+    ],
+    ['a NUL', ['data', 0, 'attributes', 'warehouseCode'], 'A\0B', ''],
+    ['half a surrogate', ['data', 0, 'attributes', 'warehouseCode'], 'A\ud83d', ''],
+    ['a quantity beyond integers', ['data', 0, 'included', 0, 'attributes', 'quantity'], 3e9, 'quantity'],
+    ['no object', ['data', 0], 'shipment', ''],
+  ])('%s: the others are stored', async (_what, path, value, member) => {
+    await sandbox.seed(5);
+    await sandbox.faults({
+      operation: list,
+      count: 1,
+      effect: { set: [{ path, ...(value === undefined ? {} : { value }) }] },
+    });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
+    expect(await count()).toBe(4);
+    const [row] = await database.query<{ member_path: string }>('select member_path from sync.quarantine');
+    expect(row?.member_path).toContain(member);
+  });
+
+  test('is kept with what stood on top for it, items that are well among them', async () => {
+    await sandbox.seed(5);
+    await sandbox.switches({ included: 'top' });
+    const set = [{ path: ['data', 1, 'attributes', 'shippedOn'], value: 'soon' }];
+    await sandbox.faults({ operation: list, count: 1, effect: { set } });
+    done(await pull('pull-shipments'));
+    const [row] = await database.query<{ document: string }>('select document from sync.quarantine');
+    const { relationships, included } = JSON.parse(row?.document ?? '');
+    expect(included.map(({ id }: { id: number }) => ({ id, type: 'shipmentItem' }))).toEqual(
+      relationships.shipmentItems.data,
+    );
+  });
+
+  test('many that are read again in vain do not fail the polls that follow', async () => {
+    await sandbox.seed(200);
+    const bad = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'type'], value: 'parcel' }));
+    await sandbox.faults(
+      { operation: list, count: 1, effect: { set: bad } },
+      { operation: 'v3.shipments.get', effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] } },
+    );
+    const env = { QUARANTINE_MAX_SHARE: '0.5' };
+    expect(done(await pull('pull-shipments', { env }))).toMatchObject({ quarantined: 30 });
+    await database.query(`update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`);
+    done(await pull('pull-shipments'));
+    expect(await database.query('select count(*)::int as n, min(tries) as tries from sync.rereads')).toEqual([
+      { n: 30, tries: 1 },
+    ]);
+  });
+
+  test('counts once, however often it is met: a run that meets only known ones leaves no row in the ledger', async () => {
+    await sandbox.seed(5);
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'type'], value: 'parcel' }] } });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
+    expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 0 });
+    expect(await database.query('select times from sync.quarantine')).toEqual([{ times: 2 }]);
+    expect(await database.query('select count(*)::int as n from sync.runs')).toEqual([{ n: 1 }]);
+  });
+
+  test('is read again by id after a while, and once more with growing pauses: mended, it is released', async () => {
+    await sandbox.seed(150);
+    await sandbox.faults(
+      { operation: list, count: 1, effect: { set: quantity('three') } },
+      { operation: 'v3.shipments.get', count: 1, effect: { set: [{ path: ['data', 'type'], value: 'parcel' }] } },
+    );
+    done(await pull('pull-shipments'));
+    expect(await count()).toBe(149);
+    await database.query(`update sync.quarantine set first_seen_at = first_seen_at - interval '1 minute'`);
+    done(await pull('pull-shipments'));
+    expect(await database.query('select tries from sync.rereads')).toEqual([{ tries: 1 }]);
+    done(await pull('pull-shipments'));
+    expect(await count()).toBe(149);
+    await database.query('update sync.rereads set next_try_at = now()');
+    await recovers();
+    expect(await database.query('select * from sync.quarantine')).toEqual([]);
+    expect(await database.query('select * from sync.rereads')).toEqual([]);
+  });
+
+  test('is one too many where none is allowed', async () => {
+    await sandbox.seed(50);
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'type'], value: 'parcel' }] } });
+    expect(code(await pull('pull-shipments', { env: { QUARANTINE_MAX_SHARE: '0' } }))).toBe('quarantine_share');
+  });
+
+  test('a whole number written with a point is one', async () => {
+    await sandbox.seed(1);
+    const service = await services.start(async (request, response) => {
+      const answer = await fetch(new URL(request.url?.replace('/base', '') ?? '', sandbox.url), {
+        method: request.method ?? 'GET',
+        headers: {
+          authorization: request.headers.authorization ?? '',
+          'content-type': request.headers['content-type'] ?? '',
+        },
+        ...(request.method === 'POST' ? { body: await text(request) } : {}),
+      });
+      response
+        .writeHead(answer.status, { 'content-type': 'application/json' })
+        .end((await answer.text()).replace(/"quantity":(\d+)/g, '"quantity":$1.0'));
+    });
+    expect(done(await pull('pull-shipments', { env: { WAREHOUSE_BASE_URL: service.url.href } }))).toMatchObject({
+      quarantined: 0,
+    });
+    expect(
+      await database.query(
+        `select raw::text like '%.0%' as kept, quantity > 0 as whole from fulfilment.shipment_items limit 1`,
+      ),
+    ).toEqual([{ kept: true, whole: true }]);
+  });
+
+  test('too many of them fail the run loudly, keep the cursor and do not fill the quarantine', async () => {
+    await sandbox.seed(100);
+    const set = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'id'], value: 'x' }));
+    await sandbox.faults({ operation: list, effect: { set } });
+    expect(code(await pull('pull-shipments'))).toBe('quarantine_share');
+    expect(await database.query('select 1 from sync.quarantine')).toEqual([]);
+    expect(await cursor()).toBeUndefined();
+    await recovers();
+  });
+
+  test('a shipment without all of its items keeps those it had, and the run says so', async () => {
+    await sandbox.seed(3, ['READY_TO_PICK']);
+    done(await pull('pull-shipments'));
+    const before = await database.query('select * from fulfilment.shipment_items order by id');
+    await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'included'], value: [] }] } });
+    const { warnings } = done(await pull('pull-shipments'));
+    expect(warnings).toContain('a shipment came without all of its items');
+    expect(await database.query('select * from fulfilment.shipment_items order by id')).toEqual(before);
+  });
+});
+
+test('a shipment without an order is in no read by id: that it is not found says nothing', async () => {
+  await sandbox.seed(2);
+  done(await pull('pull-shipments'));
+  await database.query(`update fulfilment.shipments set order_id = null, status = 'ERROR'`);
+  await sandbox.faults({ operation: 'v3.shipments.get', effect: { status: 404 } });
+  done(await pull('pull-shipments'));
+  expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
+  expect(await database.query('select last_reason from sync.rereads')).toContainEqual({
+    last_reason: 'unknown to the service',
+  });
+});

@@ -1,0 +1,103 @@
+import { expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+
+const day = 86_400;
+const job = 'pull-inbound-packing-slips';
+const differences = () => compareWithSandbox(database.db, sandbox.url, ['inbound-packing-slips']);
+const open = () =>
+  database.query<{ id: number; unlisted: boolean }>(
+    `select id, unlisted_since is not null as unlisted from fulfilment.inbound_packing_slips
+     where status <> 'COMPLETED' order by id`,
+  );
+
+test('arrive as the sandbox holds them, day by day; a poll with nothing new writes nothing', async () => {
+  await sandbox.advance(20 * day);
+  done(await pull(job));
+  for (let days = 0; days < 10; days++) {
+    expect(await differences()).toEqual([]);
+    await sandbox.advance(day);
+    done(await pull(job));
+  }
+  expect(await differences()).toEqual([]);
+  expect(done(await pull(job))).toMatchObject({ created: 0, updated: 0, removed: 0, stale: 0, warnings: [] });
+});
+
+test('one completed while the daemon was off for 10 days is found by the completed pass', async () => {
+  await sandbox.advance(15 * day);
+  done(await pull(job));
+  const before = (await open()).map(({ id }) => id);
+  expect(before.length).toBeGreaterThan(0);
+  await sandbox.advance(10 * day);
+  const place = await sandbox.lastPlace();
+  done(await pull(job));
+  expect(await differences()).toEqual([]);
+  const completed = await database.query(
+    `select 1 from fulfilment.inbound_packing_slips where id = any($1) and status = 'COMPLETED'`,
+    [before],
+  );
+  expect(completed.length).toBeGreaterThan(0);
+  // The open ones, and what was completed since the watermark less the lookback: nothing else was asked.
+  const asked = (await sandbox.requestsTo('/v3/inboundPackingSlips', place)).map(({ query }) => query);
+  expect(asked).toHaveLength(2);
+  expect(asked[1]).toContain('completedOn');
+});
+
+test('an open one that leaves both lists is marked after two polls and named, and back again when it is listed', async () => {
+  await sandbox.advance(15 * day);
+  done(await pull(job));
+  const [hidden] = await open();
+  await sandbox.faults({
+    operation: 'v3.inboundPackingSlips.list',
+    count: 1,
+    effect: { hideRow: { index: 0, seconds: 2 * day } },
+  });
+  done(await pull(job));
+  expect((await open()).filter(({ unlisted }) => unlisted)).toEqual([]);
+  const { warnings } = done(await pull(job));
+  expect((await open()).filter(({ unlisted }) => unlisted)).toMatchObject([{ id: hidden?.id }]);
+  expect(warnings).toEqual([expect.stringContaining(String(hidden?.id))]);
+  expect(done(await pull(job))).toMatchObject({ updated: 0, warnings });
+  await sandbox.advance(3 * day);
+  expect(done(await pull(job)).warnings).toEqual([]);
+  expect(await differences()).toEqual([]);
+});
+
+test('one that is too old to be listed is named and never marked', async () => {
+  await sandbox.advance(15 * day);
+  done(await pull(job));
+  const [old] = await open();
+  await database.query(`update fulfilment.inbound_packing_slips set expected_on = '2026-01-01' where id = $1`, [
+    old?.id,
+  ]);
+  await sandbox.faults({
+    operation: 'v3.inboundPackingSlips.list',
+    count: 1,
+    effect: { hideRow: { index: 0, seconds: 9 * day } },
+  });
+  for (let polls = 0; polls < 3; polls++) {
+    expect(done(await pull(job)).warnings).toEqual([expect.stringContaining('older than the 90 days')]);
+  }
+  expect((await open()).filter(({ unlisted }) => unlisted)).toEqual([]);
+});
+
+test('when the lists show nothing at all, none is marked and it is said', async () => {
+  await sandbox.advance(15 * day);
+  done(await pull(job));
+  const set = [
+    { path: ['data'], value: [] },
+    { path: ['links'], value: {} },
+  ];
+  await sandbox.faults({ operation: 'v3.inboundPackingSlips.list', effect: { set } });
+  for (let polls = 0; polls < 3; polls++) {
+    const { warnings } = done(await pull(job));
+    expect(warnings).toContainEqual(expect.stringContaining('the lists are doubted, none is marked'));
+  }
+  expect((await open()).filter(({ unlisted }) => unlisted)).toEqual([]);
+});

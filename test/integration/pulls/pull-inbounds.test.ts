@@ -1,0 +1,126 @@
+import { expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+
+const day = 86_400;
+const differences = () => compareWithSandbox(database.db, sandbox.url, ['inbounds']);
+const read = (place: number) =>
+  sandbox.requests(place).then((all) => all.filter((one) => one.operation === 'v3.inbounds.get'));
+
+test('arrive with their items, all columns; a second poll asks both lists and writes nothing', async () => {
+  await sandbox.advance(90 * day);
+  const first = done(await pull('pull-inbounds'));
+  expect(await differences()).toEqual([]);
+  const [{ inbounds, items } = { inbounds: 0, items: 0 }] = await database.query<{ inbounds: number; items: number }>(`
+    select (select count(*)::int from fulfilment.inbounds) as inbounds,
+      (select count(*)::int from fulfilment.inbound_items) as items`);
+  expect(inbounds).toBeGreaterThan(100);
+  expect(first.created).toBe(inbounds + items);
+  const place = await sandbox.lastPlace();
+  expect(done(await pull('pull-inbounds'))).toMatchObject({ created: 0, updated: 0, removed: 0 });
+  const asked = (await sandbox.requests(place)).filter(({ operation }) => operation !== 'common.token');
+  expect(asked.map(({ operation }) => operation)).toEqual(['v3.inbounds.list', 'v3.inbounds.list']);
+});
+
+test('hour by hour, from the truck to the shelf: every state and every counted line', async () => {
+  await sandbox.advance(20 * day);
+  done(await pull('pull-inbounds'));
+  let updated = 0;
+  for (let hours = 0; hours < 24 * 6; hours += 6) {
+    await sandbox.advance(6 * 3_600);
+    updated += done(await pull('pull-inbounds')).updated;
+    expect(await differences()).toEqual([]);
+  }
+  expect(updated).toBeGreaterThan(10);
+});
+
+test('one that lists no longer show is settled by id', async () => {
+  await sandbox.advance(20 * day);
+  done(await pull('pull-inbounds'));
+  const open = `select count(*)::int as n from fulfilment.inbounds where status <> 'COMPLETED'`;
+  for (let hours = 0; hours < 24 * 6 && (await database.query<{ n: number }>(open))[0]?.n === 0; hours += 2) {
+    await sandbox.advance(2 * 3_600);
+    done(await pull('pull-inbounds'));
+  }
+  const [{ n } = { n: 0 }] = await database.query<{ n: number }>(open);
+  expect(n).toBeGreaterThan(0);
+  await sandbox.advance(2 * day);
+  const set = [{ path: ['data'], value: [] }];
+  await sandbox.faults({ operation: 'v3.inbounds.list', count: 2, effect: { set } });
+  const place = await sandbox.lastPlace();
+  expect(done(await pull('pull-inbounds'))).toMatchObject({ created: expect.any(Number), fetched: n });
+  expect(await read(place)).toHaveLength(n);
+  expect(await database.query<{ n: number }>(open)).toEqual([{ n: 0 }]);
+  done(await pull('pull-inbounds'));
+  expect(await differences()).toEqual([]);
+});
+
+test('where items come on top of the list, without a link, each inbound is read by id', async () => {
+  await sandbox.advance(60 * day);
+  await sandbox.switches({ included: 'top' });
+  done(await pull('pull-inbounds'));
+  expect((await read(0)).length).toBeGreaterThan(60);
+  expect(await differences()).toEqual([]);
+  const open = `select id from fulfilment.inbounds where status <> 'COMPLETED' order by id`;
+  let reads = 0;
+  for (let hours = 0; hours < 24 * 5; hours += 12) {
+    await sandbox.advance(12 * 3_600);
+    done(await pull('pull-inbounds'));
+    expect(await differences()).toEqual([]);
+    const place = await sandbox.lastPlace();
+    done(await pull('pull-inbounds'));
+    const again = (await read(place)).map(({ path }) => Number(path.split('/').at(-1)));
+    const stillOpen = (await database.query<{ id: number }>(open)).map(({ id }) => id);
+    expect(again.filter((id) => !stillOpen.includes(id))).toEqual([]);
+    reads += again.length;
+  }
+  expect(reads).toBeGreaterThan(0);
+});
+
+test('a read by id that fails waits its turn, though lists show the inbound with every poll', async () => {
+  await sandbox.advance(20 * day);
+  await sandbox.switches({ included: 'top' });
+  done(await pull('pull-inbounds'));
+  let place = 0;
+  for (let hours = 0; hours < 24 * 9; hours += 2) {
+    await sandbox.advance(2 * 3_600);
+    place = await sandbox.lastPlace();
+    done(await pull('pull-inbounds'));
+    if ((await read(place)).length > 0) break;
+  }
+  await sandbox.faults({ operation: 'v3.inbounds.get', effect: { status: 422 } });
+  place = await sandbox.lastPlace();
+  done(await pull('pull-inbounds'));
+  const failed = (await read(place)).length;
+  expect(failed).toBeGreaterThan(0);
+  place = await sandbox.lastPlace();
+  done(await pull('pull-inbounds'));
+  expect(await read(place)).toEqual([]);
+});
+
+test('one that the service no longer knows is marked, and the mark goes when it is seen again', async () => {
+  await sandbox.advance(20 * day);
+  for (let hours = 0; hours < 24 * 6; hours += 2) {
+    await sandbox.advance(2 * 3_600);
+    done(await pull('pull-inbounds'));
+    if ((await database.query(`select 1 from fulfilment.inbounds where status <> 'COMPLETED'`)).length > 0) break;
+  }
+  await sandbox.faults({ operation: 'v3.inbounds.list', count: 2, effect: { hideRow: { index: 0, seconds: 3_600 } } });
+  const marked = () =>
+    database.query<{ id: number }>('select id from fulfilment.inbounds where unlisted_since is not null');
+  done(await pull('pull-inbounds'));
+  done(await pull('pull-inbounds'));
+  const [lost] = await marked();
+  expect(lost?.id).toBeGreaterThan(0);
+  await sandbox.advance(4_000);
+  done(await pull('pull-inbounds'));
+  done(await pull('pull-inbounds'));
+  expect(await marked()).toEqual([]);
+  expect(await differences()).toEqual([]);
+});

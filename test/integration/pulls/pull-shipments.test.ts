@@ -1,0 +1,167 @@
+import { describe, expect, test } from 'vitest';
+import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import type { Switches } from '../../../src/sandbox/paging.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], { ordersPerDay: 15 });
+const pull = usePuller(database, sandbox);
+
+const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
+const idsOf = async (status: string) =>
+  (
+    await database.query<{ id: number }>('select id from fulfilment.shipments where status = $1 order by id', [status])
+  ).map(({ id }) => id);
+
+/** Row versions ever written in schema fulfilment, by Postgres' own account. */
+async function rowVersions(): Promise<number> {
+  // A session reports what it wrote when it ends, at the latest: wait for those of the pull to be gone.
+  await database.endRuns();
+  const sessions = `select 1 from pg_stat_activity where datname = current_database() and application_name = 'fulfilment-sync main'`;
+  await waitFor('the sessions of the pull to end', async () => (await database.query(sessions)).length === 0);
+  const [row] = await database.query<{ written: number }>(`
+    select sum(n_tup_ins + n_tup_upd + n_tup_del)::int as written from pg_stat_user_tables where schemaname = 'fulfilment'`);
+  return row?.written ?? 0;
+}
+
+describe('1,500 shipments', () => {
+  test('arrive as the sandbox holds them; a second poll asks 1 page of the new pass and writes 0 row versions', async () => {
+    await sandbox.seed(1_500, ['SHIPPED', 'SHIPPED', 'SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP', 'ERROR']);
+    const first = done(await pull('pull-shipments'));
+    expect(first.fetched).toBeGreaterThanOrEqual(1_500);
+    done(await pull('pull-orders'));
+    expect(await differences()).toEqual([]);
+
+    const [before, place] = [await rowVersions(), await sandbox.lastPlace()];
+    expect(before).toBeGreaterThan(3_000);
+    expect(done(await pull('pull-shipments'))).toMatchObject({ created: 0, updated: 0, removed: 0 });
+    const asked = await sandbox.requestsTo('/v3/shipments', place);
+    expect(asked.filter(({ query }) => !query.includes('filter'))).toHaveLength(1);
+    expect((await rowVersions()) - before).toBe(0);
+  });
+});
+
+describe('a shipment that moves on after it was pulled', () => {
+  test('is right after the next poll', async () => {
+    await sandbox.seed(3, ['READY_TO_PICK']);
+    done(await pull('pull-orders'));
+    done(await pull('pull-shipments'));
+    const [id = 0] = await idsOf('READY_TO_PICK');
+    await sandbox.setStatus([id], 'SHIPPED');
+    expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 1 });
+    expect(await idsOf('SHIPPED')).toEqual([id]);
+    expect(await differences()).toEqual([]);
+  });
+
+  test('and so are 250 at once, within the requests that this may cost', async () => {
+    await sandbox.seed(1_000, ['SHIPPED', 'READY_TO_PICK']);
+    done(await pull('pull-orders'));
+    done(await pull('pull-shipments'));
+    const open = await idsOf('READY_TO_PICK');
+    expect(open).toHaveLength(500);
+    await sandbox.setStatus(
+      open.filter((_, index) => index % 2 === 0),
+      'SHIPPED',
+    );
+    const place = await sandbox.lastPlace();
+    expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 250 });
+    expect(await differences()).toEqual([]);
+    const asked = await sandbox.requestsTo('/v3/shipments', place);
+    const allowed = Math.ceil(open.length / 100) + Math.ceil(250 / 100) + 4;
+    expect(asked.length).toBeLessThanOrEqual(allowed);
+  });
+
+  test('is found by id where the lists no longer show it, and waits its turn where it stays open', async () => {
+    await sandbox.seed(2, ['READY_TO_PICK'], 'default', 0);
+    done(await pull('pull-orders'));
+    done(await pull('pull-shipments'));
+    const [shipped = 0, stuck = 0] = await idsOf('READY_TO_PICK');
+    await sandbox.advance(95 * 86_400);
+    await sandbox.setStatus([shipped], 'SHIPPED');
+    done(await pull('pull-shipments'));
+    expect(await idsOf('SHIPPED')).toContain(shipped);
+    expect(await idsOf('READY_TO_PICK')).toContain(stuck);
+    const place = await sandbox.lastPlace();
+    done(await pull('pull-shipments'));
+    expect((await sandbox.requests(place)).filter(({ operation }) => operation === 'v3.shipments.get')).toEqual([]);
+    expect(await database.query('select id, tries from sync.rereads')).toEqual([{ id: stuck, tries: 1 }]);
+  });
+});
+
+describe('however the service pages', () => {
+  // Nine polls in which each value meets each value of the other two; unit/walk.test.ts has all eighteen combinations.
+  const switches: Partial<Switches>[] = (['id', 'offset', 'opaque'] as const).flatMap((cursor, row) =>
+    (['object', 'string', 'relative'] as const).map((links, column) => ({
+      cursor,
+      links,
+      included: (row + column) % 2 === 0 ? ('inside' as const) : ('top' as const),
+    })),
+  );
+  test.each([...switches, { emptyLastPage: true }])(
+    '%j: the same tables, after the first poll and after the next',
+    async (switched) => {
+      await sandbox.switches(switched);
+      await sandbox.seed(300, ['SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP']);
+      done(await pull('pull-orders'));
+      done(await pull('pull-shipments'));
+      expect(await differences()).toEqual([]);
+      await sandbox.advance(86_400);
+      await sandbox.seed(130, ['READY_TO_SORT'], 'default', 0);
+      done(await pull('pull-orders'));
+      done(await pull('pull-shipments'));
+      expect(await differences()).toEqual([]);
+      const meaning = await database.query(
+        `select meaning from sync.cursors where stream = 'shipments' and pass = 'new'`,
+      );
+      expect(meaning).toEqual([{ meaning: switched.cursor ?? 'id' }]);
+    },
+  );
+});
+
+describe('what is hard to see', () => {
+  test('a shipment that becomes visible late, with a low id, is found among the open ones', async () => {
+    await sandbox.call('POST', '/_sandbox/reset', { seed: 3 });
+    await sandbox.advance(2 * 86_400);
+    for (let poll = 0; poll < 48; poll++) {
+      done(await pull('pull-shipments'));
+      await sandbox.advance(1_800);
+    }
+    done(await pull('pull-orders'));
+    done(await pull('pull-shipments'));
+    expect(await differences()).toEqual([]);
+    const late = await database.query(`
+      select 1 from fulfilment.shipments s where s.first_seen_at > (
+        select min(o.first_seen_at) from fulfilment.shipments o where o.id > s.id)`);
+    expect(late.length).toBeGreaterThan(0);
+  });
+
+  test('an unknown status is stored, stays open and is asked after again', async () => {
+    await sandbox.seed(1, ['READY_TO_PICK']);
+    const set = [{ path: ['data', 0, 'attributes', 'status'], value: 'AWAITING_MOON' }];
+    await sandbox.faults({ operation: 'v3.shipments.list', count: 2, effect: { set } });
+    done(await pull('pull-shipments'));
+    expect(await idsOf('AWAITING_MOON')).toHaveLength(1);
+    await sandbox.clearFaults();
+    done(await pull('pull-shipments'));
+    expect(await idsOf('READY_TO_PICK')).toHaveLength(1);
+  });
+
+  test('one the service no longer knows is marked, kept and fed', async () => {
+    await sandbox.seed(1, ['READY_TO_PICK']);
+    done(await pull('pull-shipments'));
+    await sandbox.faults(
+      { operation: 'v3.shipments.list', effect: { set: [{ path: ['data'], value: [] }] } },
+      { operation: 'v3.shipments.get', effect: { status: 404 } },
+    );
+    expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 1 });
+    expect(await database.query('select unlisted_since is not null as unlisted from fulfilment.shipments')).toEqual([
+      { unlisted: true },
+    ]);
+    expect(
+      await database.query(`select operation from fulfilment.changes where entity = 'shipments' order by seq`),
+    ).toEqual([{ operation: 'created' }, { operation: 'unlisted' }]);
+  });
+});

@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { drawReadNo } from '../../../src/erp/mirror/read-no.ts';
+import { commitReading } from '../../../src/sync/commit/commit-reading.ts';
+import { shipments } from '../../../src/sync/streams/shipments.ts';
+import { decodeDocument } from '../../../src/warehouse/decoding/jsonapi.ts';
+import { encodeQuery } from '../../../src/warehouse/transport/query.ts';
+import { ServiceClient } from '../../helpers/client.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, useWork } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const work = useWork(database, sandbox);
+
+test('what decodes well and only the database refuses is put aside, however often it is read, and takes no other along', async () => {
+  await sandbox.seed(5, ['SHIPPED']);
+  const client = new ServiceClient(sandbox, 'default');
+  await client.logIn();
+  const { body } = await client.ask(shipments.list, { query: encodeQuery({ include: shipments.include }) });
+  const data = body.data as unknown as { id: number; attributes: Record<string, unknown> }[];
+  const [bad, ...good] = data;
+  if (bad === undefined) throw new Error('no shipment');
+  bad.attributes.weight = JSON.rawJSON('1e999999');
+  const document = decodeDocument(shipments.list, JSON.stringify({ data }), 'list');
+  const stored = async () =>
+    (await database.query<{ id: number }>('select id::int from fulfilment.shipments order by id')).map(({ id }) => id);
+  done(
+    await work('refetch', async (context) => {
+      for (let turn = 1; turn <= 2; turn++) {
+        const readNo = await drawReadNo(context.db);
+        const { quarantined } = await commitReading(context, shipments, { ...document, readNo, pages: 1 });
+        expect(quarantined.map(({ resourceId }) => resourceId)).toEqual([bad.id]);
+        expect(await stored()).toEqual(good.map(({ id }) => id).sort((a, b) => a - b));
+      }
+    }),
+  );
+  expect(await database.query('select resource_id::int as id, reason, times from sync.quarantine')).toEqual([
+    { id: bad.id, reason: 'cannot be stored in Postgres (SQLSTATE 22003)', times: 2 },
+  ]);
+});

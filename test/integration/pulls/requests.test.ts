@@ -1,0 +1,166 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { streams } from '../../../jobs/registry.ts';
+import { ServiceClient } from '../../helpers/client.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const docs = readFileSync(new URL('../../../docs/streams.md', import.meta.url), 'utf8');
+
+/** Requests of a poll as docs/streams.md has them: the row of the table that begins with this cell. */
+function documented(stream: string): number[] {
+  const row = docs.split('\n').find((line) => new RegExp(`^\\| ${stream} +\\|(?: +\\d+ +\\|)+$`).test(line));
+  if (row === undefined) throw new Error(`docs/streams.md has no row of requests for ${stream}`);
+  return row
+    .split('|')
+    .slice(2, -1)
+    .map((cell) => Number(cell.trim()));
+}
+
+const job = (stream: string) => `pull-${stream}` as 'pull-shipments';
+
+describe('requests of a poll, without the token', () => {
+  const sandbox = useSandbox(['default'], quiet);
+  const pull = usePuller(database, sandbox);
+  const count = async (stream: string) => {
+    const place = await sandbox.lastPlace();
+    const totals = done(await pull(job(stream)));
+    const asked = await sandbox.requests(place);
+    return { requests: asked.filter(({ path }) => path !== '/token').length, totals };
+  };
+
+  test('shipments, as documented', async () => {
+    await sandbox.seed(1_000, ['READY_TO_PICK'], 'default', 5);
+    await sandbox.seed(50, ['SHIPPED'], 'default', 5);
+    done(await pull('pull-shipments'));
+    done(await pull('pull-orders'));
+    const changed = (
+      await database.query<{ id: number }>('select id from fulfilment.shipments order by id limit 10')
+    ).map(({ id }) => id);
+    await sandbox.setStatus(changed, 'SHIPPED');
+    const manyOpen = await count('shipments');
+    expect(manyOpen.totals).toMatchObject({ created: 0, updated: 10 });
+    const rest = (
+      await database.query<{ id: number }>(`select id from fulfilment.shipments where status <> 'SHIPPED'`)
+    ).map(({ id }) => id);
+    await sandbox.setStatus(rest, 'SHIPPED');
+    done(await pull('pull-shipments'));
+    const nothing = await count('shipments');
+    expect(nothing.totals).toMatchObject({ created: 0, updated: 0 });
+    await sandbox.seed(1, ['SHIPPED'], 'default', 0);
+    const oneNew = await count('shipments');
+    expect(oneNew.totals.created).toBeGreaterThanOrEqual(2);
+    expect([nothing.requests, oneNew.requests, manyOpen.requests]).toEqual(documented('shipments'));
+  });
+
+  test('orders, as documented: the window is read again', async () => {
+    await sandbox.seed(1_000, ['SHIPPED'], 'default', 5);
+    done(await pull('pull-orders'));
+    const manyOpen = await count('orders');
+    // Each time it is read whole, from its first page.
+    for (let again = 1; again <= 2; again++) expect(await count('orders')).toEqual(manyOpen);
+    await sandbox.call('POST', '/_sandbox/reset', { startMs: quiet.startMs(), ordersPerDay: 0 });
+    await database.query(
+      'truncate fulfilment.orders, fulfilment.order_items, fulfilment.order_addresses, sync.cursors',
+    );
+    await sandbox.seed(20, ['SHIPPED'], 'default', 5);
+    done(await pull('pull-orders'));
+    const nothing = await count('orders');
+    await sandbox.seed(1, ['SHIPPED'], 'default', 0);
+    const oneNew = await count('orders');
+    expect(oneNew.totals.created).toBeGreaterThan(0);
+    expect([nothing.requests, oneNew.requests, manyOpen.requests]).toEqual(documented('orders'));
+  });
+
+  test('a stream that has nothing at all is asked no more often', async () => {
+    for (const stream of streams) {
+      done(await pull(job(stream.name)));
+      const passes = stream.name === 'orders' || stream.name === 'return-items' ? 1 : 2;
+      expect({ stream: stream.name, ...(await count(stream.name)) }).toMatchObject({ requests: passes });
+    }
+  });
+
+  test('inbounds and slips, as documented: a thousand open, of which some are completed', async () => {
+    const client = new ServiceClient(sandbox, 'default');
+    await client.logIn();
+    const item = { type: 'inboundPackingSlipItem', attributes: { sku: 'MUG-BLUE', quantity: 4 } };
+    const attributes = { expectedIn: 'EIN', expectedOn: '2026-05-05' };
+    for (let nth = 0; nth < 1_000; nth++) {
+      const body = { data: { type: 'inboundPackingSlip', attributes }, included: [item] };
+      await client.ask('v3.inboundPackingSlips.create', { body });
+    }
+    const completed = async (table: string) =>
+      (
+        await database.query<{ n: number }>(
+          `select count(*)::int as n from fulfilment.${table} where status = 'COMPLETED'`,
+        )
+      )[0]?.n ?? 0;
+    const open = async (table: string) =>
+      (
+        await database.query<{ n: number }>(
+          `select count(*)::int as n from fulfilment.${table} where status <> 'COMPLETED'`,
+        )
+      )[0]?.n ?? 0;
+    for (const [stream, table] of [
+      ['inbounds', 'inbounds'],
+      ['inbound-packing-slips', 'inbound_packing_slips'],
+    ] as const) {
+      let asked = await count(stream);
+      let changed = 0;
+      for (let hours = 0; hours < 24 * 7 && changed === 0; hours++) {
+        await sandbox.advance(1_800);
+        const before = await completed(table);
+        asked = await count(stream);
+        changed = (await completed(table)) - before;
+      }
+      expect(changed).toBeGreaterThan(0);
+      const pages = Math.ceil((await open(table)) / 100);
+      const [, , all] = documented(stream);
+      // new or completed, the open ones, and the page on which the inbounds stand that were completed
+      expect(changed).toBeGreaterThan(2);
+      expect(asked.requests).toBe(1 + pages + (stream === 'inbounds' ? 1 : 0));
+      expect(all).toBe(1 + 10 + (stream === 'inbounds' ? 1 : 0));
+    }
+  });
+});
+
+describe('requests of a poll of what the robot makes', () => {
+  const sandbox = useSandbox(['default'], lively);
+  const pull = usePuller(database, sandbox);
+
+  test.each(['return-items', 'inbounds', 'inbound-packing-slips'])('%s, as documented', async (stream) => {
+    await sandbox.advance(20 * 86_400);
+    done(await pull(job(stream)));
+    const ask = async () => {
+      const place = await sandbox.lastPlace();
+      const totals = done(await pull(job(stream)));
+      return { requests: (await sandbox.requests(place)).filter(({ path }) => path !== '/token').length, totals };
+    };
+    const nothing = await ask();
+    expect(nothing.totals).toMatchObject({ created: 0, updated: 0 });
+    let oneNew = nothing;
+    for (let hours = 0; hours < 200 && oneNew.totals.created === 0; hours++) {
+      await sandbox.advance(3_600);
+      oneNew = await ask();
+    }
+    expect(oneNew.totals.created).toBeGreaterThan(0);
+    const [first, second, third] = documented(stream);
+    expect([nothing.requests, oneNew.requests]).toEqual([first, second]);
+    // A window is read whole: a page for each hundred in it.
+    if (stream === 'return-items') {
+      await sandbox.advance(40 * 86_400);
+      done(await pull(job(stream)));
+      const place = await sandbox.lastPlace();
+      const { fetched } = done(await pull(job(stream), { env: { LOOKBACK_DAYS: '60' } }));
+      expect(fetched).toBeGreaterThan(200);
+      expect((await sandbox.requestsTo('/v3/returnItems', place)).length).toBe(Math.ceil(fetched / 100));
+      expect(third).toBe(10);
+    }
+  });
+});
+
+test('every stream has its row', () => {
+  for (const { name } of streams) expect(documented(name)).toHaveLength(3);
+});

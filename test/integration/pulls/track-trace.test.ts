@@ -1,0 +1,308 @@
+import { expect, test } from 'vitest';
+import { runJob } from '../../../src/app/worker/runner.ts';
+import { closeGate, passGate } from '../../../src/erp/runs/gates.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { startSandbox, useProcesses } from '../../helpers/processes/processes.ts';
+import { configFor, done, inProcess, usePuller } from '../../helpers/puller.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+import { setScheduleClock } from '../../helpers/schedule-clock.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+const processes = useProcesses();
+
+const operation = 'v2.shipment.trackTrace';
+const path = '/v2/shipment/tracktrace';
+const asked = async () => (await sandbox.requestsTo(path)).length;
+let hours = 0;
+/** As if an hour, and what a gate adds to it, had gone by. */
+const anHourLater = () => setScheduleClock(database, ++hours * 3_700);
+const answerWith = (result: unknown) =>
+  sandbox.faults({ operation, count: 1, effect: { set: [{ path: ['result'], value: result }] } });
+const item = (shipmentId: unknown, more: Record<string, unknown> = {}) => ({
+  shipmentId,
+  externalOrderNumber: 'SO-1',
+  packageNumber: '3S1',
+  shipmentMethod: '1',
+  currentTrackTraceStatus: 10,
+  currentTrackTraceStatusDateTime: '2026-05-04T10:00:00',
+  currentTrackTraceExceptionLevel: 0,
+  ...more,
+});
+const traces = () =>
+  database.query(`
+    select shipment_id as id, package_number as package, current_track_trace_status as status,
+      unlisted_since is not null as gone from fulfilment.track_traces order by 1, 2`);
+const events = () =>
+  database.query(`
+    select shipment_id as id, current_track_trace_status as status from fulfilment.track_trace_events order by id`);
+const feed = async () =>
+  (
+    await database.query<{ key: string; operation: string }>(
+      `select key, operation from fulfilment.changes where entity = 'track_traces' order by seq`,
+    )
+  ).map(({ key, operation }) => `${key} ${operation}`);
+
+test('the list is stored as it is, each change with an event, and again an hour later', async () => {
+  await sandbox.advance(3 * 86_400);
+  const first = done(await pull('track-trace'));
+  expect(first.created).toBeGreaterThan(20);
+  expect(await events()).toHaveLength(first.created);
+  await anHourLater();
+  expect(done(await pull('track-trace'))).toMatchObject({ created: 0, updated: 0, unchanged: first.created });
+  expect(await events()).toHaveLength(first.created);
+  await sandbox.advance(86_400);
+  await anHourLater();
+  const third = done(await pull('track-trace'));
+  expect(third.updated).toBeGreaterThan(0);
+  const { result } = (await (
+    await fetch(new URL(path, sandbox.url), { headers: { authorization: `bearer ${await token()}` } })
+  ).json()) as { result: { shipmentId: number; packageNumber: string | null; currentTrackTraceStatus: number }[] };
+  const listed = (await traces()).filter(({ gone }) => !gone);
+  expect(listed).toEqual(
+    result
+      .map(({ shipmentId, packageNumber, currentTrackTraceStatus }) => ({
+        id: shipmentId,
+        package: packageNumber ?? '',
+        status: currentTrackTraceStatus,
+        gone: false,
+      }))
+      .sort((a, b) => a.id - b.id || (a.package < b.package ? -1 : 1)),
+  );
+});
+
+async function token(): Promise<string> {
+  const body = new URLSearchParams({ grant_type: 'password', username: 'default', password: 'default' });
+  const answer = (await (await fetch(new URL('/token', sandbox.url), { method: 'POST', body })).json()) as {
+    access_token: string;
+  };
+  return answer.access_token;
+}
+
+test('it is asked once an hour, whoever asks; a refused run says when, and is counted', async () => {
+  done(await pull('track-trace'));
+  const refused = await pull('track-trace');
+  expect(refused).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+  const [job] = await database.query<{ minutes: number; skips: number; last_skip_reason: string }>(`
+    select extract(epoch from due_at - now()) / 60 as minutes, skips, last_skip_reason from sync.jobs where job = 'track-trace'`);
+  expect(job).toMatchObject({ skips: 1, last_skip_reason: 'track-trace is asked at most once an hour, whoever asks' });
+  expect(Number(job?.minutes)).toBeGreaterThan(59);
+  expect(Number(job?.minutes)).toBeLessThan(61);
+  await setScheduleClock(database, 3_590);
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped' });
+  expect(await asked()).toBe(1);
+  // Up to 20 s after the gate, by the client's name.
+  await setScheduleClock(database, 3_626);
+  done(await pull('track-trace', { trigger: 'schedule' }));
+  expect(await asked()).toBe(2);
+});
+
+test('who comes back late from a passage does not open or close the gate of a later one', async () => {
+  const gate = { name: 'track-trace', identity: 'x', client: 'default' };
+  const first = await passGate(database.db, gate, 3_600_000);
+  expect(first).toMatchObject({ passed: true, number: 1 });
+  expect(await passGate(database.db, gate, 3_600_000)).toMatchObject({ passed: false });
+  await setScheduleClock(database, 4_000);
+  expect(await passGate(database.db, gate, 3_600_000)).toMatchObject({ passed: true, number: 2 });
+  const before = await database.query('select * from sync.gates');
+  expect(before).toMatchObject([{ taken: 2, spent: 1, finished_at: null }]);
+  expect(await closeGate(database.db, gate, 1, 0)).toBeNull();
+  expect(await database.query('select * from sync.gates')).toEqual(before);
+  expect(await closeGate(database.db, gate, 2, 0)).not.toBeNull();
+});
+
+test('another key for the same account meets the same gate', async () => {
+  done(await pull('track-trace'));
+  await database.query(`update sync.gates set client = 'former-key'`);
+  await database.query(`delete from sync.jobs`);
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+});
+
+test.each([
+  ['an answer of 500', { status: 500 }],
+  ['an expired token', { expireTokens: true, status: 401 }],
+  ['a connection that breaks', { reset: true }],
+  ['an answer that is no list', { set: [{ path: ['result'], value: 'x' }] }],
+  ['NOK', { set: [{ path: ['messageCode'], value: 'NOK' }] }],
+])('%s is not asked for again before the hour is over, and leaves what is there', async (_name, effect) => {
+  await answerWith([item(1)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await sandbox.faults({ operation, effect });
+  expect(await pull('track-trace')).toMatchObject({ status: 'failed' });
+  expect(await asked()).toBe(2);
+  await sandbox.clearFaults();
+  expect(await pull('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
+  expect(await asked()).toBe(2);
+  expect(await traces()).toEqual([{ id: 1, package: '3S1', status: 10, gone: false }]);
+});
+
+test('a path that the service does not have is named, with what to do', async () => {
+  await sandbox.faults({ operation, effect: { status: 404 } });
+  expect(await pull('track-trace')).toMatchObject({
+    status: 'failed',
+    totals: { warnings: [expect.stringContaining('WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off')] },
+  });
+});
+
+test('a service that could not be reached has not been asked: it is tried again in a minute', async () => {
+  const { process, control: own } = await startSandbox(processes.cli);
+  const never = new AbortController().signal;
+  const report = await inProcess(configFor(database, own), database, async (deps, client) => {
+    done(await runJob(deps, 'refresh-settings', client, 'manual', never));
+    process.kill('SIGKILL');
+    await process.ended;
+    // Its token is still good, so that the gate is passed before the service is found to be away.
+    return runJob(deps, 'track-trace', client, 'manual', never);
+  });
+  expect(report).toMatchObject({ status: 'failed', error: { code: 'connect_failed' } });
+  const [gate] = await database.query(`
+    select g.next_at < now() + interval '61 seconds' as soon, g.next_at > now() + interval '50 seconds' as later,
+      j.due_at = g.next_at as due from sync.gates g, sync.jobs j where j.job = 'track-trace'`);
+  expect(gate).toEqual({ soon: true, later: true, due: true });
+});
+
+test('what leaves the list is marked, and cleared when it is back; the feed tells of it', async () => {
+  await answerWith([item(1), item(2)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith([item(2, { currentTrackTraceStatus: 20 })]);
+  expect(done(await pull('track-trace'))).toMatchObject({ created: 0, updated: 2 });
+  expect(await traces()).toEqual([
+    { id: 1, package: '3S1', status: 10, gone: true },
+    { id: 2, package: '3S1', status: 20, gone: false },
+  ]);
+  await anHourLater();
+  await answerWith([item(1), item(2, { currentTrackTraceStatus: 20 })]);
+  done(await pull('track-trace'));
+  expect(await traces()).toMatchObject([{ gone: false }, { gone: false }]);
+  expect(await events()).toEqual([
+    { id: 1, status: 10 },
+    { id: 2, status: 10 },
+    { id: 2, status: 20 },
+  ]);
+  expect(await feed()).toEqual(['1:3S1 created', '2:3S1 created', '2:3S1 updated', '1:3S1 unlisted', '1:3S1 updated']);
+});
+
+test('nulls, numbers as text, contradictions and doubles are taken as they come', async () => {
+  await answerWith([
+    item(1, { packageNumber: null, currentTrackTraceStatusDateTime: null, currentTrackTraceExceptionLevel: null }),
+    item('2', { packageNumber: 77, currentTrackTraceStatus: '30', currentTrackTraceExceptionLevel: '' }),
+    item(3, { currentTrackTraceStatus: 50, currentTrackTraceStatusDateTime: '2026-05-05T10:00:00' }),
+    item(3, { currentTrackTraceStatus: 40 }),
+    item(4),
+    item(4),
+  ]);
+  expect(done(await pull('track-trace'))).toMatchObject({
+    created: 4,
+    quarantined: 0,
+    warnings: ['1 packages were listed more than once, each time otherwise; the latest counts'],
+  });
+  expect(await traces()).toEqual([
+    { id: 1, package: '', status: 10, gone: false },
+    { id: 2, package: '77', status: 30, gone: false },
+    { id: 3, package: '3S1', status: 50, gone: false },
+    { id: 4, package: '3S1', status: 10, gone: false },
+  ]);
+});
+
+test('what cannot be read is put aside with its reason, and nothing is taken for gone that it may be', async () => {
+  await answerWith([item(1), item(2), item(3)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith([item(1), item(2, { currentTrackTraceStatusDateTime: 'yesterday' })]);
+  expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 1 });
+  expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
+  expect(await database.query('select stream, member_path, reason from sync.quarantine')).toEqual([
+    {
+      stream: 'track-trace',
+      member_path: 'currentTrackTraceStatusDateTime',
+      reason: 'is no ISO 8601 date-time',
+    },
+  ]);
+  await anHourLater();
+  await answerWith([item(2), item(null), item(1, { packageNumber: 'a\u0000b' })]);
+  expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 2 });
+  expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
+  expect(await database.query('select member_path from sync.quarantine order by 1')).toEqual([
+    { member_path: '' },
+    { member_path: 'shipmentId' },
+  ]);
+});
+
+test('a shipment that the tables do not know is read by id, once, and remembered where there is none', async () => {
+  await sandbox.advance(86_400);
+  done(await pull('pull-orders'));
+  done(await pull('pull-shipments'));
+  await answerWith([item(999_999)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith([item(999_999), item(1)]);
+  done(await pull('track-trace'));
+  done(await pull('pull-shipments'));
+  done(await pull('pull-shipments'));
+  expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
+  await anHourLater();
+  await answerWith([item(999_999)]);
+  done(await pull('track-trace'));
+  done(await pull('pull-shipments'));
+  expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
+});
+
+test('a shipment whose one read by id failed is read again, with a pause', async () => {
+  done(await pull('pull-shipments'));
+  await answerWith([item(999_999)]);
+  done(await pull('track-trace'));
+  const reads = async () => (await sandbox.requestsTo('/v3/shipments/999999')).length;
+  // A proxy's voice, which says nothing of the shipment.
+  await sandbox.faults({ operation: 'v3.shipments.get', count: 1, effect: { status: 404, html: true } });
+  done(await pull('pull-shipments'));
+  done(await pull('pull-shipments'));
+  expect(await reads()).toBe(1);
+  for (const expected of [2, 2]) {
+    await database.query(`update sync.rereads set next_try_at = now()`);
+    done(await pull('pull-shipments'));
+    expect(await reads()).toBe(expected);
+  }
+});
+
+test('what only the database refuses is put aside, and the rest is stored', async () => {
+  await answerWith([
+    item(1),
+    item(2, { currentTrackTraceStatusDateTime: '2026-05-04T10:00:00+23:00' }),
+    item(3, { packageNumber: 12_345 }),
+  ]);
+  expect(done(await pull('track-trace'))).toMatchObject({ created: 2, quarantined: 1 });
+  expect(await traces()).toMatchObject([{ id: 1 }, { id: 3, package: '12345' }]);
+  expect(await database.query('select reason from sync.quarantine')).toEqual([
+    { reason: 'cannot be stored in Postgres (SQLSTATE 22009)' },
+  ]);
+});
+
+test('a result of null is an empty list', async () => {
+  await answerWith([item(1)]);
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith(null);
+  done(await pull('track-trace'));
+  expect(await traces()).toMatchObject([{ id: 1, gone: true }]);
+});
+
+test('a failure before the gate is tried again soon, not an hour later', async () => {
+  await sandbox.faults({ operation: 'common.token', count: 4, effect: { status: 503 } });
+  await database.query(`insert into sync.jobs (client, job) values ('default', 'track-trace')`);
+  expect(await pull('track-trace', { trigger: 'schedule' })).toMatchObject({ status: 'failed' });
+  const [job] = await database.query<{ minutes: number }>(
+    `select extract(epoch from due_at - now())::float8 / 60 as minutes from sync.jobs where job = 'track-trace'`,
+  );
+  expect(job?.minutes).toBeLessThan(11);
+});
+
+test('a list that is suddenly empty is worth a word', async () => {
+  await answerWith(Array.from({ length: 20 }, (_, index) => item(index + 1)));
+  done(await pull('track-trace'));
+  await anHourLater();
+  await answerWith([]);
+  expect(done(await pull('track-trace')).warnings).toEqual(['the list is empty, and held 20 packages before']);
+});

@@ -1,0 +1,171 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { openQueueBackend } from '../../../src/app/deps/queue.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
+import type { QueueBackend, QueuedJob, TaskQueue } from '../../../src/queue/backend.ts';
+import { dispatch, readWaiting } from '../../../src/queue/dispatch.ts';
+import { alignSchedulers } from '../../../src/queue/schedulers.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { startRedis } from '../../helpers/processes/redis-server.ts';
+import { truncateQueue } from '../../helpers/queue.ts';
+import { useRedis } from '../../helpers/redis.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const redis = useRedis();
+const every = (everyMs: number) => ({ job: 'pull-shipments' as const, schedule: { kind: 'every' as const, everyMs } });
+const off = { job: 'pull-shipments' as const, schedule: { kind: 'off' as const } };
+
+describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
+  const database = useDatabase();
+  const closers: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const close of closers.splice(0)) await close();
+  });
+  const skipped = kind === 'redis' && !redis.available;
+
+  async function open(): Promise<{ backend: QueueBackend; queue: TaskQueue; flush: () => Promise<unknown> }> {
+    const redisUrl = kind === 'redis' ? redis.url : undefined;
+    const { backend, close } = await openQueueBackend({ REDIS_URL: redisUrl }, database.url, silentLogger);
+    const queue = backend.queue('poll');
+    queue.on('error', () => undefined);
+    await queue.waitUntilReady();
+    const flush = () => (redisUrl === undefined ? truncateQueue(database) : redis.flush());
+    closers.unshift(() => queue.close(), close);
+    await flush();
+    return { backend, queue, flush };
+  }
+
+  /** Runs a worker whose jobs wait until let go. */
+  async function work(backend: QueueBackend) {
+    const seen: QueuedJob[] = [];
+    let letGo: () => void = () => undefined;
+    const gate = new Promise<void>((resolve) => {
+      letGo = resolve;
+    });
+    const worker = backend.worker(
+      'poll',
+      async ({ name, data }, _token, _signal) => {
+        seen.push({ name, data });
+        await gate;
+      },
+      4,
+    );
+    worker.on('error', () => undefined);
+    await worker.waitUntilReady();
+    void worker.run();
+    closers.unshift(async () => {
+      letGo();
+      await worker.close();
+    });
+    return { seen, letGo };
+  }
+
+  test.skipIf(skipped)('ticks as scheduled, and hands the ticks to one worker each', async () => {
+    const { backend, queue } = await open();
+    await alignSchedulers(queue, [every(300)], '0.1.0');
+    const { seen, letGo } = await work(backend);
+    letGo();
+    await waitFor('three ticks', () => seen.length >= 3);
+    expect(seen[0]).toEqual({ name: 'pull-shipments', data: { version: '0.1.0' } });
+  });
+
+  test.skipIf(skipped)('touches schedulers only where they differ, and has them back after a flush', async () => {
+    const { queue, flush } = await open();
+    const set = ['pull-shipments'];
+    expect(await alignSchedulers(queue, [every(60_000)], '0.1.0')).toMatchObject({ set, removed: [] });
+    expect(await alignSchedulers(queue, [every(60_000)], '0.1.0')).toMatchObject({ set: [], removed: [] });
+    expect(await alignSchedulers(queue, [every(90_000)], '0.1.0')).toMatchObject({ set, removed: [] });
+    const cron = { job: 'pull-shipments' as const, schedule: { kind: 'cron' as const, pattern: '5 4 * * *' } };
+    expect(await alignSchedulers(queue, [cron], '0.1.0')).toMatchObject({ set, removed: [] });
+    expect(await alignSchedulers(queue, [cron], '0.1.0')).toMatchObject({ set: [], removed: [] });
+    await flush();
+    expect(await alignSchedulers(queue, [cron], '0.1.0')).toMatchObject({ set, missing: set, removed: [] });
+  });
+
+  test.skipIf(skipped)('lets no older code remove what newer code scheduled', async () => {
+    const { queue } = await open();
+    await alignSchedulers(queue, [every(60_000)], '0.2.0');
+    expect(await alignSchedulers(queue, [off], '0.1.9')).toMatchObject({ set: [], removed: [] });
+    expect(await alignSchedulers(queue, [off], '0.2.0')).toMatchObject({ set: [], removed: ['pull-shipments'] });
+  });
+
+  const at = (client: string, dueMs = 1_000, inMs = 0) => ({ client, dueMs, inMs });
+
+  test.skipIf(skipped)('queues a client once while it is queued or running, and again afterwards', async () => {
+    const { backend, queue } = await open();
+    const { seen, letGo } = await work(backend);
+    await dispatch(queue, 'pull-shipments', [at('a'), at('b')]);
+    await waitFor('both to start', () => seen.length === 2);
+    await dispatch(queue, 'pull-shipments', [at('a'), at('b'), at('c')]);
+    await waitFor('the third to start', () => seen.length === 3);
+    expect(seen.map(({ data }) => data.client).sort()).toEqual(['a', 'b', 'c']);
+    letGo();
+    await waitFor('a to be queued again', async () => {
+      await dispatch(queue, 'pull-shipments', [at('a')]);
+      return seen.length > 3;
+    });
+  });
+
+  test.skipIf(skipped)('queues what is due before long with a delay, once for each due time', async () => {
+    const { backend, queue } = await open();
+    const { seen, letGo } = await work(backend);
+    letGo();
+    const startedAtMs = performance.now();
+    await dispatch(queue, 'pull-shipments', [at('a', 1_000, 600), at('b', 1_000, -5)]);
+    await dispatch(queue, 'pull-shipments', [at('a', 1_000, 600)]);
+    await waitFor('b', () => seen.length === 1);
+    expect(seen[0]?.data).toEqual({ client: 'b' });
+    await waitFor('a', () => seen.length === 2);
+    expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(600);
+    await dispatch(queue, 'pull-shipments', [at('a', 2_000, 50)]);
+    await waitFor('a, for its next due time', () => seen.length === 3);
+    expect(seen.map(({ data }) => data.client)).toEqual(['b', 'a', 'a']);
+  });
+
+  test.skipIf(skipped)('queues what is overdue whatever is marked as queued, once in half a minute', async () => {
+    const { backend, queue } = await open();
+    const { seen } = await work(backend);
+    await dispatch(queue, 'pull-shipments', [at('a')]);
+    await waitFor('one run', () => seen.length === 1);
+    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 60_000 });
+    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 61_000 });
+    await waitFor('two runs', () => seen.length === 2);
+    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 91_000 });
+    await waitFor('a third', () => seen.length === 3);
+  });
+
+  test.skipIf(skipped)('queues what is overdue once where nobody comes to it, however long that takes', async () => {
+    const { queue } = await open();
+    for (let halfMinutes = 0; halfMinutes < 4; halfMinutes++)
+      await dispatch(queue, 'pull-shipments', [at('a'), at('b')], {
+        nowMs: halfMinutes * 30_000,
+        waiting: await readWaiting(queue),
+      });
+    await dispatch(queue, 'pull-orders', [at('a')], { nowMs: 0, waiting: await readWaiting(queue) });
+    expect((await queue.getJobCounts()).waiting).toBe(3);
+  });
+});
+
+describe('a Redis', () => {
+  const database = useDatabase();
+  test.skipIf(!redis.available)('that may evict is refused with what to change', async () => {
+    const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
+    try {
+      await expect(openQueueBackend({ REDIS_URL: evicting?.url }, database.url, silentLogger)).rejects.toMatchObject({
+        code: 'redis_evicts',
+        message: expect.stringContaining('config set maxmemory-policy noeviction'),
+      });
+    } finally {
+      await evicting?.stop();
+    }
+  });
+});
+
+describe('a database that was never migrated', () => {
+  const database = useDatabase({ migrated: false });
+  test('is refused with what to do, instead of a worker that spins', async () => {
+    await expect(openQueueBackend({}, database.url, silentLogger)).rejects.toMatchObject({
+      code: 'queue_schema_missing',
+      message: expect.stringContaining('fulfilment-sync migrate'),
+    });
+  });
+});

@@ -1,0 +1,110 @@
+import { afterEach, expect, test } from 'vitest';
+import { openQueueBackend } from '../../../src/app/deps/queue.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { Schedules } from '../../../src/app/worker/schedules.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { configFor, inProcess } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+/** What a worker does at its start, with these settings. */
+const prepare = (env: Record<string, string>) =>
+  inProcess(configFor(database, sandbox, env), database, (deps) => new Schedules(deps, new Map()).prepare());
+const dueIn = async (job: string) =>
+  (
+    await database.query<{ minutes: number }>(
+      `select extract(epoch from due_at - now())::float8 / 60 as minutes from sync.jobs where job = $1`,
+      [job],
+    )
+  )[0]?.minutes;
+
+test.each(['track-trace', 'pull-shipments', 'pull-stock'])(
+  '%s, switched off and on again, comes round again',
+  async (job) => {
+    const variable = `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;
+    await prepare({ [variable]: 'off' });
+    expect(await dueIn(job)).toBe(Number.POSITIVE_INFINITY);
+    await prepare({ [variable]: '1h' });
+    expect(await dueIn(job)).toBeLessThan(67);
+  },
+);
+
+test('a job on request comes when it is asked for alone', async () => {
+  await prepare({ SCHEDULE_RECONCILE: 'on-request' });
+  expect(await dueIn('reconcile')).toBe(Number.POSITIVE_INFINITY);
+  expect(await dueIn('backfill')).toBe(Number.POSITIVE_INFINITY);
+});
+
+test('a schedule that is made shorter takes effect at the next start, and a plain restart changes nothing', async () => {
+  const day = { SCHEDULE_PULL_SHIPMENTS: '1d', SCHEDULE_TRACK_TRACE: '1d' };
+  await prepare(day);
+  await database.query(`update sync.jobs set due_at = now() + interval '20 hours'`);
+  await prepare({ SCHEDULE_PULL_SHIPMENTS: '10m', SCHEDULE_TRACK_TRACE: '1h' });
+  expect(await dueIn('pull-shipments')).toBeLessThan(11.1);
+  expect(await dueIn('track-trace')).toBeLessThan(61.1);
+  const before = await database.query('select job, due_at from sync.jobs order by job');
+  await prepare({ SCHEDULE_PULL_SHIPMENTS: '10m', SCHEDULE_TRACK_TRACE: '1h' });
+  expect(await database.query('select job, due_at from sync.jobs order by job')).toEqual(before);
+});
+
+test('refused credentials are tried at once by a worker that was started anew', async () => {
+  await prepare({});
+  await database.query(`
+    update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x', hold_since = now(),
+      hold_until = now() + interval '15 minutes'`);
+  await prepare({});
+  expect(await database.query('select hold_until <= now() as over from sync.clients')).toEqual([{ over: true }]);
+});
+
+test('an emptied queue is written down when it is set right, a changed schedule is not', async () => {
+  const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
+  const queues = new Map((['poll', 'bulk'] as const).map((name) => [name, backend.backend.queue(name)]));
+  closers.push(...[...queues.values()].map((queue) => () => queue.close()), backend.close);
+  for (const queue of queues.values()) {
+    queue.on('error', () => undefined);
+    await queue.waitUntilReady();
+  }
+  const align = (env: Record<string, string>) =>
+    inProcess(configFor(database, sandbox, env), database, (deps) =>
+      new Schedules(deps, queues).sweeperTasks().align(),
+    );
+  const written = () => database.query(`select detail from sync.audit where action = 'schedulers_set' order by id`);
+  await align({});
+  expect(await written()).toHaveLength(2);
+  await align({ SCHEDULE_PULL_SHIPMENTS: '3m' });
+  expect(await written()).toHaveLength(2);
+  await queues.get('poll')?.removeJobScheduler('pull-shipments');
+  await align({ SCHEDULE_PULL_SHIPMENTS: '3m' });
+  expect((await written()).at(-1)).toEqual({ detail: 'queue poll: pull-shipments' });
+});
+
+test('what is due of a client that had to wait for a slot is queued as soon as one is free', async () => {
+  const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
+  const queue = backend.backend.queue('poll');
+  queue.on('error', () => undefined);
+  await queue.waitUntilReady();
+  const seen: string[] = [];
+  const worker = backend.backend.worker('poll', async ({ name }, _token, _signal) => void seen.push(name), 2);
+  worker.on('error', () => undefined);
+  await worker.waitUntilReady();
+  void worker.run();
+  closers.push(
+    () => worker.close(),
+    () => queue.close(),
+    backend.close,
+  );
+  await inProcess(configFor(database, sandbox, {}), database, async (deps) => {
+    const schedules = new Schedules(deps, new Map([['poll', queue]]));
+    await schedules.prepare();
+    schedules.wakeClient('default');
+    await waitFor('all that is due', () => new Set(seen).size === 7);
+  });
+  expect(seen).toContain('pull-shipments');
+});

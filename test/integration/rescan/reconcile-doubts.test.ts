@@ -1,0 +1,132 @@
+import { expect, test } from 'vitest';
+import { streams } from '../../../jobs/registry.ts';
+import { openRescan, type Rescan } from '../../../src/erp/rescan/rescans.ts';
+import { reconcileStream } from '../../../src/sync/rescan/rescan.ts';
+import { inColumns } from '../../../src/sync/rescan/rescan-jobs.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller, useWork } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const work = useWork(database, sandbox);
+
+/** Rows that the service does not have, of so many days before the sandbox's today. */
+const addOrders = (count: number, daysAgo: number, from = 900_000) =>
+  database.query(
+    `insert into fulfilment.orders (client, id, external_order_number, ordered_on, raw, read_no, first_seen_at)
+     select 'default', $3 + n, 'GONE-' || n, date '2026-05-04' - $2::int, '{}', 0, now() - interval '1 day'
+     from generate_series(1, $1) n`,
+    [count, daysAgo, from],
+  );
+const unlisted = async () =>
+  (
+    await database.query<{ count: number }>(
+      'select count(*)::int as count from fulfilment.orders where unlisted_since is not null',
+    )
+  )[0]?.count;
+const reconciliations = (stream = 'orders') =>
+  database.query<{ outcome: string; error: string | null; slice: string; extra: number }>(
+    `select outcome, error, windows -> 1 ->> 'before' as slice, extra from sync.rescans where stream = $1 order by id`,
+    [stream],
+  );
+const again = async () => {
+  await database.query(`update sync.jobs set due_at = now() where job = 'reconcile'`);
+  return pull('reconcile', { trigger: 'schedule' });
+};
+
+test('a slice that lacks too many rows is recorded; the other spans and the next slices are still checked', async () => {
+  await sandbox.seed(60);
+  done(await pull('pull-orders'));
+  await addOrders(5, 30, 800_000);
+  await addOrders(60, 398);
+  expect((await again()).status).toBe('failed');
+  // Those of the recent days are believed, one by one.
+  expect(await unlisted()).toBe(5);
+  // Repeated before its next turn it checks the same span: the alarm stays.
+  expect((await again()).status).toBe('failed');
+  await database.query(`update sync.rescans set finished_at = finished_at - interval '1 day'`);
+  done(await again());
+  const [first, repeated, second] = await reconciliations();
+  expect(repeated?.slice).toBe(first?.slice);
+  expect(first).toMatchObject({
+    outcome: 'failed',
+    extra: 5,
+    error: expect.stringMatching(/lacks 21 or more of the 60 rows after 2025-\S+ before 2025-\S+ that are stored here/),
+  });
+  expect(first?.error).toContain('fulfilment-sync reconcile orders --accept-missing');
+  expect(second?.outcome).toBe('done');
+  expect(Date.parse(second?.slice ?? '')).toBeGreaterThan(Date.parse(first?.slice ?? ''));
+});
+
+test('an operator can accept that missing rows are gone, but not if the list is empty', async () => {
+  await sandbox.seed(60);
+  done(await pull('pull-orders'));
+  await addOrders(60, 398);
+  const accept = async () => {
+    const stream = streams.find(({ name }) => name === 'orders');
+    if (stream === undefined) throw new Error('no stream orders');
+    const found: Rescan[] = [];
+    const report = await work(
+      'reconcile',
+      async (context) => void found.push(await reconcileStream(inColumns(context), stream, 'command', true)),
+    );
+    return { report, extra: found[0]?.extra };
+  };
+  const set = [
+    { path: ['data'], value: [] },
+    { path: ['links'], value: {} },
+  ];
+  await sandbox.faults({ operation: 'v3.orders.list', effect: { set } });
+  expect((await accept()).report).toMatchObject({ status: 'failed', error: { code: 'too_many_extras' } });
+  expect(await unlisted()).toBe(0);
+  await sandbox.clearFaults();
+  expect(await accept()).toMatchObject({ report: { status: 'done' }, extra: 60 });
+  expect(await unlisted()).toBe(60);
+});
+
+test('a repeated reconciliation reads only the streams that failed', async () => {
+  await sandbox.seed(20);
+  for (const job of ['pull-orders', 'pull-shipments'] as const) done(await pull(job));
+  await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 500 } });
+  expect((await again()).status).toBe('failed');
+  await sandbox.clearFaults();
+  const place = await sandbox.lastPlace();
+  done(await again());
+  const asked = new Set((await sandbox.requests(place)).map(({ operation }) => operation));
+  expect([...asked].filter((operation) => operation?.endsWith('.list'))).toEqual(['v3.shipments.list']);
+  // A run that somebody asks for reads all of them, and so does its next turn.
+  done(await again());
+  expect((await reconciliations('orders')).length).toBe(2);
+  await database.query(`update sync.rescans set finished_at = finished_at - interval '1 day'`);
+  done(await again());
+  expect((await reconciliations('orders')).length).toBe(3);
+});
+
+test('a foreground backfill does not end a reconciliation that a worker has run for more than a day', async () => {
+  const request = { client: 'default', stream: 'orders', from: null, to: null };
+  const { id } = await openRescan(database.db, { ...request, kind: 'reconcile', background: true });
+  await database.query(`update sync.rescans set started_at = now() - interval '30 hours', windows = '[]', read_no = 1`);
+  await openRescan(database.db, { ...request, kind: 'backfill', background: false });
+  await openRescan(database.db, { ...request, kind: 'reconcile', background: false });
+  expect(await database.query('select outcome from sync.rescans where id = $1', [id])).toEqual([{ outcome: null }]);
+});
+
+test('a backfill of an unknown stream stays due for a newer worker', async () => {
+  await openRescan(database.db, {
+    client: 'default',
+    stream: 'stock-mutations',
+    kind: 'backfill',
+    from: null,
+    to: null,
+    background: true,
+  });
+  expect(done(await pull('backfill')).warnings).toEqual([
+    expect.stringContaining('does not know the stream stock-mutations'),
+  ]);
+  const [job] = await database.query<{ due: boolean }>(
+    `select due_at < now() + interval '2 minutes' as due from sync.jobs where job = 'backfill'`,
+  );
+  expect(job).toEqual({ due: true });
+});

@@ -1,0 +1,117 @@
+import { sql } from 'kysely';
+import pg from 'pg';
+import { afterEach, describe, expect, inject, test } from 'vitest';
+import { connectDatabase, connectForWriting, openListener } from '../../../src/app/deps/database.ts';
+import { openQueueBackend } from '../../../src/app/deps/queue.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { poolConfig } from '../../../src/erp/connection/pool.ts';
+import { TcpProxy } from '../../../tools/chaos/proxy.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { useRedis } from '../../helpers/redis.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const redis = useRedis();
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+async function throughProxy(url: string): Promise<TcpProxy> {
+  const proxy = await TcpProxy.start(new URL(url));
+  closers.unshift(() => proxy.close());
+  return proxy;
+}
+
+/** All connections there are will never be answered again; new ones will. */
+function cutSilently(proxy: TcpProxy): void {
+  proxy.set({ kind: 'half-open' });
+  proxy.set({ kind: 'fair' });
+  proxy.forgetLost();
+}
+
+test('a statement that takes too long is ended by the server: it does not go on with nobody there to hear of it', async () => {
+  const { db, close } = connectDatabase(database.url, silentLogger, 'slow', 1, 1_000);
+  closers.unshift(close);
+  await expect(sql`select pg_sleep(600)`.execute(db)).rejects.toMatchObject({ code: '57014' });
+  const asleep = await database.query(
+    "select from pg_stat_activity where datname = current_database() and query like '%pg_sleep(600)%' and state = 'active' and pid <> pg_backend_pid()",
+  );
+  expect(asleep).toEqual([]);
+  expect((await sql<{ one: number }>`select 1 as one`.execute(db)).rows).toEqual([{ one: 1 }]);
+});
+
+describe('connections that swallow what they are given, and of which nobody is told', () => {
+  test('to Postgres: a query ends in time, and the next one has a new connection', async () => {
+    const proxy = await throughProxy(database.url);
+    // One connection, as for heartbeats and claims: there is no other to turn to.
+    const { db, close } = connectDatabase(proxy.url.href, silentLogger, 'test', 1, 500);
+    closers.unshift(close);
+    const ask = () => sql<{ one: number }>`select 1 as one`.execute(db);
+    await ask();
+    cutSilently(proxy);
+    await expect(ask()).rejects.toThrow('Query read timeout');
+    expect((await ask()).rows).toEqual([{ one: 1 }]);
+    cutSilently(proxy);
+    await expect(db.transaction().execute((trx) => sql`select 1`.execute(trx))).rejects.toThrow();
+    expect((await ask()).rows).toEqual([{ one: 1 }]);
+  });
+
+  test('for notifications: it finds out by itself, listens anew, and says that some may have been missed', async () => {
+    const proxy = await throughProxy(database.url);
+    let told = 0;
+    const listener = openListener(proxy.url.href, 'fulfilment_outbox', () => told++, silentLogger);
+    closers.unshift(() => listener.close());
+    await waitFor('the first connection', () => told === 1);
+    cutSilently(proxy);
+    await waitFor('the second connection', () => told === 2, 40_000);
+    await database.query('notify fulfilment_outbox');
+    await waitFor('a notification', () => told === 3);
+  });
+
+  test.skipIf(!inject('redisAvailable'))('to Redis: a command ends in time, and later ones are answered', async () => {
+    const proxy = await throughProxy(redis.url);
+    const { backend, close } = await openQueueBackend({ REDIS_URL: proxy.url.href }, database.url, silentLogger);
+    closers.unshift(close);
+    const queue = backend.queue('poll');
+    queue.on('error', () => undefined);
+    closers.unshift(() => queue.close());
+    await queue.waitUntilReady();
+    await queue.getJobCounts();
+    cutSilently(proxy);
+    await expect(queue.getJobCounts()).rejects.toThrow();
+    await waitFor('an answer', () =>
+      queue.getJobCounts().then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+});
+
+test('work that has to write is given no connection that takes no writes', async () => {
+  const [row] = await database.query<{ name: string }>('select current_database() as name');
+  const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1);
+  closers.unshift(close);
+  const ask = () => sql`select 1`.execute(db);
+  await database.query(`alter database ${row?.name} set default_transaction_read_only = on`);
+  await expect(ask()).rejects.toThrow(/takes no writes/);
+  await database.query(`alter database ${row?.name} reset default_transaction_read_only`);
+  await ask();
+});
+
+test('options of the database URL are kept beside ours, and cannot replace them', async () => {
+  const url = new URL(database.url);
+  url.searchParams.set('options', '-c work_mem=8MB -c lock_timeout=0 -c search_path=public');
+  const pool = new pg.Pool(poolConfig(url.href, 'options', 1));
+  try {
+    const settings = ['work_mem', 'lock_timeout', 'search_path', 'statement_timeout'];
+    const { rows } = await pool.query<{ setting: string }>(
+      'select name, setting from pg_settings where name = any($1) order by 1',
+      [settings],
+    );
+    expect(rows.map(({ setting }) => setting)).toEqual(['5000', 'pg_catalog', '55000', '8192']);
+  } finally {
+    await pool.end();
+  }
+});

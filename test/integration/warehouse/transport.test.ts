@@ -1,0 +1,255 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { describe, expect, test } from 'vitest';
+import { LeaseLostError } from '../../../src/core/errors.ts';
+import { sendJson, useServices, withTokens } from '../../helpers/processes/service.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const services = useServices();
+const signal = new AbortController().signal;
+const empty = { data: [], links: {} };
+const list = (url: URL, env?: Record<string, string>) =>
+  services.connect(url, env).list('v3.shipments.list', 'page[size]=100', { signal });
+
+describe('the token', () => {
+  test('is asked for by form, once for many callers, and sent as bearer', async () => {
+    let form = '';
+    const service = await services.start(async (request, response) => {
+      if (request.url !== '/base/token') return sendJson(response, 200, empty);
+      form = `${request.headers['content-type']} ${await text(request)}`;
+      sendJson(response, 200, { access_token: 'secret', expires_in: 1_200, extra: true });
+    });
+    const warehouse = services.connect(service.url);
+    await Promise.all(Array.from({ length: 5 }, () => warehouse.list('v3.shipments.list', '', { signal })));
+    expect(form).toBe('application/x-www-form-urlencoded grant_type=password&username=shop&password=pass+word%261');
+    expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(1);
+    expect(new Set(service.requests.slice(1).map(({ authorization }) => authorization))).toEqual(
+      new Set(['bearer secret']),
+    );
+  });
+
+  test('is renewed before it expires', async () => {
+    const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty), 1));
+    const warehouse = services.connect(service.url);
+    await waitFor('a second token', async () => {
+      await warehouse.list('v3.shipments.list', '', { signal });
+      return service.requests.at(-1)?.authorization === 'bearer t2';
+    });
+  });
+
+  test('that is refused costs one new one, shared by all callers', async () => {
+    const service = await services.start(
+      withTokens((request, response) =>
+        sendJson(response, request.headers.authorization === 'bearer t1' ? 401 : 200, empty),
+      ),
+    );
+    const warehouse = services.connect(service.url);
+    await Promise.all(Array.from({ length: 5 }, () => warehouse.list('v3.shipments.list', '', { signal })));
+    expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
+  });
+
+  test('refused for good ends after one new token', async () => {
+    const service = await services.start(withTokens((_request, response) => sendJson(response, 401, {})));
+    await expect(list(service.url)).rejects.toMatchObject({
+      code: 'token_refused',
+      outcome: 'not_executed',
+      status: 401,
+    });
+    expect(service.requests).toHaveLength(4);
+  });
+
+  test('refused again and again is not asked for again and again', async () => {
+    const service = await services.start(withTokens((_request, response) => sendJson(response, 401, {})));
+    const warehouse = services.connect(service.url);
+    const ask = (operation: 'v3.shipments.list' | 'v3.orders.list') => warehouse.list(operation, '', { signal });
+    for (let times = 0; times < 5; times++)
+      for (const operation of ['v3.shipments.list', 'v3.orders.list'] as const)
+        await expect(ask(operation)).rejects.toMatchObject({ code: 'token_refused' });
+    expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
+  });
+
+  test('that other operations are let in with is kept, whatever one operation answers', async () => {
+    const service = await services.start(
+      withTokens((request, response) =>
+        request.url?.includes('/v3/orders') ? sendJson(response, 401, {}) : sendJson(response, 200, empty),
+      ),
+    );
+    const warehouse = services.connect(service.url);
+    for (let times = 0; times < 5; times++) {
+      await warehouse.list('v3.shipments.list', '', { signal });
+      await expect(warehouse.list('v3.orders.list', '', { signal })).rejects.toMatchObject({ code: 'token_refused' });
+    }
+    expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
+    const refused = { operation: 'v3.orders.create', body: {} } as const;
+    const write = warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() });
+    // An operation that was never refused may cost one new token; then it is known that it is not the token.
+    await expect(write).rejects.toMatchObject({ status: 401 });
+    await expect(warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() })).rejects.toMatchObject({
+      code: 'token_refused',
+    });
+    expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(3);
+  });
+
+  test('that is not given says so, without the password', async () => {
+    const service = await services.start((_request, response) => sendJson(response, 400, { error: 'invalid_grant' }));
+    const error = await list(service.url).catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ code: 'credentials_refused', outcome: 'refused' });
+    expect(JSON.stringify(error) + String(error)).not.toContain('pass word');
+  });
+});
+
+describe('a read', () => {
+  test('keeps the path of the base URL and encodes what goes into the path', async () => {
+    const service = await services.start(
+      withTokens((_request, response) => sendJson(response, 200, { data: { id: 5 } })),
+    );
+    await services.connect(service.url).get('v3.shipments.get', 5, 'include=shipmentItems', { signal });
+    expect(service.requests[1]?.path).toBe('/base/v3/shipments/5?include=shipmentItems');
+  });
+
+  test('is asked again after a passing failure, and draws a new number each time', async () => {
+    let failures = 2;
+    const service = await services.start(
+      withTokens((_request, response) => sendJson(response, failures-- > 0 ? 503 : 200, empty, { 'retry-after': '0' })),
+    );
+    let draws = 0;
+    await services.connect(service.url).list('v3.shipments.list', '', { signal, beforeSend: async () => void draws++ });
+    expect(draws).toBe(3);
+  });
+
+  test('is paced where that is asked for', async () => {
+    const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty)));
+    const warehouse = services.connect(service.url, { REQUESTS_PER_SECOND: '20' });
+    const startedAtMs = performance.now();
+    await Promise.all(Array.from({ length: 5 }, () => warehouse.list('v3.shipments.list', '', { signal })));
+    expect(performance.now() - startedAtMs).toBeGreaterThan(200);
+  });
+
+  test('is null only where the service itself says 404', async () => {
+    const own = await services.start(withTokens((_request, response) => sendJson(response, 404, { errors: [] })));
+    expect(await services.connect(own.url).get('v3.shipments.get', 5, '', { signal })).toBeNull();
+    const proxy = await services.start(
+      withTokens((_request, response) => void response.writeHead(404, { 'content-type': 'text/html' }).end('<html>')),
+    );
+    await expect(services.connect(proxy.url).get('v3.shipments.get', 5, '', { signal })).rejects.toMatchObject({
+      outcome: 'not_executed',
+    });
+  });
+
+  test.each<[string, Parameters<typeof services.start>[0], object]>([
+    ['no JSON', (_request, response) => void response.writeHead(200).end('<html>'), { code: 'undecodable' }],
+    ['a list without data', (_request, response) => sendJson(response, 200, { data: {} }), { code: 'undecodable' }],
+    [
+      'no UTF-8',
+      (_request, response) => void response.writeHead(200).end(Buffer.from([0x7b, 0xff, 0xfe])),
+      { code: 'undecodable' },
+    ],
+    [
+      'a redirect',
+      (_request, response) => void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
+      { code: 'redirected', outcome: 'unknown' },
+    ],
+    [
+      'a long wait',
+      (_request, response) => sendJson(response, 429, {}, { 'retry-after': '3600' }),
+      { status: 429, retryAfterMs: 3_600_000 },
+    ],
+    [
+      'an endless body',
+      (_request, response) => {
+        response.writeHead(200);
+        const chunk = Buffer.alloc(8 * 1024 * 1024, 0x20);
+        const pump = () => {
+          while (!response.destroyed && response.write(chunk));
+        };
+        response.on('drain', pump);
+        pump();
+      },
+      { code: 'body_too_large' },
+    ],
+  ])('ends with a clear error on %s', async (_what, handler, expected) => {
+    const service = await services.start(withTokens(handler));
+    await expect(list(service.url)).rejects.toMatchObject(expected);
+  });
+
+  test('ends when nothing comes, and when bytes drip in for ever', async () => {
+    const silent = await services.start(withTokens(() => undefined));
+    await expect(list(silent.url, { HTTP_TIMEOUT_MS: '200' })).rejects.toMatchObject({
+      code: 'timeout',
+      outcome: 'unknown',
+    });
+    const dripping = await services.start(
+      withTokens((_request, response) => {
+        const timer = setInterval(() => response.write(' '), 50);
+        response.on('close', () => clearInterval(timer));
+      }),
+    );
+    await expect(list(dripping.url, { HTTP_TIMEOUT_MS: '200' })).rejects.toMatchObject({ code: 'timeout' });
+  });
+
+  test('says that it could not connect', async () => {
+    const url = new URL('http://127.0.0.1:1/base');
+    await expect(list(url)).rejects.toMatchObject({ code: 'connect_failed', outcome: 'not_executed' });
+  });
+
+  test('ends at once with the reason of whoever aborts it', async () => {
+    const service = await services.start(withTokens(() => undefined));
+    const abort = new AbortController();
+    const asked = services.connect(service.url).list('v3.shipments.list', '', { signal: abort.signal });
+    await waitFor('the request', () => service.requests.length === 2);
+    abort.abort(new LeaseLostError('default', 'job'));
+    await expect(asked).rejects.toBeInstanceOf(LeaseLostError);
+  });
+});
+
+test('status/get needs no token and reads the envelope', async () => {
+  const up = await services.start((_request, response) =>
+    sendJson(response, 200, { messageCode: 'OK', message: 'fine', result: null }),
+  );
+  await services.connect(up.url).status(signal);
+  expect(up.requests).toEqual([{ path: '/base/status/get', authorization: undefined }]);
+  const down = await services.start((_request, response) =>
+    sendJson(response, 200, { messageCode: 'NOK', message: 'closed', result: null }),
+  );
+  await expect(services.connect(down.url).status(signal)).rejects.toMatchObject({
+    code: 'nok',
+    outcome: 'refused',
+    message: expect.stringContaining('closed'),
+  });
+  const odd = await services.start((_request, response) => sendJson(response, 200, { hello: 1 }));
+  await expect(services.connect(odd.url).status(signal)).rejects.toMatchObject({ code: 'undecodable' });
+});
+
+describe('a TLS handshake that fails', () => {
+  const handshakes: readonly [string, (socket: Socket) => void][] = [
+    ['is ended at once', (socket) => void socket.end()],
+    ['is reset after the first message', (socket) => void socket.once('data', () => socket.resetAndDestroy())],
+    // handshake_failure: the server takes none of our ciphers
+    [
+      'is answered with an alert',
+      (socket) => void socket.once('data', () => socket.end(Buffer.from('15030300020228', 'hex'))),
+    ],
+    [
+      'is answered in another protocol',
+      (socket) => void socket.once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')),
+    ],
+  ];
+  test.each(handshakes)('and %s: nothing was written, so nothing was carried out', async (_how, answer) => {
+    const server = createServer((socket) => {
+      // Our side breaks off as well.
+      socket.on('error', () => undefined);
+      answer(socket);
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    try {
+      const service = services.connect(new URL(`https://127.0.0.1:${port}/`)).withoutRetries();
+      await expect(service.list('v3.shipments.list', '', { signal })).rejects.toMatchObject({
+        code: 'connect_failed',
+        outcome: 'not_executed',
+      });
+    } finally {
+      server.close();
+    }
+  });
+});

@@ -1,0 +1,114 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { createLogger } from '../../../src/app/logging/create-logger.ts';
+import { loggable } from '../../../src/app/logging/log-schema.ts';
+import { errorFields } from '../../../src/app/logging/logger.ts';
+import { describeError, WarehouseError } from '../../../src/core/errors.ts';
+import { quote, withoutQuotes } from '../../../src/core/quote.ts';
+
+describe('a quotation', () => {
+  test.each([
+    ['v3.orders.create: NOK: «Jan Jansen is not known»', 'v3.orders.create: NOK: «…»'],
+    ['«a» and «b»', '«…» and «…»'],
+    ['cut off: «Jan Jan', 'cut off: «…»'],
+    ['nothing quoted', 'nothing quoted'],
+  ])('%j is left out of a log', (text, expected) => expect(withoutQuotes(text)).toBe(expected));
+
+  test('cannot be ended by what is quoted, and is cut', () => {
+    expect(quote('a» Jan «b')).toBe("«a' Jan 'b»");
+    expect(withoutQuotes(`${quote(`${quote('x')} Jan`)} ours`)).toBe('«…» ours');
+    expect(quote('x'.repeat(1_000))).toHaveLength(202);
+  });
+
+  test('holds nothing that Postgres could not store or that would show otherwise than it is', () => {
+    expect(quote('bad value \0 here')).toBe('«bad value  here»');
+    expect(quote('a\u202eb\u2066c\u200fd\u001b[31m\u009b')).toBe('«abcd[31m»');
+    expect(quote(`${'x'.repeat(199)}😀`)).toBe(`«${'x'.repeat(199)}\ufffd»`);
+  });
+});
+
+describe('the words of an error', () => {
+  const database = (code: string, message: string) => Object.assign(new Error(message), { name: 'error', code });
+  test.each<[string, unknown, string]>([
+    ['ours', new WarehouseError('timeout', 'v3.x: no answer', { outcome: 'unknown' }), 'v3.x: no answer'],
+    ['of the language', new TypeError('no such member in Jan'), 'TypeError: «no such member in Jan»'],
+    [
+      'of the network',
+      Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }),
+      'connect ECONNREFUSED',
+    ],
+    ['of the database about itself', database('57P01', 'terminating connection'), 'terminating connection'],
+    [
+      'of the database about a value',
+      database('22P02', 'invalid input syntax: "Jan"'),
+      '22P02: «invalid input syntax: "Jan"»',
+    ],
+    ['of the database about a row', database('23505', 'duplicate key Jan'), '23505: «duplicate key Jan»'],
+    [
+      'of a parser',
+      new SyntaxError('Unexpected token, "Jan" is not valid JSON'),
+      'SyntaxError: «Unexpected token, "Jan" is not valid JSON»',
+    ],
+    ['of anything else', Object.assign(new Error('Jan'), { name: 'OddError' }), 'OddError: «Jan»'],
+    [
+      'with its cause',
+      new WarehouseError('x', 'outer', { outcome: 'unknown', cause: new SyntaxError('Jan') }),
+      'outer: SyntaxError: «Jan»',
+    ],
+  ])('%s', (_what, error, words) => expect(describeError(error)).toBe(words));
+
+  test('of a fault of ours come with where it was, not with the message once more', () => {
+    const { stack = '' } = errorFields(new SyntaxError('Jan'));
+    expect(stack).toMatch(/^ {4}at /);
+    expect(stack).not.toContain('Jan');
+  });
+});
+
+test('a log line has the fields of the schema, others by name alone', () => {
+  const at = new Date(0);
+  expect(
+    loggable({
+      event: 'x',
+      error: 'a «Jan»',
+      warnings: ['«Jan»', 'b'],
+      dueAt: at,
+      missed: 3,
+      client: null,
+      email: 'jan@example.com',
+      payload: {},
+    }),
+  ).toEqual({
+    event: 'x',
+    error: 'a «…»',
+    warnings: ['«…»', 'b'],
+    dueAt: at,
+    missed: 3,
+    client: null,
+    leftOut: ['email', 'payload'],
+  });
+  expect(loggable({ reason: { name: 'Jan' } })).toEqual({ reason: '(left out)' });
+});
+
+test('a message passes by the schema in no form', () => {
+  const written: string[] = [];
+  const log = createLogger('info', { write: (line: string) => written.push(line) });
+  // A slip that the types do not let through.
+  const slip = log.error as unknown as (given: unknown) => void;
+  for (const given of [new SyntaxError('Jan'), { event: 'x', err: new Error('Jan') }, 'Jan']) slip.call(log, given);
+  expect(written.map((line) => JSON.parse(line).event)).toEqual(['error', 'x', undefined]);
+  expect(written.join('')).not.toContain('Jan');
+});
+
+test('every event of the source is explained in docs/operations.md', () => {
+  const root = new URL('../../../', import.meta.url);
+  const files = readdirSync(new URL('src/', root), { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.ts'),
+  );
+  const text = files.map((file) => readFileSync(new URL(`src/${file}`, root), 'utf8')).join('\n');
+  const events = new Set([...text.matchAll(/event: '(\w+_\w+|uncaught)'/g)].map(([, event = '']) => event));
+  expect(events.size).toBeGreaterThan(25);
+  for (const status of ['done', 'failed', 'lost', 'stopped']) events.add(`run_${status}`);
+  for (const status of ['done', 'dead', 'unknown', 'pending']) events.add(`push_${status}`);
+  const docs = readFileSync(new URL('docs/operations.md', root), 'utf8');
+  expect([...events].filter((event) => !docs.includes(`\`${event}\``))).toEqual([]);
+});

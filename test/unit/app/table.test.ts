@@ -1,0 +1,50 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { formatTable } from '../../../src/app/terminal/table.ts';
+
+const headings = ['id', 'reference', 'because'];
+const rows = [
+  [1, 'SO-1001', 'the payload cannot be sent: orderType: there is no NOPE'],
+  [12, 'SO-2', 'x'.repeat(40)],
+] as const;
+const linesOf = (width?: number) => formatTable(headings, rows, { width }).split('\n');
+
+// What it is coloured with elsewhere is no part of it.
+beforeEach(() => vi.stubEnv('FORCE_COLOR', '0'));
+afterEach(() => vi.unstubAllEnvs());
+
+describe('a table', () => {
+  test('is as wide as it is where nobody says how wide it may be', () =>
+    expect(linesOf()).toEqual([
+      'id  reference  because',
+      ' 1  SO-1001    the payload cannot be sent: orderType: there is no NOPE',
+      `12  SO-2       ${'x'.repeat(40)}`,
+    ]));
+
+  test.each([70, 60, 50])('fits a terminal of %i characters, and loses nothing', (width) => {
+    const lines = linesOf(width);
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(width);
+    const text = lines.join('').replaceAll(/\s/g, '');
+    for (const word of ['SO-1001', 'orderType:', 'NOPE']) expect(text).toContain(word);
+    expect(text.match(/x/g)).toHaveLength(40);
+  });
+
+  test('is a list for each row where the words themselves do not fit', () =>
+    expect(linesOf(20).slice(0, 4)).toEqual(['id         1', 'reference  SO-1001', `because    ${rows[0][2]}`, '']));
+});
+
+test('characters that a terminal would carry out are shown by their code', () => {
+  const table = formatTable(['reference'], [['\u001b]0;title\u0007\r\u202eover\nnext']]);
+  expect(table).toContain('\\u{1b}]0;title\\u{7}\\u{d}\\u{202e}over next');
+});
+
+test('columns are as wide as what is seen, not as the number of characters', () => {
+  const rows = formatTable(
+    ['name', 'n'],
+    [
+      ['日本', 1],
+      ['abcd', 2],
+    ],
+    { look: () => null },
+  ).split('\n');
+  expect(rows.slice(1)).toEqual(['日本  1', 'abcd  2']);
+});

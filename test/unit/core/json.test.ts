@@ -1,0 +1,84 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { isObject, parseExact, ShapeError, unstorableReason } from '../../../src/core/json.ts';
+
+describe('parseExact', () => {
+  test.each(['12345678901234567890', '0.10', '1e400', '-0', '3.14159265358979323846', '9007199254740993'])(
+    'keeps %s letter for letter',
+    (number) => {
+      expect(JSON.stringify(parseExact(`{"price":${number}}`))).toBe(`{"price":${number}}`);
+    },
+  );
+
+  test('gives ordinary numbers as numbers, also beside one that has to be kept', () => {
+    expect(parseExact('{"a":1,"b":[2.5,1.10]}')).toEqual({ a: 1, b: [2.5, JSON.rawJSON('1.10')] });
+  });
+
+  test('leaves any JSON as it was', () => {
+    fc.assert(
+      fc.property(fc.json(), (text) => {
+        expect(JSON.parse(JSON.stringify(parseExact(text)))).toEqual(JSON.parse(text));
+      }),
+    );
+  });
+
+  test('every decimal survives with all its digits', () => {
+    const decimal = fc
+      .tuple(fc.bigInt(-(10n ** 25n), 10n ** 25n), fc.stringMatching(/^\d{1,25}$/))
+      .map(([whole, part]) => `${whole}.${part}`);
+    fc.assert(
+      fc.property(decimal, (text) => {
+        expect(JSON.stringify(parseExact(`[${text}]`))).toBe(`[${text}]`);
+      }),
+    );
+  });
+
+  test('refuses what is no JSON', () => {
+    expect(() => parseExact('{"a":1.10,,}')).toThrow(SyntaxError);
+  });
+
+  test.each([
+    ['arrays', (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`],
+    ['objects', (levels: number) => `${'{"a":'.repeat(levels)}1${'}'.repeat(levels)}`],
+    ['arrays with a kept number', (levels: number) => `${'[1.10,'.repeat(levels)}1${']'.repeat(levels)}`],
+  ])('refuses %s that nest too deep', (_what, nested) => {
+    expect(() => parseExact(nested(2_001))).toThrow(new ShapeError('nests too deep'));
+    expect(() => parseExact(nested(2_000))).not.toThrow();
+  });
+
+  test('refuses more values than memory should hold', () => {
+    const many = (values: number) => `[${'1,'.repeat(values - 1)}1]`;
+    expect(() => parseExact(many(1_500_001))).toThrow(new ShapeError('holds more than 1500000 values'));
+    expect(parseExact(many(1_500_000))).toHaveLength(1_500_000);
+  });
+
+  test('takes brackets in texts for what they are', () => {
+    const text = JSON.stringify({ a: '['.repeat(2_500), [`{"\\${'['.repeat(2_500)}`]: ['"[', '\\', '[['] });
+    expect(parseExact(text)).toEqual(JSON.parse(text));
+    expect(() => parseExact(`"${'['.repeat(2_500)}`)).toThrow(SyntaxError);
+  });
+});
+
+describe('isObject', () => {
+  test.each([null, [], 'text', 1, JSON.rawJSON('1.10')])('%s is none', (value) => expect(isObject(value)).toBe(false));
+  test('{} is one', () => expect(isObject({})).toBe(true));
+});
+
+describe('unstorableReason', () => {
+  const reasonFor = (value: unknown) => unstorableReason(JSON.stringify(value));
+  test('names NUL and half surrogates, in values and in member names', () => {
+    expect(reasonFor({ a: 'x\0' })).toContain('NUL');
+    expect(reasonFor({ 'a\0': 1 })).toContain('NUL');
+    expect(reasonFor(['\ud83d'])).toContain('surrogate');
+    expect(reasonFor(['\\\0'])).toContain('NUL');
+  });
+  test('lets everything else through, also a backslash before u0000', () => {
+    expect(reasonFor(['\\u0000', '\\ud800', 'é', '😀', '\u0001'])).toBeNull();
+  });
+  test('goes through a text once, whatever it holds: a million backslashes would take hours otherwise', () => {
+    const backslashes = '\\'.repeat(1_000_000);
+    // With something between: backslashes right before an escape were read once by the former code, too.
+    expect(reasonFor([`${backslashes} \u0001`])).toBeNull();
+    expect(reasonFor([`${backslashes} \0`])).toContain('NUL');
+  });
+});

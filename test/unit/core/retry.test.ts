@@ -1,0 +1,92 @@
+import { describe, expect, test } from 'vitest';
+import { type Outcome, WarehouseError, type WarehouseErrorDetails } from '../../../src/core/errors.ts';
+import { readRetryDelayMs } from '../../../src/core/retry.ts';
+import {
+  readRetryAfterMs,
+  type StatusAnswer,
+  statusError,
+  transportError,
+} from '../../../src/warehouse/transport/http-error.ts';
+
+const failure = (code: string, details: Partial<WarehouseErrorDetails> = {}) =>
+  new WarehouseError(code, code, { outcome: 'unknown', ...details });
+
+describe('readRetryDelayMs', () => {
+  test.each([
+    ['connect_failed', {}, true],
+    ['timeout', {}, true],
+    ['connection_lost', {}, true],
+    ['undecodable', {}, false],
+    ['http_status', { status: 500 }, true],
+    ['http_status', { status: 429 }, true],
+    ['http_status', { status: 408 }, true],
+    ['http_status', { status: 404 }, false],
+    ['unauthorized', { status: 401 }, false],
+    ['redirected', { status: 302 }, false],
+    ['link_elsewhere', {}, false],
+    ['body_too_large', {}, false],
+  ])('%s %j: again %s', (code, details, again) => {
+    expect(readRetryDelayMs(failure(code, details), 1, 0.5) !== null).toBe(again);
+  });
+
+  test('grows, never beyond the cap, and ends', () => {
+    const delays = [1, 2, 3, 4].map((attempt) => readRetryDelayMs(failure('timeout'), attempt, 1));
+    expect(delays).toEqual([250, 500, 1_000, null]);
+  });
+
+  test('waits at least Retry-After, and leaves a long one to the caller', () => {
+    expect(readRetryDelayMs(failure('http_status', { status: 429, retryAfterMs: 2_000 }), 1, 0)).toBe(2_000);
+    expect(readRetryDelayMs(failure('http_status', { status: 429, retryAfterMs: 3_600_000 }), 1, 0)).toBeNull();
+  });
+});
+
+describe('readRetryAfterMs', () => {
+  const dateMs = Date.parse('2026-01-01T00:00:00Z');
+  test.each([
+    [undefined, undefined],
+    ['3', 3_000],
+    ['Thu, 01 Jan 2026 00:00:05 GMT', 5_000],
+    ['Wed, 31 Dec 2025 00:00:00 GMT', 0],
+    ['31536000', 86_400_000],
+    ['soon', undefined],
+  ])('%j is %j ms', (header, ms) => expect(readRetryAfterMs(header, dateMs)).toBe(ms));
+});
+
+describe('statusError', () => {
+  const answer: StatusAnswer = {
+    status: 400,
+    body: '{"errors":[{"title":"No such thing","detail":"Anna de Vries"}]}',
+    contentType: 'application/json',
+    retryAfter: undefined,
+    dateMs: null,
+  };
+  test.each<[number, Partial<StatusAnswer>, Outcome]>([
+    [400, {}, 'refused'],
+    [400, { contentType: 'text/html', body: '<html>' }, 'not_executed'],
+    [401, {}, 'not_executed'],
+    [408, {}, 'unknown'],
+    [429, {}, 'not_executed'],
+    [500, {}, 'unknown'],
+    [503, {}, 'unknown'],
+    [503, { retryAfter: '1' }, 'not_executed'],
+    [302, {}, 'unknown'],
+  ])('%i %j is %s', (status, change, outcome) => {
+    expect(statusError('v3.orders.list', { ...answer, ...change, status }).outcome).toBe(outcome);
+  });
+
+  test('quotes the title of an error and nothing else of the body', () => {
+    const { message } = statusError('v3.orders.list', { ...answer, status: 400 });
+    expect(message).toBe('v3.orders.list: answered 400: «No such thing»');
+  });
+});
+
+test.each([
+  ['ECONNREFUSED', 'connect_failed', 'not_executed'],
+  ['CERT_HAS_EXPIRED', 'connect_failed', 'not_executed'],
+  ['UND_ERR_HEADERS_TIMEOUT', 'timeout', 'unknown'],
+  ['ECONNRESET', 'connection_lost', 'unknown'],
+  ['UND_ERR_RES_EXCEEDED_MAX_SIZE', 'body_too_large', 'unknown'],
+])('%s is %s, %s', (systemCode, code, outcome) => {
+  const cause = Object.assign(new Error('x'), { code: systemCode });
+  expect(transportError('v3.orders.list', cause)).toMatchObject({ code, outcome, cause });
+});

@@ -1,0 +1,104 @@
+import fc from 'fast-check';
+import { Temporal } from 'temporal-polyfill';
+import { describe, expect, test } from 'vitest';
+import { addDays, readDate, readDateTime } from '../../../src/core/time.ts';
+
+const zone = 'Europe/Amsterdam';
+const instantOf = (text: string) => Temporal.Instant.from(text).toString({ fractionalSecondDigits: 6 });
+
+describe('readDateTime', () => {
+  test.each([
+    ['2026-01-05T10:11:12.1234567', '2026-01-05T09:11:12.123456Z', 'winter, seventh digit cut'],
+    ['2026-07-05T10:11:12.5', '2026-07-05T08:11:12.500000Z', 'summer'],
+    ['2026-07-05T10:11:12.5Z', '2026-07-05T10:11:12.500000Z', 'its own zone'],
+    ['2026-07-05T10:11:12+05:30', '2026-07-05T04:41:12.000000Z', 'its own offset'],
+    ['2026-10-25T02:30:00', '2026-10-25T00:30:00.000000Z', 'the doubled hour: the earlier instant'],
+    ['2026-03-29T02:30:00', '2026-03-29T01:30:00.000000Z', 'the skipped hour: shifted forward'],
+  ])('%s is %s (%s)', (text, instant) => expect(instantOf(readDateTime(text, zone))).toBe(instant));
+
+  test.each([
+    '',
+    'soon',
+    '2026-13-01T00:00:00',
+    '2026-02-30T00:00:00',
+    '2026-01-01T25:00:00',
+    '2026-01-01',
+    '0000-01-01T00:00:00',
+    '12026-01-01T00:00:00',
+  ])('refuses %j', (text) => expect(() => readDateTime(text, zone)).toThrow(RangeError));
+
+  test('is exact to the microsecond wherever a local time stands for one instant', () => {
+    const zones = fc.constantFrom('Europe/Amsterdam', 'America/New_York', 'Asia/Kolkata', 'Australia/Lord_Howe', 'UTC');
+    const micros = fc.bigInt(1_700_000_000_000_000n, 1_900_000_000_000_000n);
+    fc.assert(
+      fc.property(zones, micros, fc.nat(9), (anyZone, epochMicros, seventhDigit) => {
+        const instant = Temporal.Instant.fromEpochNanoseconds(epochMicros * 1_000n);
+        const local = instant.toZonedDateTimeISO(anyZone).toPlainDateTime();
+        const [earlier, later] = (['earlier', 'later'] as const).map((disambiguation) =>
+          local.toZonedDateTime(anyZone, { disambiguation }),
+        );
+        fc.pre(earlier?.epochNanoseconds === later?.epochNanoseconds);
+        const text = `${local.toString({ fractionalSecondDigits: 6 })}${seventhDigit}`;
+        expect(instantOf(readDateTime(text, anyZone))).toBe(instant.toString({ fractionalSecondDigits: 6 }));
+      }),
+    );
+  });
+});
+
+describe('readDate', () => {
+  test('takes a date', () => expect(readDate('2028-02-29')).toBe('2028-02-29'));
+  test.each(['2026-02-29', '2026-1-1', '2026-01-01T00:00:00', '0000-01-01'])('refuses %j', (text) =>
+    expect(() => readDate(text)).toThrow(RangeError),
+  );
+});
+
+describe('around the changes of the clock', () => {
+  // Europe/Amsterdam: 2026-03-29 02:00 -> 03:00 (gap), 2026-10-25 03:00 -> 02:00 (overlap).
+  const zone = 'Europe/Amsterdam';
+  const minuteNs = 60_000_000_000n;
+  const around = (change: string) =>
+    fc
+      .bigInt(-6n * 60n * minuteNs, 6n * 60n * minuteNs)
+      .map((offsetNs) => Temporal.Instant.from(change).epochNanoseconds + offsetNs)
+      // Seven digits, as shipment times have.
+      .map((nanoseconds) => (nanoseconds / 100n) * 100n);
+  const write = (epochNs: bigint) => {
+    const local = new Temporal.Instant(epochNs).toZonedDateTimeISO(zone);
+    return local.toPlainDateTime().toString({ fractionalSecondDigits: 7 });
+  };
+  const cut = (epochNs: bigint) => (epochNs / 1_000n) * 1_000n;
+
+  test.each(['2026-03-29T01:00:00Z', '2026-10-25T01:00:00Z'])(
+    'every time written around %s is read as its instant, cut to the microsecond; in the overlap as the earlier one',
+    (change) => {
+      fc.assert(
+        fc.property(around(change), (epochNs) => {
+          const text = write(epochNs);
+          const read = Temporal.Instant.from(readDateTime(text, zone)).epochNanoseconds;
+          const inOverlap = text >= '2026-10-25T02:00' && text < '2026-10-25T03:00';
+          const first = epochNs < Temporal.Instant.from('2026-10-25T01:00:00Z').epochNanoseconds;
+          expect(read).toBe(cut(inOverlap && !first ? epochNs - 60n * minuteNs : epochNs));
+        }),
+        { numRuns: 5_000 },
+      );
+    },
+  );
+
+  test('a time that the clock skips is shifted forward, its fraction kept', () => {
+    fc.assert(
+      fc.property(fc.nat(59), fc.nat(59), fc.nat(9_999_999), (minute, second, fraction) => {
+        const [mm, ss, digits] = [minute, second, fraction].map((part, index) =>
+          String(part).padStart(index === 2 ? 7 : 2, '0'),
+        );
+        const read = readDateTime(`2026-03-29T02:${mm}:${ss}.${digits}`, zone);
+        expect(Temporal.Instant.from(read).toString({ fractionalSecondDigits: 6 })).toBe(
+          `2026-03-29T01:${mm}:${ss}.${digits?.slice(0, 6)}Z`,
+        );
+      }),
+    );
+  });
+});
+
+test('addDays counts calendar days', () => {
+  expect(addDays('2026-03-01', -1)).toBe('2026-02-28');
+});

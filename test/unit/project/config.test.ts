@@ -1,0 +1,258 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { ConfigError } from '../../../config/config-error.ts';
+import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
+import { jobNames, pushJob } from '../../../config/jobs.ts';
+import { parseSchedule } from '../../../config/schedules.ts';
+
+const needs = { database: true, clients: true };
+const base = {
+  DATABASE_URL: 'postgres://u:p@localhost/erp',
+  WAREHOUSE_BASE_URL: 'https://service.example/base',
+  WAREHOUSE_USERNAME: 'shop',
+  WAREHOUSE_PASSWORD: 'secret',
+};
+
+function problemsOf(env: NodeJS.ProcessEnv): readonly string[] {
+  try {
+    readConfig(needs, env);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-config-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+const file = (name: string, content: string) => {
+  const path = join(folder, name);
+  writeFileSync(path, content);
+  return path;
+};
+
+describe('readConfig', () => {
+  test('has a default for everything that may be left out', () => {
+    const config = readConfig(needs, { ...base, LOG_LEVEL: '' });
+    expect(config).toMatchObject({
+      LOOKBACK_DAYS: 7,
+      PUSH_MAX_AGE: 259_200_000,
+      ADMIN_HOST: '127.0.0.1',
+      LOG_LEVEL: 'info',
+    });
+    expect(config.clients).toMatchObject([{ key: 'default', username: 'shop', timeZone: 'Europe/Amsterdam' }]);
+    expect(config.clients[0]?.baseUrl.href).toBe('https://service.example/base');
+  });
+
+  test('names every problem at once', () => {
+    const problems = problemsOf({
+      WAREHOUSE_BASE_URL: 'ftp://x',
+      LOOKBACK_DAYS: 'seven',
+      QUARANTINE_MAX_SHARE: '2',
+      ADMIN_HOST: '0.0.0.0',
+      SCHEDULE_PULL_SHIPMENTS: 'often',
+      SCHEDULE_PULL_NOTHING: '1m',
+      WAREHOUSE_TIME_ZONE: 'Mars/Base',
+    }).join('\n');
+    for (const name of [
+      'DATABASE_URL',
+      'WAREHOUSE_BASE_URL',
+      'WAREHOUSE_USERNAME',
+      'WAREHOUSE_PASSWORD',
+      'LOOKBACK_DAYS',
+      'QUARANTINE_MAX_SHARE',
+      'SCHEDULE_PULL_SHIPMENTS',
+      'SCHEDULE_PULL_NOTHING',
+      'WAREHOUSE_TIME_ZONE',
+      'ADMIN_TOKEN',
+    ]) {
+      expect(problems).toContain(name);
+    }
+  });
+
+  test('takes no listener beyond this machine without a token', () => {
+    expect(problemsOf({ ...base, ADMIN_HOST: '0.0.0.0' })).toEqual([expect.stringContaining('ADMIN_TOKEN')]);
+    expect(problemsOf({ ...base, ADMIN_HOST: '0.0.0.0', ADMIN_TOKEN: 'x'.repeat(32) })).toEqual([]);
+  });
+
+  test('reads secrets from files, but not from both places', () => {
+    const { WAREHOUSE_PASSWORD: _, ...without } = base;
+    const path = file('password', 'from file\n');
+    expect(readConfig(needs, { ...without, WAREHOUSE_PASSWORD_FILE: path }).clients[0]?.password).toBe('from file');
+    expect(problemsOf({ ...base, WAREHOUSE_PASSWORD_FILE: path })).toEqual([
+      expect.stringContaining('WAREHOUSE_PASSWORD_FILE'),
+    ]);
+    expect(problemsOf({ ...without, WAREHOUSE_PASSWORD_FILE: join(folder, 'none') }).join()).toContain('ENOENT');
+    expect(problemsOf({ ...without, WAREHOUSE_PASSWORD_FILE: file('empty', '\n') }).join()).toContain('it is empty');
+  });
+
+  test('takes the schedules of jobs that are to come, if they are schedules', () => {
+    expect(problemsOf({ ...base, SCHEDULE_RECONCILE: '1d' })).toEqual([]);
+    expect(problemsOf({ ...base, SCHEDULE_PRUNE: 'often' }).join()).toContain('SCHEDULE_PRUNE');
+    expect(problemsOf({ ...base, SCHEDULE_PUSH_OUTBOX: '0 3 * * *' }).join()).toContain(
+      'SCHEDULE_PUSH_OUTBOX: must be a span',
+    );
+    expect(readConfig(needs, { ...base, SCHEDULE_PUSH_OUTBOX: 'off' }).pushSweepMs).toBeNull();
+    expect(readConfig(needs, base).pushSweepMs).toBe(15_000);
+  });
+
+  test('overrides operations by name', () => {
+    const good = file('good.json', '{"v2.order.release": {"method": "PUT", "path": "/v2/release"}}');
+    const { operations } = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: good });
+    expect(operations['v2.order.release']).toEqual({ method: 'PUT', path: '/v2/release', documented: false });
+    const right = file(
+      'right.json',
+      '{"v2.order.release": {"method": "POST", "path": "/v2/order/release", "documented": true}}',
+    );
+    const known = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: right }).operations['v2.order.release'];
+    expect(known).toEqual({ method: 'POST', path: '/v2/order/release', documented: true });
+    const bad = file(
+      'bad.json',
+      '{"v9.none": {"method": "GET", "path": "/x"}, "v2.order.add": {"method": "GET", "path": "x"}}',
+    );
+    expect(problemsOf({ ...base, WAREHOUSE_OPERATIONS_FILE: bad }).join('\n')).toMatch(/v2\.order\.add\.path/);
+  });
+});
+
+describe('WAREHOUSE_CLIENTS_FILE', () => {
+  const { DATABASE_URL } = base;
+  const client = { key: 'shop-a', baseUrl: 'https://a.example', username: 'a', password: 'pa' };
+  const problemsWith = (clients: unknown) =>
+    problemsOf({ DATABASE_URL, WAREHOUSE_CLIENTS_FILE: file('clients.json', JSON.stringify(clients)) }).join('\n');
+
+  test('holds any number of clients, with a password or the file it is in', () => {
+    const path = file(
+      'clients.json',
+      JSON.stringify([
+        client,
+        { ...client, key: 'b', username: 'b', password: undefined, passwordFile: file('b', 'pb'), timeZone: 'UTC' },
+      ]),
+    );
+    const { clients } = readConfig(needs, { DATABASE_URL, WAREHOUSE_CLIENTS_FILE: path });
+    expect(clients.map(({ key, password, timeZone }) => [key, password, timeZone])).toEqual([
+      ['shop-a', 'pa', 'Europe/Amsterdam'],
+      ['b', 'pb', 'UTC'],
+    ]);
+  });
+
+  test.each([
+    ['a bad key', [{ ...client, key: 'Shop' }], '0.key'],
+    ['no password', [{ ...client, password: undefined }], 'shop-a'],
+    ['two passwords', [{ ...client, passwordFile: 'x' }], 'shop-a'],
+    ['a doubled key', [client, { ...client, username: 'b' }], 'named twice'],
+    ['one account twice', [client, { ...client, key: 'b' }], 'same base URL'],
+    ['a stranger member', [{ ...client, url: 'x' }], 'url'],
+    ['no client', [], 'at least one'],
+  ])('names %s', (_what, clients, words) => expect(problemsWith(clients)).toContain(words));
+
+  test('excludes the single form, and a broken file is named without quoting it', () => {
+    expect(problemsOf({ ...base, WAREHOUSE_CLIENTS_FILE: file('c.json', JSON.stringify([client])) }).join()).toContain(
+      'keep one form',
+    );
+    const zoned = {
+      DATABASE_URL,
+      WAREHOUSE_CLIENTS_FILE: file('z.json', JSON.stringify([client])),
+      WAREHOUSE_TIME_ZONE: 'UTC',
+    };
+    expect(problemsOf(zoned).join()).toContain('WAREHOUSE_TIME_ZONE; keep one form');
+    const problems = problemsOf({
+      DATABASE_URL,
+      WAREHOUSE_CLIENTS_FILE: file('c.json', '[{"password": "hunter2"'),
+    }).join();
+    expect(problems).toContain('not valid JSON');
+    expect(problems).not.toContain('hunter2');
+  });
+});
+
+test('.env.example names every variable', () => {
+  const example = readFileSync(new URL('../../../.env.example', import.meta.url), 'utf8');
+  const named = new Set([...example.matchAll(/^#? ?([A-Z][A-Z_]+)=/gm)].map(([, name]) => name));
+  const scheduled = [...jobNames, pushJob.name].map((job) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`);
+  const known = [...variableNames, ...scheduled];
+  expect([...named].sort()).toEqual([...known].sort());
+  for (const name of secretNames) expect(example).toContain(`${name}_FILE`);
+});
+
+describe('schedules', () => {
+  test.each([
+    ['30s', { kind: 'every', everyMs: 30_000 }],
+    ['1d', { kind: 'every', everyMs: 86_400_000 }],
+    ['5 4 * * 1', { kind: 'cron', pattern: '5 4 * * 1' }],
+    ['off', { kind: 'off' }],
+  ])('%s', (text, schedule) => expect(parseSchedule(text)).toEqual(schedule));
+  test.each(['', '0s', '2', '2w', '* * * * * *', '61 * * * *', 'daily'])('refuses %j', (text) =>
+    expect(() => parseSchedule(text)).toThrow(RangeError),
+  );
+});
+
+test('a URL whose password is not encoded is refused with what to do', () => {
+  for (const url of [
+    'postgres://erp:a/b@db.test/erp',
+    'postgres://erp:a#b@db.test/erp',
+    'postgres://erp:a?b@db.test:x/erp',
+  ])
+    expect(problemsOf({ ...base, DATABASE_URL: url })).toEqual([
+      expect.stringMatching(/^DATABASE_URL: .*percent-encode.*%2F/),
+    ]);
+});
+
+test('trusted proxies are addresses and networks; anything else is not trusted', () => {
+  const { ADMIN_TRUSTED_PROXIES: isTrusted } = readConfig(
+    { database: false, clients: false },
+    { ADMIN_TRUSTED_PROXIES: '127.0.0.1, 10.1.0.0/16, fd00::/8' },
+  );
+  const asked = [
+    '127.0.0.1',
+    '::ffff:127.0.0.1',
+    '10.1.2.3',
+    '10.2.0.1',
+    'fd12::1',
+    '::1',
+    '',
+    'unknown',
+    '10.1.2.3:80',
+  ];
+  expect(asked.filter((address) => isTrusted?.(address))).toEqual([
+    '127.0.0.1',
+    '::ffff:127.0.0.1',
+    '10.1.2.3',
+    'fd12::1',
+  ]);
+  expect(isTrusted?.(undefined)).toBe(false);
+  for (const wrong of ['10.0.0.0/33', 'proxy.test', '10.0.0.0/x', '10.0.0.0/8/8', ','])
+    expect(problemsOf({ ADMIN_TRUSTED_PROXIES: wrong })).toContainEqual(
+      expect.stringMatching(/^ADMIN_TRUSTED_PROXIES: /),
+    );
+});
+
+test('variables of the admin server that need each other say so', () => {
+  const token = 'a-token-that-is-long-enough-to-be-taken';
+  expect(problemsOf({ ...base, ADMIN_VIEWER_TOKEN: token })).toEqual([
+    expect.stringMatching(/^ADMIN_VIEWER_TOKEN: needs/),
+  ]);
+  expect(problemsOf({ ...base, ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: token })).toEqual([
+    'ADMIN_VIEWER_TOKEN: must differ from ADMIN_TOKEN',
+  ]);
+  expect(problemsOf({ ...base, ADMIN_USER_HEADER: 'X-User' })).toEqual([
+    expect.stringMatching(/^ADMIN_USER_HEADER: needs/),
+  ]);
+  expect(problemsOf({ ...base, ADMIN_BASE_PATH: 'sync' })).toEqual([
+    expect.stringMatching(/^ADMIN_BASE_PATH: must be/),
+  ]);
+});
+
+test('certificates are always checked', () => {
+  expect(problemsOf({ ...base, NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
+    expect.stringMatching(/^NODE_TLS_REJECT_UNAUTHORIZED: .*NODE_EXTRA_CA_CERTS/),
+  ]);
+});
+
+test('a database URL for a socket has no host', () => {
+  for (const url of ['postgres:///erp?host=/var/run/postgresql', 'postgres://erp:secret@/erp?host=/var/run/postgresql'])
+    expect(problemsOf({ ...base, DATABASE_URL: url })).toEqual([]);
+});

@@ -1,0 +1,124 @@
+import { describe, expect, test } from 'vitest';
+import { type OrderPayload, orderDocument } from '../../../src/sync/push/kinds/order/order-payload.ts';
+import { wantedState } from '../../../src/sync/push/kinds/order/order-update.ts';
+import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { readPayload } from '../../../src/sync/push/payload/payload.ts';
+import type { Order } from '../../../src/warehouse/decoding/v3-orders.ts';
+
+const kind = (name: string) => {
+  const found = outboxKinds.find((known) => known.name === name);
+  if (found === undefined) throw new Error(`no kind ${name}`);
+  return found;
+};
+const order = (text: string) => readPayload(kind('order.create'), text) as OrderPayload;
+const least = `"externalOrderNumber": "SO-1", "orderTypeId": 31, "locale": "nl-NL",
+  "deliveryAddress": {"lastName": "X", "street1": "Y 1", "countryCode": "FR"}`;
+
+describe('the body of POST /v3/orders', () => {
+  test('holds every digit, of prices and of what is passed through', () => {
+    const text = `{${least}, "items": [{"sku": "A", "quantity": 2.0, "price": 0.12345678901234567890, "vat": "0.210"},
+      {"sku": "B", "quantity": 1, "price": 9.90}], "pickUpPoint": {"latitude": 52.10, "id": 12345678901234567890}}`;
+    const body = JSON.stringify(orderDocument(order(text), { orderTypeId: 31, shippingMethodId: null }, 'inside'));
+    for (const part of [
+      '"quantity":2,',
+      '"price":0.12345678901234567890,',
+      '"vat":0.210',
+      '"price":9.90}',
+      '"latitude":52.10,',
+      '"id":12345678901234567890',
+    ])
+      expect(body).toContain(part);
+  });
+
+  test('takes the first document along, and links what belongs together by provisional ids', () => {
+    const text = `{${least}, "items": [{"sku": "A", "quantity": 1, "fulfillFrom": null, "metadata": {"extra6": "six", "extra7": null}}],
+      "billingAddress": {"lastName": "Z", "street1": "Y 2", "countryCode": "FR"}, "allowPartialDelivery": true,
+      "attachments": [{"filename": "a.pdf", "content": "JVBERg=="}, {"filename": "b.pdf", "content": "JVBERg=="}]}`;
+    const ids = { orderTypeId: 31, shippingMethodId: 12 };
+    const inside = orderDocument(order(text), ids, 'inside') as { data: { included: unknown[] } };
+    const { included, ...data } = inside.data;
+    expect(data).toEqual({
+      type: 'order',
+      attributes: { externalOrderNumber: 'SO-1', locale: 'nl-NL', allowPartialDelivery: true },
+      relationships: {
+        orderType: { data: { id: 31, type: 'orderType' } },
+        deliveryAddress: { data: { id: 1, type: 'address' } },
+        billingAddress: { data: { id: 2, type: 'address' } },
+        preferredShippingMethod: { data: { id: 12, type: 'shippingMethod' } },
+      },
+    });
+    expect(included).toEqual([
+      { type: 'orderItem', attributes: { sku: 'A', quantity: 1, metadata: { extra6: 'six' } } },
+      { type: 'address', id: 1, attributes: { lastName: 'X', street1: 'Y 1', countryCode: 'FR' } },
+      { type: 'address', id: 2, attributes: { lastName: 'Z', street1: 'Y 2', countryCode: 'FR' } },
+      {
+        type: 'orderAttachment',
+        attributes: {
+          externalOrderNumber: 'SO-1',
+          filename: 'a.pdf',
+          contentType: 'application/pdf',
+          printStrategy: 'REQUIRED',
+          content: 'JVBERg==',
+        },
+      },
+    ]);
+    expect(orderDocument(order(text), ids, 'top')).toEqual({ data, included });
+  });
+});
+
+describe('the state that an update sends', () => {
+  const attributes = {
+    externalOrderNumber: 'SO-1',
+    reference: 'old',
+    orderedOn: '2026-01-01',
+    consumerReference: null,
+    promotionCode: 'P',
+    currency: 'EUR',
+    locale: 'nl-NL',
+    email: 'a@example.com',
+    phoneNumber: '020',
+    vatNumber: null,
+    fulfillFrom: 'AMS',
+    preferredShippingDate: '2026-05-04',
+    allowPartialDelivery: false,
+    onHold: null,
+    metadata: { extra1: 'one', extra2: 'two' },
+    channelIdentifier: 'web',
+  };
+  const current = { id: 1, type: 'order', attributes, relationships: {} } as unknown as Order;
+  const state = (change: Record<string, unknown>, today = '2026-05-04') => wantedState(current, change, today);
+
+  test('is all of it, but what the service sets by itself; what must not be null is left out where it is missing', () => {
+    const { orderedOn: _day, currency: _currency, channelIdentifier: _channel, onHold: _hold, ...whole } = attributes;
+    expect(state({})).toEqual({ attributes: whole, note: null });
+  });
+
+  test('has what was changed: null is sent, an empty text where it erases, members of metadata one by one', () => {
+    const change = {
+      reference: '',
+      phoneNumber: '',
+      email: null,
+      fulfillFrom: null,
+      metadata: { extra1: null, extra3: 'three' },
+    };
+    expect(state(change).attributes).toMatchObject({
+      reference: '',
+      phoneNumber: null,
+      email: null,
+      fulfillFrom: null,
+      metadata: { extra2: 'two', extra3: 'three' },
+      promotionCode: 'P',
+    });
+    expect(state({ metadata: null }).attributes.metadata).toBeNull();
+  });
+
+  test('has no date that has passed', () => {
+    expect(state({}, '2026-05-05')).toMatchObject({
+      attributes: { preferredShippingDate: null },
+      note: 'preferredShippingDate 2026-05-04 had passed and was sent as null',
+    });
+    expect(state({ preferredShippingDate: '2026-05-05' }, '2026-05-05').attributes.preferredShippingDate).toBe(
+      '2026-05-05',
+    );
+  });
+});

@@ -1,0 +1,304 @@
+import { describe, expect, test } from 'vitest';
+import { WarehouseError } from '../../../src/core/errors.ts';
+import { judgeAbsence, type LookedUp } from '../../../src/core/look-up.ts';
+import { doubtOf, type FailedAttempt, judgeFailure, newsOf } from '../../../src/core/push-outcome.ts';
+import { pushRetryDelayMs } from '../../../src/core/retry.ts';
+import { batchesOf } from '../../../src/sync/push/kinds/order/look-up-orders.ts';
+import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { maskPayload } from '../../../src/sync/push/payload/mask.ts';
+import { statusError, transportError } from '../../../src/warehouse/transport/http-error.ts';
+
+const policy = { maxAttempts: 25, maxAgeMs: 3 * 86_400_000 };
+const answer = (
+  status: number,
+  {
+    retryAfter,
+    body = '{}',
+    contentType = 'application/json',
+  }: { retryAfter?: string; body?: string; contentType?: string } = {},
+) => statusError('v3.orders.create', { status, body, contentType, retryAfter, dateMs: null });
+const cut = (code: string) => transportError('v3.orders.create', Object.assign(new Error(code), { code }));
+const html = { body: '<html>', contentType: 'text/html' };
+const usual: Omit<FailedAttempt, 'error'> = {
+  sent: true,
+  rule: 'look up',
+  doubtsRefusal: true,
+  documented: true,
+  notFoundMeansRoute: true,
+  attempts: 1,
+  ageMs: 1_000,
+  unburnt: 0,
+};
+const judge = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) =>
+  judgeFailure({ ...usual, error, ...changes }, policy, 0.5);
+
+describe('what follows from a failed attempt', () => {
+  test.each<[string, WarehouseError, string]>([
+    ['connection refused', cut('ECONNREFUSED'), 'pending'],
+    ['name not found', cut('ENOTFOUND'), 'pending'],
+    ['bad certificate', cut('CERT_HAS_EXPIRED'), 'pending'],
+    ['connection reset', cut('ECONNRESET'), 'unknown'],
+    ['no answer', cut('UND_ERR_HEADERS_TIMEOUT'), 'unknown'],
+    ['401', answer(401), 'pending'],
+    ['408', answer(408), 'unknown'],
+    ['425', answer(425), 'pending'],
+    ['429', answer(429), 'pending'],
+    ['500', answer(500), 'unknown'],
+    ['502 of a proxy', answer(502, html), 'unknown'],
+    ['503', answer(503), 'unknown'],
+    ['503 with Retry-After', answer(503, { retryAfter: '3' }), 'pending'],
+    ['403 of a proxy', answer(403, html), 'pending'],
+    ['302', answer(302), 'unknown'],
+    ['422', answer(422), 'unknown'],
+  ])('%s', (_name, error, status) => {
+    // A redirect of a request that makes a change may follow upon the change.
+    expect(judge(error).status).toBe(status);
+  });
+
+  test('a no is dead at once, unless it has to be doubted', () => {
+    expect(judge(answer(422), { doubtsRefusal: false, rule: 'send again' })).toMatchObject({ status: 'dead' });
+    expect(judge(answer(422))).toMatchObject({
+      status: 'unknown',
+      delayMs: 0,
+      refusal: expect.any(String),
+    });
+  });
+
+  test('nothing that was not sent can have been carried out', () => {
+    for (const error of [cut('ECONNRESET'), answer(500), answer(408)])
+      expect(judge(error, { sent: false })).toMatchObject({ status: 'pending', burnt: true });
+    // A no to what was only read is none to what is asked for.
+    expect(judge(answer(422), { sent: false })).toMatchObject({ status: 'pending' });
+    expect(judge(answer(403), { sent: false, documented: false })).toMatchObject({ status: 'pending', burnt: true });
+  });
+
+  test('a stop before it was sent is no attempt; after that its outcome is not known', () => {
+    const stopped = new WarehouseError('stopped', 'asked to stop', { outcome: 'unknown' });
+    expect(judge(stopped, { sent: false, attempts: 25 })).toMatchObject({
+      status: 'pending',
+      burnt: false,
+      delayMs: 0,
+    });
+    expect(judge(stopped)).toMatchObject({ status: 'unknown', written: true });
+  });
+
+  test('what may have been carried out is settled by the rule of its kind', () => {
+    expect(judge(answer(500), { rule: 'send again' })).toMatchObject({ status: 'pending', written: true });
+    expect(judge(answer(425), { rule: 'send again' })).toMatchObject({ status: 'pending', written: false });
+    expect(judge(answer(500), { rule: 'operator' })).toMatchObject({ status: 'unknown', delayMs: null, written: true });
+    expect(judge(answer(500))).toMatchObject({ status: 'unknown', delayMs: 1_000, written: true });
+    // However often: giving up would not make it known.
+    expect(judge(answer(500), { attempts: 99, ageMs: 9e9 })).toMatchObject({ status: 'unknown' });
+  });
+
+  test('it is given up after so many attempts, or so long', () => {
+    expect(judge(answer(425), { attempts: 25 })).toMatchObject({
+      status: 'dead',
+      error: expect.stringContaining('given up after 25 attempts'),
+    });
+    // Not at once, however long it waited for its first attempt.
+    expect(judge(answer(425), { ageMs: policy.maxAgeMs })).toMatchObject({ status: 'pending' });
+    expect(judge(answer(425), { ageMs: policy.maxAgeMs, attempts: 2 })).toMatchObject({
+      status: 'dead',
+      error: expect.stringContaining('after 72 hours'),
+    });
+  });
+
+  test('a closed door, a limit or a wrong path burns no attempt, and makes the row wait longer each time', () => {
+    const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
+    for (const error of [refused, answer(401), answer(429), answer(429, { retryAfter: '1' })])
+      for (const attempts of [1, 25])
+        expect(judge(error, { sent: false, attempts })).toMatchObject({
+          status: 'pending',
+          burnt: false,
+          unburnt: true,
+        });
+    for (const status of [403, 404, 405])
+      expect(judge(answer(status), { documented: false })).toMatchObject({ status: 'pending', burnt: false });
+    expect([0, 4].map((unburnt) => judge(answer(429), { unburnt }))).toMatchObject([
+      { delayMs: 500 },
+      { delayMs: 8_000 },
+    ]);
+  });
+
+  test('what an answer to an assumed operation explains is refused, whatever its status', () => {
+    const explained = { body: '{"errors": [{"title": "Not yours"}]}' };
+    for (const status of [403, 404, 405])
+      expect(judge(answer(status, explained), { documented: false, doubtsRefusal: false })).toMatchObject({
+        status: 'dead',
+      });
+    expect(judge(answer(404), { documented: false, notFoundMeansRoute: false, doubtsRefusal: false })).toMatchObject({
+      status: 'dead',
+    });
+  });
+});
+
+describe('what a failed attempt says of more than its row', () => {
+  const news = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) => newsOf({ ...usual, error, ...changes });
+  const ask = { of: 'client', evidence: 'ask' };
+  const wait = { of: 'client', evidence: { seen: 'asked to wait' } };
+  const tooFast = { of: 'client', evidence: 'too fast' };
+  const works = { of: 'kind', evidence: { seen: 'success' } };
+  const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
+  const badToken = new WarehouseError('token_refused', 'no', { outcome: 'not_executed', status: 401 });
+  const of = (code: string) => new WarehouseError(code, 'no', { outcome: 'unknown' });
+
+  test.each<[string, WarehouseError, Partial<FailedAttempt>, readonly object[]]>([
+    ['connection refused: whether it is there is asked', cut('ECONNREFUSED'), {}, [ask]],
+    ['no answer', cut('UND_ERR_HEADERS_TIMEOUT'), {}, [ask]],
+    ['500', answer(500), {}, [{ ...ask, row: { isNew: true } }]],
+    ['500 of a row that failed before', answer(500), { attempts: 2 }, [{ ...ask, row: { isNew: false } }]],
+    ['500 of a row that was refused before', answer(500), { unburnt: 1 }, [{ ...ask, row: { isNew: false } }]],
+    ['500 with Retry-After', answer(500, { retryAfter: '5' }), {}, [wait]],
+    ['502 with Retry-After', answer(502, { ...html, retryAfter: '5' }), {}, [wait]],
+    ['503 with Retry-After', answer(503, { retryAfter: '5' }), {}, [wait]],
+    ['504 with Retry-After', answer(504, { retryAfter: '5' }), {}, [wait]],
+    ['408 with Retry-After', answer(408, { retryAfter: '5' }), {}, [wait]],
+    ['403 of a proxy', answer(403, html), {}, [ask]],
+    ['an answer that cannot be read', of('undecodable'), {}, [ask]],
+    ['429', answer(429), {}, [tooFast]],
+    ['429 with Retry-After', answer(429, { retryAfter: '5' }), {}, [wait]],
+    ['429 to one row again and again', answer(429), { unburnt: 3 }, []],
+    ['401 to a token that had run out', answer(401), {}, []],
+    ['401 to a new token: the kind', badToken, {}, [{ of: 'kind', evidence: { seen: 'failure', isNew: true } }]],
+    ['credentials refused', refused, { sent: false }, [{ of: 'client', evidence: { seen: 'credentials refused' } }]],
+    ['425', answer(425), {}, []],
+    ['422: the service deals with such rows', answer(422), {}, [works]],
+    ['422 to a read before it', answer(422), { sent: false }, []],
+    ['404 of an assumed path', answer(404), { documented: false }, [{ of: 'kind', evidence: { seen: 'no route' } }]],
+    ['404 of an assumed path to a read before it', answer(404), { documented: false, sent: false }, []],
+    ['403 of a path that was carried out before', answer(403), {}, [works]],
+  ])('%s', (_name, error, changes, expected) => {
+    expect(news(error, changes)).toHaveLength(expected.length);
+    expect(news(error, changes)).toMatchObject(expected);
+  });
+
+  test('of several rows that are under way the client comes before the kind', () => {
+    expect(doubtOf(news(answer(500)))).toBe('client');
+    expect(doubtOf(news(badToken))).toBe('kind');
+    expect(doubtOf(news(answer(422)))).toBe(null);
+  });
+});
+
+test('pauses grow with full jitter up to a quarter of an hour, never before Retry-After', () => {
+  expect([1, 2, 5, 40].map((attempt) => pushRetryDelayMs(attempt, undefined, 0.999_999))).toEqual([
+    1_000, 2_000, 16_000, 899_999,
+  ]);
+  expect(pushRetryDelayMs(3, undefined, 0)).toBe(0);
+  expect(pushRetryDelayMs(1, 60_000, 0)).toBe(60_000);
+  expect(pushRetryDelayMs(1, 86_400_000, 0.5)).toBe(900_000);
+});
+
+describe('an absence', () => {
+  const row: LookedUp = {
+    sinceWrittenMs: 200_000,
+    absences: 0,
+    sinceAbsentMs: null,
+    lookups: 3,
+    refusal: null,
+    attempts: 1,
+    ageMs: 1_000,
+    retryAfterMs: 0,
+    whenAbsent: 'send again',
+  };
+  const judgeRow = (changes: Partial<LookedUp>, seen: 'absent' | 'no answer' = 'absent', timeoutMs = 30_000) =>
+    judgeAbsence({ ...row, ...changes }, seen, 'why', timeoutMs, policy);
+
+  test('counts only long enough after the last attempt', () => {
+    expect(judgeRow({ sinceWrittenMs: 59_999 })).toMatchObject({ status: 'unknown', counts: false, delayMs: 1 });
+    expect(judgeRow({ sinceWrittenMs: 10_000, lookups: 0 })).toMatchObject({ counts: false, delayMs: 2_000 });
+    expect(judgeRow({ sinceWrittenMs: 60_000 })).toMatchObject({ status: 'unknown', counts: true, delayMs: 30_000 });
+    expect(judgeRow({ sinceWrittenMs: 119_999 }, 'absent', 60_000)).toMatchObject({ counts: false });
+  });
+
+  test('is believed the second time, half a minute later', () => {
+    expect(judgeRow({ absences: 1, sinceAbsentMs: 29_000 })).toMatchObject({
+      status: 'unknown',
+      counts: false,
+      delayMs: 1_000,
+    });
+    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000 })).toMatchObject({ status: 'pending', counts: true });
+    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, refusal: 'no' })).toMatchObject({
+      status: 'dead',
+      error: 'no',
+    });
+    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 25 })).toMatchObject({ status: 'dead' });
+  });
+
+  test('after a refusal of what was never written is the end', () => {
+    expect(judgeRow({ sinceWrittenMs: null, refusal: 'no' })).toMatchObject({ status: 'dead', error: 'no' });
+  });
+
+  test('that could not be looked up says nothing, however often; in the end a person is asked', () => {
+    expect(judgeRow({ ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({ status: 'unknown', delayMs: null });
+    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 99, whenAbsent: 'operator' })).toMatchObject({
+      status: 'unknown',
+      delayMs: null,
+    });
+    expect(judgeRow({ absences: 1, sinceAbsentMs: 90_000, lookups: 30 }, 'no answer')).toMatchObject({
+      status: 'unknown',
+      counts: false,
+      delayMs: 900_000,
+    });
+  });
+});
+
+test('look-ups are batched by number and length, numbers with a comma alone', () => {
+  const rows = (count: number, name: (index: number) => string) =>
+    Array.from({ length: count }, (_, index) => ({ reference: name(index) }));
+  expect(batchesOf(rows(250, (index) => `SO-${index}`)).map(({ length }) => length)).toEqual([100, 100, 50]);
+  const long = batchesOf(rows(100, (index) => `${index}`.padStart(50, 'ü')));
+  expect(long.length).toBeGreaterThan(3);
+  for (const batch of long)
+    expect(batch.map(({ reference }) => encodeURIComponent(reference)).join(',').length).toBeLessThan(5_700);
+  expect(
+    batchesOf([{ reference: 'A,B' }, { reference: 'C' }, { reference: 'D,' }]).map(({ length }) => length),
+  ).toEqual([1, 1, 1]);
+});
+
+test('what is personal in a payload is hidden, what is not can be read', () => {
+  const kind = outboxKinds.find(({ name }) => name === 'order.create');
+  const payload = {
+    externalOrderNumber: 'SO-1',
+    email: 'CANARY',
+    phoneNumber: null,
+    colour: 'CANARY',
+    items: [{ sku: 'MUG-BLUE', quantity: 2, price: '9.95', metadata: { reference: 'CANARY' } }],
+    deliveryAddress: {
+      firstName: 'CANARY',
+      street1: 'CANARY',
+      houseNumber: 12,
+      countryCode: 'NL',
+      extra: { a: ['CANARY'] },
+    },
+    pickUpPoint: { name: 'CANARY' },
+    metadata: { extra1: 'CANARY' },
+    attachments: [{ filename: 'a.pdf', content: 'CANARY'.repeat(200) }],
+  };
+  const shown = maskPayload(kind, payload);
+  expect(JSON.stringify(shown)).not.toContain('CANARY');
+  expect(shown).toMatchObject({
+    externalOrderNumber: 'SO-1',
+    email: '•••',
+    phoneNumber: null,
+    items: [{ sku: 'MUG-BLUE', quantity: 2, price: '9.95' }],
+    deliveryAddress: { firstName: '•••', countryCode: 'NL' },
+    attachments: [{ filename: '•••', content: '••• (1200 characters)' }],
+  });
+  // Where the schema wants an object or a list, a text may hold anything.
+  const bent = {
+    deliveryAddress: 'CANARY',
+    items: 'CANARY',
+    metadata: 'CANARY',
+    pickUpPoint: 'CANARY',
+    reference: 'R-1',
+  };
+  expect(maskPayload(kind, bent)).toEqual({
+    deliveryAddress: '•••',
+    items: '•••',
+    metadata: '•••',
+    pickUpPoint: '•••',
+    reference: 'R-1',
+  });
+  expect(maskPayload(undefined, { a: 'CANARY', b: [1] })).toEqual({ a: '•••', b: ['•••'] });
+});

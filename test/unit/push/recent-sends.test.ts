@@ -1,0 +1,35 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import type { ClaimedRow } from '../../../src/erp/outbox/claim.ts';
+import { RecentSends } from '../../../src/sync/push/recent-sends.ts';
+
+afterEach(() => vi.restoreAllMocks());
+const row = (id: number) => ({ id, claimNo: id + 100, attempts: 1 }) as ClaimedRow;
+const ids = (sends: RecentSends) => sends.rows.map(({ id }) => id);
+
+test('the rows that were sent last are remembered for an hour', () => {
+  let nowMs = 0;
+  vi.spyOn(performance, 'now').mockImplementation(() => nowMs);
+  const sends = new RecentSends(1);
+  sends.note(row(1));
+  nowMs = 3_000_000;
+  sends.note(row(2));
+  expect(ids(sends)).toEqual([1, 2]);
+  nowMs = 3_700_000;
+  expect(ids(sends)).toEqual([2]);
+});
+
+test('at most a thousand rows are remembered, the oldest are forgotten first; more if more are sent at a time', () => {
+  const [few, many] = [new RecentSends(8), new RecentSends(2_000)];
+  for (let id = 1; id <= 1_500; id++) for (const sends of [few, many]) sends.note(row(id));
+  expect([few.rows.length, few.rows[0]?.id, many.rows.length]).toEqual([1_000, 501, 1_500]);
+});
+
+test('a row that was certainly not carried out is forgotten', () => {
+  const sends = new RecentSends(1);
+  sends.note(row(1));
+  sends.note(row(2));
+  sends.forget(row(1));
+  expect(ids(sends)).toEqual([2]);
+  sends.clear();
+  expect(ids(sends)).toEqual([]);
+});

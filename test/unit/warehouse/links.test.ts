@@ -1,0 +1,39 @@
+import { describe, expect, test } from 'vitest';
+import { nextQuery } from '../../../src/warehouse/transport/links.ts';
+
+const requested = new URL('https://service.example/base/v3/shipments?page[size]=100');
+const code = (work: () => unknown) => {
+  try {
+    work();
+  } catch (error) {
+    return (error as { code?: string }).code;
+  }
+  return 'no error';
+};
+
+describe('nextQuery', () => {
+  test.each([
+    [{ next: 'https://service.example/base/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
+    [{ next: { href: 'https://service.example/elsewhere?page%5Bcursor%5D=5&a=b' } }, 'page%5Bcursor%5D=5&a=b'],
+    [{ next: '/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
+    [{ next: '?page[cursor]=5' }, 'page[cursor]=5'],
+    [{ next: null }, null],
+    [{ next: 'http://service.example/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
+    [{ next: { href: null } }, null],
+    [{ next: '' }, null],
+    [{}, null],
+    [null, null],
+    [undefined, null],
+  ])('of %j is %j', (links, query) => expect(nextQuery(links, requested)).toBe(query));
+
+  test.each([
+    'https://evil.example/v3/shipments?page[cursor]=5',
+    'https://service.example:444/v3/shipments',
+    '//evil.example/?page[cursor]=5',
+    'file:///etc/passwd',
+  ])('refuses %s', (next) => expect(code(() => nextQuery({ next }, requested))).toBe('link_elsewhere'));
+
+  test.each([{ next: 5 }, { next: { href: {} } }, 'text', []])('cannot follow %j', (links) =>
+    expect(code(() => nextQuery(links, requested))).toBe('undecodable'),
+  );
+});

@@ -1,0 +1,121 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import pg from 'pg';
+import { connectDatabase } from '../../../src/app/deps/database.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
+import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
+import { readPushDatabase } from '../../../src/erp/outbox/push-database.ts';
+import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { waitFor } from '../../../test/helpers/wait.ts';
+import type { Fault } from '../fault.ts';
+import type { Stage } from '../stage.ts';
+
+/** A row of the outbox, as the ERP has it in its books. */
+interface Booked {
+  readonly client: string;
+  readonly kind: string;
+  readonly reference: string;
+  readonly payload: unknown;
+}
+
+/** Faults after which a person has to act: the database is an older one (docs/backup.md). */
+export const restoreFaults: readonly Fault[] = [
+  {
+    name: 'database-restored',
+    about: 'the database is restored from a backup of some seconds ago, and an operator accepts it',
+    strike: async (stage) => {
+      const { servers, database } = stage.parts;
+      const backUp = () => servers.backUpDatabase(database.name);
+      await loseWhatFollows(stage, backUp, () => servers.restoreDatabase(database.name));
+    },
+  },
+  {
+    name: 'postgres-failover',
+    about: 'a standby that lags some seconds behind is promoted',
+    strike: async (stage) => {
+      const { postgres } = stage.parts.servers;
+      await loseWhatFollows(
+        stage,
+        () => postgres.backUp(),
+        () => postgres.failOver(),
+      );
+    },
+  },
+];
+
+const pause = "insert into sync.pauses (client, job, by) values ('', 'push-outbox', 'chaos') on conflict do nothing";
+const resume = "with gone as (delete from sync.pauses where by = 'chaos') select pg_notify('fulfilment_outbox', '')";
+
+async function loseWhatFollows(stage: Stage, backUp: () => Promise<void>, restore: () => Promise<void>): Promise<void> {
+  // Rows that wait in the backup, and are sent afterwards.
+  await stage.insist(pause);
+  await wait(1_500);
+  await backUp();
+  await stage.insist(resume);
+  await wait(stage.random.between(1_000, 3_000));
+  const booked = await restoreAfterLastOrder(stage, restore);
+  await stage.insist(resume);
+  // Whatever a worker had in its hands when the database went is sent by now, or never.
+  await wait(4_000);
+  const { db, close } = connectDatabase(stage.parts.database.superUrl, silentLogger, 'operator', 1);
+  try {
+    const isHeld = await waitFor(
+      'the workers to notice',
+      async () => {
+        const found = await readPushDatabase(db).catch(() => null);
+        if (found?.acceptedAs === 'failover' && found.change === 'none') return 'no';
+        return found?.changedAt ? 'yes' : null;
+      },
+      60_000,
+    );
+    if (isHeld === 'yes') {
+      const lookedUp = outboxKinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
+      await acceptDatabase(db, { as: 'restored', by: 'operator', lookedUp, advice: '' });
+    }
+    await bookAgain(stage, booked);
+    // Sending a change of an order again does no harm: an operator who knows that retries it.
+    const undecided = { status: 'unknown', kind: 'order.update', dated: false } as const;
+    await actOnOutbox(db, 'retry', undecided, 'operator', {});
+  } finally {
+    await close();
+  }
+}
+
+/** Lets nobody insert any more, reads what the ERP has inserted so far, and restores. */
+async function restoreAfterLastOrder(stage: Stage, restore: () => Promise<void>): Promise<readonly Booked[]> {
+  const client = new pg.Client(stage.parts.database.superUrl);
+  // The restore ends it.
+  client.on('error', () => undefined);
+  await client.connect();
+  await client.query('begin');
+  await client.query('lock table fulfilment.outbox in exclusive mode');
+  const { rows } = await client.query<Booked>(
+    'select client, kind, reference, payload from fulfilment.outbox order by id',
+  );
+  await restore();
+  return rows;
+}
+
+/**
+ * The ERP compares its books with the restored outbox. What is missing is inserted again; an order that the service has is
+ * booked as done.
+ */
+async function bookAgain(stage: Stage, booked: readonly Booked[]): Promise<void> {
+  const { clients } = await stage.parts.sandbox.call<{
+    clients: { client: string; orders: { resource: { attributes: { externalOrderNumber: string } } }[] }[];
+  }>('GET', '/_sandbox/state?lists=orders');
+  const there = clients.flatMap(({ client, orders }) =>
+    orders.map(({ resource }) => `${client} ${resource.attributes.externalOrderNumber}`),
+  );
+  await stage.insist(
+    `insert into fulfilment.outbox (client, kind, reference, payload, status, next_attempt_at, finished_at, result)
+     select r.client, r.kind, r.reference, r.payload, case when is_there then 'done' else 'pending' end,
+       case when not is_there then now() end, case when is_there then now() end, case when is_there then '{}'::jsonb end
+     from rows from (jsonb_to_recordset($1) as (client text, kind text, reference text, payload jsonb))
+       with ordinality as r (client, kind, reference, payload, place)
+     cross join lateral (select r.kind = 'order.create' and r.client || ' ' || r.reference = any($2)) as t (is_there)
+     where not exists (select from fulfilment.outbox o where (o.client, o.kind, o.reference) = (r.client, r.kind, r.reference))
+     order by r.place`,
+    [JSON.stringify(booked), there],
+  );
+}

@@ -1,0 +1,162 @@
+/**
+ * Half an hour of real time at full speed (docs/reliability.md): `npm run soak -- --minutes 30`. Two clients, weeks of a warehouse's
+ * life, orders all the time, one worker as it is deployed (`npm run build`), and a look every few seconds at what may grow.
+ * Writes docs/reliability/soak.json and soak.svg.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { jobNames, scheduleVariable } from '../../config/jobs.ts';
+import { streams } from '../../jobs/registry.ts';
+import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
+import { connectDatabase } from '../../src/app/deps/database.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
+import { orderPayload } from '../../test/helpers/order-payload.ts';
+import { CliProcess } from '../../test/helpers/processes/cli-process.ts';
+import { SandboxControl } from '../../test/helpers/sandbox-control.ts';
+import { waitFor } from '../../test/helpers/wait.ts';
+import { type Sample, type Soak, svgOf } from './plot.ts';
+import { queryAt, Servers } from './servers.ts';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+const folder = join(root, 'docs/reliability');
+const speed = 1_200;
+const ordersPerSecond = 10;
+const sampleEveryMs = 10_000;
+/** What a worker opens at most (docs/scaling.md). */
+const mostConnections = 30;
+
+const sizes = `
+  select (select coalesce(sum(n_dead_tup), 0)::int from pg_stat_user_tables) as "deadRows",
+    (select coalesce(sum(n_live_tup), 0)::int from pg_stat_user_tables) as "liveRows",
+    (select count(*)::int from pg_stat_activity where datname = current_database() and application_name like 'fulfilment-sync%') as connections,
+    (select count(*)::int from fulfilment.outbox where status = 'done') as orders,
+    (select (coalesce(sum(uneventful_runs), 0) + (select count(*) from sync.runs))::int from sync.jobs) as runs,
+    round(pg_database_size(current_database()) / 1048576.0)::int as "databaseMb"`;
+
+/** What is to be seen of a process from outside (Linux). */
+function look(pid: number): { memoryMb: number; descriptors: number } {
+  const [, kb = '0'] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return { memoryMb: Math.round(Number(kb) / 1_024), descriptors: readdirSync(`/proc/${pid}/fd`).length };
+}
+
+async function insertOrders(url: string, from: number, count: number): Promise<void> {
+  await queryAt(
+    url,
+    `insert into fulfilment.outbox (client, kind, reference, payload)
+     select case n % 2 when 0 then 'shop-a' else 'shop-b' end, 'order.create', 'ERP-' || n,
+       jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('ERP-' || n)) from generate_series($2::int, $3) n`,
+    [JSON.stringify(orderPayload('?')), from, from + count - 1],
+  );
+}
+
+/** Works until the time is up, with a sample every few seconds. */
+async function soak(url: string, sandbox: SandboxControl, worker: CliProcess, minutes: number): Promise<Sample[]> {
+  const startedMs = performance.now();
+  const samples: Sample[] = [];
+  let orders = 0;
+  let advancedMs = 0;
+  while (performance.now() - startedMs < minutes * 60_000) {
+    const elapsedMs = performance.now() - startedMs;
+    await sandbox.advance(((elapsedMs - advancedMs) / 1_000) * speed);
+    advancedMs = elapsedMs;
+    const due = Math.round((elapsedMs / 1_000) * ordersPerSecond) - orders;
+    if (due > 0) await insertOrders(url, orders + 1, due);
+    orders += Math.max(0, due);
+    if (elapsedMs >= samples.length * sampleEveryMs) {
+      const [row] = await queryAt<Omit<Sample, 'seconds' | 'memoryMb' | 'descriptors'>>(url, sizes);
+      if (row === undefined) throw new Error('the database said nothing');
+      const sample = { seconds: Math.round(elapsedMs / 1_000), ...look(worker.child.pid ?? 0), ...row };
+      samples.push(sample);
+      if (samples.length % 6 === 1) process.stdout.write(`${JSON.stringify(sample)}\n`);
+    }
+    await wait(500);
+  }
+  return samples;
+}
+
+/** What has more in the last third of the time than in the second: more than a tenth, or (dead rows) half as large a share again. */
+function whatGrew(samples: readonly Sample[]): string[] {
+  const third = Math.floor(samples.length / 3);
+  const mean = (member: keyof Sample, from: number) =>
+    samples.slice(from, from + third).reduce((sum, sample) => sum + sample[member], 0) / third;
+  const grown = (['memoryMb', 'descriptors'] as const).flatMap((member) => {
+    const [before, after] = [mean(member, third), mean(member, 2 * third)];
+    return after > before * 1.1 ? [`${member} grew from ${before.toFixed(1)} to ${after.toFixed(1)}`] : [];
+  });
+  const share = (from: number) => mean('deadRows', from) / mean('liveRows', from);
+  if (share(2 * third) > share(third) * 1.5)
+    grown.push(`dead rows grew to ${(share(2 * third) * 100).toFixed(1)} % of all`);
+  const most = Math.max(...samples.map(({ connections }) => connections));
+  if (most > mostConnections) grown.push(`${most} connections were open`);
+  return grown;
+}
+
+async function main(minutes: number): Promise<void> {
+  execFileSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' });
+  const servers = await Servers.start();
+  const options = ['--speed', '0', '--seed', '1', '--clients', 'shop-a,shop-b', '--late-changes'];
+  const sandboxProcess = new CliProcess(['sandbox', '--port', '0', ...options], {});
+  const processes = [sandboxProcess];
+  try {
+    const line = await sandboxProcess.line('Sandbox at ');
+    const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+    const { url } = await servers.createDatabase();
+    const clients = ['shop-a', 'shop-b'].map((key) => ({
+      key,
+      baseUrl: sandbox.url.href,
+      username: key,
+      password: key,
+    }));
+    mkdirSync(folder, { recursive: true });
+    const clientsFile = join(root, 'node_modules/.cache/soak-clients.json');
+    writeFileSync(clientsFile, JSON.stringify(clients));
+    const env = {
+      ...Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off'])),
+      ...Object.fromEntries(streams.map(({ name }) => [scheduleVariable(`pull-${name}`), '2s'])),
+      SCHEDULE_RECONCILE: '1m',
+      SCHEDULE_PRUNE: '1m',
+      DATABASE_URL: url,
+      REDIS_URL: servers.redis.url,
+      WAREHOUSE_CLIENTS_FILE: clientsFile,
+      ADMIN_PORT: '0',
+      LOG_LEVEL: 'warn',
+    };
+    const worker = new CliProcess(['worker'], env, join(root, 'dist/main.js'));
+    processes.push(worker);
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+    const samples = await soak(url, sandbox, worker, minutes);
+    const result: Soak = { version, minutes, speed, ordersPerSecond, samples };
+    writeFileSync(join(folder, 'soak.json'), `${JSON.stringify(result)}\n`);
+    writeFileSync(join(folder, 'soak.svg'), svgOf(result));
+    const { db, close } = connectDatabase(url, silentLogger, 'soak', 12);
+    try {
+      await waitFor(
+        'the tables to equal the sandbox',
+        async () => {
+          // A good hundred thousand rows: not looked at more often than it takes.
+          await wait(5_000);
+          return (await compareWithSandbox(db, sandbox.url)).length === 0;
+        },
+        600_000,
+      );
+    } finally {
+      await close();
+    }
+    const grown = whatGrew(samples);
+    process.stdout.write(grown.length === 0 ? 'All of it is flat.\n' : `${grown.join('\n')}\n`);
+    if (grown.length > 0) process.exitCode = 1;
+  } finally {
+    for (const { child, ended } of processes) {
+      child.kill('SIGKILL');
+      await ended;
+    }
+    await servers.stop();
+  }
+}
+
+const { values } = parseArgs({ options: { minutes: { type: 'string', default: '30' } } });
+await main(Number(values.minutes));

@@ -1,0 +1,219 @@
+import type { ChildProcess } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type pg from 'pg';
+import { jobNames, scheduleVariable } from '../../config/jobs.ts';
+import { streams } from '../../jobs/registry.ts';
+import { Random, seedFor } from '../../src/sandbox/random.ts';
+import { CliProcess } from '../../test/helpers/processes/cli-process.ts';
+import { SandboxControl } from '../../test/helpers/sandbox-control.ts';
+import { waitFor } from '../../test/helpers/wait.ts';
+import { TcpProxy } from './proxy.ts';
+import { type ChaosDatabase, queryAt, type Servers } from './servers.ts';
+
+export const clients = ['shop-a', 'shop-b'];
+const workersAtATime = 2;
+const ordersPerDay = 40;
+const historyDays = 3;
+/** The heap of a worker: with all that this machine has, it would grow for long before anything is thrown away. */
+const heapMb = 160;
+/** How long the campaign itself waits for what has to come, on a machine that has much to do. */
+const patienceMs = 120_000;
+const clockOff = fileURLToPath(new URL('./clock-off.ts', import.meta.url));
+
+/** What stands on the stage of one campaign. */
+interface Parts {
+  readonly servers: Servers;
+  readonly database: ChaosDatabase;
+  readonly sandbox: SandboxControl;
+  readonly sandboxProcess: CliProcess;
+  readonly proxies: { readonly postgres: TcpProxy; readonly redis: TcpProxy; readonly service: TcpProxy };
+  readonly folder: string;
+  readonly queue: 'postgres' | 'redis';
+}
+
+/** Real workers that reach a Postgres, a Redis and a sandbox over proxies, each of which can be broken. */
+export class Stage {
+  /** Chance of what breaks; what the shop does has its own, so that each is the same for the same seed. */
+  readonly random: Random;
+  readonly parts: Parts;
+  readonly workers: CliProcess[] = [];
+  readonly #env: Record<string, string>;
+  readonly #ended: { readonly worker: CliProcess; readonly asked: boolean }[] = [];
+  /** How workers ended that nobody asked to. */
+  readonly fallen: string[] = [];
+
+  private constructor(seed: number, parts: Parts) {
+    this.random = new Random(seedFor(seed, 'faults'));
+    this.parts = parts;
+    const file = join(parts.folder, 'clients.json');
+    const baseUrl = parts.proxies.service.url.href;
+    writeFileSync(file, JSON.stringify(clients.map((key) => ({ key, baseUrl, username: key, password: key }))));
+    const often = streams.map(({ name }) => [scheduleVariable(`pull-${name}`), '4s']);
+    this.#env = {
+      ...Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off'])),
+      ...Object.fromEntries(often),
+      SCHEDULE_RECONCILE: '12s',
+      DATABASE_URL: `${parts.proxies.postgres.url.href}`,
+      ...(parts.queue === 'redis' ? { REDIS_URL: parts.proxies.redis.url.href } : {}),
+      WAREHOUSE_CLIENTS_FILE: file,
+      HTTP_TIMEOUT_MS: '1500',
+      ADMIN_PORT: '0',
+      LOG_LEVEL: 'info',
+    };
+  }
+
+  static async open(
+    seed: number,
+    servers: Servers,
+    { queue, onSmallDisk = false }: { queue: 'postgres' | 'redis'; onSmallDisk?: boolean },
+  ): Promise<Stage> {
+    const options = ['--speed', '0', '--seed', `${seed}`, '--orders-per-day', `${ordersPerDay}`, '--late-changes'];
+    const sandboxProcess = new CliProcess(['sandbox', '--port', '0', '--clients', clients.join(','), ...options], {});
+    const [database, line] = await Promise.all([
+      servers.createDatabase(onSmallDisk),
+      sandboxProcess.line('Sandbox at ', 60_000),
+    ]);
+    const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+    // Were an order sent twice, it would be there twice.
+    await sandbox.switches({ repeatedNumbers: true, cursor: (['id', 'offset', 'opaque'] as const)[seed % 3] ?? 'id' });
+    await sandbox.advance(historyDays * 86_400);
+    const [postgres, redis, service] = await Promise.all([
+      TcpProxy.start(new URL(database.url)),
+      TcpProxy.start(new URL(servers.redis.url)),
+      TcpProxy.start(sandbox.url),
+    ]);
+    const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-chaos-'));
+    const proxies = { postgres, redis, service };
+    return new Stage(seed, { servers, database, sandbox, sandboxProcess, proxies, folder, queue });
+  }
+
+  /** One statement past the proxy, as a superuser. */
+  query<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
+    return queryAt<T>(this.parts.database.superUrl, text, values);
+  }
+
+  /** As `query`, tried again while the database does not take it. */
+  insist(text: string, values: unknown[] = []): Promise<boolean> {
+    return waitFor(
+      `the database to take: ${text.slice(0, 60)}`,
+      async () => {
+        try {
+          await this.query(text, values);
+          return true;
+        } catch (error) {
+          if (error instanceof Error && 'code' in error && isPassing(String(error.code))) return false;
+          if (error instanceof Error && /terminated|timeout|not queryable/i.test(error.message)) return false;
+          throw error;
+        }
+      },
+      patienceMs,
+    );
+  }
+
+  /** @param clockOffMs how far its clock is ahead of this machine's */
+  startWorker(clockOffMs = 0): CliProcess {
+    const wrong = clockOffMs === 0 ? '' : ` --import=${clockOff}`;
+    const worker = new CliProcess(['worker'], {
+      ...this.#env,
+      CHAOS_CLOCK_OFF_MS: String(clockOffMs),
+      NODE_OPTIONS: `--max-old-space-size=${heapMb}${wrong}`,
+    });
+    this.workers.push(worker);
+    return worker;
+  }
+
+  async startWorkers(): Promise<void> {
+    const started = Array.from({ length: workersAtATime }, () => this.startWorker());
+    await Promise.all(started.map((worker) => worker.line('worker_started', 60_000)));
+  }
+
+  /** One that is at work: what a worker does while it begins is another matter than what it does when it has. */
+  pickWorker(): Promise<CliProcess> {
+    return waitFor(
+      'a worker at work',
+      () => {
+        const atWork = this.workers.filter(
+          ({ child, output }) => !isOver(child) && output.includes('"worker_started"'),
+        );
+        return atWork.length === 0 ? null : this.random.pick(atWork);
+      },
+      patienceMs,
+    );
+  }
+
+  /** Ends a worker and starts another in its place. */
+  replace(worker: CliProcess, signal: 'SIGKILL' | 'SIGTERM', clockOffMs = 0): void {
+    const place = this.workers.indexOf(worker);
+    // Another fault has replaced it already.
+    if (place < 0) return;
+    if (isOver(worker.child)) this.fallen.push(endOf(worker.child));
+    worker.kill(signal);
+    this.workers.splice(place, 1);
+    this.#ended.push({ worker, asked: signal === 'SIGTERM' });
+    this.startWorker(clockOffMs);
+  }
+
+  /** Workers that ended although nobody asked them to are started again, as whoever runs them would. */
+  restartFallen(): void {
+    for (const worker of this.workers.filter(({ child }) => isOver(child))) this.replace(worker, 'SIGKILL');
+  }
+
+  /** Resident memory of the worker that has most, in MB; NaN where the system does not tell. */
+  mostMemoryMb(): number {
+    if (process.platform !== 'linux') return Number.NaN;
+    return Math.max(...this.workers.map(({ child }) => residentMb(child.pid ?? 0)));
+  }
+
+  /** Connections that workers hold: to Postgres, to Redis, to the service; lost ones too. */
+  get connections(): readonly [postgres: number, redis: number, service: number] {
+    const { postgres, redis, service } = this.parts.proxies;
+    return [postgres.connections, redis.connections, service.connections];
+  }
+
+  /** Asks all workers to stop; those that do not in time, or ended badly though they were asked to, are told of. */
+  async stopWorkers(withinMs: number): Promise<string[]> {
+    const asked = [...this.#ended.filter((one) => one.asked).map(({ worker }) => worker), ...this.workers];
+    for (const worker of this.workers) worker.kill('SIGTERM');
+    const timer = setTimeout(() => {
+      for (const worker of asked) worker.kill('SIGKILL');
+    }, withinMs);
+    await Promise.all([...this.#ended.map(({ worker }) => worker.ended), ...this.workers.map(({ ended }) => ended)]);
+    clearTimeout(timer);
+    return asked.flatMap(({ child }) =>
+      child.exitCode === 0 ? [] : [`a worker that was asked to stop ended with ${endOf(child)}`],
+    );
+  }
+
+  /** What workers wrote, the ones that are gone first. */
+  get output(): string {
+    return [...this.#ended.map(({ worker }) => worker), ...this.workers].map(({ output }) => output).join('\n');
+  }
+
+  async close(): Promise<void> {
+    const { proxies, folder, servers, database, sandboxProcess } = this.parts;
+    const all = [...this.#ended.map(({ worker }) => worker), ...this.workers, sandboxProcess];
+    for (const { child } of all) child.kill('SIGKILL');
+    await Promise.all(all.map(({ ended }) => ended));
+    await Promise.all(Object.values(proxies).map((proxy) => proxy.close()));
+    rmSync(folder, { recursive: true });
+    servers.freeDisk();
+    await servers.dropDatabase(database.name);
+  }
+}
+
+const isOver = ({ exitCode, signalCode }: ChildProcess) => exitCode !== null || signalCode !== null;
+const endOf = ({ exitCode, signalCode }: ChildProcess) => String(signalCode ?? exitCode);
+
+/** Not there, going down or coming up, full, read-only, or refused on purpose. */
+function isPassing(code: string): boolean {
+  return /^(ECONN.*|08.*|57P0.|53.*|25006|40.*|55000|55P03|3D000)$/.test(code);
+}
+
+function residentMb(pid: number): number {
+  if (!existsSync(`/proc/${pid}/status`)) return 0;
+  const [, kb = 'NaN'] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
+  return Number(kb) / 1_024;
+}
