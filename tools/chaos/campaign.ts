@@ -128,7 +128,7 @@ type Attempt = <T>(work: Promise<T>) => Promise<T | null>;
 async function recover(
   stage: Stage,
   attempt: Attempt,
-  differences: () => Promise<readonly string[]>,
+  differences: () => Promise<string[]>,
   patient: boolean,
 ): Promise<Pick<Outcome, 'recoveredMs' | 'settledMs'>> {
   await mend(stage);

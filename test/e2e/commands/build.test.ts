@@ -39,12 +39,12 @@ test('a stack trace of the bundle names the line of the TypeScript source', asyn
   const source = readFileSync(join(root, 'src/app/cli/stop-signal.ts'), 'utf8').split('\n');
   const line = source.findIndex((text) => text.includes('stop.abort()')) + 1;
   expect(line).toBeGreaterThan(0);
-  expect(stack).toMatch(new RegExp(`src/app/stop-signal\\.ts:${line}:\\d+`));
+  expect(stack).toMatch(new RegExp(`src/app/cli/stop-signal\\.ts:${line}:\\d+`));
 });
 
 test('commands that only look at the database load no queue and no HTTP client', () => {
   const folder = dirname(bundle);
-  const [chunk = ''] = readdirSync(folder).filter((name) => /^cli-.*\.js$/.test(name));
+  const [chunk = ''] = readdirSync(folder).filter((name) => /^program-.*\.js$/.test(name));
   /** Files of the bundle that a file loads before it runs. */
   const loads = (name: string, seen = new Set<string>()): Set<string> => {
     seen.add(name);
