@@ -436,6 +436,7 @@ create table sync.jobs (
   last_skip_at timestamp with time zone, -- When a run was last refused or found missed
   last_skip_reason text, -- Why
   warnings text[] not null default '{}'::text[], -- What the last run noticed and a person should know
+  stream text, -- Stream that the job polls; null for jobs that poll none
 ) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run went
 create table sync.leases (
   client text not null, -- Client key

@@ -9,6 +9,8 @@ export interface JobDefinition<Context> {
   readonly name: JobName;
   readonly queue: QueueName;
   readonly run: (context: Context) => Promise<void>;
+  /** The stream that it polls. */
+  readonly stream?: { readonly name: string };
   /** It asks nothing of the service: where that is away, it is made all the same. */
   readonly isLocal?: boolean;
   /** A failed run is made again with growing pauses, as its next turn is far off. */

@@ -2,7 +2,7 @@ import type { JobName } from '../../config/jobs.ts';
 import { defineJob, type JobDefinition } from './define-job.ts';
 
 /** A job that polls one stream. */
-export interface PullJob<Context, Stream> extends JobDefinition<Context> {
+export interface PullJob<Context, Stream extends { readonly name: string }> extends JobDefinition<Context> {
   readonly stream: Stream;
 }
 

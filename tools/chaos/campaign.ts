@@ -180,7 +180,7 @@ async function recovered(stage: Stage, differences: () => Promise<string[]>): Pr
   const [now] = await stage.query<{ at: Date }>('select clock_timestamp() as at');
   let found: string[] = [];
   const late = `select client || ' ' || job as job from sync.jobs
-    where (job like 'pull-%' and job <> 'pull-stock' or job = 'reconcile') and coalesce(last_success_at, '-infinity') < $1`;
+    where (stream is not null or job = 'reconcile') and coalesce(last_success_at, '-infinity') < $1`;
   try {
     await waitFor(
       'it to recover',

@@ -27,7 +27,7 @@ export class DemoView {
     const table = formatTable(
       ['stream', 'state', 'last run', 'fetched', 'changed', 'lag'],
       rows.map((row) => [
-        row.job.replace(/^pull-/, ''),
+        row.stream ?? row.job,
         row.running ? 'running' : (row.lastOutcome ?? 'waiting'),
         row.lastStartedAt?.toLocaleTimeString() ?? '-',
         row.lastFetched,

@@ -75,7 +75,7 @@ function ofThisWorker(snapshot: Snapshot, isScheduled: Overview['isScheduled']):
   return {
     ...snapshot,
     jobs: snapshot.jobs.filter(({ client, job }) => isScheduled(client, job)),
-    streams: snapshot.streams.filter(({ client, stream }) => isScheduled(client, `pull-${stream}`)),
+    streams: snapshot.streams.filter(({ client, job }) => isScheduled(client, job)),
   };
 }
 

@@ -32,6 +32,8 @@ export interface RunnerDeps {
 export interface Work {
   /** Name of the lease and of the run in the ledger: a job, or a command's own. */
   readonly name: string;
+  /** The stream that it polls; absent: it polls none. */
+  readonly stream?: string;
   readonly run: (context: PullContext) => Promise<void>;
   /** When the run after this one is due; absent: what was planned stays. */
   readonly nextDue?: (now: Date) => Date | null;
@@ -56,10 +58,11 @@ export async function runJob(
   trigger: Trigger,
   stop: AbortSignal,
 ): Promise<RunReport> {
-  const { run, retries = false, isLocal = false } = jobs[job];
+  const { run, stream, retries = false, isLocal = false } = jobs[job];
   const schedule = deps.config.schedules[job];
   const work = {
     name: job,
+    ...(stream === undefined ? {} : { stream: stream.name }),
     run,
     schedule,
     // Switched off here, it may well be scheduled elsewhere.
@@ -101,6 +104,7 @@ function requestOf(deps: RunnerDeps, work: Work, client: WarehouseClient, trigge
   return {
     ...identified(client),
     job: work.name,
+    stream: work.stream ?? null,
     worker: deps.worker,
     trigger,
     version,

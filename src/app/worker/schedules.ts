@@ -53,12 +53,15 @@ export class Schedules {
       this.#clients.map(({ client }) => client),
     );
     const now = await scheduleClock(db);
-    const turns = this.#clients.flatMap(({ client }) => jobNames.map((job) => ({ client, job })));
-    const wanted: WantedJob[] = turns.map(({ client, job }) => {
+    const turns = this.#clients.flatMap(({ client }) =>
+      jobNames.map((job) => ({ client, job, stream: jobs[job].stream?.name ?? null })),
+    );
+    const wanted: WantedJob[] = turns.map(({ client, job, stream }) => {
       const schedule = config.schedules[job];
-      if (schedule.kind === 'off' || schedule.kind === 'on-request') return { client, job, due: 'never' };
+      if (schedule.kind === 'off' || schedule.kind === 'on-request') return { client, job, stream, due: 'never' };
       // Long work waits for its time: there is nothing to prove before the first load is done.
-      return { client, job, due: jobs[job].queue === 'bulk' ? nextDue(schedule, now, { client, job }) : null };
+      const due = jobs[job].queue === 'bulk' ? nextDue(schedule, now, { client, job }) : null;
+      return { client, job, stream, due };
     });
     await ensureJobs(db, wanted);
     const latest = turns.flatMap(({ client, job }) => {

@@ -1792,6 +1792,10 @@ export interface SyncJobs {
    */
   skips: Generated<number>;
   /**
+   * Stream that the job polls; null for jobs that poll none
+   */
+  stream: string | null;
+  /**
    * Runs that wrote nothing and so have no row in sync.runs
    */
   uneventful_runs: Generated<number>;

@@ -9,6 +9,9 @@ import { recordAudit } from '../runs/audit.ts';
 import { type ClientIdentity, identityLock } from '../runs/clients.ts';
 import { type JobKey, recordAbandoned } from '../runs/due-jobs.ts';
 
+/** Jobs beside the polls that read what belongs to an account, and may run at any time. */
+const rereadJobs = ['refresh-settings', 'pull-stock'];
+
 /** What came of accepting another account. */
 export interface Acceptance {
   readonly accepted: boolean;
@@ -56,7 +59,7 @@ export async function acceptIdentity(
     );
     await sql`
       update sync.jobs set due_at = sync.clock()
-      where client = ${client} and (job like 'pull-%' or job = 'refresh-settings') and isfinite(due_at)
+      where client = ${client} and (stream is not null or job = any(${rereadJobs}::text[])) and isfinite(due_at)
         and due_at > sync.clock()`.execute(trx);
     const detail = `${former?.base_url ?? 'none'} -> ${baseUrl}, ${keepCursors ? 'cursors kept' : 'everything is read anew'}`;
     await recordAudit(trx, { by, action: 'identity_accepted', client, detail });

@@ -1,6 +1,9 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
+/** A walk over a list of a stream that keeps a cursor of its own; docs/streams.md says which stream has which. */
+export type CursorPass = 'new' | 'placed' | 'processed' | 'completed';
+
 /** What `page[cursor]` was seen to mean at this service; interface.md (Pagination) does not show it. */
 export type CursorMeaning = 'unknown' | 'id' | 'offset' | 'opaque';
 
@@ -30,7 +33,7 @@ const noCursor: Cursor = {
 };
 
 /** Reads where a walk stands; the beginning where it never ran. */
-export async function readCursor(db: Kysely<DB>, client: string, stream: string, pass: string): Promise<Cursor> {
+export async function readCursor(db: Kysely<DB>, client: string, stream: string, pass: CursorPass): Promise<Cursor> {
   const row = await db
     .selectFrom('sync.cursors')
     .selectAll()
@@ -59,7 +62,7 @@ export async function saveCursor(
   trx: Transaction<DB>,
   client: string,
   stream: string,
-  pass: string,
+  pass: CursorPass,
   cursor: Cursor,
   atEnd: boolean,
 ): Promise<void> {

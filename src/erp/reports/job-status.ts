@@ -6,6 +6,8 @@ import { pausedSince } from '../runs/pauses.ts';
 export interface JobStatus {
   readonly client: string;
   readonly job: string;
+  /** The stream that it polls; null if it polls none. */
+  readonly stream: string | null;
   readonly running: boolean;
   readonly dueAt: Date | null;
   readonly lastStartedAt: Date | null;
@@ -27,19 +29,17 @@ export interface JobStatus {
   readonly lastSkipReason: string | null;
 }
 
-const streamOfJob = sql`coalesce(substring(j.job from '^pull-(.*)$'), j.job)`;
-
 /** One row per client and job that was ever registered. */
 export async function readJobStatus(db: Database): Promise<JobStatus[]> {
   const { rows } = await sql<JobStatus>`
-    select j.client, j.job, coalesce(l.expires_at > now(), false) as running,
+    select j.client, j.job, j.stream, coalesce(l.expires_at > now(), false) as running,
       case when isfinite(j.due_at) then j.due_at end as "dueAt", j.last_started_at as "lastStartedAt",
       j.last_success_at as "lastSuccessAt", extract(epoch from now() - j.last_success_at)::float8 as "lagSeconds",
       j.last_fetched as "lastFetched", j.last_changed as "lastChanged", j.last_outcome as "lastOutcome",
       j.last_error as "lastError", j.consecutive_failures as "consecutiveFailures", j.warnings,
       j.skips, j.last_skip_at as "lastSkipAt", j.last_skip_reason as "lastSkipReason",
       ${pausedSince(sql`j.client`, sql`j.job`)} as "pausedSince",
-      (select count(*) from sync.quarantine q where q.client = j.client and q.stream = ${streamOfJob}) as quarantined
+      (select count(*) from sync.quarantine q where q.client = j.client and q.stream = coalesce(j.stream, j.job)) as quarantined
     from sync.jobs j left join sync.leases l on l.client = j.client and l.name = j.job
     order by j.client, j.job`.execute(db);
   return rows;

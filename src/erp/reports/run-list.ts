@@ -66,11 +66,11 @@ export interface RecentRuns {
 /** The last runs of each stream that wrote something. */
 export async function readRecentRuns(db: Kysely<DB>, limit: number): Promise<RecentRuns[]> {
   const { rows } = await sql<RecentRuns>`
-    select j.client, substring(j.job from '^pull-(.*)$') as stream,
+    select j.client, j.stream,
       (select coalesce(json_agg(r.rows order by r.id), '[]') from (
          select r.id, r.created + r.updated + r.removed as rows from sync.runs r
          where r.client = j.client and r.job = j.job and r.created + r.updated + r.removed > 0
          order by r.id desc limit ${limit}) r) as rows
-    from sync.jobs j where j.job like 'pull-%' order by j.client, j.job`.execute(db);
+    from sync.jobs j where j.stream is not null order by j.client, j.job`.execute(db);
   return rows;
 }

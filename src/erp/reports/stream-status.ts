@@ -24,6 +24,8 @@ export interface OpenRescan {
 export interface StreamStatus {
   readonly client: string;
   readonly stream: string;
+  /** The job that polls it. */
+  readonly job: string;
   readonly lastAttemptAt: Date | null;
   readonly lastSuccessAt: Date | null;
   readonly lastChangeAt: Date | null;
@@ -55,11 +57,11 @@ export interface StreamStatus {
 export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
   const { rows } = await sql<StreamStatus>`
     with streams as (
-      select j.*, substring(j.job from '^pull-(.*)$') as stream from sync.jobs j
+      select * from sync.jobs j
       -- One that is off and was never run is not missed.
-      where j.job like 'pull-%' and (j.last_started_at is not null or isfinite(j.due_at))
+      where j.stream is not null and (j.last_started_at is not null or isfinite(j.due_at))
     )
-    select s.client, s.stream, s.last_started_at as "lastAttemptAt", s.last_success_at as "lastSuccessAt",
+    select s.client, s.stream, s.job, s.last_started_at as "lastAttemptAt", s.last_success_at as "lastSuccessAt",
       s.last_change_at as "lastChangeAt", f.newest_source_at as "newestSourceAt",
       (select r.fetched from sync.runs r where r.client = s.client and r.job = s.job and r.status = 'running'
        order by r.id desc limit 1) as "fetchedSoFar",

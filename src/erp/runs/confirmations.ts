@@ -47,8 +47,10 @@ export async function enterStream(trx: Transaction<DB>, lease: Lease, stream: st
 
 /** SQL: whether another reader of the stream holds a lease. */
 export const othersAtWork = ({ client, name }: Lease, stream: string) => sql`exists (
-  select from sync.leases where client = ${anyClient(client)} and expires_at is not null
-    and name = any(${[`pull-${stream}`, ...rescanning]}::text[]) and name <> ${name})`;
+  select from sync.leases l
+  left join sync.jobs j on j.client = l.client and j.job = l.name
+  where l.client = ${anyClient(client)} and l.expires_at is not null and l.name <> ${name}
+    and (j.stream = ${stream} or l.name = any(${rescanning}::text[])))`;
 
 /** SQL: whether anything of the stream waits to be read by id, or is in quarantine. */
 export const somethingWaits = (client: string, stream: string) => sql`(
@@ -109,6 +111,7 @@ export async function forgetConfirmations(trx: Transaction<DB>, { client, name }
     delete from sync.confirmations c
     where c.client = ${anyClient(client)} and not exists (
       select from sync.leases l
+      left join sync.jobs j on j.client = l.client and j.job = l.name
       where l.client = c.client and l.expires_at is not null and l.name <> ${name}
-        and (l.name = 'pull-' || c.stream or l.name = any(${rescanning}::text[])))`.execute(trx);
+        and (j.stream = c.stream or l.name = any(${rescanning}::text[])))`.execute(trx);
 }

@@ -106,11 +106,11 @@ export async function bringForward(db: Database, latest: readonly LatestDue[]): 
     where j.client = l.client and j.job = l.job and j.due_at > l.due`.execute(db);
 }
 
-/** Makes a job due at once that comes by itself. */
-export async function bringRunForward(db: Kysely<DB>, client: string, job: string): Promise<void> {
+/** Makes the poll of a stream due at once, unless it is switched off. */
+export async function bringPollForward(db: Kysely<DB>, client: string, stream: string): Promise<void> {
   await sql`
     update sync.jobs set due_at = sync.clock()
-    where client = ${client} and job = ${job} and isfinite(due_at) and due_at > sync.clock()`.execute(db);
+    where client = ${client} and stream = ${stream} and isfinite(due_at) and due_at > sync.clock()`.execute(db);
 }
 
 /**

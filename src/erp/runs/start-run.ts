@@ -11,6 +11,8 @@ import { type Refusal, readStanding, refusalOf, type Standing } from './standing
 
 export interface RunRequest extends ClientIdentity {
   readonly job: string;
+  /** The stream that the job polls; null if it polls none. */
+  readonly stream: string | null;
   readonly worker: string;
   readonly trigger: Trigger;
   /** Version of this code. */
@@ -90,13 +92,13 @@ async function prepare(
   trx: Transaction<DB>,
   request: RunRequest,
 ): Promise<{ readonly row: Standing; readonly afterAbandoned: boolean }> {
-  const { client, job } = request;
+  const { client, job, stream } = request;
   const row = await readStanding(trx, request);
   if (row?.identityFits && row.isPlanned && !row.isAbandoned) return { row, afterAbandoned: false };
   await registerClients(trx, [request]);
   // Run by hand before any worker was there: what it plans comes a day later, not at once beside the first load.
   const tomorrow = request.nextDue === undefined ? await inOneDay(trx) : null;
-  await ensureJobs(trx, [{ client, job, due: tomorrow }]);
+  await ensureJobs(trx, [{ client, job, stream, due: tomorrow }]);
   const afterAbandoned = (await reviveAbandoned(trx, { client, job })).length > 0;
   return { row: (await readStanding(trx, request)) as Standing, afterAbandoned };
 }
@@ -137,19 +139,26 @@ async function markStarted(trx: Transaction<DB>, request: RunRequest, now: Date,
 export interface WantedJob {
   readonly client: string;
   readonly job: string;
+  /** The stream that the job polls; null if it polls none. */
+  readonly stream: string | null;
   /** When a new one is due first; null: at once, `never`: not by itself. */
   readonly due: Date | 'never' | null;
 }
 
-/** Makes sure that every (client, job) has its row; those that are there stay as they are. */
+/** Makes sure that every (client, job) has its row. A row that exists keeps its due time. */
 export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): Promise<void> {
   const dues = wanted.map(({ due }) => (due === 'never' ? 'infinity' : (due?.toISOString() ?? null)));
   await sql`
-    insert into sync.jobs (client, job, due_at)
-    select w.client, w.job, coalesce(w.due, sync.clock())
-    from unnest(${wanted.map(({ client }) => client)}::text[], ${wanted.map(({ job }) => job)}::text[], ${dues}::timestamptz[]) as w (client, job, due)
-    where not exists (select from sync.jobs j where j.client = w.client and j.job = w.job)
-    on conflict do nothing`.execute(db);
+    insert into sync.jobs as j (client, job, stream, due_at)
+    select w.client, w.job, w.stream, coalesce(w.due, sync.clock())
+    from unnest(${wanted.map(({ client }) => client)}::text[], ${wanted.map(({ job }) => job)}::text[],
+      ${wanted.map(({ stream }) => stream)}::text[], ${dues}::timestamptz[]) as w (client, job, stream, due)
+    where not exists (
+      select from sync.jobs k
+      where k.client = w.client and k.job = w.job and k.stream is not distinct from w.stream)
+    order by w.client, w.job
+    on conflict (client, job) do update set stream = excluded.stream
+      where j.stream is distinct from excluded.stream`.execute(db);
 }
 
 async function inOneDay(db: Kysely<DB>): Promise<Date> {

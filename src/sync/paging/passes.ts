@@ -1,7 +1,7 @@
 import type { Transaction } from 'kysely';
 import { addDays, utcDay } from '../../core/time.ts';
 import type { DB } from '../../erp/generated/tables.ts';
-import { type Cursor, readCursor, saveCursor } from '../../erp/pull/cursors.ts';
+import { type Cursor, type CursorPass, readCursor, saveCursor } from '../../erp/pull/cursors.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';
@@ -16,7 +16,7 @@ import { idsOf } from './walk.ts';
 export async function walkOn(
   context: PullContext,
   stream: Stream,
-  pass: string,
+  pass: CursorPass,
   parameters: QueryParameters,
 ): Promise<boolean> {
   const start = await readCursor(context.db, context.client, stream.name, pass);
@@ -36,6 +36,9 @@ export async function walkOn(
   return start.completed;
 }
 
+/** A walk over a whole list, which keeps no cursor. */
+type WholePass = 'open' | 'settle';
+
 /** What a walk showed. */
 export interface Listed {
   readonly ids: Set<number>;
@@ -47,7 +50,7 @@ export interface Listed {
 export async function walkWhole(
   context: PullContext,
   stream: Stream,
-  pass: string,
+  pass: WholePass,
   parameters: QueryParameters,
   warnWhenFull = true,
 ): Promise<Listed> {
@@ -91,7 +94,7 @@ export interface DateWindow {
 export async function walkWindow(
   context: PullContext,
   stream: Stream,
-  pass: string,
+  pass: CursorPass,
   window: DateWindow,
   parameters: QueryParameters,
 ): Promise<Windowed> {
@@ -152,7 +155,7 @@ function isSamePlace(a: Cursor, b: Cursor): boolean {
 }
 
 /** What a page is written with, so that the walk goes on from there. */
-function savesCursor({ client }: PullContext, stream: Stream, pass: string, cursor: Cursor, atEnd: boolean) {
+function savesCursor({ client }: PullContext, stream: Stream, pass: CursorPass, cursor: Cursor, atEnd: boolean) {
   return async (trx: Transaction<DB>) => {
     await saveCursor(trx, client, stream.name, pass, cursor, atEnd);
     return [];
@@ -168,10 +171,10 @@ export function listQuery({ include }: Stream, parameters: QueryParameters): str
   return encodeQuery({ 'page[size]': pageSize, ...(include.length > 0 ? { include } : {}), ...parameters });
 }
 
-function warnSteppedBack(context: PullContext, pass: string): void {
+function warnSteppedBack(context: PullContext, pass: CursorPass | WholePass): void {
   warn(context, `${pass}: the list had moved, or did not take its cursor; stepped back and read on from there`);
 }
 
-function warnFull(context: PullContext, pass: string): void {
+function warnFull(context: PullContext, pass: CursorPass | WholePass): void {
   warn(context, `${pass}: the last page is full and has no next link; rows beyond it, if any, cannot be listed`);
 }

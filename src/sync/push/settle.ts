@@ -10,7 +10,7 @@ import { lockForSettling, type Settled, type Settlement, settleRows } from '../.
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { holdIdentity, staysAccepted } from '../../erp/runs/clients.ts';
 import { lockStream } from '../../erp/runs/confirmations.ts';
-import { bringRunForward } from '../../erp/runs/due-jobs.ts';
+import { bringPollForward } from '../../erp/runs/due-jobs.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
 import { decodePage } from '../reading/decode.ts';
 import type { Mirrored } from '../reading/stream.ts';
@@ -203,7 +203,7 @@ async function writeReadings(
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
   await requestRereads(trx, client, stream.name, left, 'a push changed it');
-  if (left.length > 0) await bringRunForward(trx, client, `pull-${stream.name}`);
+  if (left.length > 0) await bringPollForward(trx, client, stream.name);
   const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
   const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];
   return [...written.changes, ...followUps];

@@ -44,8 +44,8 @@ const settlement = {
 async function setUp(): Promise<void> {
   await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
   await ensureJobs(database.db, [
-    { client, job: 'pull-orders', due: null },
-    { client, job: 'pull-shipments', due: null },
+    { client, job: 'pull-orders', stream: 'orders', due: null },
+    { client, job: 'pull-shipments', stream: 'shipments', due: null },
   ]);
 }
 

@@ -160,7 +160,7 @@ describe('/', () => {
   const words = (page: string) => page.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
   const setUp = async (lastSuccess: string) => {
     await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
-    await ensureJobs(database.db, [{ client, job: 'pull-orders', due: null }]);
+    await ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: null }]);
     await database.query(
       `update sync.jobs set last_started_at = now(), last_success_at = now() - $1::interval, last_change_at = now() - interval '2 hours'`,
       [lastSuccess],
@@ -205,7 +205,7 @@ describe('/', () => {
       await setUp('20 days');
       await database.query(`update sync.jobs set consecutive_failures = 3, last_error = 'away'`);
       // What a command of its own leaves behind.
-      await ensureJobs(database.db, [{ client, job: 'refetch', due: 'never' }]);
+      await ensureJobs(database.db, [{ client, job: 'refetch', stream: null, due: 'never' }]);
       await database.query(`update sync.jobs set consecutive_failures = 1, last_error = 'away' where job = 'refetch'`);
       const page = words(await overview((await admin({ SCHEDULE_PULL_ORDERS: schedule })).visitor));
       expect(page).toContain('not run by this worker 20d ago');
@@ -237,7 +237,7 @@ describe('/', () => {
 
 describe('/schedules', () => {
   const client = 'default';
-  const setUp = () => ensureJobs(database.db, [{ client, job: 'pull-orders', due: 'never' }]);
+  const setUp = () => ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: 'never' }]);
   const jobs = () => database.query('select due_at <= now() as due from sync.jobs');
 
   test('pauses a job, lets it go on, and asks for a run', async () => {
@@ -293,7 +293,9 @@ describe('/runs', () => {
   test('shows the ledger by client, job and status, a page at a time', async () => {
     await ensureJobs(
       database.db,
-      ['a', 'b'].flatMap((client) => ['pull-orders', 'pull-shipments'].map((job) => ({ client, job, due: null }))),
+      ['a', 'b'].flatMap((client) =>
+        ['orders', 'shipments'].map((stream) => ({ client, job: `pull-${stream}`, stream, due: null })),
+      ),
     );
     await database.query(`
       insert into sync.runs (client, job, trigger, worker, lease_token, started_at, status, finished_at, error)

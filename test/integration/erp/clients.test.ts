@@ -227,6 +227,7 @@ describe('a hold of a client', () => {
       identity: identityOf({ baseUrl: sandbox.url, username: 'default' }),
       baseUrl: sandbox.url.href,
       job,
+      stream: null,
       worker: 'w',
       trigger: 'schedule' as const,
       version: '0.2.0',

@@ -134,6 +134,7 @@ describe('runs', () => {
   const request = {
     client: 'default',
     job: 'pull-shipments',
+    stream: 'shipments',
     worker: 'a',
     identity: 'a',
     baseUrl: 'http://a.test/',

@@ -18,6 +18,7 @@ const request = (client = 'a') => ({
   identity: client,
   baseUrl: 'http://a.test/',
   job: 'pull-shipments',
+  stream: 'shipments',
   worker: 'w',
   version: '0.2.0',
   nextDue: (now: Date) => new Date(now.getTime() + 2 * minute),
@@ -36,7 +37,7 @@ const job = async () => (await database.query(`select skips, last_skip_reason fr
 test('a paused job is not started, by schedule or by hand; resumed, it runs once for all it missed, and says so', async () => {
   await ensureJobs(
     database.db,
-    ['a', 'b'].map((client) => ({ client, job: 'pull-shipments', due: null })),
+    ['a', 'b'].map((client) => ({ client, job: 'pull-shipments', stream: 'shipments', due: null })),
   );
   expect(await pauseJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(true);
   expect(await pauseJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(false);
@@ -68,7 +69,7 @@ test('a paused job is not started, by schedule or by hand; resumed, it runs once
 
 test('paused for every client, it is so for those to come, until all are resumed', async () => {
   await pauseJob(database.db, 'pull-shipments', null, 'anna');
-  await ensureJobs(database.db, [{ client: 'b', job: 'pull-shipments', due: null }]);
+  await ensureJobs(database.db, [{ client: 'b', job: 'pull-shipments', stream: 'shipments', due: null }]);
   expect(await due()).toEqual([]);
   expect(await resumeJob(database.db, 'pull-shipments', 'b', 'anna')).toBe(0);
   expect(await due()).toEqual([]);

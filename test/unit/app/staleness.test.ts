@@ -10,6 +10,7 @@ const came = new Map([['default', minutesAgo(60)]]);
 const row: JobStatus = {
   client: 'default',
   job: 'pull-orders',
+  stream: 'orders',
   running: false,
   dueAt: now,
   lastStartedAt: null,

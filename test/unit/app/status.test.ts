@@ -11,6 +11,7 @@ const ago = (seconds: number) => new Date(now.getTime() - seconds * 1_000);
 const job: JobStatus = {
   client: 'default',
   job: 'pull-orders',
+  stream: 'orders',
   running: false,
   dueAt: now,
   lastStartedAt: ago(60),
@@ -31,6 +32,7 @@ const job: JobStatus = {
 const stream: StreamStatus = {
   client: 'default',
   stream: 'orders',
+  job: 'pull-orders',
   lastAttemptAt: ago(60),
   lastSuccessAt: ago(50),
   lastChangeAt: ago(3_000),

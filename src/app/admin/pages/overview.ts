@@ -86,8 +86,8 @@ function streamMatrix({ snapshot, stale, recent, isScheduled }: Overview): Html 
     ...known.map((name) => {
       const row = own.find(({ stream }) => stream === name);
       if (row === undefined) return '–';
-      const scheduled = isScheduled(client, `pull-${name}`);
-      const [tone, state] = freshnessOf(row, scheduled, late.get(`${client}/pull-${name}`)?.because);
+      const scheduled = isScheduled(client, row.job);
+      const [tone, state] = freshnessOf(row, scheduled, late.get(`${client}/${row.job}`)?.because);
       return html`${badge(tone, state)} ${ago(row.lastSuccessAt, now)}
 <div>${sparkline(bars.get(`${client}/${name}`) ?? [], `Rows written by the latest runs of ${client} ${name} that wrote any`)}</div>
 <small>last change ${ago(row.lastChangeAt, now)}; ${row.changedLastDay} rows in 24 h${row.usualPerDay === null ? '' : `, usual ${Math.round(row.usualPerDay)}`}${proofOf(row)}</small>`;
