@@ -9,6 +9,7 @@ export async function timeClaims(db: Database, client: string, identity: string,
     client,
     identity,
     slots: 8,
+    waits: [],
     stamped: ['order.create'],
     lingering: { kinds: ['order.update', 'order.cancel'], ms: 60_000 },
   };

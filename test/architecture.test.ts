@@ -220,6 +220,21 @@ describe('import cycles', () => {
   });
 });
 
+test('kinds do not import each other', () => {
+  const registry = 'src/sync/push/kinds/registry.ts';
+  const kinds = importsOf(read(registry))
+    .map(({ target }) => join(dirname(registry), target))
+    .filter((file) => file.startsWith('src/sync/push/kinds/'));
+  expect(kinds.length).toBeGreaterThan(10);
+  const sideways = kinds.flatMap((file) =>
+    importsOf(read(file))
+      .map(({ target }) => join(dirname(file), target))
+      .filter((target) => kinds.includes(target))
+      .map((target) => `${file} imports ${target}`),
+  );
+  expect(sideways).toEqual([]);
+});
+
 test('only config/env.ts reads the environment', () => {
   expect(sourceFiles.filter((file) => read(file).includes('process.env'))).toEqual(['config/env.ts']);
 });

@@ -19,7 +19,7 @@ export interface LookedUp {
   /** What the service asked to wait; 0 where it did not. */
   readonly retryAfterMs: number;
   /** What a believed absence means: it is sent again, or a person decides. */
-  readonly whenAbsent: 'send again' | 'operator';
+  readonly whenAbsent: 'resend' | 'ask operator';
 }
 
 /** What follows where a row was not found. `counts`: this absence is one of the two that are believed. */
@@ -69,7 +69,7 @@ export function judgeAbsence(
   if (row.absences === 0 || row.sinceAbsentMs === null) return again(betweenAbsencesMs, true);
   if (row.sinceAbsentMs < betweenAbsencesMs) return again(betweenAbsencesMs - row.sinceAbsentMs);
   if (refusal !== null) return { status: 'dead', error: refusal };
-  if (row.whenAbsent === 'operator') return toOperator('not found at the service, looked up twice');
+  if (row.whenAbsent === 'ask operator') return toOperator('not found at the service, looked up twice');
   const given = givenUp(row, policy);
   if (given !== null) return { status: 'dead', error: `not at the service, looked up twice; given up ${given}` };
   const error = 'not at the service, looked up twice: sent again';

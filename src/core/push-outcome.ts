@@ -6,7 +6,7 @@ import { type PushPolicy, pushRetryDelayMs } from './retry.ts';
  * How an attempt is settled whose outcome is not known: by looking whether it is there, by sending it again (it changes
  * nothing to be carried out twice), or by a person.
  */
-export type UnknownRule = 'look up' | 'send again' | 'operator';
+export type UnknownRule = 'look up' | 'resend' | 'ask operator';
 
 /** What an attempt says of more than its row: of its client, or of rows of its kind. */
 export type News =
@@ -91,7 +91,7 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   }
   if (outcome === 'unknown' && failed.rule === 'look up')
     return { status: 'unknown', error: `${error.message}; being looked up`, delayMs: firstLookUpMs, written: true };
-  if (outcome === 'unknown' && failed.rule === 'operator')
+  if (outcome === 'unknown' && failed.rule === 'ask operator')
     return { status: 'unknown', error: `${error.message}. ${operatorChoices}`, delayMs: null, written: true };
   const written = outcome === 'unknown';
   const given = givenUp(failed, policy);

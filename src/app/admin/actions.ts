@@ -14,6 +14,7 @@ import {
 } from '../../erp/outbox/operator-actions.ts';
 import { requestRun } from '../../erp/runs/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
+import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import type { Logger } from '../logging/logger.ts';
 import { nameSenders } from './access/identity.ts';
 import { maxPayloadBytes } from './access/request-limits.ts';
@@ -68,7 +69,11 @@ async function act(
     throw new AdminError(400, 'Tick the box beside the button: this cannot be taken back');
   // As it was seen: meanwhile it may have become one of which a person has to say first what became of it.
   const seen = { ids: [id], status: row.status, dated: row.nextAttemptAt !== null };
-  const done = await actOnOutbox(db, action, seen, by, objectOf(result, 'result'));
+  const done = await actOnOutbox(db, action, seen, {
+    by,
+    followUps: followUpRules,
+    result: objectOf(result, 'result'),
+  });
   if (done.length > 0) return noted(log, action, id, request);
   const allowed: readonly string[] = allowedFrom[action];
   if (allowed.includes(row.status)) throw new AdminError(409, `Row ${id} changed just now; look at it again`);

@@ -28,7 +28,7 @@ export function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> 
 }
 
 async function accept(db: Database, as: OperatorAnswer): Promise<void> {
-  const lookedUp = outboxKinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
+  const lookedUp = outboxKinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
   const rows = await acceptDatabase(db, { as, by: operatorName(), lookedUp, advice: operatorChoices });
   if (as === 'copy') {
     say('Accepted as a copy: nothing is sent from it. Pulls go on.');

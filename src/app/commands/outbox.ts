@@ -14,6 +14,7 @@ import {
   replaceOutbox,
   revealOutbox,
 } from '../../erp/outbox/operator-actions.ts';
+import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import { shortenResult } from '../../sync/push/payload/mask.ts';
 import { operatorName } from '../cli/operator.ts';
 import { UsageError } from '../cli/usage.ts';
@@ -127,7 +128,7 @@ export async function outboxActCommand(
       );
     }
     const by = `${operatorName()} (outbox ${action})`;
-    const done = await actOnOutbox(db, action, filter, by, result);
+    const done = await actOnOutbox(db, action, filter, { by, followUps: followUpRules, result });
     const left = (filter.ids ?? []).filter((id) => !done.includes(id));
     if (options.json) print(JSON.stringify({ done, left }));
     else print(`${done.length} ${done.length === 1 ? 'row' : 'rows'} ${pastOf[action]}`);

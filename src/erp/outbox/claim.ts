@@ -3,18 +3,12 @@ import type { DB } from '../generated/tables.ts';
 import { claimSpan } from './claims-held.ts';
 import { mayPush, pendingKinds } from './due.ts';
 import { hampers, holds, lockFew } from './holds.ts';
+import { judged, lingers, type WaitRule } from './lane-order.ts';
 
-/** Rows behind the head of their lane are looked at again so much later; the settlement of the head wakes the next one. */
-const deferral = sql`interval '10 minutes'`;
 /** So many due rows are looked through for heads of lanes, where a short look did not fill the slots. */
 const wideWindow = 100;
 /** Bytes of payloads that one claim reads, unless its first row alone is larger; as JSON in JSON they may be twice as many. */
 const mostBytes = 8 * 1024 * 1024;
-/** How long an order that waits for a product is left alone. As a rule it is woken before: when the product's row is through. */
-const productDeferral = sql`interval '20 seconds'`;
-
-/** SQL: rows that block those behind them in their lane; as in the partial index outbox_lanes. */
-export const unfinished = sql`('pending', 'sending', 'unknown', 'dead')`;
 
 /** A row that this process may send now. */
 export interface ClaimedRow {
@@ -58,6 +52,8 @@ export interface ClaimOptions {
    * must not undo what follows in the lane.
    */
   readonly lingering: { readonly kinds: readonly string[]; readonly ms: number };
+  /** Kinds whose rows wait for rows of another kind: those whose references stand in a list of their payload. */
+  readonly waits: readonly WaitRule[];
   /** Only rows of this kind (empty: of the client), of which few may be under way at a time: those that never failed first. */
   readonly few?: { readonly kind: string };
 }
@@ -173,47 +169,6 @@ function roomFor(client: string, kind: string, slots: number) {
       from sync.push_holds h
       where h.client = ${client} and h.kind = ${kind} and not ${holds} and h.send_window is not null
     ),`;
-}
-
-const lingers = ({ lingering }: ClaimOptions) => sql`make_interval(secs => ${lingering.ms / 1_000})`;
-
-/** SQL: until when each row that is due has to wait, null where it is first in its lane and nothing else comes before it. */
-function judged(options: ClaimOptions) {
-  const { client, lingering } = options;
-  const inLane = sql`b.client = ${client} and b.family = l.family and b.reference = l.reference`;
-  const open = sql`p.client = ${client} and p.family = 'product' and p.kind = 'product.save'`;
-  return sql`products as materialized (
-      select exists (select from fulfilment.outbox p where ${open} and p.status = 'pending')
-        or exists (select from fulfilment.outbox p where ${open} and p.status in ('sending', 'unknown')) as are_open
-    ), judged as materialized (
-      select l.id, l.due_at, l.failed, w.waits_for, case
-        when exists (
-          select from fulfilment.outbox b where ${inLane} and b.id < l.id and b.status in ${unfinished}
-          union all
-          -- One that was committed late, with a lower number, comes behind what is under way already.
-          select from fulfilment.outbox b where ${inLane} and b.id > l.id and b.status in ('sending', 'unknown')
-        ) then statement_timestamp() + ${deferral}
-        when w.waits_for is not null then statement_timestamp() + case
-          when exists (select from sync.outbox_waits v where v.outbox_id = l.id) then interval '2 minutes' else ${productDeferral} end
-        -- What it held before it was replaced may still take effect.
-        when l.was_replaced then l.written_at + ${lingers(options)}
-        else (
-          select max(b.written_at) + ${lingers(options)} from fulfilment.outbox b
-          where ${inLane} and b.id < l.id and b.written_at > statement_timestamp() - ${lingers(options)}
-            and b.kind = any(${lingering.kinds}::text[])) end as not_before
-      from locked l
-      left join lateral (
-        select p.id as waits_for
-        from fulfilment.outbox o
-        cross join lateral jsonb_array_elements(
-          case when jsonb_typeof(o.payload -> 'items') = 'array' then o.payload -> 'items' else '[]' end) i
-        join fulfilment.outbox p on ${open} and p.reference = i ->> 'sku' and p.status in ('pending', 'sending', 'unknown')
-        where o.id = l.id and l.kind = 'order.create' and (select are_open from products)
-          -- What is saved later, again and again, must not keep the order for ever.
-          and (p.id < o.id or p.created_at < o.created_at + interval '1 minute')
-        limit 1
-      ) w on true
-    )`;
 }
 
 /** What the tables know for a reference: `of` is an aggregate of r.id. */

@@ -92,15 +92,15 @@ export async function takeOverClaims(
         where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
           select max(b.id) from sync.outbox_attempts b where b.outbox_id = o.id and b.step <> 'taken over'), 0)) as times
       from fulfilment.outbox o
-      left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'operator')}::text[]) as k (kind, rule) on k.kind = o.kind
+      left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'ask operator')}::text[]) as k (kind, rule) on k.kind = o.kind
       where o.status = 'sending' and o.lease_until <= statement_timestamp() and (k.rule is not null or o.sent_at is null)
       for update of o skip locked
     ), taken as (
       update fulfilment.outbox o set
-        status = case when l.is_last and o.sent_at is null then 'dead' when o.sent_at is null or l.rule = 'send again' then 'pending' else 'unknown' end,
+        status = case when l.is_last and o.sent_at is null then 'dead' when o.sent_at is null or l.rule = 'resend' then 'pending' else 'unknown' end,
         finished_at = case when l.is_last and o.sent_at is null then statement_timestamp() end,
         next_attempt_at = case when l.is_last and o.sent_at is null then null
-                               when o.sent_at is not null and l.rule = 'operator' then null
+                               when o.sent_at is not null and l.rule = 'ask operator' then null
                                -- Rows that were claimed together are tried apart, so that only the one at fault is lost again.
                                when o.sent_at is null then statement_timestamp() + random() * l.times * interval '10 seconds'
                                else statement_timestamp() end,
@@ -109,7 +109,7 @@ export async function takeOverClaims(
         lookups = 0, absences = 0, absent_at = null,
         last_error = case when l.is_last and o.sent_at is null then ${givenUpError}
                           when o.sent_at is null then o.last_error
-                          when l.rule = 'operator' then ${`its worker was lost while sending. ${operatorError}`}
+                          when l.rule = 'ask operator' then ${`its worker was lost while sending. ${operatorError}`}
                           when l.rule = 'look up' then 'its worker was lost while sending; being looked up'
                           else 'its worker was lost while sending; sent again' end
       from (select *, times >= ${mostTakeovers - 1} as is_last from lost) l where o.id = l.id

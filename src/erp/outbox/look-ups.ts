@@ -45,25 +45,27 @@ export async function takeUnknown(db: Kysely<DB>, client: string, kind: string, 
 }
 
 /**
- * Of inbound packing slips that fit a row that may have been carried out, those that are not another's: neither stored here
- * before the row was inserted, nor the result of another row.
+ * Of resources that fit a row that may have been carried out, finds those that are not another row's: neither stored here
+ * before the row was inserted, nor the result of another row of its kind and reference.
+ * @param mirror the table of the resources, and the member of a row's result that holds the id of one
  */
-export async function slipsOfNobody(
+export async function findUnclaimed(
   db: Kysely<DB>,
-  client: string,
-  outboxId: number,
+  { id: outboxId, client }: Pick<UnknownRow, 'id' | 'client'>,
   ids: readonly number[],
+  mirror: { readonly table: string; readonly resultMember: string },
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select i.id from unnest(${ids}::bigint[]) as i (id)
+    select i.id
+    from unnest(${ids}::bigint[]) as i (id)
+    join fulfilment.outbox r on r.id = ${outboxId}
     where not exists (
-      select from fulfilment.inbound_packing_slips s, fulfilment.outbox o
-      where s.client = ${anyClient(client)} and s.id = i.id and o.id = ${outboxId} and s.first_seen_at < o.created_at)
+      select from ${sql.table(`fulfilment.${mirror.table}`)} s
+      where s.client = ${anyClient(client)} and s.id = i.id and s.first_seen_at < r.created_at)
     and not exists (
       select from fulfilment.outbox o
-      where o.client = ${anyClient(client)} and o.reference = (select reference from fulfilment.outbox where id = ${outboxId})
-        and o.kind = 'inbound_packing_slip.create' and o.status = 'done'
-        and o.result ->> 'inboundPackingSlipId' = i.id::text)
+      where o.client = ${anyClient(client)} and o.reference = r.reference and o.kind = r.kind and o.status = 'done'
+        and o.result ->> ${mirror.resultMember} = i.id::text)
     order by i.id`.execute(db);
   return rows.map(({ id }) => id);
 }

@@ -5,8 +5,8 @@ import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
-import { unfinished } from './claim.ts';
-import { wakeFreeLanes, wakeLanes } from './settle.ts';
+import { unfinished } from './lane-order.ts';
+import { insertFollowUps, wakeFreeLanes, wakeLanes } from './settle.ts';
 
 /** Every status, those that wait for a person first. */
 export const outboxStatuses = ['dead', 'unknown', 'pending', 'sending', 'done', 'cancelled'] as const;
@@ -130,8 +130,7 @@ export async function actOnOutbox(
   db: Database,
   action: OutboxAction,
   filter: OutboxFilter,
-  by: string,
-  result: Json = {},
+  { by, followUps, result = {} }: { readonly by: string; readonly followUps: FollowUpRules; readonly result?: Json },
 ): Promise<number[]> {
   const changes = {
     retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null, claim_no = null, lookups = 0,
@@ -154,7 +153,7 @@ export async function actOnOutbox(
       )
       select * from changed order by id`.execute(trx);
     const ids = rows.map(({ id }) => id);
-    if (action === 'done') await insertAttachments(trx, ids);
+    if (action === 'done') await insertWhatFollows(trx, ids, followUps);
     if (action !== 'retry') await wakeLanes(trx, rows);
     await auditRows(trx, `outbox_${action}`, by, rows);
     await notifyPushers(trx);
@@ -165,15 +164,28 @@ export async function actOnOutbox(
   return ids;
 }
 
-/** The first document of an order went along with it; each further one is a row of its own, as where a worker settles it. */
-async function insertAttachments(trx: Transaction<DB>, ids: readonly number[]): Promise<void> {
-  await sql`
-    insert into fulfilment.outbox (client, kind, reference, payload)
-    select o.client, 'order_attachment.create', o.reference, a.attachment
-    from fulfilment.outbox o, jsonb_array_elements(
-      case when jsonb_typeof(o.payload -> 'attachments') = 'array' then o.payload -> 'attachments' else '[]' end
-    ) with ordinality as a (attachment, place)
-    where o.id = any(${ids}::bigint[]) and o.kind = 'order.create' and a.place > 1 order by o.id, a.place`.execute(trx);
+/** What follows from rows that are done. The kinds declare it, for a payload as it is. */
+export interface FollowUpRules {
+  /** Kinds from whose rows anything follows. */
+  readonly kinds: readonly string[];
+  readonly of: (kind: string, payload: string) => readonly { readonly kind: string; readonly payload: Json }[];
+}
+
+/** A payload may have 16 MB: few are read at a time. */
+const payloadsAtOnce = 10;
+
+async function insertWhatFollows(trx: Transaction<DB>, ids: readonly number[], { kinds, of }: FollowUpRules) {
+  for (let start = 0; start < ids.length; start += payloadsAtOnce) {
+    const { rows } = await sql<{ client: string; kind: string; reference: string; payload: string }>`
+      select client, kind, reference, payload::text as payload
+      from fulfilment.outbox
+      where id = any(${ids.slice(start, start + payloadsAtOnce)}::bigint[]) and kind = any(${kinds}::text[])
+      order by id`.execute(trx);
+    const following = rows.flatMap(({ client, kind, reference, payload }) =>
+      of(kind, payload).map((next) => ({ client, reference, ...next })),
+    );
+    await insertFollowUps(trx, following);
+  }
 }
 
 /** So many numbers are named in the audit; the history of each row has it as well. */

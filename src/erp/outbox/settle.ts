@@ -125,6 +125,19 @@ async function followUp(
       ? []
       : followUps.map((next) => ({ client: row.client, reference: row.reference, ...next }));
   });
+  await insertFollowUps(trx, rows);
+}
+
+/** A row that follows from another, in the lane of that one. */
+export interface FollowingRow {
+  readonly client: string;
+  readonly kind: string;
+  readonly reference: string;
+  readonly payload: Json;
+}
+
+/** Inserts rows that follow from others, in this order. */
+export async function insertFollowUps(trx: Transaction<DB>, rows: readonly FollowingRow[]): Promise<void> {
   if (rows.length === 0) return;
   await sql`
     insert into fulfilment.outbox (client, kind, reference, payload)

@@ -1,13 +1,6 @@
 import type { Operations } from '../../../config/operations.ts';
 import { CodedError, describeError, WarehouseError } from '../../core/errors.ts';
-import {
-  isServiceAnswer,
-  judgeFailure,
-  mayBeNoRoute,
-  type News,
-  newsOf,
-  type Verdict,
-} from '../../core/push-outcome.ts';
+import { judgeFailure, mayBeNoRoute, type News, newsOf, type Verdict } from '../../core/push-outcome.ts';
 import type { PushPolicy } from '../../core/retry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../erp/outbox/claim.ts';
@@ -15,7 +8,15 @@ import { claimMs, returnClaims, stampSent } from '../../erp/outbox/claims-held.t
 import { isProven } from '../../erp/outbox/holds.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
-import { type AnyKind, NotThereError, PayloadError, type PushContext, type Pushed } from './payload/kind.ts';
+import {
+  type AnyKind,
+  type FollowUp,
+  type JsonObject,
+  NotThereError,
+  PayloadError,
+  type PushContext,
+  type Pushed,
+} from './payload/kind.ts';
 import { checkPayload, readPayload } from './payload/payload.ts';
 import { type SettingCodes, SettingsUnreadError } from './payload/setting-codes.ts';
 import type { RecentSends } from './recent-sends.ts';
@@ -79,7 +80,7 @@ export async function attemptRow(
     return ended(base, dead('unknown_kind', `there is no kind ${row.kind}; known are ${known}`));
   }
   try {
-    if (kind.lookUp !== undefined && row.mayBeWritten && !row.cleared) {
+    if (kind.unknown.do === 'look up' && row.mayBeWritten && !row.cleared) {
       readPayload(kind, row.payload);
       const error = 'an earlier attempt may have been carried out: looked up before it is sent again';
       return ended(base, { status: 'unknown', error, delayMs: 0, code: null });
@@ -87,7 +88,8 @@ export async function attemptRow(
     const context = contextOf(deps, row, kind, signal, claimedAtMs, progress);
     const payload = await checkPayload(kind, row, context);
     const pushed = await kind.push(payload, context);
-    return { ...ended(base, { status: 'done', pushed }), asked: true };
+    const followUps = kind.followUps?.(payload as JsonObject) ?? [];
+    return { ...ended(base, { status: 'done', pushed, followUps }), asked: true };
   } catch (error) {
     if (error instanceof ClaimLostError) {
       // Nothing was sent. If the claim is still ours, the row need not wait until it expires and then be doubted.
@@ -136,7 +138,7 @@ function contextOf(
 }
 
 type Judged =
-  | { readonly status: 'done'; readonly pushed: Pushed }
+  | { readonly status: 'done'; readonly pushed: Pushed; readonly followUps: readonly FollowUp[] }
   | (Verdict & {
       readonly code: string | null;
       readonly error: string;
@@ -163,8 +165,8 @@ async function failureOf(
   const failed = {
     error: failure,
     sent,
-    rule: kind.unknown,
-    doubtsRefusal: kind.doubtsRefusal ?? false,
+    rule: kind.unknown.do,
+    doubtsRefusal: kind.unknown.do === 'look up' && kind.unknown.lookUp.doubtsRefusal,
     documented: await isKnownRoute(deps, kind, failure),
     notFoundMeansRoute: kind.notFoundMeansRoute,
     attempts: row.boundedAttempts,
@@ -216,7 +218,7 @@ function ended({ startedAtMs, row }: { startedAtMs: number; row: ClaimedRow }, j
     unburnt: verdict?.status === 'pending' && verdict.unburnt === true,
     absenceCounts: false,
     durationMs: Math.round(performance.now() - startedAtMs),
-    followUps: pushed?.followUps ?? [],
+    followUps: judged.status === 'done' ? judged.followUps : [],
   };
   return {
     settlement,
@@ -226,22 +228,4 @@ function ended({ startedAtMs, row }: { startedAtMs: number; row: ClaimedRow }, j
     asked: cause instanceof NotThereError || cause instanceof WarehouseError,
     ...(cause === undefined || cause instanceof CodedError ? {} : { fault: cause }),
   };
-}
-
-/** However slow a service is, whether it is there is known after this. */
-const statusWithinMs = 10_000;
-
-/** Why the service is not there; null where it answers, whatever it says. @throws where the signal ended it */
-export async function statusProblem(warehouse: Warehouse, signal: AbortSignal): Promise<string | null> {
-  const deadline = AbortSignal.timeout(statusWithinMs);
-  try {
-    await warehouse.status(AbortSignal.any([signal, deadline]));
-    return null;
-  } catch (error) {
-    signal.throwIfAborted();
-    if (deadline.aborted) return `common.status.get: no answer within ${statusWithinMs / 1_000} s`;
-    // Whatever it says, and in whatever form, it is there.
-    const isAnswer = error instanceof WarehouseError && ((error.status ?? 500) < 500 || error.code === 'undecodable');
-    return isAnswer || isServiceAnswer(error) ? null : describeError(error);
-  }
 }

@@ -1,9 +1,9 @@
 import { beliefMs } from '../../core/look-up.ts';
-import type { UnknownRule } from '../../core/push-outcome.ts';
 import { type Claim, claimRows } from '../../erp/outbox/claim.ts';
 import { returnClaims } from '../../erp/outbox/claims-held.ts';
 import { isAccepted } from '../../erp/runs/clients.ts';
 import type { PushDeps } from './attempt.ts';
+import type { AnyKind } from './payload/kind.ts';
 
 /** What a claim came to. */
 export interface ClaimLook {
@@ -23,17 +23,14 @@ export async function claimDue(
   slots: number,
   few?: { readonly kind: string },
 ): Promise<Claim> {
-  const named = (rule: UnknownRule) =>
-    [...kinds.values()].filter(({ unknown }) => unknown === rule).map(({ name }) => name);
-  const stamped = [...kinds.values()]
-    .filter(({ lookUp }) => lookUp?.whenAbsent === 'send again')
-    .map(({ name }) => name);
+  const namesOf = (wanted: (kind: AnyKind) => boolean) => [...kinds.values()].filter(wanted).map(({ name }) => name);
   const claim = await claimRows(db, {
     client,
     identity,
     slots,
-    stamped,
-    lingering: { kinds: named('send again'), ms: beliefMs(timeoutMs) },
+    stamped: namesOf(({ unknown }) => unknown.do === 'look up' && unknown.lookUp.whenAbsent === 'resend'),
+    lingering: { kinds: namesOf(({ unknown }) => unknown.do === 'resend'), ms: beliefMs(timeoutMs) },
+    waits: [...kinds.values()].flatMap(({ name, waitsFor }) => (waitsFor ? [{ kind: name, for: waitsFor }] : [])),
     ...(few ? { few } : {}),
   });
   // Another account may have been accepted in the very moment of the claim; what is accepted later finds the rows under way.

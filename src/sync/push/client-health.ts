@@ -3,7 +3,8 @@ import type { Evidence, HoldCode } from '../../core/push-health.ts';
 import type { News } from '../../core/push-outcome.ts';
 import { noteEvidence, noteProven, type StoredHealth, takeProbe } from '../../erp/outbox/holds.ts';
 import { type Allowance, lowerRate, returnAllowance, takeAllowance } from '../../erp/outbox/rates.ts';
-import { type PushDeps, statusProblem } from './attempt.ts';
+import type { PushDeps } from './attempt.ts';
+import { statusProblem } from './status-problem.ts';
 
 /** After an answer of status/get it is not asked again for this long. */
 const believedMs = 1_000;

@@ -241,6 +241,6 @@ export class ClientPusher {
    * of the service; and of kinds that only a person can settle no more than the slots are lost with a worker.
    */
   #mayGoOn({ settlement }: Ended, { kind }: ClaimedRow): boolean {
-    return settlement.status === 'done' && this.deps.kinds.get(kind)?.unknown !== 'operator';
+    return settlement.status === 'done' && this.deps.kinds.get(kind)?.unknown.do !== 'ask operator';
   }
 }

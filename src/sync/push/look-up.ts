@@ -7,7 +7,15 @@ import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { Resource } from '../../warehouse/decoding/jsonapi.ts';
 import type { Ended, PushDeps } from './attempt.ts';
 import type { ClientHealth } from './client-health.ts';
-import { type AnyKind, type LookUp, type LookUpRule, PayloadError, type Pushed } from './payload/kind.ts';
+import {
+  type AnyKind,
+  type FollowUp,
+  type JsonObject,
+  type LookUp,
+  type LookUpRule,
+  PayloadError,
+  type Pushed,
+} from './payload/kind.ts';
 import { readPayload } from './payload/payload.ts';
 import type { SettleQueue } from './settle-queue.ts';
 
@@ -45,8 +53,8 @@ export async function lookUpAll(
 
 /** Looks up the rows of one kind whose turn has come, and says what follows for each. */
 async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): Promise<LookedUpRows> {
-  const { lookUp } = kind;
-  if (lookUp === undefined) return { ended: [], news: [] };
+  if (kind.unknown.do !== 'look up') return { ended: [], news: [] };
+  const { lookUp } = kind.unknown;
   const rows = await takeUnknown(deps.db, deps.client, kind.name, maxRows);
   if (rows.length === 0) return { ended: [], news: [] };
   const startedAtMs = performance.now();
@@ -67,7 +75,14 @@ async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): P
     const durationMs = Math.round(performance.now() - startedAtMs);
     // What is there was carried out: the service is slow, not away.
     const news: News[] = seen.seen === 'there' ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
-    return { settlement: settlementOf(row, verdict, pushed, durationMs), pushed, readNo, news, asked: false };
+    const followUps = verdict === null ? (kind.followUps?.(row.payloadRead as JsonObject) ?? []) : [];
+    return {
+      settlement: settlementOf(row, verdict, pushed, followUps, durationMs),
+      pushed,
+      readNo,
+      news,
+      asked: false,
+    };
   });
   return { ended, news: [...causes].flatMap(newsOfLookUp) };
 }
@@ -112,7 +127,7 @@ function concludeFound(
   if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
   return {
     verdict: null,
-    pushed: { result: rule.resultOf(resource), reading, followUps: rule.followUps(row.payloadRead) },
+    pushed: { result: rule.resultOf(resource), reading },
   };
 }
 
@@ -139,6 +154,7 @@ function settlementOf(
   row: UnknownRow,
   verdict: AbsenceVerdict | null,
   pushed: Pushed | null,
+  followUps: readonly FollowUp[],
   durationMs: number,
 ): Settlement {
   return {
@@ -157,6 +173,6 @@ function settlementOf(
     unburnt: false,
     absenceCounts: verdict?.counts ?? false,
     durationMs,
-    followUps: verdict === null ? (pushed?.followUps ?? []) : [],
+    followUps,
   };
 }

@@ -66,10 +66,10 @@ export class Pusher {
     this.#pushers = new Map(
       options.clients.map((deps) => [deps.client, new ClientPusher(deps, options.slots, signal, events)]),
     );
-    this.#lookedUp = options.kinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
+    this.#lookedUp = options.kinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
     this.#upkeep = new Upkeep({
       ...options,
-      rules: Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown])),
+      rules: Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown.do])),
       claims: () => [...this.#pushers.values()].flatMap((pusher) => pusher.claims),
       onError: options.events.onError,
       onBuried: options.events.onBuried,

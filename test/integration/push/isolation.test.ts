@@ -184,7 +184,7 @@ describe('a document that cannot be read in time or memory', () => {
 
 test('a row that is taken over five times without ever being sent is dead, and says so', async () => {
   const id = await outbox.insert('order.update', 'SO-1', { reference: 'x' });
-  const rules = { 'order.update': 'send again' } as const;
+  const rules = { 'order.update': 'resend' } as const;
   for (let times = 1; times <= 5; times++) {
     expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
     await database.query(`

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { actOnOutbox, listOutbox } from '../../../src/erp/outbox/operator-actions.ts';
+import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -75,7 +76,14 @@ test('a head that is marked as done frees its lane, and its further documents fo
   const behind = await outbox.insert('order.cancel', 'SO-1');
   await outbox.push();
   expect(await outbox.row(behind)).toMatchObject({ status: 'pending', attempts: 0 });
-  expect(await actOnOutbox(database.db, 'done', { ids: [head] }, 'test', { orderId: 1 })).toEqual([head]);
+  expect(
+    await actOnOutbox(
+      database.db,
+      'done',
+      { ids: [head] },
+      { by: 'test', followUps: followUpRules, result: { orderId: 1 } },
+    ),
+  ).toEqual([head]);
   await outbox.push();
   const rows = (await outbox.rows()).map(({ kind, status }) => [kind, status]);
   // There is no such order: the row behind says so, and not that it waits.

@@ -190,6 +190,7 @@ const claim = async (slots: number, db = database.db) =>
     identity: await identity(),
     slots,
     stamped: [],
+    waits: [],
     lingering: { kinds: [], ms: 60_000 },
   });
 

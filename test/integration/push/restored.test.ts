@@ -13,7 +13,7 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
 
-const lookedUp = outboxKinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
+const lookedUp = outboxKinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
 const accept = (as: OperatorAnswer) =>
   acceptDatabase(database.db, { as, by: 'operator', lookedUp, advice: 'see the service' });
 const slip = { expectedIn: 'AMS', expectedOn: '2026-06-01', items: [{ sku: 'MUG-BLUE', quantity: 5 }] };

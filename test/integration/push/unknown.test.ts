@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { takeOverClaims } from '../../../src/erp/outbox/claims-held.ts';
 import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
+import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePuller } from '../../helpers/puller.ts';
@@ -298,7 +299,9 @@ describe('an inbound packing slip whose outcome is not known', () => {
       next_attempt_at: null,
       last_error: expect.stringMatching(/^not found at the service, looked up twice\. It may have been carried out/),
     });
-    expect(await actOnOutbox(database.db, 'retry', { ids: [id] }, 'test')).toEqual([id]);
+    expect(await actOnOutbox(database.db, 'retry', { ids: [id] }, { by: 'test', followUps: followUpRules })).toEqual([
+      id,
+    ]);
     await outbox.push();
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
   });

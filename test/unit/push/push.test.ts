@@ -56,7 +56,7 @@ describe('what follows from a failed attempt', () => {
   });
 
   test('a no is dead at once, unless it has to be doubted', () => {
-    expect(judge(answer(422), { doubtsRefusal: false, rule: 'send again' })).toMatchObject({ status: 'dead' });
+    expect(judge(answer(422), { doubtsRefusal: false, rule: 'resend' })).toMatchObject({ status: 'dead' });
     expect(judge(answer(422))).toMatchObject({
       status: 'unknown',
       delayMs: 0,
@@ -83,9 +83,13 @@ describe('what follows from a failed attempt', () => {
   });
 
   test('what may have been carried out is settled by the rule of its kind', () => {
-    expect(judge(answer(500), { rule: 'send again' })).toMatchObject({ status: 'pending', written: true });
-    expect(judge(answer(425), { rule: 'send again' })).toMatchObject({ status: 'pending', written: false });
-    expect(judge(answer(500), { rule: 'operator' })).toMatchObject({ status: 'unknown', delayMs: null, written: true });
+    expect(judge(answer(500), { rule: 'resend' })).toMatchObject({ status: 'pending', written: true });
+    expect(judge(answer(425), { rule: 'resend' })).toMatchObject({ status: 'pending', written: false });
+    expect(judge(answer(500), { rule: 'ask operator' })).toMatchObject({
+      status: 'unknown',
+      delayMs: null,
+      written: true,
+    });
     expect(judge(answer(500))).toMatchObject({ status: 'unknown', delayMs: 1_000, written: true });
     // However often: giving up would not make it known.
     expect(judge(answer(500), { attempts: 99, ageMs: 9e9 })).toMatchObject({ status: 'unknown' });
@@ -199,7 +203,7 @@ describe('an absence', () => {
     attempts: 1,
     ageMs: 1_000,
     retryAfterMs: 0,
-    whenAbsent: 'send again',
+    whenAbsent: 'resend',
   };
   const judgeRow = (changes: Partial<LookedUp>, seen: 'absent' | 'no answer' = 'absent', timeoutMs = 30_000) =>
     judgeAbsence({ ...row, ...changes }, seen, 'why', timeoutMs, policy);
@@ -231,7 +235,7 @@ describe('an absence', () => {
 
   test('that could not be looked up says nothing, however often; in the end a person is asked', () => {
     expect(judgeRow({ ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({ status: 'unknown', delayMs: null });
-    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 99, whenAbsent: 'operator' })).toMatchObject({
+    expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 99, whenAbsent: 'ask operator' })).toMatchObject({
       status: 'unknown',
       delayMs: null,
     });

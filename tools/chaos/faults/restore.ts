@@ -5,7 +5,7 @@ import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
 import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
 import { readPushDatabase } from '../../../src/erp/outbox/push-database.ts';
-import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { followUpRules, outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { waitFor } from '../../../test/helpers/wait.ts';
 import type { Fault } from '../fault.ts';
 import type { Stage } from '../stage.ts';
@@ -69,13 +69,13 @@ async function loseWhatFollows(stage: Stage, backUp: () => Promise<void>, restor
       60_000,
     );
     if (isHeld === 'yes') {
-      const lookedUp = outboxKinds.filter(({ lookUp }) => lookUp !== undefined).map(({ name }) => name);
+      const lookedUp = outboxKinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
       await acceptDatabase(db, { as: 'restored', by: 'operator', lookedUp, advice: '' });
     }
     await bookAgain(stage, booked);
     // Sending a change of an order again does no harm: an operator who knows that retries it.
     const undecided = { status: 'unknown', kind: 'order.update', dated: false } as const;
-    await actOnOutbox(db, 'retry', undecided, 'operator', {});
+    await actOnOutbox(db, 'retry', undecided, { by: 'operator', followUps: followUpRules });
   } finally {
     await close();
   }

@@ -1,4 +1,5 @@
-import type { AnyKind } from '../payload/kind.ts';
+import { isObject, parseExact } from '../../../core/json.ts';
+import type { AnyKind, FollowUp } from '../payload/kind.ts';
 import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';
 import { orderAttachmentCreate } from './order/order-attachment-create.ts';
 import { orderCancel } from './order/order-cancel.ts';
@@ -27,3 +28,14 @@ export const outboxKinds: readonly AnyKind[] = [
   productSave,
   returnLabelCreate,
 ];
+
+const following = outboxKinds.filter(({ followUps }) => followUps !== undefined);
+
+/** What follows from rows that a person marks as done. */
+export const followUpRules = {
+  kinds: following.map(({ name }) => name),
+  of: (kind: string, payload: string): readonly FollowUp[] => {
+    const read = parseExact(payload);
+    return isObject(read) ? (following.find(({ name }) => name === kind)?.followUps?.(read) ?? []) : [];
+  },
+};

@@ -2,7 +2,6 @@ import type { z } from 'zod';
 import type { OperationName } from '../../../../config/operations.ts';
 import { CodedError, type WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
-import type { UnknownRule } from '../../../core/push-outcome.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../../erp/outbox/claim.ts';
 import type { UnknownRow } from '../../../erp/outbox/look-ups.ts';
@@ -61,8 +60,15 @@ export interface Pushed {
   readonly reread?: { readonly stream: Mirrored; readonly id: number };
   /** A resource that is no longer there. */
   readonly gone?: { readonly stream: Mirrored; readonly id: number };
-  /** Rows that are put behind this one in its lane. */
-  readonly followUps?: readonly { readonly kind: string; readonly payload: Json }[];
+}
+
+/** A payload as JSON, checked or not. */
+export type JsonObject = { readonly [member: string]: Json };
+
+/** A row that is put behind another in its lane. */
+export interface FollowUp {
+  readonly kind: string;
+  readonly payload: Json;
 }
 
 /** What a look-up found of one row. */
@@ -91,10 +97,29 @@ export interface LookUpRule<P> {
   /** Whether what was found is what the payload asks for; in words where it is not. */
   readonly differs: (payload: P, resource: Resource) => string | null;
   readonly resultOf: (resource: Resource) => Pushed['result'];
-  /** What follows behind the row once it is done. */
-  readonly followUps: (payload: P) => NonNullable<Pushed['followUps']>;
   /** What a believed absence means: it is sent again, or a person decides. */
-  readonly whenAbsent: 'send again' | 'operator';
+  readonly whenAbsent: 'resend' | 'ask operator';
+  /** A refusal is believed only when a look-up has not found it. */
+  readonly doubtsRefusal: boolean;
+}
+
+/**
+ * How an attempt is settled whose outcome is unknown: by a look-up, by sending it again (carrying it out twice changes
+ * nothing), or by a person.
+ */
+export type UnknownOutcome<P> =
+  | { readonly do: 'look up'; readonly lookUp: LookUpRule<P> }
+  | { readonly do: 'resend' }
+  | { readonly do: 'ask operator' };
+
+/** Rows of another kind that must be through first: each entry of a list in the payload names one by its reference. */
+export interface WaitsFor {
+  readonly kind: string;
+  /** As the column `family` of fulfilment.outbox has it. */
+  readonly family: string;
+  /** Member of the payload that holds the list, and the member of its entries that holds the reference. */
+  readonly list: string;
+  readonly member: string;
 }
 
 /** One kind of outbox row (contracts, section 5). Declared in a file of its own, known by its line in src/sync/push/kinds/registry.ts. */
@@ -107,9 +132,7 @@ export interface OutboxKind<P> {
   readonly operation: OperationName;
   /** 404 of that operation can only mean that there is no such route. */
   readonly notFoundMeansRoute: boolean;
-  readonly unknown: UnknownRule;
-  /** A refusal is believed only when a look-up has not found it. */
-  readonly doubtsRefusal?: boolean;
+  readonly unknown: UnknownOutcome<P>;
   /** Problems that the schema cannot see, in a payload that may have others: so that all are named at once. */
   readonly check?: (
     payload: { readonly [member: string]: Json },
@@ -117,7 +140,9 @@ export interface OutboxKind<P> {
     context: CheckContext,
   ) => Promise<readonly string[]>;
   readonly push: (payload: P, context: PushContext) => Promise<Pushed>;
-  readonly lookUp?: LookUpRule<P>;
+  /** Rows that follow in its lane once it is done, also of a payload that does not fit the schema: a person may mark it as done. */
+  readonly followUps?: (payload: JsonObject) => readonly FollowUp[];
+  readonly waitsFor?: WaitsFor;
 }
 
 /** A kind whose payload type is of no interest: what a list of kinds holds. */

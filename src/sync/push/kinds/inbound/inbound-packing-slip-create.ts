@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
-import { slipsOfNobody } from '../../../../erp/outbox/look-ups.ts';
+import { findUnclaimed } from '../../../../erp/outbox/look-ups.ts';
 import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
 import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import {
@@ -40,16 +40,18 @@ export const inboundPackingSlipCreate = defineKind<SlipPayload>({
   schema,
   operation,
   notFoundMeansRoute: true,
-  unknown: 'look up',
-  push: createSlip,
-  lookUp: {
-    stream: inboundPackingSlips,
-    find: findSlips,
-    differs: ({ items }, resource) => linesDiffer(items, linesOf(resource)),
-    resultOf,
-    followUps: () => [],
-    whenAbsent: 'operator',
+  unknown: {
+    do: 'look up',
+    lookUp: {
+      stream: inboundPackingSlips,
+      find: findSlips,
+      differs: ({ items }, resource) => linesDiffer(items, linesOf(resource)),
+      resultOf,
+      whenAbsent: 'ask operator',
+      doubtsRefusal: false,
+    },
   },
+  push: createSlip,
 });
 
 async function createSlip(payload: SlipPayload, context: PushContext): Promise<Pushed> {
@@ -119,6 +121,7 @@ async function findSlips(
     return new Map(rows.map(({ id }) => [id, { seen: 'no answer', why }]));
   }
   const found = new Map<number, LookUp>();
+  const table = inboundPackingSlips.tables.parent.name;
   for (const row of rows) {
     const { expectedIn, expectedOn, items } = row.payloadRead;
     const fitting = slips.filter(
@@ -128,12 +131,8 @@ async function findSlips(
         attributes.expectedOn === expectedOn &&
         linesDiffer(items, linesOf(resource)) === null,
     );
-    const own = await slipsOfNobody(
-      context.db,
-      row.client,
-      row.id,
-      fitting.map(({ read }) => read.id),
-    );
+    const fittingIds = fitting.map(({ read }) => read.id);
+    const own = await findUnclaimed(context.db, row, fittingIds, { table, resultMember: 'inboundPackingSlipId' });
     const [only, ...others] = fitting.filter(({ read }) => own.includes(read.id));
     if (only === undefined) found.set(row.id, { seen: 'absent' });
     else if (others.length === 0) found.set(row.id, { seen: 'there', resource: only.resource, escaped: only.escaped });

@@ -20,7 +20,7 @@ export const orderAttachmentCreate = defineKind<Attachment>({
   schema,
   operation: 'v3.orderAttachments.create',
   notFoundMeansRoute: true,
-  unknown: 'operator',
+  unknown: { do: 'ask operator' },
   check: ({ content }, _reference, { signal }) => documentProblems('content', content, signal),
   push: attach,
 });

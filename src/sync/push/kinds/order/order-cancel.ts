@@ -1,13 +1,8 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../../../core/errors.ts';
-import { isObject, parseExact } from '../../../../core/json.ts';
-import { toMany } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { answeredOrder, findOrder, orderInclude } from './find-order.ts';
-import { linesOf } from './order-create.ts';
-
-const metaSchema = z.looseObject({ modified: z.boolean(), modifiedItems: toMany.optional() });
+import { linesOf, readMeta } from './order-answers.ts';
 
 /** Cancels what is left of an order (interface.md, DELETE /v3/orders/:id). What was shipped stays. */
 export const orderCancel = defineKind<Record<string, never>>({
@@ -15,7 +10,7 @@ export const orderCancel = defineKind<Record<string, never>>({
   schema: z.strictObject({}),
   operation: 'v3.orders.cancel',
   notFoundMeansRoute: false,
-  unknown: 'send again',
+  unknown: { do: 'resend' },
   push: cancelOrder,
 });
 
@@ -28,15 +23,4 @@ async function cancelOrder(_payload: unknown, context: PushContext): Promise<Pus
     result: { orderId: order.id, modified, modifiedItemIds: modifiedItems, items: linesOf(left.resource) },
     reading: { stream: orders, ...left },
   };
-}
-
-/** `meta` of a cancellation, of a document that was read already (interface.md, DELETE /v3/orders/:id and Cancel orderItem). */
-export function readMeta(operation: string, body: string): { modified: boolean; modifiedItems: number[] } {
-  const document = parseExact(body);
-  const meta = metaSchema.safeParse(isObject(document) ? document.meta : null);
-  if (!meta.success)
-    throw new WarehouseError('undecodable', `${operation}: the answer does not say what was modified`, {
-      outcome: 'unknown',
-    });
-  return { modified: meta.data.modified, modifiedItems: [...(meta.data.modifiedItems ?? [])] };
 }

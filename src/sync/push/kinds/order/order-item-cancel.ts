@@ -7,8 +7,7 @@ import { orders } from '../../../streams/orders.ts';
 import { defineKind, NotThereError, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { has, idNumber, requiredText } from '../../payload/payload.ts';
 import { findOrder } from './find-order.ts';
-import { readMeta } from './order-cancel.ts';
-import { linesOf } from './order-create.ts';
+import { linesOf, readMeta } from './order-answers.ts';
 
 const schema = z.strictObject({ orderItemId: idNumber.nullish(), sku: requiredText.nullish() });
 type CancelledItem = z.infer<typeof schema>;
@@ -19,7 +18,7 @@ export const orderItemCancel = defineKind<CancelledItem>({
   schema,
   operation: 'v3.orderItems.cancel',
   notFoundMeansRoute: true,
-  unknown: 'send again',
+  unknown: { do: 'resend' },
   check: async (wanted) =>
     has(wanted, 'orderItemId') === has(wanted, 'sku') ? ['payload: give either orderItemId or sku'] : [],
   push: cancelItem,

@@ -11,7 +11,7 @@ export const orderRelease = defineKind<Record<string, never>>({
   schema: z.strictObject({}),
   operation: 'v2.order.release',
   notFoundMeansRoute: true,
-  unknown: 'send again',
+  unknown: { do: 'resend' },
   push: releaseOrder,
 });
 

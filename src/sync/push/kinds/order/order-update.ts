@@ -51,7 +51,7 @@ export const orderUpdate = defineKind<OrderChange>({
   },
   operation: 'v3.orders.update',
   notFoundMeansRoute: true,
-  unknown: 'send again',
+  unknown: { do: 'resend' },
   check: async (change) => (Object.keys(change).length === 0 ? ['payload: names nothing to change'] : []),
   push: updateOrder,
 });

@@ -20,7 +20,7 @@ export const productSave = defineKind<Product>({
   schema,
   operation: 'oldest.product.edit',
   notFoundMeansRoute: true,
-  unknown: 'send again',
+  unknown: { do: 'resend' },
   push: saveProduct,
 });
 

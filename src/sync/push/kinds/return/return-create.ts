@@ -1,9 +1,5 @@
-import { WarehouseError } from '../../../../core/errors.ts';
-import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
-import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
-import { authorizationItemSchema, authorizationSchema } from '../../../../warehouse/decoding/v3-returns.ts';
-import { authorizations } from '../../../streams/authorizations.ts';
-import { defineKind, type Pushed } from '../../payload/kind.ts';
+import { defineKind } from '../../payload/kind.ts';
+import { announced } from './announcement.ts';
 import { type ReturnPayload, returnDocument, returnPayload, returnProblems } from './return-payload.ts';
 
 /** Announces a return (interface.md, v3 return authorizations). It cannot be looked up. */
@@ -12,7 +8,7 @@ export const returnCreate = defineKind<ReturnPayload>({
   schema: returnPayload,
   operation: 'v3.returnMerchandiseAuthorizations.create',
   notFoundMeansRoute: true,
-  unknown: 'operator',
+  unknown: { do: 'ask operator' },
   check: returnProblems,
   push: async (payload, context) => {
     const body = await returnDocument(payload, context, null);
@@ -20,30 +16,3 @@ export const returnCreate = defineKind<ReturnPayload>({
     return announced(operation, (await context.send({ operation, body })).body, null);
   },
 });
-
-/**
- * What the answer to an announcement, or to its replacement, says.
- * @param replaced id of the announcement that was replaced
- */
-export function announced(operation: string, body: string, replaced: number | null): Pushed {
-  const document = decodeDocument(operation, body, 'single');
-  const resource = withAllIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
-  const read = decodeWith(authorizationSchema, resource);
-  if ('problem' in read)
-    throw new WarehouseError('undecodable', `${operation}: ${read.problem.path}: ${read.problem.reason}`, {
-      outcome: 'unknown',
-    });
-  const { id, attributes, relationships } = read.value;
-  if (replaced !== null && id !== replaced)
-    throw new WarehouseError('undecodable', `${operation}: the answer is of another`, { outcome: 'unknown' });
-  const ids = relationships.returnMerchandiseAuthorizationItems;
-  const found = findChildren(resource, 'returnMerchandiseAuthorizationItem', ids, new Map()).resources;
-  const items = found.flatMap((item) => {
-    const line = decodeWith(authorizationItemSchema, item);
-    return 'problem' in line ? [] : [{ id: line.value.id, shipmentItemId: line.value.relationships.shipmentItem }];
-  });
-  return {
-    result: { returnMerchandiseAuthorizationId: id, status: attributes.status, items },
-    reading: { stream: authorizations, resource, escaped: document.escaped },
-  };
-}

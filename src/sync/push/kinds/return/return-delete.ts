@@ -6,7 +6,7 @@ import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { authorizations } from '../../../streams/authorizations.ts';
 import { defineKind, NotThereError } from '../../payload/kind.ts';
 import { idNumber } from '../../payload/payload.ts';
-import { announcedId } from './return-replace.ts';
+import { announcedId } from './announcement.ts';
 
 const operation = 'v3.returnMerchandiseAuthorizations.delete';
 const schema = z.strictObject({ returnMerchandiseAuthorizationId: idNumber.nullish() });
@@ -17,7 +17,7 @@ export const returnDelete = defineKind<z.infer<typeof schema>>({
   schema,
   operation,
   notFoundMeansRoute: false,
-  unknown: 'send again',
+  unknown: { do: 'resend' },
   push: async ({ returnMerchandiseAuthorizationId }, context) => {
     const id = announcedId(returnMerchandiseAuthorizationId, context);
     const removed = { result: { id }, gone: { stream: authorizations, id } };

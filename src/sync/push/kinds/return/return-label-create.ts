@@ -21,7 +21,7 @@ export const returnLabelCreate = defineKind<Label>({
   schema,
   operation,
   notFoundMeansRoute: false,
-  unknown: 'send again',
+  unknown: { do: 'resend' },
   push: createLabel,
 });
 
