@@ -1,9 +1,10 @@
+import type { ErrorCode } from './error-codes.ts';
 import { quote } from './quote.ts';
 
 /** An error with a stable `code` that logs, the ledger and scripts may rely on. */
 export class CodedError extends Error {
-  readonly code: string;
-  constructor(code: string, message: string, options?: ErrorOptions) {
+  readonly code: ErrorCode;
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
     super(message, options);
     this.name = new.target.name;
     this.code = code;
@@ -37,7 +38,7 @@ export class WarehouseError extends CodedError {
   readonly retryAfterMs: number | undefined;
   readonly jsonBody: boolean;
   readonly explained: boolean;
-  constructor(code: string, message: string, details: WarehouseErrorDetails) {
+  constructor(code: ErrorCode, message: string, details: WarehouseErrorDetails) {
     super(code, message, details.cause === undefined ? undefined : { cause: details.cause });
     this.outcome = details.outcome;
     this.status = details.status;
@@ -46,6 +47,20 @@ export class WarehouseError extends CodedError {
     this.explained = details.explained ?? false;
   }
 }
+
+/** Makes the error of an answer that cannot be read: what was asked for may have been carried out. */
+export const undecodableAnswer = (message: string): WarehouseError =>
+  new WarehouseError('undecodable', message, { outcome: 'unknown' });
+
+/** Returns true if the error is one of ours with this code. */
+export const hasCode = (error: unknown, code: ErrorCode): error is CodedError =>
+  error instanceof CodedError && error.code === code;
+
+/**
+ * Returns true for an error without any code. Drivers (pg, ioredis) throw such errors if a connection is of no use any more.
+ */
+export const isUncoded = (error: unknown): error is Error =>
+  error instanceof Error && Object.getPrototypeOf(error) === Error.prototype && !('code' in error);
 
 /** The lease went to another worker; nothing this run still holds in memory may be written. */
 export class LeaseLostError extends CodedError {

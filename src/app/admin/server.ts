@@ -141,9 +141,7 @@ function judged(error: unknown): { status: number; words: string } {
   const given = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
   if (given === 403) return { status: 403, words: 'The form is too old, or came from elsewhere: load the page again' };
   if (given < 500) return { status: given, words: error instanceof Error ? error.message : 'It cannot be read' };
-  const away =
-    /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time)/.test(sqlState(error)) ||
-    (error instanceof Error && /timeout exceeded when trying to connect|read timeout/i.test(error.message));
+  const away = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/.test(sqlState(error));
   return away
     ? { status: 503, words: 'The database cannot be reached at present; the worker goes on once it is back' }
     : { status: 500, words: 'It failed; the log of the worker says why (event admin_failed)' };

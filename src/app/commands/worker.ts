@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Config, readConfig } from '../../../config/env.ts';
+import { isUncoded } from '../../core/errors.ts';
 import { sqlState } from '../../erp/connection/transaction.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
@@ -66,7 +67,7 @@ async function boot(
     try {
       return await startDaemon(config, config.DATABASE_URL ?? '', log, metrics, tracing?.telemetry);
     } catch (error) {
-      if (!isUnreachable(error)) throw error;
+      if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
       log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });
       // Stopped in the middle of the wait: the loop sees it.
       await wait(bootRetryMs, undefined, { signal: stop }).catch(() => undefined);
@@ -80,24 +81,22 @@ const passingCodes: readonly RegExp[] = [
   // Connection refused, reset or timed out, name not resolved.
   /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|08\d{3})$/,
   // Postgres starting up or shutting down; out of connections, disk or memory; read-only for now.
-  /^(57P0[123]|53\d{3}|25006|database_read_only)$/,
+  /^(57P0[123]|53\d{3}|25006|database_read_only|database_lost)$/,
   // Others at work on the same rows: serialization failure, deadlock, lock timeout.
   /^(40001|40P01|55P03)$/,
 ];
-/** The same by its words, where there is no code. */
-const passingWords: readonly RegExp[] = [
-  /Connection (is closed|terminated)|timeout exceeded when trying to connect|Query read timeout|is not queryable/,
-  /Command timed out|Stream isn't writeable/,
-  // Redis full, loading, a replica, unable to write its disk, or without its primary.
-  /^(OOM|LOADING|READONLY|MISCONF|MASTERDOWN) /,
-];
+/** Codes with which Redis begins an error that passes: full, loading, a replica, unable to write its disk, without a primary. */
+const passingReplies = new Set(['OOM', 'LOADING', 'READONLY', 'MISCONF', 'MASTERDOWN']);
 
-/** Whether what is needed to begin is not to be had at present, though it may be in a moment. */
-function isUnreachable(error: unknown): boolean {
-  if (error instanceof AggregateError) return error.errors.every(isUnreachable);
-  const code = sqlState(error);
-  if (passingCodes.some((passing) => passing.test(code))) return true;
-  return error instanceof Error && passingWords.some((passing) => passing.test(error.message));
+/**
+ * Whether what is needed to begin is not to be had at present, though it may be in a moment.
+ * @param hasRedis the queue is in Redis, whose driver gives errors of connections no code
+ */
+function isUnreachable(error: unknown, hasRedis: boolean): boolean {
+  if (error instanceof AggregateError) return error.errors.every((one) => isUnreachable(one, hasRedis));
+  if (passingCodes.some((passing) => passing.test(sqlState(error)))) return true;
+  if (!hasRedis || !(error instanceof Error)) return false;
+  return error.name === 'ReplyError' ? passingReplies.has(error.message.split(' ', 1)[0] ?? '') : isUncoded(error);
 }
 
 /** After an error nobody caught, nothing in memory can be trusted; what is in the database can. */

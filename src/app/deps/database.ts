@@ -4,9 +4,10 @@ import { Listener } from '../../erp/connection/listener.ts';
 import {
   assertTakesWrites,
   type Database,
-  endWhereUnanswered,
   openDatabase,
   poolConfig,
+  watchConnection,
+  watchPool,
 } from '../../erp/connection/pool.ts';
 import { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
@@ -53,6 +54,7 @@ const opened = (pool: pg.Pool): OpenDatabase => ({ db: openDatabase(pool), close
 /** Opens a pool whose broken connections are logged and replaced. */
 export function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
   const pool = new pg.Pool(options);
+  watchPool(pool);
   const warn = repeatedWarnings(log);
   const lost = (error: Error) => warn({ event: 'database_connection_lost', ...errorFields(error) });
   pool.on('error', lost);
@@ -60,7 +62,7 @@ export function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
   // without a listener the event alone would end the process.
   pool.on('connect', (client) => {
     client.on('error', lost);
-    endWhereUnanswered(client);
+    watchConnection(client);
   });
   return pool;
 }

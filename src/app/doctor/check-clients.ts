@@ -1,6 +1,6 @@
 import type { Config } from '../../../config/env.ts';
 import { identityOf, type WarehouseClient } from '../../../config/files.ts';
-import { describeError, WarehouseError } from '../../core/errors.ts';
+import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { decodeSettings } from '../../warehouse/decoding/settings.ts';
@@ -80,7 +80,7 @@ async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSigna
         : warn(`${key}: settings`, `${empty.join(', ')} came empty`, 'have the operator of the service set them up'),
     ];
   } catch (error) {
-    if (error instanceof WarehouseError && error.code === 'credentials_refused')
+    if (hasCode(error, 'credentials_refused'))
       return [
         fail(`${key}: access`, 'the service refuses user name and password', 'check them with whoever issued them'),
       ];

@@ -1,6 +1,6 @@
 import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
 import pg from 'pg';
-import { CodedError } from '../../core/errors.ts';
+import { CodedError, isUncoded } from '../../core/errors.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** After so long without a sign of life the system asks the other side for one; its own default is two hours. */
@@ -71,27 +71,47 @@ export function poolConfig(databaseUrl: string, name: string, max: number, query
   };
 }
 
+/** The error of a connection that is of no use, or was not to be had in time. */
+const lostError = (cause: Error) => new CodedError('database_lost', 'the database gives no answer', { cause });
+const typed = (error: unknown) => (isUncoded(error) ? lostError(error) : error);
+
 /**
- * Ends a connection on which a query had no answer in time. pg would go on using it: where the network swallows what it
- * is given, every later query on it would wait in vain as well, for as long as the system takes to notice, or for ever.
+ * Gives errors of connections the code `database_lost`. Ends a connection on which a query had no answer in time: pg would go
+ * on using it, and every later query on it would wait in vain as well.
  */
-export function endWhereUnanswered(client: pg.PoolClient): void {
+export function watchConnection(client: pg.PoolClient): void {
   const query = client.query.bind(client) as (...given: unknown[]) => unknown;
-  let unanswered: Error | undefined;
+  let lost: CodedError | undefined;
   const watched = (...given: unknown[]) => {
+    const callback = given.at(-1);
+    if (typeof callback === 'function')
+      return query(...given.slice(0, -1), (error: unknown, result: unknown) => callback(typed(error), result));
     // What follows, such as the rollback, fails for the same reason, and says so.
-    if (unanswered !== undefined && typeof given.at(-1) !== 'function') return Promise.reject(unanswered);
+    if (lost !== undefined) return Promise.reject(lost);
     const result = query(...given);
     if (!(result instanceof Promise)) return result;
     return result.catch((error: unknown) => {
-      if (isUnanswered(error)) {
-        unanswered = error;
-        giveUp(client, error);
-      }
-      throw error;
+      if (!isUncoded(error)) throw error;
+      lost = lostError(error);
+      giveUp(client, lost);
+      throw lost;
     });
   };
   client.query = watched as typeof client.query;
+}
+
+/** Gives the errors of a pool that has no connection for its caller the code `database_lost`. */
+export function watchPool(pool: pg.Pool): void {
+  const connect = pool.connect.bind(pool) as (
+    callback?: (...given: unknown[]) => void,
+  ) => Promise<pg.PoolClient> | undefined;
+  const watched = (callback?: (...given: unknown[]) => void) => {
+    if (callback !== undefined) return connect((error, ...rest) => callback(typed(error), ...rest));
+    return connect()?.catch((error: unknown) => {
+      throw typed(error);
+    });
+  };
+  pool.connect = watched as typeof pool.connect;
 }
 
 /**
@@ -106,9 +126,6 @@ export async function assertTakesWrites(client: pg.ClientBase): Promise<void> {
       'the database takes no writes at present; DATABASE_URL must lead to the primary',
     );
 }
-
-const isUnanswered = (error: unknown): error is Error =>
-  error instanceof Error && error.message === 'Query read timeout';
 
 function giveUp(client: pg.PoolClient, error: Error): void {
   // With a query under way the socket is closed at once; waiting for that to be over would be waiting for the answer.

@@ -1,3 +1,4 @@
+import type { ErrorCode } from '../../core/error-codes.ts';
 import { WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import type { CursorMeaning } from '../../erp/pull/cursors.ts';
@@ -124,7 +125,7 @@ class ProgressGuard {
     if (steppedBack) this.#stepsBack++;
     this.#followed.add(query);
     if (next === null) return null;
-    const failure = (code: string, text: string) => new WarehouseError(code, text, { outcome: 'refused' });
+    const failure = (code: ErrorCode, text: string) => new WarehouseError(code, text, { outcome: 'refused' });
     if (this.#followed.has(next)) return failure('link_repeats', 'The list leads back to a page that was read already');
     if (this.#pages >= this.#maxPages) {
       return failure('too_many_pages', `The list did not end after ${this.#maxPages} pages`);

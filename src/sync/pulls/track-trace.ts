@@ -1,4 +1,4 @@
-import { CodedError, NotYetError, WarehouseError } from '../../core/errors.ts';
+import { CodedError, hasCode, NotYetError, WarehouseError } from '../../core/errors.ts';
 import { unstorableReason } from '../../core/json.ts';
 import { inTransaction, refusesData } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
@@ -72,7 +72,7 @@ async function enter(context: PullContext, way: Way): Promise<void> {
 
 /** A call that failed may have been received all the same, but for one without a connection. */
 async function leave(context: PullContext, passage: number, error: unknown): Promise<void> {
-  const made = !(error instanceof WarehouseError && error.code === 'connect_failed');
+  const made = !hasCode(error, 'connect_failed');
   const opensAt = await inTransaction(context.db, (trx) =>
     closeGate(trx, gateOf(context), passage, made ? trackTraceGapMs : notMadeMs),
   );

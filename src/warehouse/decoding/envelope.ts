@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../core/errors.ts';
+import { undecodableAnswer, WarehouseError } from '../../core/errors.ts';
 import { type Json, parseExact, ShapeError } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
 
@@ -21,7 +21,7 @@ export function decodeEnvelope(operation: string, body: string): Json {
   } catch (cause) {
     if (!(cause instanceof SyntaxError || cause instanceof z.ZodError)) throw cause;
     const what = cause instanceof ShapeError ? cause.message : 'is no envelope';
-    throw new WarehouseError('undecodable', `${operation}: the answer ${what}`, { outcome: 'unknown' });
+    throw undecodableAnswer(`${operation}: the answer ${what}`);
   }
   if (envelope.messageCode === 'OK') return envelope.result ?? null;
   const words = envelope.message == null ? 'without a message' : quote(envelope.message);

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../core/errors.ts';
+import { undecodableAnswer, type WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact, ShapeError, wholeIfKept } from '../../core/json.ts';
 
 /** A resource as received, whose members have not been looked at yet. */
@@ -84,7 +84,7 @@ export function decodeDocument(operation: string, body: string, shape: 'list' | 
 }
 
 function broken(operation: string, what: string): WarehouseError {
-  return new WarehouseError('undecodable', `${operation}: the answer ${what}`, { outcome: 'unknown' });
+  return undecodableAnswer(`${operation}: the answer ${what}`);
 }
 
 /** A resource that cannot be decoded: where and why, in words that quote no value. */

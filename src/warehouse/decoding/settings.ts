@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../core/errors.ts';
+import { undecodableAnswer } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import { idSchema } from './jsonapi.ts';
 
@@ -67,9 +67,7 @@ export function decodeSettings(result: Json): Settings {
   if (!read.success) {
     const issue = read.error.issues[0];
     const where = issue?.path.join('.') || 'result';
-    throw new WarehouseError('undecodable', `common.settings.get: ${where}: ${issue?.message ?? 'cannot be decoded'}`, {
-      outcome: 'unknown',
-    });
+    throw undecodableAnswer(`common.settings.get: ${where}: ${issue?.message ?? 'cannot be decoded'}`);
   }
   const received = result as Readonly<Record<SettingList, readonly Json[] | null | undefined>>;
   const options = settingLists.flatMap((list) =>

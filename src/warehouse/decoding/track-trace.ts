@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../core/errors.ts';
+import { undecodableAnswer } from '../../core/errors.ts';
 import { isObject, type Json, wholeIfKept } from '../../core/json.ts';
 import { readDateTime } from '../../core/time.ts';
 import { decodeWith, idSchema, type Undecodable } from './jsonapi.ts';
@@ -62,8 +62,7 @@ export interface TrackTraceList {
 export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
   // Null stands for nothing in other answers of this generation.
   const list = result ?? [];
-  if (!Array.isArray(list))
-    throw new WarehouseError('undecodable', 'v2.shipment.trackTrace: the result is no list', { outcome: 'unknown' });
+  if (!Array.isArray(list)) throw undecodableAnswer('v2.shipment.trackTrace: the result is no list');
   const schema = trackTraceSchema(zone);
   const items: TrackTrace[] = [];
   const undecodable: TrackTraceList['undecodable'][number][] = [];

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { OperationName } from '../../../config/operations.ts';
-import { stopReason, WarehouseError } from '../../core/errors.ts';
+import { stopReason, undecodableAnswer, WarehouseError } from '../../core/errors.ts';
 import { parseExact } from '../../core/json.ts';
 import type { WarehouseHttp } from './http.ts';
 
@@ -120,7 +120,7 @@ function decodeToken(body: string): z.infer<typeof tokenSchema> {
   } catch (error) {
     // Neither the body nor the parser's message may be quoted: they may hold the token.
     if (!(error instanceof SyntaxError || error instanceof z.ZodError)) throw error;
-    throw new WarehouseError('undecodable', 'common.token: the answer holds no usable token', { outcome: 'unknown' });
+    throw undecodableAnswer('common.token: the answer holds no usable token');
   }
 }
 

@@ -1,4 +1,5 @@
-import { type Outcome, WarehouseError } from '../../core/errors.ts';
+import type { ErrorCode } from '../../core/error-codes.ts';
+import { type Outcome, undecodableAnswer, WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
 
@@ -22,7 +23,7 @@ export class NotConnectedError extends Error {
 /** Names what went wrong on the wire, and whether the request may have been carried out. */
 export function transportError(operation: string, cause: unknown): WarehouseError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-  const named = (ours: string, outcome: Outcome, text: string) =>
+  const named = (ours: ErrorCode, outcome: Outcome, text: string) =>
     new WarehouseError(ours, `${operation}: ${text}`, { outcome, cause });
   if (isBeforeSending(cause)) {
     const why = badCertificate.test(code) ? `: its certificate is not accepted (${code})` : '';
@@ -41,7 +42,7 @@ export function transportError(operation: string, cause: unknown): WarehouseErro
 /** An answer in an encoding, which no request asks for: what it would unpack to is not to be known beforehand. */
 export function encodedError(operation: string, encoding: string): WarehouseError {
   const message = `${operation}: the answer is encoded as ${quote(encoding)}, which was not asked for`;
-  return new WarehouseError('undecodable', message, { outcome: 'unknown' });
+  return undecodableAnswer(message);
 }
 
 function isBeforeSending(cause: unknown): boolean {

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../../config/operations.ts';
-import { stopReason, WarehouseError } from '../../core/errors.ts';
+import { stopReason, undecodableAnswer, WarehouseError } from '../../core/errors.ts';
 import { readRetryDelayMs } from '../../core/retry.ts';
 import { encodedError, statusError, transportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
@@ -135,10 +135,8 @@ export class WarehouseHttp {
     } catch (error) {
       if (error instanceof WarehouseError) throw error;
       if (request.signal.aborted) throwStopped(request.signal);
-      if (error instanceof TypeError && error.message.includes('encoded data')) {
-        throw new WarehouseError('undecodable', `${request.operation}: the answer is not UTF-8`, {
-          outcome: 'unknown',
-        });
+      if (error instanceof TypeError && 'code' in error && error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA') {
+        throw undecodableAnswer(`${request.operation}: the answer is not UTF-8`);
       }
       throw transportError(request.operation, deadline.aborted ? deadline.reason : error);
     }

@@ -1,4 +1,4 @@
-import { WarehouseError } from '../../core/errors.ts';
+import { undecodableAnswer, WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
 
@@ -11,10 +11,10 @@ import { quote } from '../../core/quote.ts';
  */
 export function nextQuery(links: Json | undefined, requested: URL): string | null {
   if (links === undefined || links === null) return null;
-  if (!isObject(links)) throw undecodable('links is no object');
+  if (!isObject(links)) throw badLink('links is no object');
   const next = isObject(links.next) ? links.next.href : links.next;
   if (next === undefined || next === null || next === '') return null;
-  if (typeof next !== 'string' || !URL.canParse(next, requested.href)) throw undecodable('links.next is no address');
+  if (typeof next !== 'string' || !URL.canParse(next, requested.href)) throw badLink('links.next is no address');
   const target = new URL(next, requested.href);
   // A service behind a proxy that ends TLS may well write http: where it was asked by https:.
   if (target.host !== requested.host || !/^https?:$/.test(target.protocol)) {
@@ -27,6 +27,6 @@ export function nextQuery(links: Json | undefined, requested: URL): string | nul
   return target.search.replace(/^\?/, '');
 }
 
-function undecodable(reason: string): WarehouseError {
-  return new WarehouseError('undecodable', `The list cannot be followed: ${reason}`, { outcome: 'unknown' });
+function badLink(reason: string): WarehouseError {
+  return undecodableAnswer(`The list cannot be followed: ${reason}`);
 }

@@ -50,7 +50,7 @@ describe('connections that swallow what they are given, and of which nobody is t
     const ask = () => sql<{ one: number }>`select 1 as one`.execute(db);
     await ask();
     cutSilently(proxy);
-    await expect(ask()).rejects.toThrow('Query read timeout');
+    await expect(ask()).rejects.toMatchObject({ code: 'database_lost', cause: { message: 'Query read timeout' } });
     expect((await ask()).rows).toEqual([{ one: 1 }]);
     cutSilently(proxy);
     await expect(db.transaction().execute((trx) => sql`select 1`.execute(trx))).rejects.toThrow();

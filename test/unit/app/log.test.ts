@@ -52,7 +52,7 @@ describe('the words of an error', () => {
     ['of anything else', Object.assign(new Error('Jan'), { name: 'OddError' }), 'OddError: «Jan»'],
     [
       'with its cause',
-      new WarehouseError('x', 'outer', { outcome: 'unknown', cause: new SyntaxError('Jan') }),
+      new WarehouseError('nok', 'outer', { outcome: 'unknown', cause: new SyntaxError('Jan') }),
       'outer: SyntaxError: «Jan»',
     ],
   ])('%s', (_what, error, words) => expect(describeError(error)).toBe(words));

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { type Outcome, WarehouseError, type WarehouseErrorDetails } from '../../../src/core/errors.ts';
 import { readRetryDelayMs } from '../../../src/core/retry.ts';
 import {
@@ -8,11 +9,11 @@ import {
   transportError,
 } from '../../../src/warehouse/transport/http-error.ts';
 
-const failure = (code: string, details: Partial<WarehouseErrorDetails> = {}) =>
+const failure = (code: ErrorCode, details: Partial<WarehouseErrorDetails> = {}) =>
   new WarehouseError(code, code, { outcome: 'unknown', ...details });
 
 describe('readRetryDelayMs', () => {
-  test.each([
+  test.each<[ErrorCode, Partial<WarehouseErrorDetails>, boolean]>([
     ['connect_failed', {}, true],
     ['timeout', {}, true],
     ['connection_lost', {}, true],

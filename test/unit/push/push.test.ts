@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
 import { judgeAbsence, type LookedUp } from '../../../src/core/look-up.ts';
 import { doubtOf, type FailedAttempt, judgeFailure, newsOf } from '../../../src/core/push-outcome.ts';
@@ -145,7 +146,7 @@ describe('what a failed attempt says of more than its row', () => {
   const works = { of: 'kind', evidence: { seen: 'success' } };
   const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
   const badToken = new WarehouseError('token_refused', 'no', { outcome: 'not_executed', status: 401 });
-  const of = (code: string) => new WarehouseError(code, 'no', { outcome: 'unknown' });
+  const of = (code: ErrorCode) => new WarehouseError(code, 'no', { outcome: 'unknown' });
 
   test.each<[string, WarehouseError, Partial<FailedAttempt>, readonly object[]]>([
     ['connection refused: whether it is there is asked', cut('ECONNREFUSED'), {}, [ask]],

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer, WarehouseError } from '../../../../core/errors.ts';
 import { findUnclaimed } from '../../../../erp/outbox/look-ups.ts';
 import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
 import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
@@ -69,7 +69,7 @@ async function createSlip(payload: SlipPayload, context: PushContext): Promise<P
   const document = decodeDocument(operation, answer.body, 'single');
   const [slip] = slipsIn(document);
   if (slip === undefined || slip.read.attributes.reference !== context.row.reference)
-    throw new WarehouseError('undecodable', `${operation}: the answer is of another slip`, { outcome: 'unknown' });
+    throw undecodableAnswer(`${operation}: the answer is of another slip`);
   const { resource } = slip;
   return { result: resultOf(resource), reading: { stream: inboundPackingSlips, resource, escaped: document.escaped } };
 }
@@ -83,13 +83,7 @@ function slipsIn(document: Document): { read: InboundPackingSlip; resource: Reso
     const resource = withAllIncluded(data, onTop) as Resource;
     const read = decodeWith(readable, resource);
     if ('value' in read) return { read: read.value, resource, escaped: document.escaped };
-    throw new WarehouseError(
-      'undecodable',
-      `a slip in the answer cannot be read: ${read.problem.path}: ${read.problem.reason}`,
-      {
-        outcome: 'unknown',
-      },
-    );
+    throw undecodableAnswer(`a slip in the answer cannot be read: ${read.problem.path}: ${read.problem.reason}`);
   });
 }
 

@@ -1,5 +1,5 @@
 import type { OperationName } from '../../../../../config/operations.ts';
-import { WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer, WarehouseError } from '../../../../core/errors.ts';
 import { addDays, localDay } from '../../../../core/time.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
 import { indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
@@ -83,9 +83,7 @@ export function ordersIn(document: Document): Omit<FoundOrder, 'today'>[] {
     const read = decodeWith(orderSchema, resource);
     if ('value' in read) return { order: read.value, resource: resource as Resource, escaped: document.escaped };
     const { path, reason } = read.problem;
-    throw new WarehouseError('undecodable', `an order in the answer cannot be read: ${path}: ${reason}`, {
-      outcome: 'unknown',
-    });
+    throw undecodableAnswer(`an order in the answer cannot be read: ${path}: ${reason}`);
   });
 }
 
@@ -96,7 +94,7 @@ export function ordersIn(document: Document): Omit<FoundOrder, 'today'>[] {
 export function answeredOrder(operation: OperationName, body: string, id: number): Omit<FoundOrder, 'today'> {
   const [order] = ordersIn(decodeDocument(operation, body, 'single'));
   if (order?.order.id === id) return order;
-  throw new WarehouseError('undecodable', `${operation}: the answer is of another order`, { outcome: 'unknown' });
+  throw undecodableAnswer(`${operation}: the answer is of another order`);
 }
 
 /** The service's day; where it sends no Date, yesterday of this machine, so that no date is taken for past too early. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer } from '../../../../core/errors.ts';
 import { isObject, parseExact } from '../../../../core/json.ts';
 import { findChildren } from '../../../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource, toMany } from '../../../../warehouse/decoding/jsonapi.ts';
@@ -21,9 +21,6 @@ export function linesOf(resource: Resource): { id: number; sku: string | null; q
 export function readMeta(operation: string, body: string): { modified: boolean; modifiedItems: number[] } {
   const document = parseExact(body);
   const meta = metaSchema.safeParse(isObject(document) ? document.meta : null);
-  if (!meta.success)
-    throw new WarehouseError('undecodable', `${operation}: the answer does not say what was modified`, {
-      outcome: 'unknown',
-    });
+  if (!meta.success) throw undecodableAnswer(`${operation}: the answer does not say what was modified`);
   return { modified: meta.data.modified, modifiedItems: [...(meta.data.modifiedItems ?? [])] };
 }

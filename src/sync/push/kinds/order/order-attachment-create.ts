@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer } from '../../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
 import { documentContent, documentProblems, personal, requiredText } from '../../payload/payload.ts';
@@ -38,7 +38,6 @@ async function attach(payload: Attachment, context: PushContext): Promise<Pushed
     },
   });
   const id = readId(decodeDocument('v3.orderAttachments.create', answer.body, 'single').data[0] ?? null);
-  if (id === null)
-    throw new WarehouseError('undecodable', 'v3.orderAttachments.create: the answer has no id', { outcome: 'unknown' });
+  if (id === null) throw undecodableAnswer('v3.orderAttachments.create: the answer has no id');
   return { result: { orderAttachmentId: id } };
 }

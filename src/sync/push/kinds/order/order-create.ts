@@ -1,4 +1,4 @@
-import { WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer } from '../../../../core/errors.ts';
 import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
@@ -57,7 +57,7 @@ async function createOrder(payload: OrderPayload, context: PushContext): Promise
   const [created] = ordersIn(decodeDocument('v3.orders.create', answer.body, 'single'));
   const { externalOrderNumber } = created?.order.attributes ?? {};
   if (created === undefined || externalOrderNumber !== payload.externalOrderNumber)
-    throw new WarehouseError('undecodable', 'v3.orders.create: the answer is of another order', { outcome: 'unknown' });
+    throw undecodableAnswer('v3.orders.create: the answer is of another order');
   const { resource, escaped } = created;
   return { result: resultOf(resource), reading: { stream: orders, resource, escaped } };
 }

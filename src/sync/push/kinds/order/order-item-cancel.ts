@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer } from '../../../../core/errors.ts';
 import type { Json } from '../../../../core/json.ts';
 import { decodeDocument, decodeWith, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderItemSchema } from '../../../../warehouse/decoding/v3-orders.ts';
@@ -36,9 +36,7 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
   const item = document.data[0] as Resource;
   const read = decodeWith(orderItemSchema, item);
   if ('problem' in read || read.value.id !== id)
-    throw new WarehouseError('undecodable', 'v3.orderItems.cancel: the answer is of another item', {
-      outcome: 'unknown',
-    });
+    throw undecodableAnswer('v3.orderItems.cancel: the answer is of another item');
   const { modified } = readMeta('v3.orderItems.cancel', answer.body);
   return {
     result: { orderItemId: id, modified, quantity: read.value.attributes.quantity },

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../../../core/errors.ts';
+import { hasCode } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
@@ -30,7 +30,7 @@ async function saveProduct(product: Product, context: PushContext): Promise<Push
     return await save('oldest.product.add', product, context);
   } catch (error) {
     // An attempt whose answer was lost may have added it, with a search that lags behind.
-    if (!(error instanceof WarehouseError && error.code === 'nok' && context.row.mayBeWritten)) throw error;
+    if (!(hasCode(error, 'nok') && context.row.mayBeWritten)) throw error;
     return save('oldest.product.edit', product, context);
   }
 }
@@ -44,7 +44,7 @@ async function exists({ barcode }: Product, { row, warehouse, signal }: PushCont
     // One with the same barcode is another product.
     return found !== null && (typeof sku !== 'string' || sku === row.reference);
   } catch (error) {
-    if (error instanceof WarehouseError && error.code === 'nok') return false;
+    if (hasCode(error, 'nok')) return false;
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-import { WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer } from '../../../../core/errors.ts';
 import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
 import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { authorizationItemSchema, authorizationSchema } from '../../../../warehouse/decoding/v3-returns.ts';
@@ -13,13 +13,9 @@ export function announced(operation: string, body: string, replaced: number | nu
   const document = decodeDocument(operation, body, 'single');
   const resource = withAllIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
   const read = decodeWith(authorizationSchema, resource);
-  if ('problem' in read)
-    throw new WarehouseError('undecodable', `${operation}: ${read.problem.path}: ${read.problem.reason}`, {
-      outcome: 'unknown',
-    });
+  if ('problem' in read) throw undecodableAnswer(`${operation}: ${read.problem.path}: ${read.problem.reason}`);
   const { id, attributes, relationships } = read.value;
-  if (replaced !== null && id !== replaced)
-    throw new WarehouseError('undecodable', `${operation}: the answer is of another`, { outcome: 'unknown' });
+  if (replaced !== null && id !== replaced) throw undecodableAnswer(`${operation}: the answer is of another`);
   const ids = relationships.returnMerchandiseAuthorizationItems;
   const found = findChildren(resource, 'returnMerchandiseAuthorizationItem', ids, new Map()).resources;
   const items = found.flatMap((item) => {

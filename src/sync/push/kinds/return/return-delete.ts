@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer, WarehouseError } from '../../../../core/errors.ts';
 import { parseExact } from '../../../../core/json.ts';
 import { knowsAuthorization } from '../../../../erp/resources/authorizations.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
@@ -30,7 +30,7 @@ export const returnDelete = defineKind<z.infer<typeof schema>>({
       if (row.mayBeWritten || (await knowsAuthorization(db, row.client, id))) return removed;
       throw new NotThereError(`the service has no announced return ${id}, and none was ever announced from here`);
     }
-    throw new WarehouseError('undecodable', `${operation}: the answer is of another`, { outcome: 'unknown' });
+    throw undecodableAnswer(`${operation}: the answer is of another`);
   },
 });
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
@@ -37,7 +37,6 @@ async function createLabel({ shipmentId, shippingMethod, paperless }: Label, con
   const answer = await context.send({ operation, path: { shipmentId }, query });
   const label = decodeEnvelope(operation, answer.body);
   if (label === null) throw new NotThereError(`the service made no label for shipment ${shipmentId}`);
-  if (!isObject(label))
-    throw new WarehouseError('undecodable', `${operation}: the answer is no label`, { outcome: 'unknown' });
+  if (!isObject(label)) throw undecodableAnswer(`${operation}: the answer is no label`);
   return { result: label, reread: { stream: shipments, id: shipmentId } };
 }
