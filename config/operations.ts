@@ -1,5 +1,5 @@
 /** HTTP method of an operation. */
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /**
  * One operation of the service. `path` is relative to the base URL; `{name}` stands for a percent-encoded value.

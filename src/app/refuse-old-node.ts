@@ -1,5 +1,5 @@
 /** The oldest Node that the dependencies work with; package.json says the same. */
-export const oldestNode = 24;
+const oldestNode = 24;
 
 /**
  * Says on standard error what to do if this Node is too old, and makes 2 (wrong configuration) the exit code.

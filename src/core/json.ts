@@ -2,7 +2,7 @@
 export type Json = string | number | boolean | null | RawJson | Json[] | { [member: string]: Json };
 
 /** A number kept letter for letter; JSON.stringify writes it back as it stood. */
-export interface RawJson {
+interface RawJson {
   readonly rawJSON: string;
 }
 

@@ -1,9 +1,6 @@
 import { givenUp, operatorChoices, type Verdict } from './push-outcome.ts';
 import type { PushPolicy } from './retry.ts';
 
-/** What a look-up said of one row: there, not there, or nothing that can be relied upon. */
-export type Seen = 'there' | 'absent' | 'no answer';
-
 /** A row that is looked up; spans by the database's clock. */
 export interface LookedUp {
   /** Since the last attempt that may have been carried out; null where none may. */

@@ -45,7 +45,7 @@ export interface Judgement {
 }
 
 /** A kind is held when this many distinct rows of it have failed and none has got through since the first of them. */
-export const failuresThatHold = 5;
+const failuresThatHold = 5;
 /** The pause before a held kind is tried again: this, times the growth for each failure, up to the cap. */
 const kindPauseMs = 250;
 const kindPauseGrowth = 1.15;
@@ -53,7 +53,7 @@ const kindPauseGrowth = 1.15;
 const clientPauseMs = 5_000;
 const pauseCapMs = 60_000;
 /** How long refused credentials and a wrong path are left alone (contracts, Outcome rules). */
-export const parkedMs = 15 * 60_000;
+const parkedMs = 15 * 60_000;
 /** Rows that may be sent at the same time after a Retry-After: the service answers, so it need not be tried with one. */
 const windowAfterWait = 4;
 /** With a window of this size a client or kind counts as open again. */

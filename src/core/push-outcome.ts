@@ -159,7 +159,7 @@ export function newsOf(failed: FailedAttempt): News[] {
 }
 
 /** That the service asked to wait, whatever else it said. */
-export function waitOf({ outcome, retryAfterMs, message }: WarehouseError): News[] {
+function waitOf({ outcome, retryAfterMs, message }: WarehouseError): News[] {
   if (retryAfterMs === undefined || outcome === 'refused') return [];
   const ms = Math.min(retryAfterMs, maxWaitMs);
   return [{ of: 'client', evidence: { seen: 'asked to wait', reason: `${message}; asked to wait`, ms } }];

@@ -9,7 +9,7 @@ export interface RetryPolicy {
 }
 
 /** For reads, which may be repeated freely: four attempts within about ten seconds. */
-export const readPolicy: RetryPolicy = { maxAttempts: 4, baseMs: 250, capMs: 4_000, maxRetryAfterMs: 10_000 };
+const readPolicy: RetryPolicy = { maxAttempts: 4, baseMs: 250, capMs: 4_000, maxRetryAfterMs: 10_000 };
 
 const passingStatuses = new Set([408, 425, 429]);
 

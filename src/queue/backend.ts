@@ -59,7 +59,7 @@ export interface TaskQueue {
 }
 
 /** What we use of BullMQ's Worker, the same on both backends. */
-export interface TaskWorker {
+interface TaskWorker {
   waitUntilReady(): Promise<unknown>;
   run(): Promise<void>;
   cancelAllJobs(reason?: string): void;

@@ -71,7 +71,7 @@ export function page<T extends HasId>(
 }
 
 /** Puts included resources where the switch says: inside each resource, or on top of the document. */
-export function place(
+function place(
   rendered: readonly Rendered[],
   where: Switches['included'],
 ): { data: ResourceObject[]; included?: ResourceObject[] } {

@@ -89,7 +89,7 @@ export function pageRoutes(app: FastifyInstance, deps: AdminDeps, standings: Ret
 }
 
 /** Sends a page. The token of its forms is bound to the browser that asked; a viewer gets no forms that change something. */
-export function show(
+function show(
   request: FastifyRequest,
   reply: FastifyReply,
   title: string,

@@ -4,7 +4,7 @@ import { withoutQuotes } from '../../core/quote.ts';
  * Every field that a log line may have, and what it holds. Nothing else is written: a field that is not here is named,
  * and its value left out. No field holds a request, an answer, a row or a member of one.
  */
-export const logFields = {
+const logFields = {
   event: 'what happened; docs/operations.md lists them',
   client: 'client key',
   job: 'job name',

@@ -194,7 +194,7 @@ function isOutOfReach(error: unknown): boolean {
 }
 
 /** Says what went wrong in words, and gives the exit code: 2 for wrong usage or configuration, else 1. */
-export function exitCodeOf(error: unknown): number {
+function exitCodeOf(error: unknown): number {
   // Commander has written its message already; help and version end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
   const hint = isOutOfReach(error)

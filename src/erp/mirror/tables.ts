@@ -30,7 +30,7 @@ export interface MirrorTables {
 }
 
 /** Lines of one kind that belong to one resource. */
-export interface ChildRows {
+interface ChildRows {
   /** Name of their table. */
   readonly table: string;
   readonly rows: readonly MirrorRow[];

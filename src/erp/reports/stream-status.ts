@@ -2,13 +2,13 @@ import { sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 
 /** A span that fell out of what the service lists before a poll had read it; by the service's clock. */
-export interface Gap {
+interface Gap {
   readonly from: string;
   readonly to: string;
 }
 
 /** A rescan under way, or waiting for somebody to go on with it. */
-export interface OpenRescan {
+interface OpenRescan {
   readonly id: number;
   readonly kind: string;
   readonly background: boolean;

@@ -3,7 +3,7 @@ import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import type { CursorMeaning } from '../pull/cursors.ts';
 
-export type RescanKind = 'reconcile' | 'backfill';
+type RescanKind = 'reconcile' | 'backfill';
 
 /** A span of days, both ends exclusive as the service's filters are; null: open. YYYY-MM-DD. */
 export interface DayWindow {

@@ -5,9 +5,9 @@ import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** How long a lease lasts without a sign of life, by the database's clock. */
-export const leaseMs = 10_000;
+const leaseMs = 10_000;
 /** How often a held lease is renewed. */
-export const heartbeatMs = 3_000;
+const heartbeatMs = 3_000;
 
 const leaseSpan = sql`make_interval(secs => ${leaseMs / 1_000})`;
 
@@ -45,7 +45,7 @@ export async function acquireLease(
  * and by its row lock keeps others out until the commit.
  * @throws LeaseLostError where it is no longer ours
  */
-export async function fence(trx: Transaction<DB>, lease: Lease): Promise<void> {
+async function fence(trx: Transaction<DB>, lease: Lease): Promise<void> {
   const { rows } = await sql`
     update sync.leases set expires_at = clock_timestamp() + ${leaseSpan}
     where client = ${lease.client} and name = ${lease.name} and token = ${lease.token} and expires_at is not null

@@ -59,7 +59,7 @@ export type RunEnd = (
 };
 
 /** Rows that `totals` changed or put aside: a run without any leaves no row in the ledger. */
-export function rowsWritten(totals: Totals): number {
+function rowsWritten(totals: Totals): number {
   return totals.created + totals.updated + totals.removed;
 }
 

@@ -28,7 +28,7 @@ export interface RunRequest extends ClientIdentity {
 }
 
 /** Why a run did not begin. */
-export type SkipReason = Refusal['reason'] | 'overlap' | 'not_due' | 'held' | 'not_yet';
+type SkipReason = Refusal['reason'] | 'overlap' | 'not_due' | 'held' | 'not_yet';
 
 export interface Skipped {
   readonly kind: 'skipped';

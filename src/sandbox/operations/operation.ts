@@ -8,7 +8,7 @@ import type { HasId } from '../store/sorted-rows.ts';
 import type { Inhabitant, World } from '../world.ts';
 import type { Parameters, Values } from './parameters.ts';
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /** One request of a client, read and checked. */
 export class Call<Query, Body> {

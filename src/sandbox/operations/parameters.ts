@@ -20,7 +20,7 @@ export const listOf = <T extends z.ZodType>(element: T) =>
     .refine((values) => new Set(values).size === values.length, 'must hold each value once')
     .meta({ uniqueItems: true });
 /** A list of which only that is said. */
-export const plainListOf = <T extends z.ZodType>(element: T) => z.array(element).min(1);
+const plainListOf = <T extends z.ZodType>(element: T) => z.array(element).min(1);
 export const texts = plainListOf(z.string().min(1, 'must not be empty'));
 /** A list with each value once, which may be empty. */
 export const uniqueTexts = listOf(z.string());

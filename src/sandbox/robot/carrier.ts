@@ -3,7 +3,7 @@ import type { Shipment, Track } from '../store/model.ts';
 import { dayMs, hourMs } from '../times.ts';
 
 /** Track-trace codes of the sandbox; the interface shows none (docs/sandbox.md lists them). */
-export const trackCodes = {
+const trackCodes = {
   handedOver: 10,
   sorted: 20,
   outForDelivery: 30,

@@ -27,7 +27,7 @@ export function changeOrder(life: Life, order: Order, wanted: ChangeableOrder, n
 }
 
 /** Whatever held the order back may be gone. */
-export function planFulfilment(life: Life, order: Order, nowMs: number): void {
+function planFulfilment(life: Life, order: Order, nowMs: number): void {
   life.plan(nowMs + life.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
 }
 

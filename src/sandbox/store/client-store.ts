@@ -4,7 +4,7 @@ import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Ship
 import { SortedRows } from './sorted-rows.ts';
 
 /** Shipments and slips older than this are not listed (interface.md, Limits). */
-export const listedDays = 90;
+const listedDays = 90;
 
 const dayOrNull = (day: string | null) => (day === null ? null : dayNumberOf(day));
 

@@ -2,7 +2,7 @@
 export const shipmentStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'SHIPPED', 'ERROR'] as const;
 export type ShipmentStatus = (typeof shipmentStatuses)[number];
 export const inboundStatuses = ['PROCESSING', 'CHECKING', 'CHECKED', 'COMPLETED'] as const;
-export type InboundStatus = (typeof inboundStatuses)[number];
+type InboundStatus = (typeof inboundStatuses)[number];
 export const slipStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED'] as const;
 export type SlipStatus = (typeof slipStatuses)[number];
 

@@ -48,7 +48,7 @@ export async function readByPages(
 }
 
 /** Groups rows into pages that hold at least `minRowsPerPage` of them each. */
-export function groupByPage(rows: readonly RowPosition[]): { readonly first: RowPosition; readonly rows: number }[] {
+function groupByPage(rows: readonly RowPosition[]): { readonly first: RowPosition; readonly rows: number }[] {
   const pages: { first: RowPosition; rows: number }[] = [];
   for (const row of [...rows].sort((a, b) => a.position - b.position)) {
     const page = pages.at(-1);

@@ -15,7 +15,7 @@ import { checkQuarantineShare } from '../reading/decode.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /** From the end of a call to the next (interface.md, Limits: at most once per hour), with some seconds to spare. */
-export const trackTraceGapMs = 3_605_000;
+const trackTraceGapMs = 3_605_000;
 const hourMs = 3_600_000;
 /** What could not even be connected to may be tried again after this. */
 const notMadeMs = 60_000;

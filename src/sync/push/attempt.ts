@@ -56,7 +56,7 @@ export interface Ended {
 }
 
 /** The claim went to another worker: nothing is sent, and nothing of it is settled. */
-export class ClaimLostError extends CodedError {
+class ClaimLostError extends CodedError {
   constructor(id: number) {
     super('claim_lost', `outbox row ${id} was taken over`);
   }

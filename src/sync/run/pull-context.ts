@@ -27,7 +27,7 @@ export interface Share {
 export const newShare = (): Share => ({ listed: 0, undecodable: 0 });
 
 /** What a run leaves for its end. */
-export interface RunPlan {
+interface RunPlan {
   /** When the next run is due, where the run itself knows better than the schedule; null: as that says. */
   dueAt: Date | null;
   /** Written in the transaction that ends the run, if it got done. */

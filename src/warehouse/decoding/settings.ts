@@ -4,7 +4,7 @@ import type { Json } from '../../core/json.ts';
 import { idSchema } from './jsonapi.ts';
 
 /** Lists of settings/get (interface.md, Settings result). */
-export const settingLists = [
+const settingLists = [
   'mainShippingMethods',
   'shippingMethods',
   'returnShippingMethods',
@@ -37,7 +37,7 @@ const settingsSchema = z.looseObject({
 });
 
 /** One entry of a list. */
-export interface SettingOption {
+interface SettingOption {
   readonly list: SettingList;
   readonly id: number;
   readonly code: string | null;
@@ -46,7 +46,7 @@ export interface SettingOption {
 }
 
 /** By which method a warehouse sends what a main shipping method names. */
-export interface MethodWarehouse {
+interface MethodWarehouse {
   readonly mainShippingMethodId: number;
   readonly shippingMethodId: number;
   readonly warehouse: string;

@@ -12,7 +12,7 @@ import { type FaultRule, SandboxControl } from '../sandbox-control.ts';
 import { waitFor } from '../wait.ts';
 import { readFaults } from './fault-effects.ts';
 
-export const campaignClients = ['shop-a', 'shop-b', 'shop-c'];
+const campaignClients = ['shop-a', 'shop-b', 'shop-c'];
 
 /** What one campaign did to the product, for the record. */
 export interface CampaignCounts {

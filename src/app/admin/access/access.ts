@@ -111,7 +111,7 @@ function letIn(request: FastifyRequest, reply: FastifyReply, role: Role): Fastif
 export const hasSession = (request: FastifyRequest): boolean => readSession(request) !== '';
 
 /** Returns the session that a request belongs to; empty if there is none. The token of each form is bound to it. */
-export function readSession(request: FastifyRequest): string {
+function readSession(request: FastifyRequest): string {
   const cookies = request.cookies[secureSessionCookie] || request.cookies[sessionCookie] || '';
   const { valid, value } = request.unsignCookie(cookies);
   const [kind, until] = value?.split('.') ?? [];

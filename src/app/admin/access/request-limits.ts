@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** Maximum number of open connections to the admin server. */
-export const maxConnections = 128;
+const maxConnections = 128;
 /** Maximum size of a form. */
 export const maxFormBytes = 256 * 1024;
 /** Maximum size of the login form: it has a token and a path. */

@@ -45,7 +45,7 @@ export interface PushContext extends CheckContext {
 }
 
 /** A resource as an answer brought it, for the tables. */
-export interface PushedReading {
+interface PushedReading {
   readonly stream: Mirrored;
   readonly resource: Resource;
   /** Whether any text of the answer was written with \\u escapes. */
@@ -107,13 +107,13 @@ export interface LookUpRule<P> {
  * How an attempt is settled whose outcome is unknown: by a look-up, by sending it again (carrying it out twice changes
  * nothing), or by a person.
  */
-export type UnknownOutcome<P> =
+type UnknownOutcome<P> =
   | { readonly do: 'look up'; readonly lookUp: LookUpRule<P> }
   | { readonly do: 'resend' }
   | { readonly do: 'ask operator' };
 
 /** Rows of another kind that must be through first: each entry of a list in the payload names one by its reference. */
-export interface WaitsFor {
+interface WaitsFor {
   readonly kind: string;
   /** As the column `family` of fulfilment.outbox has it. */
   readonly family: string;
