@@ -5,7 +5,7 @@ import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError } from '../../core/errors.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
-import type { QueueTelemetry, TaskQueue } from '../../queue/backend.ts';
+import type { QueueBackend, QueueTelemetry, TaskQueue } from '../../queue/backend.ts';
 import type { QueueName } from '../../queue/define-job.ts';
 import { RunSlots } from '../../queue/run-slots.ts';
 import { Sweeper } from '../../queue/sweeper.ts';
@@ -16,6 +16,7 @@ import { errorFields, type Logger } from '../logging/logger.ts';
 import { repeatedWarnings } from '../logging/repeated.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
+import { Closers } from './closers.ts';
 import { processorOf } from './processor.ts';
 import { openPusher } from './pushing.ts';
 import { logReachability } from './reachability.ts';
@@ -56,52 +57,19 @@ export async function startDaemon(
   metrics: WorkMetrics,
   telemetry?: QueueTelemetry,
 ): Promise<Daemon> {
-  const closers: (() => Promise<unknown>)[] = [];
-  const opened = <T extends { close: () => Promise<unknown> }>(part: T): T => {
-    closers.unshift(() => part.close());
-    return part;
-  };
-  const closeAll = async () => {
-    for (const close of closers) await close();
-  };
-  const background = (work: Promise<unknown>) =>
-    void work.catch((error: unknown) => log.error({ event: 'background_failed', ...errorFields(error) }));
+  const closers = new Closers();
   try {
-    const { db } = opened(connectForWriting(databaseUrl, log));
-    await assertSchemaFits(db, version);
-    const { keeper } = opened(openLeaseKeeper(databaseUrl, log));
-    const { warehouses } = opened(openWarehouses(config, (client, exchange) => metrics.onExchange(client, exchange)));
-    const { backend } = opened(await openQueueBackend(config, databaseUrl, log, telemetry));
-    const worker = workerName();
-    const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
-    const deps: RunnerDeps = { config, db, keeper, warehouses, worker, log, said: new Map(), onRun };
-    const stopping = new AbortController();
-    const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
-
-    const names = [...new Set(jobNames.map((job) => jobs[job].queue))];
-    const queues = new Map(names.map((name) => [name, opened(backend.queue(name))]));
-    const schedules = new Schedules(deps, queues);
-    const workers = names.map((name) => {
-      const slots = new RunSlots(concurrency, config.clients.length, name === 'bulk');
-      return opened(
-        backend.worker(name, processorOf(deps, schedules, slots, stopping.signal, onOutdated), concurrency),
-      );
-    });
-    const warn = repeatedWarnings(log);
-    for (const part of [...queues.values(), ...workers]) {
-      part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
-    }
-    await Promise.all([...queues.values(), ...workers].map((part) => part.waitUntilReady()));
+    const { deps, backend } = await openConnections(closers, { config, databaseUrl, log, metrics, telemetry });
+    const { queues, schedules, workers, stopping, outdated } = await openQueues(closers, deps, backend);
     await schedules.prepare();
     // Not before it is known whose rows they are.
-    const pushing = config.pushSweepMs === null ? null : startPushing(deps, databaseUrl, metrics);
-    if (pushing !== null) closers.unshift(() => pushing.stop());
-
+    const pushing = config.pushSweepMs === null ? null : closers.add(startPushing(deps, databaseUrl, metrics));
     const sweeper = new Sweeper(schedules.sweeperTasks());
-    closers.unshift(() => sweeper.stop());
-    for (const running of workers) background(running.run());
+    closers.add({ close: () => sweeper.stop() });
+    const { worker, warehouses } = deps;
+    for (const running of workers) inBackground(running.run(), log);
     sweeper.start();
-    background(logReachability(warehouses, log, stopping.signal));
+    inBackground(logReachability(warehouses, log, stopping.signal), log);
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {
       outdated,
@@ -111,18 +79,66 @@ export async function startDaemon(
       stop: async () => {
         stopping.abort(new StoppedError());
         // Claims nothing more from now on; it is waited for with the rest.
-        background(pushing?.stop() ?? Promise.resolve());
+        inBackground(pushing?.close() ?? Promise.resolve(), log);
         for (const running of workers) running.cancelAllJobs('stopping');
-        const inTime = await Promise.race([closeAll().then(() => true), wait(stopWithinMs, false, { ref: false })]);
+        const closing = closers.closeAll().then(() => true);
+        const inTime = await Promise.race([closing, wait(stopWithinMs, false, { ref: false })]);
         if (inTime) log.info({ event: 'worker_stopped', worker });
         else log.error({ event: 'stop_forced', worker, afterMs: stopWithinMs });
         return inTime;
       },
     };
   } catch (error) {
-    await closeAll();
+    await closers.closeAll();
     throw error;
   }
+}
+
+const inBackground = (work: Promise<unknown>, log: Logger) =>
+  void work.catch((error: unknown) => log.error({ event: 'background_failed', ...errorFields(error) }));
+
+interface DaemonOptions {
+  readonly config: Config;
+  readonly databaseUrl: string;
+  readonly log: Logger;
+  readonly metrics: WorkMetrics;
+  readonly telemetry: QueueTelemetry | undefined;
+}
+
+/** Opens the database, the service of each client and the queue. */
+async function openConnections(
+  closers: Closers,
+  { config, databaseUrl, log, metrics, telemetry }: DaemonOptions,
+): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
+  const { db } = closers.add(connectForWriting(databaseUrl, log));
+  await assertSchemaFits(db, version);
+  const { keeper } = closers.add(openLeaseKeeper(databaseUrl, log));
+  const { warehouses } = closers.add(
+    openWarehouses(config, (client, exchange) => metrics.onExchange(client, exchange)),
+  );
+  const { backend } = closers.add(await openQueueBackend(config, databaseUrl, log, telemetry));
+  const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
+  const worker = workerName();
+  return { deps: { config, db, keeper, warehouses, worker, log, said: new Map(), onRun }, backend };
+}
+
+/** Makes the queues and their workers, and waits until they are ready. No worker runs yet. */
+async function openQueues(closers: Closers, deps: RunnerDeps, backend: QueueBackend) {
+  const stopping = new AbortController();
+  const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
+  const names = [...new Set(jobNames.map((job) => jobs[job].queue))];
+  const queues = new Map(names.map((name) => [name, closers.add(backend.queue(name))]));
+  const schedules = new Schedules(deps, queues);
+  const workers = names.map((name) => {
+    const slots = new RunSlots(concurrency, deps.config.clients.length, name === 'bulk');
+    const processor = processorOf(deps, schedules, slots, stopping.signal, onOutdated);
+    return closers.add(backend.worker(name, processor, concurrency));
+  });
+  const warn = repeatedWarnings(deps.log);
+  const parts = [...queues.values(), ...workers];
+  for (const part of parts) part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
+  await Promise.all(parts.map((part) => part.waitUntilReady()));
+  return { queues, schedules, workers, stopping, outdated };
 }
 
 /** Pushes as rows come, told by a notification or found by looking. */
@@ -130,7 +146,7 @@ function startPushing(
   deps: RunnerDeps,
   databaseUrl: string,
   metrics: WorkMetrics,
-): { readonly stop: () => Promise<void> } {
+): { readonly close: () => Promise<void> } {
   const { pusher, close } = openPusher({
     ...deps,
     databaseUrl,
@@ -145,7 +161,7 @@ function startPushing(
   };
   let ending: Promise<void> | undefined;
   return {
-    stop: () => {
+    close: () => {
       ending ??= end();
       return ending;
     },
