@@ -1,11 +1,12 @@
 import { sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { anyClient } from '../connection/any-client.ts';
+import { mirrorColumns } from '../generated/mirror-columns.ts';
 
 /** Values of one row by column; times as ISO text with an offset. `id` is null only where it is no part of the key. */
 export type MirrorRow = { readonly id: number | null; readonly raw: Json; readonly [column: string]: unknown };
 /** The row of a resource that has an id of its own; with the number of its own reading where several are written at once. */
-export type ParentRow = MirrorRow & { readonly id: number; readonly read_no?: number };
+type ParentRow = MirrorRow & { readonly id: number; readonly read_no?: number };
 
 /** A table that mirrors one kind of resource. */
 export interface MirrorTable {
@@ -15,6 +16,53 @@ export interface MirrorTable {
   /** Columns filled from elsewhere. Where a reading brings no value they stay, as long as the column they hang on does. */
   readonly derived?: Readonly<Record<string, { readonly type: string; readonly hangsOn: string }>>;
 }
+
+/** Values of a column by its SQL type; times as ISO text with an offset. */
+interface ColumnValues {
+  readonly bigint: number;
+  readonly boolean: boolean;
+  readonly date: string;
+  readonly integer: number;
+  readonly jsonb: unknown;
+  readonly numeric: string | number;
+  readonly text: string;
+  readonly 'text[]': readonly string[];
+  readonly timestamptz: string;
+}
+
+type TableName = keyof typeof mirrorColumns;
+
+/**
+ * A row of a mirror table, with every column that a reading fills: one that is forgotten is a compile error.
+ * `Derived`: columns that are filled from elsewhere.
+ */
+export type TableRow<Name extends TableName, Derived extends string = never> = {
+  readonly [Column in Exclude<keyof (typeof mirrorColumns)[Name], Derived>]:
+    | ((typeof mirrorColumns)[Name][Column] extends keyof ColumnValues
+        ? ColumnValues[(typeof mirrorColumns)[Name][Column]]
+        : never)
+    | null;
+} & { readonly id: number; readonly raw: Json };
+
+/**
+ * Declares a mirror table. Its columns are those of the schema.
+ * @param hangsOn columns that are filled from elsewhere, each with the column that it depends on
+ */
+export function mirrorTable(name: TableName, hangsOn: Readonly<Record<string, string>> = {}): MirrorTable {
+  const all: Readonly<Record<string, string>> = mirrorColumns[name];
+  const columns = Object.fromEntries(Object.entries(all).filter(([column]) => hangsOn[column] === undefined));
+  const derived = Object.fromEntries(
+    Object.entries(hangsOn).map(([column, other]) => [column, { type: all[column] ?? '', hangsOn: other }]),
+  );
+  return Object.keys(derived).length === 0 ? { name, columns } : { name, columns, derived };
+}
+
+/** Declares a table of lines. */
+export const childTable = (name: TableName, parentColumn: string, key?: readonly string[]): ChildTable => ({
+  ...mirrorTable(name),
+  parentColumn,
+  ...(key === undefined ? {} : { key }),
+});
 
 /** A table of lines. `parentColumn` names the parent's id. */
 export interface ChildTable extends MirrorTable {

@@ -1,4 +1,4 @@
-import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { childTable, mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { findRequestedRereads } from '../../erp/pull/rereads.ts';
 import { findOpenAuthorizations } from '../../erp/resources/authorizations.ts';
@@ -15,22 +15,7 @@ import { type Decoded, decodeChildren, withoutIncluded } from '../reading/decode
 import type { Mirrored } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 
-const itemTable = {
-  name: 'return_merchandise_authorization_items',
-  parentColumn: 'return_merchandise_authorization_id',
-  columns: {
-    return_merchandise_authorization_id: 'bigint',
-    external_reference: 'text',
-    sku: 'text',
-    quantity: 'integer',
-    reason_code: 'text',
-    metadata: 'jsonb',
-    shipment_item_id: 'bigint',
-    product_id: 'bigint',
-    return_reason_id: 'bigint',
-    return_item_id: 'bigint',
-  },
-};
+const itemTable = childTable('return_merchandise_authorization_items', 'return_merchandise_authorization_id');
 
 /** Announced returns. There is no list of them (interface.md, v3 return authorizations): answers to pushes bring them. */
 export const authorizations: Mirrored = {
@@ -38,18 +23,7 @@ export const authorizations: Mirrored = {
   get: 'v3.returnMerchandiseAuthorizations.get',
   include: ['returnMerchandiseAuthorizationItems'],
   tables: {
-    parent: {
-      name: 'return_merchandise_authorizations',
-      columns: {
-        external_reference: 'text',
-        comments: 'text',
-        metadata: 'jsonb',
-        status: 'text',
-        created_on: 'date',
-        modified_on: 'date',
-        shipment_id: 'bigint',
-      },
-    },
+    parent: mirrorTable('return_merchandise_authorizations'),
     children: [itemTable],
   },
   decoder:
@@ -69,7 +43,10 @@ export const authorizations: Mirrored = {
     },
 };
 
-function parentRow({ id, attributes, relationships }: Authorization, resource: Resource): ParentRow {
+function parentRow(
+  { id, attributes, relationships }: Authorization,
+  resource: Resource,
+): TableRow<'return_merchandise_authorizations'> {
   return {
     id,
     raw: withoutIncluded(resource),
@@ -87,7 +64,7 @@ function itemRow(
   parentId: number,
   { id, attributes, relationships }: AuthorizationItem,
   resource: Resource,
-): MirrorRow {
+): TableRow<'return_merchandise_authorization_items'> {
   return {
     id,
     raw: resource,

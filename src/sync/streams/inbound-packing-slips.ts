@@ -1,5 +1,5 @@
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
-import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { childTable, mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
 import { noteAbsences } from '../../erp/pull/absences.ts';
 import { type OpenKind, sortUnlistedOpen } from '../../erp/pull/open-rows.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
@@ -47,27 +47,8 @@ export const inboundPackingSlips: Stream = {
     sorted: false,
   },
   tables: {
-    parent: {
-      name: 'inbound_packing_slips',
-      columns: {
-        expected_in: 'text',
-        expected_on: 'date',
-        received_on: 'timestamptz',
-        completed_on: 'timestamptz',
-        reference: 'text',
-        status: 'text',
-        comments: 'text',
-        metadata: 'jsonb',
-        inbound_id: 'bigint',
-      },
-    },
-    children: [
-      {
-        name: 'inbound_packing_slip_items',
-        parentColumn: 'inbound_packing_slip_id',
-        columns: { inbound_packing_slip_id: 'bigint', sku: 'text', quantity: 'integer', received: 'integer' },
-      },
-    ],
+    parent: mirrorTable('inbound_packing_slips'),
+    children: [childTable('inbound_packing_slip_items', 'inbound_packing_slip_id')],
   },
   decoder: oncePerZone((zone) => {
     const schema = inboundPackingSlipSchema(zone);
@@ -87,7 +68,10 @@ export const inboundPackingSlips: Stream = {
   }),
 };
 
-function slipRow({ id, attributes, relationships }: InboundPackingSlip, resource: Resource): ParentRow {
+function slipRow(
+  { id, attributes, relationships }: InboundPackingSlip,
+  resource: Resource,
+): TableRow<'inbound_packing_slips'> {
   return {
     id,
     raw: withoutIncluded(resource),
@@ -103,7 +87,11 @@ function slipRow({ id, attributes, relationships }: InboundPackingSlip, resource
   };
 }
 
-function itemRow(slipId: number, { id, attributes }: InboundPackingSlipItem, resource: Resource): MirrorRow {
+function itemRow(
+  slipId: number,
+  { id, attributes }: InboundPackingSlipItem,
+  resource: Resource,
+): TableRow<'inbound_packing_slip_items'> {
   return {
     id,
     raw: resource,

@@ -1,4 +1,4 @@
-import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { childTable, mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
 import { findUnlistedOpen, type OpenKind, stillOpen } from '../../erp/pull/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRereadsDue, rereadsPerRun } from '../../erp/pull/rereads.ts';
@@ -39,33 +39,8 @@ export const inbounds: Stream = {
     sorted: true,
   },
   tables: {
-    parent: {
-      name: 'inbounds',
-      columns: {
-        reference: 'text',
-        status: 'text',
-        received_in: 'text',
-        created_on: 'timestamptz',
-        checking_on: 'timestamptz',
-        completed_on: 'timestamptz',
-        inbound_packing_slip_id: 'bigint',
-      },
-    },
-    children: [
-      {
-        name: 'inbound_items',
-        parentColumn: 'inbound_id',
-        columns: {
-          inbound_id: 'bigint',
-          sku: 'text',
-          quantity: 'integer',
-          lot_number: 'text',
-          expiration_date: 'date',
-          product_id: 'bigint',
-          inbound_packing_slip_item_id: 'bigint',
-        },
-      },
-    ],
+    parent: mirrorTable('inbounds'),
+    children: [childTable('inbound_items', 'inbound_id')],
   },
   decoder: oncePerZone((zone) => {
     const schema = inboundSchema(zone);
@@ -86,7 +61,7 @@ export const inbounds: Stream = {
   }),
 };
 
-function inboundRow({ id, attributes, relationships }: Inbound, resource: Resource): ParentRow {
+function inboundRow({ id, attributes, relationships }: Inbound, resource: Resource): TableRow<'inbounds'> {
   return {
     id,
     raw: withoutIncluded(resource),
@@ -100,7 +75,11 @@ function inboundRow({ id, attributes, relationships }: Inbound, resource: Resour
   };
 }
 
-function itemRow(inboundId: number, { id, attributes, relationships }: InboundItem, resource: Resource): MirrorRow {
+function itemRow(
+  inboundId: number,
+  { id, attributes, relationships }: InboundItem,
+  resource: Resource,
+): TableRow<'inbound_items'> {
   return {
     id,
     raw: resource,

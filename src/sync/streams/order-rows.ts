@@ -1,5 +1,5 @@
 import type { Json } from '../../core/json.ts';
-import type { ChildTable, MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { childTable, type MirrorRow, type TableRow } from '../../erp/mirror/tables.ts';
 import { findChildren, type IncludedIndex } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import {
@@ -12,42 +12,10 @@ import {
 } from '../../warehouse/decoding/v3-orders.ts';
 import { type Decoded, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 
-export const itemTable: ChildTable = {
-  name: 'order_items',
-  parentColumn: 'order_id',
-  columns: {
-    order_id: 'bigint',
-    sku: 'text',
-    quantity: 'integer',
-    fulfill_from: 'text',
-    price: 'numeric',
-    vat: 'numeric',
-    name: 'text',
-    channel_identifier: 'text',
-    metadata: 'jsonb',
-    product_id: 'bigint',
-  },
-};
+export const itemTable = childTable('order_items', 'order_id');
 
 /** An order has two addresses, which may be one and the same at the service: told apart by their role. */
-export const addressTable: ChildTable = {
-  name: 'order_addresses',
-  parentColumn: 'order_id',
-  key: ['order_id', 'role'],
-  columns: {
-    order_id: 'bigint',
-    role: 'text',
-    first_name: 'text',
-    last_name: 'text',
-    prefix: 'text',
-    street1: 'text',
-    postcode: 'text',
-    house_number: 'text',
-    house_number_extension: 'text',
-    city: 'text',
-    country_code: 'text',
-  },
-};
+export const addressTable = childTable('order_addresses', 'order_id', ['order_id', 'role']);
 
 /** Decodes an order with what was included for it (interface.md, v3 order). */
 export function decodeOrder(resource: Resource, onTop: IncludedIndex): Decoded {
@@ -86,7 +54,11 @@ export function decodeOrder(resource: Resource, onTop: IncludedIndex): Decoded {
 
 const idList = (id: number | null) => (id === null ? [] : [id]);
 
-function itemRow(orderId: number, { id, attributes, relationships }: OrderItem, resource: Resource): MirrorRow {
+function itemRow(
+  orderId: number,
+  { id, attributes, relationships }: OrderItem,
+  resource: Resource,
+): TableRow<'order_items'> {
   return {
     id,
     raw: resource,
@@ -103,7 +75,12 @@ function itemRow(orderId: number, { id, attributes, relationships }: OrderItem, 
   };
 }
 
-function addressRow(orderId: number, role: string, { id, attributes }: Address, resource: Resource): MirrorRow {
+function addressRow(
+  orderId: number,
+  role: string,
+  { id, attributes }: Address,
+  resource: Resource,
+): TableRow<'order_addresses'> {
   return {
     id,
     raw: resource,
@@ -121,7 +98,7 @@ function addressRow(orderId: number, role: string, { id, attributes }: Address, 
   };
 }
 
-function orderRow({ id, attributes, relationships }: Order, resource: Resource, pickUpPoint: Json): ParentRow {
+function orderRow({ id, attributes, relationships }: Order, resource: Resource, pickUpPoint: Json): TableRow<'orders'> {
   return {
     id,
     raw: withoutIncluded(resource),

@@ -1,3 +1,4 @@
+import { mirrorTable } from '../../erp/mirror/tables.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findMissingOrders, renameOrderNumbers } from '../../erp/resources/shipments.ts';
@@ -28,33 +29,7 @@ export const orders: Stream = {
     sorted: false,
   },
   tables: {
-    parent: {
-      name: 'orders',
-      columns: {
-        external_order_number: 'text',
-        reference: 'text',
-        ordered_on: 'date',
-        consumer_reference: 'text',
-        promotion_code: 'text',
-        currency: 'text',
-        locale: 'text',
-        email: 'text',
-        phone_number: 'text',
-        vat_number: 'text',
-        fulfill_from: 'text',
-        preferred_shipping_date: 'date',
-        allow_partial_delivery: 'boolean',
-        on_hold: 'boolean',
-        metadata: 'jsonb',
-        channel_identifier: 'text',
-        order_type_id: 'bigint',
-        delivery_address_id: 'bigint',
-        billing_address_id: 'bigint',
-        pick_up_point_id: 'bigint',
-        preferred_shipping_method_id: 'bigint',
-      },
-      derived: { pick_up_point: { type: 'jsonb', hangsOn: 'pick_up_point_id' } },
-    },
+    parent: mirrorTable('orders', { pick_up_point: 'pick_up_point_id' }),
     children: [itemTable, addressTable],
   },
   decoder: () => decodeOrder,

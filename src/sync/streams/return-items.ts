@@ -1,4 +1,4 @@
-import type { ParentRow } from '../../erp/mirror/tables.ts';
+import { mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type ReturnItem, returnItemSchema } from '../../warehouse/decoding/v3.ts';
 import { walkWindow } from '../paging/passes.ts';
@@ -24,28 +24,7 @@ export const returnItems: Stream = {
     sorted: true,
   },
   tables: {
-    parent: {
-      name: 'return_items',
-      columns: {
-        sku: 'text',
-        quantity: 'integer',
-        condition: 'text',
-        processed_on: 'date',
-        processed_in: 'text',
-        restock_in: 'text',
-        restock_on: 'timestamptz',
-        comment: 'text',
-        redeliver: 'boolean',
-        external_order_number: 'text',
-        order_id: 'bigint',
-        order_item_id: 'bigint',
-        product_id: 'bigint',
-        return_id: 'bigint',
-        return_merchandise_authorization_item_id: 'bigint',
-        return_reason_id: 'bigint',
-        shipment_item_id: 'bigint',
-      },
-    },
+    parent: mirrorTable('return_items'),
     children: [],
   },
   decoder: oncePerZone((zone) => {
@@ -58,7 +37,7 @@ export const returnItems: Stream = {
   }),
 };
 
-function returnItemRow({ id, attributes, relationships }: ReturnItem, resource: Resource): ParentRow {
+function returnItemRow({ id, attributes, relationships }: ReturnItem, resource: Resource): TableRow<'return_items'> {
   return {
     id,
     raw: withoutIncluded(resource),

@@ -1,4 +1,4 @@
-import type { MirrorRow, ParentRow } from '../../erp/mirror/tables.ts';
+import { childTable, mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
 import { findUnlistedOpen, type OpenKind, type OpenRow, stillOpen } from '../../erp/pull/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
@@ -39,37 +39,8 @@ export const shipments: Stream = {
     sorted: true,
   },
   tables: {
-    parent: {
-      name: 'shipments',
-      columns: {
-        status: 'text',
-        ready_to_pick_on: 'timestamptz',
-        ready_to_ship_on: 'timestamptz',
-        shipped_on: 'timestamptz',
-        warehouse_code: 'text',
-        return_label: 'text',
-        order_id: 'bigint',
-        order_type_id: 'bigint',
-        shipping_method_id: 'bigint',
-      },
-      derived: { external_order_number: { type: 'text', hangsOn: 'order_id' } },
-    },
-    children: [
-      {
-        name: 'shipment_items',
-        parentColumn: 'shipment_id',
-        columns: {
-          shipment_id: 'bigint',
-          sku: 'text',
-          quantity: 'integer',
-          lot_number: 'text',
-          expiration_date: 'date',
-          serial_numbers: 'text[]',
-          order_item_id: 'bigint',
-          product_id: 'bigint',
-        },
-      },
-    ],
+    parent: mirrorTable('shipments', { external_order_number: 'order_id' }),
+    children: [childTable('shipment_items', 'shipment_id')],
   },
   healDerived: healOrderNumbers,
   mayBeGone: withOrder,
@@ -92,7 +63,10 @@ export const shipments: Stream = {
   }),
 };
 
-function shipmentRow({ id, attributes, relationships }: Shipment, resource: Resource): ParentRow {
+function shipmentRow(
+  { id, attributes, relationships }: Shipment,
+  resource: Resource,
+): TableRow<'shipments', 'external_order_number'> {
   return {
     id,
     raw: withoutIncluded(resource),
@@ -108,7 +82,11 @@ function shipmentRow({ id, attributes, relationships }: Shipment, resource: Reso
   };
 }
 
-function itemRow(shipmentId: number, { id, attributes, relationships }: ShipmentItem, resource: Resource): MirrorRow {
+function itemRow(
+  shipmentId: number,
+  { id, attributes, relationships }: ShipmentItem,
+  resource: Resource,
+): TableRow<'shipment_items'> {
   return {
     id,
     raw: resource,

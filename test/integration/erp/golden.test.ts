@@ -7,6 +7,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { renderMirrorColumns } from '../../helpers/schema/mirror-columns.ts';
 import { dumpSchema } from '../../helpers/schema/schema-dump.ts';
 
 const database = useDatabase();
@@ -18,6 +19,11 @@ test('the migrations make the schema in test/schema.sql', async () => {
 test('the parts that doctor looks for are those of the migrated database', async () => {
   const parts = `${JSON.stringify(await readSchemaParts(database.db), null, 2)}\n`;
   await expect(parts).toMatchFileSnapshot('../../../src/erp/generated/schema-parts.json');
+});
+
+test('the columns of mirror tables in src/erp/generated are those of the migrated database', async () => {
+  const path = '../../../src/erp/generated/mirror-columns.ts';
+  await expect(await renderMirrorColumns(database)).toMatchFileSnapshot(path);
 });
 
 test('every table and column of the ERP side carries a comment', async () => {
