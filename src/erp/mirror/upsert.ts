@@ -150,7 +150,8 @@ async function findDiffering(
   families: readonly Family[],
 ): Promise<number[]> {
   if (families.length === 0) return [];
-  const { rows } = await sql<{ id: number }>`${differing({ client, compare }, tables, families)}`.execute(trx);
+  const { rows } = await sql<{ id: number }>`
+    select id from (${differing({ client, compare }, tables, families)}) as differing`.execute(trx);
   return rows.map(({ id }) => id);
 }
 

@@ -24,7 +24,8 @@ export async function readTable(db: Database, client: string, table: string): Pr
 export async function countRows(db: Database, tables: readonly string[]): Promise<Record<string, number>> {
   const counted = [...tables.map((table) => `fulfilment.${table}`), 'fulfilment.changes', 'sync.quarantine'];
   const parts = counted.map((table) => sql`select ${table} as name, count(*) as rows from ${sql.table(table)}`);
-  const { rows } = await sql<{ name: string; rows: number }>`${sql.join(parts, sql` union all `)}`.execute(db);
+  const { rows } = await sql<{ name: string; rows: number }>`
+    select name, rows from (${sql.join(parts, sql` union all `)}) as counted`.execute(db);
   return Object.fromEntries(rows.map(({ name, rows: count }) => [name.slice(name.indexOf('.') + 1), count]));
 }
 

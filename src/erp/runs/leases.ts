@@ -121,7 +121,7 @@ export class LeaseKeeper {
     this.#beating = true;
     const leases = [...this.#held.keys()];
     try {
-      const kept = await renew(this.#db, leases);
+      const kept = await renewLeases(this.#db, leases);
       for (const lease of leases) {
         if (!kept.has(keyOf(lease))) this.#lose(lease);
         const held = this.#held.get(lease);
@@ -153,7 +153,7 @@ function keyOf({ client, name, token }: Lease): string {
  * Extends the leases and says which are still ours. One whose row is locked is passed over rather than waited for: a
  * page is being written under it, which extends it itself, and its slowness must not cost the others theirs.
  */
-async function renew(db: Database, leases: readonly Lease[]): Promise<Set<string>> {
+export async function renewLeases(db: Database, leases: readonly Lease[]): Promise<Set<string>> {
   const { rows } = await sql<Lease>`
     with mine as (
       select l.client, l.name, l.token from sync.leases l

@@ -1,0 +1,89 @@
+import { readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { CallExpression, Node, TaggedTemplateExpression } from 'typescript/unstable/ast';
+import {
+  isCallExpression,
+  isNoSubstitutionTemplateLiteral,
+  isPropertyAccessExpression,
+  isTaggedTemplateExpression,
+} from 'typescript/unstable/ast/is';
+import { API, type Project, type Type } from 'typescript/unstable/sync';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+
+/** What TypeScript believes of a result column. */
+export type ColumnKind = 'array' | 'boolean' | 'date' | 'number' | 'object' | 'string';
+
+/** An SQL template of src/erp that is executed. */
+export interface SqlTemplate {
+  /** File and line. */
+  readonly place: string;
+  /** The text between the values. */
+  readonly parts: readonly string[];
+  /** Kinds of each result column by name; null if the template has no type argument, so that its result is not read. */
+  readonly columns: ReadonlyMap<string, ReadonlySet<ColumnKind>> | null;
+}
+
+/** Finds the SQL templates of src/erp that are executed, with the type of their result, as TypeScript sees it. */
+export function findTemplates(): SqlTemplate[] {
+  const api = new API({ cwd: root });
+  try {
+    const [project] = api.updateSnapshot({ openProjects: [`${root}tsconfig.json`] }).getProjects();
+    if (project === undefined) throw new Error('tsconfig.json has no project');
+    const files = readdirSync(`${root}src/erp`, { recursive: true, encoding: 'utf8' }).filter((file) =>
+      file.endsWith('.ts'),
+    );
+    return files.flatMap((file) => templatesIn(project, `src/erp/${file}`));
+  } finally {
+    api.close();
+  }
+}
+
+function templatesIn(project: Project, file: string): SqlTemplate[] {
+  const source = project.program.getSourceFile(`${root}${file}`);
+  if (source === undefined) throw new Error(`${file} is in no project`);
+  const found: SqlTemplate[] = [];
+  const visit = (node: Node): void => {
+    const template = isCallExpression(node) ? executedTemplate(node) : null;
+    if (template !== null) {
+      const line = source.text.slice(0, template.getStart(source)).split('\n').length;
+      found.push({ place: `${file}:${line}`, parts: partsOf(template), columns: columnsOf(project, template) });
+    }
+    node.forEachChild(visit);
+  };
+  visit(source);
+  return found;
+}
+
+/** The template of `sql…``.execute(…)`. */
+function executedTemplate({ expression }: CallExpression): TaggedTemplateExpression | null {
+  if (!isPropertyAccessExpression(expression) || expression.name.text !== 'execute') return null;
+  return isTaggedTemplateExpression(expression.expression) ? expression.expression : null;
+}
+
+function partsOf({ template }: TaggedTemplateExpression): string[] {
+  if (isNoSubstitutionTemplateLiteral(template)) return [template.text];
+  return [template.head.text, ...template.templateSpans.map(({ literal }) => literal.text)];
+}
+
+function columnsOf({ checker }: Project, { typeArguments }: TaggedTemplateExpression): SqlTemplate['columns'] {
+  const [argument] = typeArguments ?? [];
+  const type = argument === undefined ? undefined : checker.getTypeFromTypeNode(argument);
+  if (type === undefined) return null;
+  const kindOf = (part: Type): ColumnKind | null => {
+    const text = checker.typeToString(part);
+    if (text === 'null' || text === 'undefined') return null;
+    if (text === 'string' || text.startsWith('"')) return 'string';
+    if (text === 'number' || /^-?\d/.test(text)) return 'number';
+    if (['boolean', 'true', 'false'].includes(text)) return 'boolean';
+    if (text === 'Date') return 'date';
+    return checker.isArrayLikeType(part) ? 'array' : 'object';
+  };
+  return new Map(
+    checker.getPropertiesOfType(type).map((property) => {
+      const own = checker.getTypeOfSymbol(property);
+      const parts = own === undefined ? [] : own.isUnionType() ? own.getTypes() : [own];
+      return [property.name, new Set(parts.map(kindOf).filter((kind) => kind !== null))];
+    }),
+  );
+}

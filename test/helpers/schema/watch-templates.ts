@@ -1,0 +1,83 @@
+import pg from 'pg';
+import { vi } from 'vitest';
+import type { ColumnKind, SqlTemplate } from './templates.ts';
+
+const { builtins } = pg.types;
+/** What our connections make of a column, by its Postgres type (src/erp/connection/pool.ts sets the parsers). */
+const kinds: Readonly<Record<number, ColumnKind>> = {
+  [builtins.INT2]: 'number',
+  [builtins.INT4]: 'number',
+  [builtins.INT8]: 'number',
+  [builtins.FLOAT4]: 'number',
+  [builtins.FLOAT8]: 'number',
+  [builtins.NUMERIC]: 'string',
+  [builtins.BOOL]: 'boolean',
+  [builtins.TEXT]: 'string',
+  [builtins.VARCHAR]: 'string',
+  [builtins.DATE]: 'string',
+  [builtins.TIMESTAMPTZ]: 'date',
+  // bytea, name, text[] and bigint[]
+  17: 'object',
+  19: 'string',
+  1009: 'array',
+  1016: 'array',
+};
+const json: readonly number[] = [builtins.JSON, builtins.JSONB];
+
+/** What the templates were found to be, by their place. */
+export interface WatchedTemplates {
+  /** Places of templates that were executed. */
+  readonly executed: ReadonlySet<string>;
+  /** Differences between the type of a result and what Postgres returned, in words. */
+  readonly problems: ReadonlySet<string>;
+  readonly end: () => void;
+}
+
+const escapeText = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
+
+/** Compares each statement that this process executes from now on with the template it was made from. */
+export function watchTemplates(templates: readonly SqlTemplate[]): WatchedTemplates {
+  const [executed, problems] = [new Set<string>(), new Set<string>()];
+  const known = templates
+    .map((template) => ({
+      ...template,
+      form: new RegExp(`^${template.parts.map(escapeText).join('[\\s\\S]*?')}$`),
+      length: template.parts.join('').length,
+    }))
+    .toSorted((one, other) => other.length - one.length);
+  const query = pg.Client.prototype.query as (...given: unknown[]) => unknown;
+  const spy = vi.spyOn(pg.Client.prototype, 'query').mockImplementation(function (
+    this: pg.Client,
+    ...given: unknown[]
+  ) {
+    const result = Reflect.apply(query, this, given);
+    const text = String(given[0]);
+    if (!(result instanceof Promise)) return result;
+    return result.then((answer: pg.QueryResult) => {
+      const fitting = known.filter(({ form }) => form.test(text));
+      // Templates may have the same text: in two functions, or with parts that fit both.
+      const [first] = fitting;
+      for (const template of fitting.filter(({ length }) => length === first?.length)) {
+        executed.add(template.place);
+        for (const problem of compareColumns(template, answer.fields)) problems.add(`${template.place}: ${problem}`);
+      }
+      return answer;
+    });
+  } as typeof pg.Client.prototype.query);
+  return { executed, problems, end: () => spy.mockRestore() };
+}
+
+function compareColumns({ columns }: SqlTemplate, fields: readonly pg.FieldDef[]): string[] {
+  if (columns === null) return [];
+  const returned = new Map(fields.map(({ name, dataTypeID }) => [name, dataTypeID]));
+  const missing = [...columns.keys()].filter((name) => !returned.has(name)).map((name) => `${name} is not returned`);
+  const others = [...returned].flatMap(([name, type]) => {
+    const expected = columns.get(name);
+    if (expected === undefined) return [`${name} is returned, but the type lacks it`];
+    if (json.includes(type)) return [];
+    const kind = kinds[type];
+    if (kind === undefined) return [`${name} has the Postgres type ${type}, which this test does not know`];
+    return expected.has(kind) ? [] : [`${name} is ${kind}, but the type says ${[...expected].join(' or ')}`];
+  });
+  return [...missing, ...others];
+}
