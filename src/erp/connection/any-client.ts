@@ -8,4 +8,4 @@ import { sql } from 'kysely';
  * 25,000 new shipments beside 600,000 of another client took more than a minute. Behind a subquery the planner expects
  * the average number of rows per client, for every client.
  */
-export const anyClient = (client: string) => sql`(select ${client}::text)`;
+export const anyClient = (client: string) => sql<string>`(select ${client}::text)`;

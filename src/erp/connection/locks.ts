@@ -12,7 +12,11 @@ export const lockingCte = (name: string) => sql`
 
 /** Creates a name, so that it can be locked. */
 export async function createLock(trx: Transaction<DB>, name: string): Promise<void> {
-  await sql`insert into sync.locks (name) values (${name}) on conflict do nothing`.execute(trx);
+  await trx
+    .insertInto('sync.locks')
+    .values({ name })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
 }
 
 /** Locks a name until the transaction ends. Waits for the transaction that holds it. */
@@ -25,8 +29,9 @@ export async function lockName(trx: Transaction<DB>, name: string): Promise<void
 
 /** Locks a name until the transaction ends, together with others that share it. `lockName` waits for all of them. */
 export async function shareName(trx: Transaction<DB>, name: string): Promise<void> {
-  const share = () => sql`select from sync.locks where name = ${name} for share`.execute(trx);
-  if ((await share()).rows.length > 0) return;
+  const share = () =>
+    trx.selectFrom('sync.locks').select('name').where('name', '=', name).forShare().executeTakeFirst();
+  if ((await share()) !== undefined) return;
   await createLock(trx, name);
   await share();
 }
@@ -34,6 +39,6 @@ export async function shareName(trx: Transaction<DB>, name: string): Promise<voi
 /** Locks a name until the transaction ends. Returns false if another transaction holds it. */
 export async function tryLockName(trx: Transaction<DB>, name: string): Promise<boolean> {
   await createLock(trx, name);
-  const { rows } = await sql`select from sync.locks where name = ${name} for update skip locked`.execute(trx);
-  return rows.length > 0;
+  const locked = trx.selectFrom('sync.locks').select('name').where('name', '=', name).forUpdate().skipLocked();
+  return (await locked.executeTakeFirst()) !== undefined;
 }

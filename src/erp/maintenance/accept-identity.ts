@@ -7,7 +7,7 @@ import type { DB } from '../generated/tables.ts';
 import { appendChanges, type Change } from '../mirror/feed.ts';
 import { recordAudit } from '../runs/audit.ts';
 import { type ClientIdentity, identityLock } from '../runs/clients.ts';
-import { type JobKey, recordAbandoned } from '../runs/due-jobs.ts';
+import { recordAbandoned } from '../runs/due-jobs.ts';
 
 /** Jobs beside the polls that read what belongs to an account, and may run at any time. */
 const rereadJobs = ['refresh-settings', 'pull-stock'];
@@ -35,9 +35,11 @@ export async function acceptIdentity(
   return inTransaction(db, async (trx) => {
     // Waits for runs that are starting, see holdIdentity.
     await lockName(trx, identityLock(client));
-    const { rows } = await sql<{ identity: string; base_url: string }>`
-      select identity, base_url from sync.clients where client = ${client}`.execute(trx);
-    const former = rows[0];
+    const former = await trx
+      .selectFrom('sync.clients')
+      .select(['identity', 'base_url'])
+      .where('client', '=', client)
+      .executeTakeFirst();
     const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, buriedRows: 0 };
     if (former?.identity === identity) return { ...result, accepted: false };
     // First of all, as runs lock their lease before anything else.
@@ -49,31 +51,41 @@ export async function acceptIdentity(
         hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0`.execute(trx);
     const changes = keepCursors ? [] : await forgetService(trx, client);
     if (keepCursors && former !== undefined) await carryGates(trx, former.identity, identity);
-    await sql`delete from sync.push_holds where client = ${client}`.execute(trx);
-    await sql`delete from sync.push_rates where client = ${client}`.execute(trx);
-    if (!keepCursors) await sql`delete from sync.proven_kinds where client = ${client}`.execute(trx);
+    await trx.deleteFrom('sync.push_holds').where('client', '=', client).execute();
+    await trx.deleteFrom('sync.push_rates').where('client', '=', client).execute();
+    if (!keepCursors) await trx.deleteFrom('sync.proven_kinds').where('client', '=', client).execute();
     const buriedRows = keepCursors ? 0 : await buryUnsettled(trx, client, former?.base_url ?? 'the former service', by);
-    const { rows: waiting } = await sql<{ count: number }>`
-      select count(*)::int as count from fulfilment.outbox where client = ${client} and status = 'pending'`.execute(
-      trx,
-    );
-    await sql`
-      update sync.jobs set due_at = sync.clock()
-      where client = ${client} and (stream is not null or job = any(${rereadJobs}::text[])) and isfinite(due_at)
-        and due_at > sync.clock()`.execute(trx);
+    const { count: waitingRows } = await trx
+      .selectFrom('fulfilment.outbox')
+      .select(sql<number>`count(*)::int`.as('count'))
+      .where('client', '=', client)
+      .where('status', '=', 'pending')
+      .executeTakeFirstOrThrow();
+    await trx
+      .updateTable('sync.jobs')
+      .set({ due_at: sql<Date>`sync.clock()` })
+      .where('client', '=', client)
+      .where((eb) => eb.or([eb('stream', 'is not', null), eb('job', 'in', rereadJobs)]))
+      .where(sql<boolean>`isfinite(due_at)`)
+      .where('due_at', '>', sql<Date>`sync.clock()`)
+      .execute();
     const detail = `${former?.base_url ?? 'none'} -> ${baseUrl}, ${keepCursors ? 'cursors kept' : 'everything is read anew'}`;
     await recordAudit(trx, { by, action: 'identity_accepted', client, detail });
     await notifyPushers(trx);
     await appendChanges(trx, client, changes);
-    return { ...result, waitingRows: waiting[0]?.count ?? 0, buriedRows, accepted: true };
+    return { ...result, waitingRows, buriedRows, accepted: true };
   });
 }
 
 /** Their leases end, so that nothing they still hold in memory is written; what they did is due again. */
 async function cutOffRuns(trx: Transaction<DB>, client: string): Promise<void> {
-  const { rows: cut } = await sql<JobKey>`
-    update sync.leases set token = token + 1, holder = null, expires_at = null
-    where client = ${client} and expires_at is not null returning client, name as job`.execute(trx);
+  const cut = await trx
+    .updateTable('sync.leases')
+    .set((eb) => ({ token: eb('token', '+', 1), holder: null, expires_at: null }))
+    .where('client', '=', client)
+    .where('expires_at', 'is not', null)
+    .returning(['client', 'name as job'])
+    .execute();
   await recordAbandoned(trx, cut);
 }
 
@@ -83,10 +95,20 @@ async function cutOffRuns(trx: Transaction<DB>, client: string): Promise<void> {
  */
 async function buryUnsettled(trx: Transaction<DB>, client: string, formerBaseUrl: string, by: string): Promise<number> {
   const because = `what became of it at ${formerBaseUrl} is not known, and another service was accepted since: outbox retry or done`;
-  await sql`
-    update fulfilment.outbox set status = 'pending', next_attempt_at = now(), lease_until = null, claim_no = null,
-      attempts = attempts - 1
-    where client = ${client} and status = 'sending' and sent_at is null and written_at is null`.execute(trx);
+  await trx
+    .updateTable('fulfilment.outbox')
+    .set((eb) => ({
+      status: 'pending',
+      next_attempt_at: sql<Date>`now()`,
+      lease_until: null,
+      claim_no: null,
+      attempts: eb('attempts', '-', 1),
+    }))
+    .where('client', '=', client)
+    .where('status', '=', 'sending')
+    .where('sent_at', 'is', null)
+    .where('written_at', 'is', null)
+    .execute();
   const { rows } = await sql`
     with buried as (
       update fulfilment.outbox set status = 'dead', finished_at = now(), next_attempt_at = null, lease_until = null,
@@ -108,30 +130,42 @@ async function carryGates(trx: Transaction<DB>, former: string, identity: string
     on conflict (gate, identity) do update set next_at = greatest(g.next_at, excluded.next_at)`.execute(trx);
 }
 
+const forgottenTables = [
+  'sync.cursors',
+  'sync.rereads',
+  'sync.absences',
+  'sync.freshness',
+  'sync.gaps',
+  'sync.settings_reads',
+  'sync.rescans',
+  'sync.quarantine',
+] as const;
+
 /** Forgets how far streams had come, and what of the former service pushes and replays would take for the new one's. */
 async function forgetService(trx: Transaction<DB>, client: string): Promise<Change[]> {
-  for (const table of [
-    'cursors',
-    'rereads',
-    'absences',
-    'freshness',
-    'gaps',
-    'settings_reads',
-    'rescans',
-    'quarantine',
-  ])
-    await sql`delete from ${sql.table(`sync.${table}`)} where client = ${client}`.execute(trx);
+  for (const table of forgottenTables) await trx.deleteFrom(table).where('client', '=', client).execute();
   // Codes lead to ids, and references to announced returns: those of the former service mean nothing to the new one.
-  const { rows: returns } = await sql<{ id: number }>`
-    update fulfilment.return_merchandise_authorizations set unlisted_since = now()
-    where client = ${client} and unlisted_since is null returning id`.execute(trx);
-  const { rows: options } = await sql<{ id: number; key: string }>`
-    update fulfilment.setting_options set removed_at = now()
-    where client = ${client} and removed_at is null returning id, list || ':' || id as key`.execute(trx);
-  const { rows: methods } = await sql<{ key: string }>`
-    update fulfilment.main_shipping_method_warehouses set removed_at = now()
-    where client = ${client} and removed_at is null
-    returning concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse) as key`.execute(trx);
+  const returns = await trx
+    .updateTable('fulfilment.return_merchandise_authorizations')
+    .set({ unlisted_since: sql<Date>`now()` })
+    .where('client', '=', client)
+    .where('unlisted_since', 'is', null)
+    .returning('id')
+    .execute();
+  const options = await trx
+    .updateTable('fulfilment.setting_options')
+    .set({ removed_at: sql<Date>`now()` })
+    .where('client', '=', client)
+    .where('removed_at', 'is', null)
+    .returning(['id', sql<string>`list || ':' || id`.as('key')])
+    .execute();
+  const methods = await trx
+    .updateTable('fulfilment.main_shipping_method_warehouses')
+    .set({ removed_at: sql<Date>`now()` })
+    .where('client', '=', client)
+    .where('removed_at', 'is', null)
+    .returning(sql<string>`concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse)`.as('key'))
+    .execute();
   return [
     ...returns.map(({ id }) => ({
       entity: 'return_merchandise_authorizations',

@@ -3,6 +3,6 @@ import type { DB } from '../generated/tables.ts';
 
 /** Draws the number of a reading; to be drawn before its request is sent. */
 export async function drawReadNo(db: Kysely<DB>): Promise<number> {
-  const { rows } = await sql<{ readNo: number }>`select nextval('sync.read_no') as "readNo"`.execute(db);
-  return rows[0]?.readNo as number;
+  const { readNo } = await db.selectNoFrom(sql<number>`nextval('sync.read_no')`.as('readNo')).executeTakeFirstOrThrow();
+  return readNo;
 }

@@ -34,11 +34,15 @@ export interface Claimed {
  * @returns false where the row was taken over meanwhile: nothing may be sent
  */
 export async function stampSent(db: Kysely<DB>, { id, claimNo }: Claimed): Promise<boolean> {
-  const { rows } = await sql`
-    update fulfilment.outbox set sent_at = statement_timestamp(), lease_until = statement_timestamp() + ${claimSpan}
-    where id = ${id} and claim_no = ${claimNo} and status = 'sending' and lease_until > statement_timestamp()
-    returning 1`.execute(db);
-  return rows.length > 0;
+  const { numUpdatedRows } = await db
+    .updateTable('fulfilment.outbox')
+    .set({ sent_at: sql<Date>`statement_timestamp()`, lease_until: sql<Date>`statement_timestamp() + ${claimSpan}` })
+    .where('id', '=', id)
+    .where('claim_no', '=', claimNo)
+    .where('status', '=', 'sending')
+    .where('lease_until', '>', sql<Date>`statement_timestamp()`)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
 }
 
 /**

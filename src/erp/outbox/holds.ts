@@ -72,7 +72,7 @@ export function noteEvidence(
     const { health, holdMs } = judgeHealth(former, evidence, { isHeld: held, byProber });
     if (health === null) {
       if (stored !== null)
-        await sql`delete from sync.push_holds where client = ${client} and kind = ${kind}`.execute(trx);
+        await trx.deleteFrom('sync.push_holds').where('client', '=', client).where('kind', '=', kind).execute();
     } else if (health !== former || holdMs !== null) await store(trx, { client, kind }, health, holdMs);
     return { health, heldMs: holdMs !== null && holdMs > 0 && health !== null ? holdMs : null };
   });
@@ -105,10 +105,15 @@ async function store(
  * @returns false where another worker has taken it, or the hold is gone
  */
 export async function takeProbe(db: Kysely<DB>, client: string, ms: number): Promise<boolean> {
-  const { rows } = await sql`
-    update sync.push_holds set until = clock_timestamp() + make_interval(secs => ${ms / 1_000})
-    where client = ${client} and kind = '' and probe and until <= clock_timestamp() returning 1`.execute(db);
-  return rows.length > 0;
+  const { numUpdatedRows } = await db
+    .updateTable('sync.push_holds')
+    .set({ until: sql<Date>`clock_timestamp() + make_interval(secs => ${ms / 1_000})` })
+    .where('client', '=', client)
+    .where('kind', '=', '')
+    .where('probe', '=', true)
+    .where('until', '<=', sql<Date>`clock_timestamp()`)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
 }
 
 /** Forgets health about which nothing new was seen for an hour, unless it is held: all rows may be sent again. */
@@ -128,9 +133,15 @@ export const hampers = sql`(${holds} or h.send_window is not null)`;
  * @returns false where another worker has locked it
  */
 export async function lockFew(trx: Kysely<DB>, { client, kind }: Whose): Promise<boolean> {
-  const { rows } = await sql`
-    select from sync.push_holds where client = ${client} and kind = ${kind} for no key update skip locked`.execute(trx);
-  return rows.length > 0;
+  const locked = await trx
+    .selectFrom('sync.push_holds')
+    .select('kind')
+    .where('client', '=', client)
+    .where('kind', '=', kind)
+    .forNoKeyUpdate()
+    .skipLocked()
+    .executeTakeFirst();
+  return locked !== undefined;
 }
 
 /** Whether kinds of a client were ever carried out by this method and path. */
@@ -143,17 +154,22 @@ export interface Proof {
 
 /** Notes that a kind was carried out: what is refused of it from now on is no matter of its path. */
 export async function noteProven(db: Kysely<DB>, { client, kind, method, path }: Proof): Promise<void> {
-  await sql`
-    insert into sync.proven_kinds (client, kind, method, path) values (${client}, ${kind}, ${method}, ${path})
-    on conflict do nothing`.execute(db);
+  await db
+    .insertInto('sync.proven_kinds')
+    .values({ client, kind, method, path })
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
 }
 
 /** Whether a kind was ever carried out by this method and path, by any worker. */
 export async function isProven(db: Kysely<DB>, { client, kind, method, path }: Proof): Promise<boolean> {
-  const { rows } = await sql`
-    select from sync.proven_kinds
-    where client = ${client} and kind = ${kind} and (path = '' or method = ${method} and path = ${path}) limit 1`.execute(
-    db,
-  );
-  return rows.length > 0;
+  const proven = await db
+    .selectFrom('sync.proven_kinds')
+    .select('kind')
+    .where('client', '=', client)
+    .where('kind', '=', kind)
+    .where((eb) => eb.or([eb('path', '=', ''), eb.and([eb('method', '=', method), eb('path', '=', path)])]))
+    .limit(1)
+    .executeTakeFirst();
+  return proven !== undefined;
 }

@@ -110,13 +110,16 @@ export const allowedFrom = {
 export type OutboxAction = keyof typeof allowedFrom;
 
 const filtered = (filter: OutboxFilter, action: OutboxAction) =>
-  sql`${conditions(filter)} and o.status = any(${allowedFrom[action]}::text[])`;
+  sql<boolean>`${conditions(filter)} and o.status = any(${allowedFrom[action]}::text[])`;
 
 /** How many rows a command would touch. */
 export async function countOutbox(db: Kysely<DB>, filter: OutboxFilter, action: OutboxAction): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::int as count from fulfilment.outbox o where ${filtered(filter, action)}`.execute(db);
-  return rows[0]?.count ?? 0;
+  const { count } = await db
+    .selectFrom('fulfilment.outbox as o')
+    .select(sql<number>`count(*)::int`.as('count'))
+    .where(filtered(filter, action))
+    .executeTakeFirstOrThrow();
+  return count;
 }
 
 /**
@@ -225,7 +228,5 @@ export async function revealOutbox(db: Database, id: number, by: string): Promis
 }
 
 async function ownerOf(trx: Kysely<DB>, id: number): Promise<{ id: number; client: string }[]> {
-  const { rows } = await sql<{ id: number; client: string }>`
-    select id, client from fulfilment.outbox where id = ${id}`.execute(trx);
-  return rows;
+  return trx.selectFrom('fulfilment.outbox').select(['id', 'client']).where('id', '=', id).execute();
 }

@@ -63,7 +63,7 @@ export async function readPushDatabase(db: Kysely<DB>): Promise<PushDatabase | n
 export async function noteDatabase(db: Kysely<DB>, worker: string, sent: readonly SentRow[]): Promise<PushDatabase> {
   const stored = (await readPushDatabase(db)) ?? (await acceptFirst(db, worker));
   if (stored.change === 'none') {
-    if (stored.changedAt !== null) await sql`update sync.push_database set changed_at = null`.execute(db);
+    if (stored.changedAt !== null) await db.updateTable('sync.push_database').set({ changed_at: null }).execute();
     return stored;
   }
   return inTransaction(db, async (trx) => {
@@ -98,13 +98,14 @@ async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase
 }
 
 async function noteChange(trx: Kysely<DB>): Promise<void> {
-  await sql`update sync.push_database set changed_at = clock_timestamp()`.execute(trx);
+  await trx.updateTable('sync.push_database').set({ changed_at: sql<Date>`clock_timestamp()` }).execute();
   await delayGates(trx);
 }
 
 /** Closes the gates for an hour: the record of the last request may be lost. */
 export async function delayGates(trx: Kysely<DB>): Promise<void> {
-  await sql`update sync.gates set next_at = greatest(next_at, sync.clock() + ${gateSpan})`.execute(trx);
+  const next = sql<Date>`greatest(next_at, sync.clock() + ${gateSpan})`;
+  await trx.updateTable('sync.gates').set({ next_at: next }).execute();
 }
 
 /** Writes a sign of life of a worker that sends rows, and forgets workers that were lost long ago. */
@@ -118,7 +119,11 @@ export async function markAlive(db: Kysely<DB>, worker: string): Promise<void> {
 
 /** Notes that a worker has ended: everything that it had sent is in this database. */
 export async function markEnded(db: Kysely<DB>, worker: string): Promise<void> {
-  await sql`delete from sync.push_workers where worker = ${worker} and sync.pushes_allowed()`.execute(db);
+  await db
+    .deleteFrom('sync.push_workers')
+    .where('worker', '=', worker)
+    .where(sql<boolean>`sync.pushes_allowed()`)
+    .execute();
 }
 
 /** Returns true if this database knows that these rows were sent. */

@@ -23,9 +23,11 @@ export interface StoredRate {
 
 /** The rates of all clients that have one. */
 export async function readRates(db: Kysely<DB>): Promise<StoredRate[]> {
-  const { rows } = await sql<StoredRate>`
-    select client, per_second as "perSecond", since, refused from sync.push_rates order by client`.execute(db);
-  return rows;
+  return db
+    .selectFrom('sync.push_rates')
+    .select(['client', 'per_second as perSecond', 'since', 'refused'])
+    .orderBy('client')
+    .execute();
 }
 
 /**

@@ -13,10 +13,13 @@ export interface Freshness {
 const weight = 0.1;
 
 export async function readFreshness(db: Kysely<DB>, client: string, stream: string): Promise<Freshness> {
-  const { rows } = await sql<Freshness>`
-    select complete_at as "completeAt", usual_fetched as "usualFetched" from sync.freshness
-    where client = ${client} and stream = ${stream}`.execute(db);
-  return rows[0] ?? { completeAt: null, usualFetched: null };
+  const row = await db
+    .selectFrom('sync.freshness')
+    .select(['complete_at as completeAt', 'usual_fetched as usualFetched'])
+    .where('client', '=', client)
+    .where('stream', '=', stream)
+    .executeTakeFirst();
+  return row ?? { completeAt: null, usualFetched: null };
 }
 
 /** What a complete poll has learned. */

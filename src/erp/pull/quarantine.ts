@@ -89,15 +89,17 @@ export async function forgetOlderQuarantined(
   stream: string,
   readNo: number,
 ): Promise<void> {
-  await sql`
-    delete from sync.quarantine where client = ${anyClient(client)} and stream = ${stream} and read_no < ${readNo}`.execute(
-    trx,
-  );
+  await trx
+    .deleteFrom('sync.quarantine')
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('read_no', '<', readNo)
+    .execute();
 }
 
 /** Lets go of one row. */
 export async function forgetQuarantined(trx: Transaction<DB>, id: number): Promise<void> {
-  await sql`delete from sync.quarantine where id = ${id}`.execute(trx);
+  await trx.deleteFrom('sync.quarantine').where('id', '=', id).execute();
 }
 
 /**
@@ -136,9 +138,30 @@ export interface QuarantinedDocument extends Quarantined {
   readonly readNo: number;
 }
 
-const columns = sql`id, client, stream, resource_id as "resourceId", member_path as "memberPath", reason, times,
-  first_seen_at as "firstSeenAt", last_seen_at as "lastSeenAt", run_worker as worker,
-  (select r.id from sync.runs r where r.client = q.client and r.job = q.run_job and r.lease_token = q.run_lease_token) as run`;
+const selectQuarantined = (db: Kysely<DB>) =>
+  db
+    .selectFrom('sync.quarantine as q')
+    .select((eb) => [
+      'q.id',
+      'q.client',
+      'q.stream',
+      'q.resource_id as resourceId',
+      'q.member_path as memberPath',
+      'q.reason',
+      'q.times',
+      'q.first_seen_at as firstSeenAt',
+      'q.last_seen_at as lastSeenAt',
+      'q.run_worker as worker',
+      eb
+        .selectFrom('sync.runs as r')
+        .select('r.id')
+        .whereRef('r.client', '=', 'q.client')
+        .whereRef('r.job', '=', 'q.run_job')
+        .whereRef('r.lease_token', '=', 'q.run_lease_token')
+        .as('run'),
+    ]);
+
+const selectDocuments = (db: Kysely<DB>) => selectQuarantined(db).select(['q.document', 'q.read_no as readNo']);
 
 /** What is in quarantine, longest first; all of it where no limit is given. */
 export async function listQuarantined(
@@ -146,17 +169,16 @@ export async function listQuarantined(
   { client = null, stream = null }: { client?: string | null; stream?: string | null },
   limit: number | null = null,
 ): Promise<Quarantined[]> {
-  const { rows } = await sql<Quarantined>`
-    select ${columns} from sync.quarantine q
-    where (${client}::text is null or client = ${client}) and (${stream}::text is null or stream = ${stream})
-    order by id limit ${limit}`.execute(db);
-  return rows;
+  return selectQuarantined(db)
+    .$if(client !== null, (query) => query.where('q.client', '=', client))
+    .$if(stream !== null, (query) => query.where('q.stream', '=', stream))
+    .orderBy('q.id')
+    .$if(limit !== null, (query) => query.limit(limit ?? 0))
+    .execute();
 }
 
 export async function readQuarantined(db: Kysely<DB>, id: number): Promise<QuarantinedDocument | null> {
-  const { rows } = await sql<QuarantinedDocument>`
-    select ${columns}, document, read_no as "readNo" from sync.quarantine q where id = ${id}`.execute(db);
-  return rows[0] ?? null;
+  return (await selectDocuments(db).where('q.id', '=', id).executeTakeFirst()) ?? null;
 }
 
 /** The next rows of one stream after `afterId`, with their resources; at most `limit`. */
@@ -167,12 +189,13 @@ export async function nextQuarantined(
   afterId: number,
   limit: number,
 ): Promise<QuarantinedDocument[]> {
-  const { rows } = await sql<QuarantinedDocument>`
-    select ${columns}, document, read_no as "readNo" from sync.quarantine q
-    where client = ${anyClient(client)} and stream = ${stream} and id > ${afterId} order by id limit ${limit}`.execute(
-    db,
-  );
-  return rows;
+  return selectDocuments(db)
+    .where('q.client', '=', anyClient(client))
+    .where('q.stream', '=', stream)
+    .where('q.id', '>', afterId)
+    .orderBy('q.id')
+    .limit(limit)
+    .execute();
 }
 
 function keyOf({ resourceId, document }: QuarantineEntry): string {

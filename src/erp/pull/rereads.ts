@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
+import { anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { OpenKind } from './open-rows.ts';
 
@@ -83,11 +84,20 @@ export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenK
 
 /** Ids that were asked for and not read since, or in vain for no fault of theirs; the longest waiting first. */
 export async function findRequestedRereads(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select id from sync.rereads
-    where client = ${anyClient(client)} and stream = ${stream}
-      and (tries = 0 or (last_reason = ${couldNotBeRead} and next_try_at <= now()))
-    order by next_try_at, id`.execute(db);
+  const rows = await db
+    .selectFrom('sync.rereads')
+    .select('id')
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where((eb) =>
+      eb.or([
+        eb('tries', '=', 0),
+        eb.and([eb('last_reason', '=', couldNotBeRead), eb('next_try_at', '<=', sql<Date>`now()`)]),
+      ]),
+    )
+    .orderBy('next_try_at')
+    .orderBy('id')
+    .execute();
   return rows.map(({ id }) => id);
 }
 
@@ -98,10 +108,13 @@ export async function findRereads(
   stream: string,
   ids: readonly number[],
 ): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select id from sync.rereads where client = ${anyClient(client)} and stream = ${stream} and id = any(${ids}::bigint[])`.execute(
-    db,
-  );
+  const rows = await db
+    .selectFrom('sync.rereads')
+    .select('id')
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('id', '=', anyId(ids))
+    .execute();
   return rows.map(({ id }) => id);
 }
 
@@ -117,8 +130,13 @@ export async function settleRereads(
   changed: readonly number[] | null = null,
 ): Promise<void> {
   if (ids.length === 0) return;
-  await sql`
-    delete from sync.rereads
-    where client = ${anyClient(client)} and stream = ${stream} and id = any(${ids}::bigint[])
-      and (${changed === null} or last_reason <> ${stillOpen} or id = any(${changed ?? []}::bigint[]))`.execute(trx);
+  await trx
+    .deleteFrom('sync.rereads')
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('id', '=', anyId(ids))
+    .$if(changed !== null, (query) =>
+      query.where((eb) => eb.or([eb('last_reason', '<>', stillOpen), eb('id', '=', anyId(changed ?? []))])),
+    )
+    .execute();
 }

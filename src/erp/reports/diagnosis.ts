@@ -82,6 +82,9 @@ export async function readSessionSettings(db: Kysely<DB>): Promise<SessionSettin
 
 /** How many articles are watched, of all clients. */
 export async function countWatched(db: Kysely<DB>): Promise<number> {
-  const { rows } = await sql<{ count: number }>`select count(*)::int as count from sync.watched_articles`.execute(db);
-  return rows[0]?.count ?? 0;
+  const { count } = await db
+    .selectFrom('sync.watched_articles')
+    .select(sql<number>`count(*)::int`.as('count'))
+    .executeTakeFirstOrThrow();
+  return count;
 }

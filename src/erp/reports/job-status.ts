@@ -47,6 +47,6 @@ export async function readJobStatus(db: Database): Promise<JobStatus[]> {
 
 /** The clock that all times here are by. */
 export async function readDatabaseClock(db: Database): Promise<Date> {
-  const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db);
-  return rows[0]?.now as Date;
+  const { now } = await db.selectNoFrom(sql<Date>`clock_timestamp()`.as('now')).executeTakeFirstOrThrow();
+  return now;
 }

@@ -41,12 +41,23 @@ export interface ShippedLine {
 
 /** What changed last, as a person would want to read it. */
 export async function latestLines(db: Database, limit: number): Promise<ShippedLine[]> {
-  const { rows } = await sql<ShippedLine>`
-    select s.external_order_number as "externalOrderNumber", s.status, s.warehouse_code as "warehouseCode",
-      i.quantity, i.sku, s.changed_at as "changedAt"
-    from fulfilment.shipments s
-    join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
-    where s.external_order_number is not null
-    order by s.changed_at desc, s.id desc, i.id limit ${limit}`.execute(db);
-  return rows;
+  return db
+    .selectFrom('fulfilment.shipments as s')
+    .innerJoin('fulfilment.shipment_items as i', (join) =>
+      join.onRef('i.client', '=', 's.client').onRef('i.shipment_id', '=', 's.id'),
+    )
+    .select([
+      's.external_order_number as externalOrderNumber',
+      's.status',
+      's.warehouse_code as warehouseCode',
+      'i.quantity',
+      'i.sku',
+      's.changed_at as changedAt',
+    ])
+    .where('s.external_order_number', 'is not', null)
+    .orderBy('s.changed_at', 'desc')
+    .orderBy('s.id', 'desc')
+    .orderBy('i.id')
+    .limit(limit)
+    .execute();
 }

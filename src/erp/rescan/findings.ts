@@ -31,9 +31,10 @@ export async function recordFindings(
 
 /** Forgets findings that nobody asks after any more. */
 export async function forgetFindings(db: Kysely<DB>, client: string, stream: string, days: number): Promise<void> {
-  await sql`
-    delete from sync.findings
-    where client = ${anyClient(client)} and stream = ${stream} and found_at < now() - make_interval(days => ${days})`.execute(
-    db,
-  );
+  await db
+    .deleteFrom('sync.findings')
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('found_at', '<', sql<Date>`now() - make_interval(days => ${days})`)
+    .execute();
 }

@@ -18,9 +18,11 @@ export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Pr
 
 /** Whether an announced return was ever stored here, deleted or not. */
 export async function knowsAuthorization(db: Kysely<DB>, client: string, id: number): Promise<boolean> {
-  const { rows } = await sql`
-    select from fulfilment.return_merchandise_authorizations where client = ${anyClient(client)} and id = ${id}`.execute(
-    db,
-  );
-  return rows.length > 0;
+  const found = await db
+    .selectFrom('fulfilment.return_merchandise_authorizations')
+    .select('id')
+    .where('client', '=', anyClient(client))
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return found !== undefined;
 }

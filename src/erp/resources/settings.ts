@@ -139,10 +139,15 @@ export interface StoredOption {
 
 /** The entries of a client's lists that are there at present. */
 export async function readOptions(db: Kysely<DB>, client: string): Promise<StoredOption[]> {
-  const { rows } = await sql<StoredOption>`
-    select list, id, code from fulfilment.setting_options
-    where client = ${anyClient(client)} and removed_at is null order by list, code, id`.execute(db);
-  return rows;
+  return db
+    .selectFrom('fulfilment.setting_options')
+    .select(['list', 'id', 'code'])
+    .where('client', '=', anyClient(client))
+    .where('removed_at', 'is', null)
+    .orderBy('list')
+    .orderBy('code')
+    .orderBy('id')
+    .execute();
 }
 
 /**
@@ -163,9 +168,10 @@ export async function takeSettingsTurn(
       where r.tried_at < case when r.read_at >= r.tried_at then ${ago(pauseMs)} else ${ago(failedMs)} end
     returning 1`.execute(db);
   if (rows.length > 0) return 'taken';
-  const { rows: read } = await sql<{ recent: boolean }>`
-    select coalesce(read_at >= tried_at, false) as recent from sync.settings_reads where client = ${anyClient(client)}`.execute(
-    db,
-  );
-  return read[0]?.recent ? 'recent' : 'later';
+  const read = await db
+    .selectFrom('sync.settings_reads')
+    .select(sql<boolean>`coalesce(read_at >= tried_at, false)`.as('recent'))
+    .where('client', '=', anyClient(client))
+    .executeTakeFirst();
+  return read?.recent ? 'recent' : 'later';
 }

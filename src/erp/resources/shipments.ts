@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
+import { anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Change } from '../mirror/feed.ts';
 
@@ -60,9 +61,13 @@ export async function healOrderNumbers(
 
 /** Of these shipments those with an order: only such are returned by id (interface.md, GET /v3/shipments/:id). */
 export async function withOrder(trx: Transaction<DB>, client: string, ids: readonly number[]): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select id from fulfilment.shipments
-    where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and order_id is not null`.execute(trx);
+  const rows = await trx
+    .selectFrom('fulfilment.shipments')
+    .select('id')
+    .where('client', '=', anyClient(client))
+    .where('id', '=', anyId(ids))
+    .where('order_id', 'is not', null)
+    .execute();
   return rows.map(({ id }) => id);
 }
 

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely';
+import type { Kysely } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
 /** What an operator did, or the daemon put right by itself. */
@@ -25,9 +25,7 @@ export interface AuditEntry {
 
 /** Appends to sync.audit. */
 export async function recordAudit(db: Kysely<DB>, { by, action, client, detail }: AuditEntry): Promise<void> {
-  await sql`insert into sync.audit (by, action, client, detail) values (${by}, ${action}, ${client}, ${detail})`.execute(
-    db,
-  );
+  await db.insertInto('sync.audit').values({ by, action, client, detail }).execute();
 }
 
 /** An entry with its time. */
@@ -39,7 +37,11 @@ export interface AuditRow extends Omit<AuditEntry, 'action'> {
 
 /** The latest entries, newest first. */
 export async function readAudit(db: Kysely<DB>, limit: number): Promise<AuditRow[]> {
-  const { rows } = await sql<AuditRow>`
-    select at, by, action, client, detail from sync.audit order by at desc, id desc limit ${limit}`.execute(db);
-  return rows;
+  return db
+    .selectFrom('sync.audit')
+    .select(['at', 'by', 'action', 'client', 'detail'])
+    .orderBy('at', 'desc')
+    .orderBy('id', 'desc')
+    .limit(limit)
+    .execute();
 }

@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { ClientHold } from '../../core/client-hold.ts';
+import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** While one run finds out whether a hold is over, the others wait so long for it. */
@@ -16,15 +17,21 @@ export interface HeldBack {
  * @returns null: it may; `probe`: it may, and is the one that finds out
  */
 export async function passHold(trx: Transaction<DB>, client: string): Promise<HeldBack | 'probe' | null> {
-  const { rows: held } = await sql<{ reason: string; until: Date }>`
-    select hold_reason as reason, hold_until as until from sync.clients
-    where client = ${client} and hold_code is not null`.execute(trx);
-  const [hold] = held;
-  if (hold === undefined) return null;
-  const { rows } = await sql`
-    update sync.clients set hold_until = clock_timestamp() + ${probeSpan}
-    where client = ${client} and hold_code is not null and hold_until <= clock_timestamp() returning 1`.execute(trx);
-  return rows.length > 0 ? 'probe' : hold;
+  const hold = await trx
+    .selectFrom('sync.clients')
+    .select(['hold_reason as reason', 'hold_until as until'])
+    .where('client', '=', client)
+    .where('hold_code', 'is not', null)
+    .executeTakeFirst();
+  if (hold?.reason == null || hold.until === null) return null;
+  const { numUpdatedRows } = await trx
+    .updateTable('sync.clients')
+    .set({ hold_until: sql<Date>`clock_timestamp() + ${probeSpan}` })
+    .where('client', '=', client)
+    .where('hold_code', 'is not', null)
+    .where('hold_until', '<=', sql<Date>`clock_timestamp()`)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n ? 'probe' : { reason: hold.reason, until: hold.until };
 }
 
 /** Holds a client after a run failed. One that is held is held on only by the run that was to find out. */
@@ -47,27 +54,37 @@ export async function placeClientHold(
  * may have corrected user name, password or path.
  */
 export async function retryRefused(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
-  await sql`
-    update sync.clients set hold_until = clock_timestamp()
-    where client = any(${clients}::text[]) and hold_code = 'credentials_refused'`.execute(db);
-  await sql`
-    update sync.push_holds set until = clock_timestamp()
-    where client = any(${clients}::text[]) and code in ('credentials_refused', 'kind_parked', 'kind_failing')`.execute(
-    db,
-  );
+  await db
+    .updateTable('sync.clients')
+    .set({ hold_until: sql<Date>`clock_timestamp()` })
+    .where('client', '=', anyText(clients))
+    .where('hold_code', '=', 'credentials_refused')
+    .execute();
+  await db
+    .updateTable('sync.push_holds')
+    .set({ until: sql<Date>`clock_timestamp()` })
+    .where('client', '=', anyText(clients))
+    .where('code', 'in', ['credentials_refused', 'kind_parked', 'kind_failing'])
+    .execute();
 }
 
 /** Lets go of a hold that was there before a run began which got done. */
 export async function releaseClientHold(trx: Transaction<DB>, client: string, runStartedAt: Date): Promise<void> {
-  await sql`
-    update sync.clients set hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0
-    where client = ${client} and hold_code is not null and hold_since <= ${runStartedAt}`.execute(trx);
+  await trx
+    .updateTable('sync.clients')
+    .set({ hold_code: null, hold_reason: null, hold_since: null, hold_until: null, hold_times: 0 })
+    .where('client', '=', client)
+    .where('hold_code', 'is not', null)
+    .where('hold_since', '<=', runStartedAt)
+    .execute();
 }
 
 /** The run that was to find out ended without doing so: the next one does. */
 export async function passClientProbeOn(trx: Transaction<DB>, client: string): Promise<void> {
-  await sql`
-    update sync.clients set hold_until = clock_timestamp() where client = ${client} and hold_code is not null`.execute(
-    trx,
-  );
+  await trx
+    .updateTable('sync.clients')
+    .set({ hold_until: sql<Date>`clock_timestamp()` })
+    .where('client', '=', client)
+    .where('hold_code', 'is not', null)
+    .execute();
 }

@@ -54,8 +54,12 @@ export async function holdIdentity(trx: Transaction<DB>, client: string): Promis
 
 /** Whether this account is the one that a client's rows come from. */
 export async function isAccepted(db: Kysely<DB>, { client, identity }: Own): Promise<boolean> {
-  const { rows } = await sql`select from sync.clients where client = ${client} and identity = ${identity}`.execute(db);
-  return rows.length > 0;
+  const accepted = db
+    .selectFrom('sync.clients')
+    .select('client')
+    .where('client', '=', client)
+    .where('identity', '=', identity);
+  return (await accepted.executeTakeFirst()) !== undefined;
 }
 
 /** The same, and it stays so until the transaction ends. */
@@ -82,10 +86,22 @@ export interface KnownClient {
 
 /** All clients that ever were, with what keeps them from being read. */
 export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
-  const { rows } = await sql<KnownClient>`
-    select client, identity, base_url as "baseUrl", accepted_at as "acceptedAt",
-      case when offered_at > now() - interval '1 minute' then offered_base_url end as "offeredBaseUrl",
-      hold_code as "holdCode", hold_reason as "holdReason", hold_since as "holdSince", hold_until as "holdUntil", served_at as "servedAt"
-    from sync.clients order by client`.execute(db);
-  return rows;
+  return db
+    .selectFrom('sync.clients')
+    .select([
+      'client',
+      'identity',
+      'base_url as baseUrl',
+      'accepted_at as acceptedAt',
+      'hold_code as holdCode',
+      'hold_reason as holdReason',
+      'hold_since as holdSince',
+      'hold_until as holdUntil',
+      'served_at as servedAt',
+      sql<string | null>`case when offered_at > now() - interval '1 minute' then offered_base_url end`.as(
+        'offeredBaseUrl',
+      ),
+    ])
+    .orderBy('client')
+    .execute();
 }

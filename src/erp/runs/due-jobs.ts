@@ -86,8 +86,8 @@ export async function recordAbandoned(trx: Transaction<DB>, lost: readonly JobKe
 
 /** The clock by which all is due. */
 export async function scheduleClock(db: Database): Promise<Date> {
-  const { rows } = await sql<{ now: Date }>`select sync.clock() as now`.execute(db);
-  return rows[0]?.now as Date;
+  const { now } = await db.selectNoFrom(sql<Date>`sync.clock()`.as('now')).executeTakeFirstOrThrow();
+  return now;
 }
 
 /** When a job has to be due at the latest; `ifNever` where it was not to come by itself until now. */
@@ -108,9 +108,14 @@ export async function bringForward(db: Database, latest: readonly LatestDue[]): 
 
 /** Makes the poll of a stream due at once, unless it is switched off. */
 export async function bringPollForward(db: Kysely<DB>, client: string, stream: string): Promise<void> {
-  await sql`
-    update sync.jobs set due_at = sync.clock()
-    where client = ${client} and stream = ${stream} and isfinite(due_at) and due_at > sync.clock()`.execute(db);
+  await db
+    .updateTable('sync.jobs')
+    .set({ due_at: sql<Date>`sync.clock()` })
+    .where('client', '=', client)
+    .where('stream', '=', stream)
+    .where(sql<boolean>`isfinite(due_at)`)
+    .where('due_at', '>', sql<Date>`sync.clock()`)
+    .execute();
 }
 
 /**
@@ -119,10 +124,13 @@ export async function bringPollForward(db: Kysely<DB>, client: string, stream: s
  */
 export async function requestRun(db: Database, { client, job }: JobKey, by: string): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
-    const { rows } = await sql`
-      update sync.jobs set due_at = least(due_at, sync.clock())
-      where client = ${client} and job = ${job} returning 1`.execute(trx);
-    if (rows.length > 0) await recordAudit(trx, { by, action: 'run_requested', client, detail: job });
-    return rows.length > 0;
+    const { numUpdatedRows } = await trx
+      .updateTable('sync.jobs')
+      .set({ due_at: sql<Date>`least(due_at, sync.clock())` })
+      .where('client', '=', client)
+      .where('job', '=', job)
+      .executeTakeFirst();
+    if (numUpdatedRows > 0n) await recordAudit(trx, { by, action: 'run_requested', client, detail: job });
+    return numUpdatedRows > 0n;
   });
 }

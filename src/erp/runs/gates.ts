@@ -10,7 +10,8 @@ export interface Gate {
 }
 
 /** Whole milliseconds: nobody who reads it may come too early by a part of one. */
-const after = (ms: number) => sql`date_trunc('milliseconds', sync.clock() + make_interval(secs => ${ms / 1_000}))`;
+const after = (ms: number) =>
+  sql<Date>`date_trunc('milliseconds', sync.clock() + make_interval(secs => ${ms / 1_000}))`;
 
 /** A gate that was passed: `number` tells this passage from later ones. */
 export type Passage =
@@ -31,9 +32,13 @@ export async function passGate(db: Kysely<DB>, { name, identity, client }: Gate,
       where g.next_at <= sync.clock()
     returning taken`.execute(db);
   if (rows[0] !== undefined) return { passed: true, number: rows[0].taken };
-  const { rows: closed } = await sql<{ next_at: Date }>`
-    select next_at from sync.gates where gate = ${name} and identity = ${identity}`.execute(db);
-  return { passed: false, opensAt: closed[0]?.next_at as Date };
+  const { next_at: opensAt } = await db
+    .selectFrom('sync.gates')
+    .select('next_at')
+    .where('gate', '=', name)
+    .where('identity', '=', identity)
+    .executeTakeFirstOrThrow();
+  return { passed: false, opensAt };
 }
 
 /**
@@ -46,10 +51,15 @@ export async function closeGate(
   number: number,
   closedMs: number,
 ): Promise<Date | null> {
-  const { rows } = await sql<{ next_at: Date }>`
-    update sync.gates set next_at = ${after(closedMs)}, finished_at = sync.clock()
-    where gate = ${name} and identity = ${identity} and taken = ${number} returning next_at`.execute(trx);
-  return rows[0]?.next_at ?? null;
+  const closed = await trx
+    .updateTable('sync.gates')
+    .set({ next_at: after(closedMs), finished_at: sql<Date>`sync.clock()` })
+    .where('gate', '=', name)
+    .where('identity', '=', identity)
+    .where('taken', '=', number)
+    .returning('next_at')
+    .executeTakeFirst();
+  return closed?.next_at ?? null;
 }
 
 /** A gate as it stands. */
@@ -65,8 +75,18 @@ export interface StoredGate {
 
 /** All gates that were ever passed. */
 export async function readGates(db: Kysely<DB>): Promise<StoredGate[]> {
-  const { rows } = await sql<StoredGate>`
-    select gate, client, next_at as "nextAt", taken_at as "takenAt", finished_at as "finishedAt", taken, spent
-    from sync.gates order by client, gate`.execute(db);
-  return rows;
+  return db
+    .selectFrom('sync.gates')
+    .select([
+      'gate',
+      'client',
+      'next_at as nextAt',
+      'taken_at as takenAt',
+      'finished_at as finishedAt',
+      'taken',
+      'spent',
+    ])
+    .orderBy('client')
+    .orderBy('gate')
+    .execute();
 }

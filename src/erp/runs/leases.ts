@@ -46,11 +46,15 @@ export async function acquireLease(
  * @throws LeaseLostError where it is no longer ours
  */
 async function fence(trx: Transaction<DB>, lease: Lease): Promise<void> {
-  const { rows } = await sql`
-    update sync.leases set expires_at = clock_timestamp() + ${leaseSpan}
-    where client = ${lease.client} and name = ${lease.name} and token = ${lease.token} and expires_at is not null
-    returning 1`.execute(trx);
-  if (rows.length === 0) throw new LeaseLostError(lease.client, lease.name);
+  const { numUpdatedRows } = await trx
+    .updateTable('sync.leases')
+    .set({ expires_at: sql<Date>`clock_timestamp() + ${leaseSpan}` })
+    .where('client', '=', lease.client)
+    .where('name', '=', lease.name)
+    .where('token', '=', lease.token)
+    .where('expires_at', 'is not', null)
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) throw new LeaseLostError(lease.client, lease.name);
 }
 
 /**
@@ -74,11 +78,15 @@ export function underLease<T>(db: Database, lease: Lease, work: (trx: Transactio
  * @returns whether it was still ours; nothing happens where it was not
  */
 export async function releaseLease(db: Kysely<DB>, lease: Lease): Promise<boolean> {
-  const { rows } = await sql`
-    update sync.leases set holder = null, expires_at = null
-    where client = ${lease.client} and name = ${lease.name} and token = ${lease.token} and expires_at is not null
-    returning 1`.execute(db);
-  return rows.length > 0;
+  const { numUpdatedRows } = await db
+    .updateTable('sync.leases')
+    .set({ holder: null, expires_at: null })
+    .where('client', '=', lease.client)
+    .where('name', '=', lease.name)
+    .where('token', '=', lease.token)
+    .where('expires_at', 'is not', null)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
 }
 
 /**

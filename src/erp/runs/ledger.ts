@@ -128,10 +128,17 @@ export async function recordRefusal(
   reason: string,
   dueAt: Date | null,
 ): Promise<void> {
-  await sql`
-    update sync.jobs set skips = skips + 1, last_skip_at = now(), last_skip_reason = ${reason},
-      due_at = coalesce(${dueAt}::timestamptz, due_at)
-    where client = ${client} and job = ${job}`.execute(trx);
+  await trx
+    .updateTable('sync.jobs')
+    .set((eb) => ({
+      skips: eb('skips', '+', 1),
+      last_skip_at: sql<Date>`now()`,
+      last_skip_reason: reason,
+      ...(dueAt === null ? {} : { due_at: dueAt }),
+    }))
+    .where('client', '=', client)
+    .where('job', '=', job)
+    .execute();
 }
 
 async function settleHold(trx: Transaction<DB>, run: Run, end: RunEnd): Promise<void> {

@@ -15,9 +15,12 @@ export interface Pause {
 
 /** All pauses in force. */
 export async function readPauses(db: Kysely<DB>): Promise<Pause[]> {
-  const { rows } = await sql<Pause>`
-    select nullif(client, '') as client, job, since, by from sync.pauses order by client, job`.execute(db);
-  return rows;
+  return db
+    .selectFrom('sync.pauses')
+    .select([sql<string | null>`nullif(client, '')`.as('client'), 'job', 'since', 'by'])
+    .orderBy('sync.pauses.client')
+    .orderBy('job')
+    .execute();
 }
 
 /** The command that lifts a pause. */
@@ -34,11 +37,14 @@ export const pausedSince = (client: unknown, job: unknown) => sql`(
  */
 export async function pauseJob(db: Database, job: string, client: string | null, by: string): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
-    const { rows } = await sql`
-      insert into sync.pauses (client, job, by) values (${client ?? ''}, ${job}, ${by}) on conflict do nothing
-      returning 1`.execute(trx);
-    if (rows.length > 0) await recordAudit(trx, { by, action: 'paused', client, detail: job });
-    return rows.length > 0;
+    const paused = await trx
+      .insertInto('sync.pauses')
+      .values({ client: client ?? '', job, by })
+      .onConflict((conflict) => conflict.doNothing())
+      .returning('job')
+      .execute();
+    if (paused.length > 0) await recordAudit(trx, { by, action: 'paused', client, detail: job });
+    return paused.length > 0;
   });
 }
 
@@ -49,13 +55,15 @@ export async function pauseJob(db: Database, job: string, client: string | null,
  */
 export async function resumeJob(db: Database, job: string, client: string | null, by: string): Promise<number> {
   return db.transaction().execute(async (trx) => {
-    const { rows } = await sql`
-      delete from sync.pauses where job = ${job} and (${client}::text is null or client = ${client}) returning 1`.execute(
-      trx,
-    );
-    if (rows.length > 0) await recordAudit(trx, { by, action: 'resumed', client, detail: job });
+    const lifted = await trx
+      .deleteFrom('sync.pauses')
+      .where('job', '=', job)
+      .$if(client !== null, (query) => query.where('client', '=', client))
+      .returning('job')
+      .execute();
+    if (lifted.length > 0) await recordAudit(trx, { by, action: 'resumed', client, detail: job });
     // Workers that wait for something to push look again.
-    if (rows.length > 0) await notifyPushers(trx);
-    return rows.length;
+    if (lifted.length > 0) await notifyPushers(trx);
+    return lifted.length;
   });
 }

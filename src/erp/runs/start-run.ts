@@ -162,6 +162,6 @@ export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): 
 }
 
 async function inOneDay(db: Kysely<DB>): Promise<Date> {
-  const { rows } = await sql<{ at: Date }>`select sync.clock() + interval '1 day' as at`.execute(db);
-  return rows[0]?.at as Date;
+  const { at } = await db.selectNoFrom(sql<Date>`sync.clock() + interval '1 day'`.as('at')).executeTakeFirstOrThrow();
+  return at;
 }
