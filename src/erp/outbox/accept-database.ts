@@ -41,7 +41,10 @@ export async function acceptDatabase(db: Database, options: AcceptDatabaseOption
       values (sync.database_mark(), ${as}, ${by})
       on conflict (only_row) do update set mark = excluded.mark, accepted_as = excluded.accepted_as,
         accepted_by = excluded.accepted_by, accepted_at = clock_timestamp(), changed_at = null`.execute(trx);
-    await sql`delete from sync.push_workers where confirmed_mark is distinct from sync.database_mark()`.execute(trx);
+    await trx
+      .deleteFrom('sync.push_workers')
+      .where('confirmed_mark', 'is distinct from', sql<string>`sync.database_mark()`)
+      .execute();
     const doubted =
       as === 'restored' ? await doubtRows(trx, options, rows[0]?.isSame ?? false) : { lookedUp: 0, toDecide: 0 };
     if (as !== 'moved') await delayGates(trx);

@@ -147,11 +147,19 @@ async function isAllThere(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<bo
  */
 async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boolean): Promise<void> {
   if (allThere)
-    await sql`update sync.push_workers set confirmed_mark = sync.database_mark() where worker = ${worker}`.execute(trx);
+    await trx
+      .updateTable('sync.push_workers')
+      .set({ confirmed_mark: sql<string>`sync.database_mark()` })
+      .where('worker', '=', worker)
+      .execute();
   else
-    await sql`
-      insert into sync.push_workers as w (worker, seen_at) values (${worker}, clock_timestamp())
-      on conflict (worker) do update set seen_at = excluded.seen_at, confirmed_mark = null`.execute(trx);
+    await trx
+      .insertInto('sync.push_workers')
+      .values({ worker, seen_at: sql<Date>`clock_timestamp()` })
+      .onConflict((conflict) =>
+        conflict.column('worker').doUpdateSet({ seen_at: sql<Date>`excluded.seen_at`, confirmed_mark: null }),
+      )
+      .execute();
 }
 
 /**

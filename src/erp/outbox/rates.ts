@@ -80,8 +80,12 @@ export async function takeAllowance(db: Kysely<DB>, client: string, wanted: numb
 
 /** Gives back what was taken and for which there was no row. */
 export async function returnAllowance(db: Kysely<DB>, client: string, rows: number): Promise<void> {
-  await sql`
-    update sync.push_rates set allowance = allowance + ${rows}::int,
-      per_second = greatest(${slowest}::float8, per_second - ${growth}::float8 * ${rows}::int)
-    where client = ${client}`.execute(db);
+  await db
+    .updateTable('sync.push_rates')
+    .set((eb) => ({
+      allowance: eb('allowance', '+', rows),
+      per_second: sql<number>`greatest(${slowest}::float8, per_second - ${growth}::float8 * ${rows}::int)`,
+    }))
+    .where('client', '=', client)
+    .execute();
 }

@@ -69,7 +69,7 @@ export async function saveCursor(
   await sql`
     insert into sync.cursors as c (client, stream, pass, query, meaning, last_id, largest_seen, watermark, completed_at)
     values (${client}, ${stream}, ${pass}, ${cursor.query}, ${cursor.meaning}, ${cursor.lastId},
-            ${cursor.largestSeen}, ${cursor.watermark}, ${atEnd ? sql`now()` : null})
+      ${cursor.largestSeen}, ${cursor.watermark}, ${atEnd ? sql`now()` : null})
     on conflict (client, stream, pass) do update
       set query = excluded.query, meaning = excluded.meaning, last_id = excluded.last_id,
           largest_seen = excluded.largest_seen, watermark = excluded.watermark,

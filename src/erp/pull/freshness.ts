@@ -58,7 +58,10 @@ export async function recordGap(
   from: Date,
   to: Date,
 ): Promise<void> {
-  await sql`
-    insert into sync.gaps (client, stream, from_at, to_at) values (${client}, ${stream}, ${from}, ${to})
-    on conflict (client, stream, from_at) do update set to_at = greatest(sync.gaps.to_at, excluded.to_at)`.execute(trx);
+  const later = sql<Date>`greatest(sync.gaps.to_at, excluded.to_at)`;
+  await trx
+    .insertInto('sync.gaps')
+    .values({ client, stream, from_at: from, to_at: to })
+    .onConflict((conflict) => conflict.columns(['client', 'stream', 'from_at']).doUpdateSet({ to_at: later }))
+    .execute();
 }

@@ -42,8 +42,43 @@ export interface Rescan extends RescanRequest {
   readonly extra: number;
 }
 
-const columns = sql`id, client, stream, kind, from_day as "from", to_day as "to", background, started_at as "startedAt",
-  windows, read_no as "readNo", step, query, meaning, last_id as "lastId", full_list as "fullList", pages, fetched, expected, missing, stale, extra`;
+const columns = [
+  'id',
+  'client',
+  'stream',
+  'kind',
+  'from_day as from',
+  'to_day as to',
+  'background',
+  'started_at as startedAt',
+  'windows',
+  'read_no as readNo',
+  'step',
+  'query',
+  'meaning',
+  'last_id as lastId',
+  'full_list as fullList',
+  'pages',
+  'fetched',
+  'expected',
+  'missing',
+  'stale',
+  'extra',
+] as const;
+
+type StoredRescan = Omit<Rescan, 'kind' | 'meaning' | 'windows'> & {
+  readonly kind: string;
+  readonly meaning: string;
+  readonly windows: unknown;
+};
+
+/** CHECKs of the table bound the words; `windows` is written by this file alone. */
+const toRescan = (row: StoredRescan): Rescan => ({
+  ...row,
+  kind: row.kind as RescanKind,
+  meaning: row.meaning as CursorMeaning,
+  windows: row.windows as readonly DayWindow[] | null,
+});
 
 /** Opens a rescan, or finds the open one that asks for the same, which then goes on where it stood. */
 export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promise<Rescan> {
@@ -57,30 +92,44 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
         and finished_at is null and started_at < now() - interval '1 day'
       returning id)
     delete from sync.rescan_pages where rescan_id in (select id from given_up)`.execute(db);
-  const { rows } = await sql<Rescan>`
-    insert into sync.rescans (client, stream, kind, from_day, to_day, background)
-    values (${request.client}, ${request.stream}, ${request.kind}, ${request.from}, ${request.to}, ${request.background})
-    on conflict (client, stream, kind, background, coalesce(from_day, '-infinity'), coalesce(to_day, 'infinity'))
-      where finished_at is null do update set client = excluded.client
-    returning ${columns}`.execute(db);
-  return rows[0] as Rescan;
+  const { client, stream, kind, from, to, background } = request;
+  const opened = await db
+    .insertInto('sync.rescans')
+    .values({ client, stream, kind, from_day: from, to_day: to, background })
+    .onConflict((conflict) =>
+      conflict
+        .expression(
+          sql`client, stream, kind, background, coalesce(from_day, '-infinity'), coalesce(to_day, 'infinity')`,
+        )
+        .where('finished_at', 'is', null)
+        .doUpdateSet((eb) => ({ client: eb.ref('excluded.client') })),
+    )
+    .returning(columns)
+    .executeTakeFirstOrThrow();
+  return toRescan(opened);
 }
 
 /** Backfills that workers are to take up, oldest first. */
 export async function findBackgroundBackfills(db: Kysely<DB>, client: string): Promise<Rescan[]> {
-  const { rows } = await sql<Rescan>`
-    select ${columns} from sync.rescans
-    where client = ${anyClient(client)} and kind = 'backfill' and background and finished_at is null order by id`.execute(
-    db,
-  );
-  return rows;
+  const rows = await db
+    .selectFrom('sync.rescans')
+    .select(columns)
+    .where('client', '=', anyClient(client))
+    .where('kind', '=', 'backfill')
+    .where('background', '=', true)
+    .where('finished_at', 'is', null)
+    .orderBy('id')
+    .execute();
+  return rows.map(toRescan);
 }
 
 /** Makes a job due now. */
 export async function wakeJob(db: Kysely<DB>, client: string, job: string): Promise<void> {
-  await sql`
-    insert into sync.jobs (client, job) values (${client}, ${job})
-    on conflict (client, job) do update set due_at = now()`.execute(db);
+  await db
+    .insertInto('sync.jobs')
+    .values({ client, job })
+    .onConflict((conflict) => conflict.columns(['client', 'job']).doUpdateSet({ due_at: sql<Date>`now()` }))
+    .execute();
 }
 
 /** A reconciliation that walked all of its windows. */
@@ -131,11 +180,13 @@ export async function startRescan(
   id: number,
   { windows, expected, readNo }: { windows: readonly DayWindow[]; expected: number | null; readNo: number },
 ): Promise<Rescan> {
-  const { rows } = await sql<Rescan>`
-    update sync.rescans set started_at = now(), windows = ${JSON.stringify(windows)}::jsonb, expected = ${expected},
-      read_no = ${readNo}
-    where id = ${id} returning ${columns}`.execute(trx);
-  return rows[0] as Rescan;
+  const started = await trx
+    .updateTable('sync.rescans')
+    .set({ started_at: sql<Date>`now()`, windows: JSON.stringify(windows), expected, read_no: readNo })
+    .where('id', '=', id)
+    .returning(columns)
+    .executeTakeFirstOrThrow();
+  return toRescan(started);
 }
 
 /** Adds what one page brought, in its transaction. `ids`: all resources on it, decodable or not. */
@@ -146,19 +197,37 @@ export async function saveRescan(
   ids: readonly number[],
 ): Promise<Rescan> {
   if (ids.length > 0)
-    await sql`insert into sync.rescan_pages (rescan_id, ids) values (${id}, ${ids}::bigint[])`.execute(trx);
-  const { rows } = await sql<Rescan>`
-    update sync.rescans set step = ${next.step}, query = ${next.query}, meaning = ${next.meaning}, last_id = ${next.lastId},
-      full_list = ${next.fullList}, pages = pages + ${next.pages}, fetched = fetched + ${next.fetched},
-      missing = missing + ${next.missing}, stale = stale + ${next.stale}, extra = extra + ${next.extra}
-    where id = ${id} returning ${columns}`.execute(trx);
-  return rows[0] as Rescan;
+    await trx
+      .insertInto('sync.rescan_pages')
+      .values({ rescan_id: id, ids: [...ids] })
+      .execute();
+  const saved = await trx
+    .updateTable('sync.rescans')
+    .set((eb) => ({
+      step: next.step,
+      query: next.query,
+      meaning: next.meaning,
+      last_id: next.lastId,
+      full_list: next.fullList,
+      pages: eb('pages', '+', next.pages),
+      fetched: eb('fetched', '+', next.fetched),
+      missing: eb('missing', '+', next.missing),
+      stale: eb('stale', '+', next.stale),
+      extra: eb('extra', '+', next.extra),
+    }))
+    .where('id', '=', id)
+    .returning(columns)
+    .executeTakeFirstOrThrow();
+  return toRescan(saved);
 }
 
 /** Ends a rescan; what it noted of its pages goes with it. */
 export async function finishRescan(trx: Transaction<DB>, id: number, error: string | null): Promise<void> {
-  await sql`
-    update sync.rescans set finished_at = now(), outcome = ${error === null ? 'done' : 'failed'}, error = ${error}
-    where id = ${id}`.execute(trx);
-  await sql`delete from sync.rescan_pages where rescan_id = ${id}`.execute(trx);
+  const outcome = error === null ? 'done' : 'failed';
+  await trx
+    .updateTable('sync.rescans')
+    .set({ finished_at: sql<Date>`now()`, outcome, error })
+    .where('id', '=', id)
+    .execute();
+  await trx.deleteFrom('sync.rescan_pages').where('rescan_id', '=', id).execute();
 }

@@ -7,12 +7,24 @@ const openFor = sql`interval '180 days'`;
 
 /** Announced returns with a line that has no return item yet, oldest first. */
 export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Promise<number[]> {
-  const { rows } = await sql<{ id: number }>`
-    select a.id from fulfilment.return_merchandise_authorizations a
-    where a.client = ${anyClient(client)} and a.unlisted_since is null and a.first_seen_at > now() - ${openFor} and exists (
-      select from fulfilment.return_merchandise_authorization_items i
-      where i.client = a.client and i.return_merchandise_authorization_id = a.id and i.return_item_id is null)
-    order by a.id`.execute(db);
+  const rows = await db
+    .selectFrom('fulfilment.return_merchandise_authorizations as a')
+    .select('a.id')
+    .where('a.client', '=', anyClient(client))
+    .where('a.unlisted_since', 'is', null)
+    .where('a.first_seen_at', '>', sql<Date>`now() - ${openFor}`)
+    .where((eb) =>
+      eb.exists(
+        eb
+          .selectFrom('fulfilment.return_merchandise_authorization_items as i')
+          .select('i.id')
+          .whereRef('i.client', '=', 'a.client')
+          .whereRef('i.return_merchandise_authorization_id', '=', 'a.id')
+          .where('i.return_item_id', 'is', null),
+      ),
+    )
+    .orderBy('a.id')
+    .execute();
   return rows.map(({ id }) => id);
 }
 

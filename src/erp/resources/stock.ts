@@ -5,10 +5,16 @@ import type { Change } from '../mirror/feed.ts';
 
 /** Watched articles of a client: those never asked first, then those asked longest ago. */
 export async function findWatched(db: Kysely<DB>, client: string): Promise<string[]> {
-  const { rows } = await sql<{ sku: string }>`
-    select w.sku from sync.watched_articles w
-    left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = w.sku
-    where w.client = ${client} order by l.asked_at nulls first, w.sku`.execute(db);
+  const rows = await db
+    .selectFrom('sync.watched_articles as w')
+    .leftJoin('fulfilment.stock_levels as l', (join) =>
+      join.on('l.client', '=', anyClient(client)).onRef('l.sku', '=', 'w.sku'),
+    )
+    .select('w.sku')
+    .where('w.client', '=', client)
+    .orderBy('l.asked_at', (order) => order.asc().nullsFirst())
+    .orderBy('w.sku')
+    .execute();
   return rows.map(({ sku }) => sku);
 }
 
@@ -60,10 +66,21 @@ export async function storeStock(
 
 /** Takes the levels of articles away that nobody watches any more: nothing would keep them true. */
 export async function removeUnwatched(trx: Transaction<DB>, client: string): Promise<Change[]> {
-  const { rows } = await sql<{ key: string }>`
-    delete from fulfilment.stock_levels l
-    where l.client = ${client} and not exists (
-      select from sync.watched_articles w where w.client = ${anyClient(client)} and w.sku = l.sku)
-    returning l.sku as key`.execute(trx);
+  const rows = await trx
+    .deleteFrom('fulfilment.stock_levels as l')
+    .where('l.client', '=', client)
+    .where((eb) =>
+      eb.not(
+        eb.exists(
+          eb
+            .selectFrom('sync.watched_articles as w')
+            .select('w.sku')
+            .where('w.client', '=', anyClient(client))
+            .whereRef('w.sku', '=', 'l.sku'),
+        ),
+      ),
+    )
+    .returning('l.sku as key')
+    .execute();
   return rows.map(({ key }) => ({ entity: 'stock_levels', id: null, key, operation: 'removed' }));
 }

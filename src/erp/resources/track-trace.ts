@@ -45,10 +45,12 @@ export async function storeTrackTraces(
   const listed = sql`json_to_recordset(${JSON.stringify(rows)}::json) as i (
     "shipmentId" bigint, "packageNumber" text, "externalOrderNumber" text, "shipmentMethod" text, status integer,
     "statusAt" timestamptz, "exceptionLevel" integer, raw jsonb)`;
-  const { rows: before } = await sql<{ count: number }>`
-    select count(*)::int as count from fulfilment.track_traces where client = ${anyClient(client)} and unlisted_since is null`.execute(
-    trx,
-  );
+  const { count: listedBefore } = await trx
+    .selectFrom('fulfilment.track_traces')
+    .select(sql<number>`count(*)::int`.as('count'))
+    .where('client', '=', anyClient(client))
+    .where('unlisted_since', 'is', null)
+    .executeTakeFirstOrThrow();
   await writeEvents(trx, client, listed);
   const written = await writeCurrent(trx, client, listed);
   const unlisted = present === null ? [] : await unlistOthers(trx, client, rows, present);
@@ -62,7 +64,7 @@ export async function storeTrackTraces(
     created: counted('created'),
     updated: counted('updated'),
     unlisted: counted('unlisted'),
-    listedBefore: before[0]?.count ?? 0,
+    listedBefore,
     unknownShipments: unknown.map(({ id }) => id),
     changes,
   };

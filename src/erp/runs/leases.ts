@@ -28,16 +28,22 @@ export async function acquireLease(
   name: string,
   holder: string,
 ): Promise<Lease | null> {
-  const { rows } = await sql<{ token: number }>`
-    insert into sync.leases as l (client, name, holder, acquired_at, expires_at)
-    values (${client}, ${name}, ${holder}, clock_timestamp(), clock_timestamp() + ${leaseSpan})
-    on conflict (client, name) do update
-      set token = l.token + 1, holder = excluded.holder,
-          acquired_at = excluded.acquired_at, expires_at = excluded.expires_at
-      where l.expires_at is null
-    returning token`.execute(db);
-  const token = rows[0]?.token;
-  return token === undefined ? null : { client, name, token };
+  const times = {
+    acquired_at: sql<Date>`clock_timestamp()`,
+    expires_at: sql<Date>`clock_timestamp() + ${leaseSpan}`,
+  };
+  const acquired = await db
+    .insertInto('sync.leases')
+    .values({ client, name, holder, ...times })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['client', 'name'])
+        .doUpdateSet((eb) => ({ token: eb('sync.leases.token', '+', 1), holder, ...times }))
+        .where('sync.leases.expires_at', 'is', null),
+    )
+    .returning('token')
+    .executeTakeFirst();
+  return acquired === undefined ? null : { client, name, token: acquired.token };
 }
 
 /**

@@ -159,17 +159,19 @@ async function upsertRun(
   end: Exclude<RunEnd, { status: 'skipped' }> | { readonly status: 'running' },
 ): Promise<void> {
   const failed = end.status === 'failed';
-  const finished = end.status === 'running' ? null : sql`now()`;
-  await sql`
-    insert into sync.runs as r (client, job, trigger, worker, lease_token, started_at, status, finished_at, pages, fetched,
-      created, updated, removed, unchanged, stale, quarantined, warnings, error_code, error)
-    values (${run.lease.client}, ${run.lease.name}, ${run.trigger}, ${run.worker}, ${run.lease.token}, ${run.startedAt},
-      ${end.status}, ${finished}, ${totals.pages}, ${totals.fetched}, ${totals.created}, ${totals.updated},
-      ${totals.removed}, ${totals.unchanged}, ${totals.stale}, ${totals.quarantined}, ${totals.warnings},
-      ${failed ? end.code : null}, ${failed ? end.message : null})
-    on conflict (client, job, lease_token) do update set
-      status = excluded.status, finished_at = excluded.finished_at, pages = excluded.pages, fetched = excluded.fetched,
-      created = excluded.created, updated = excluded.updated, removed = excluded.removed, unchanged = excluded.unchanged, stale = excluded.stale,
-      quarantined = excluded.quarantined, warnings = excluded.warnings,
-      error_code = excluded.error_code, error = excluded.error`.execute(trx);
+  const { pages, fetched, created, updated, removed, unchanged, stale, quarantined, warnings } = totals;
+  const state = {
+    ...{ pages, fetched, created, updated, removed, unchanged, stale, quarantined, warnings },
+    status: end.status,
+    finished_at: end.status === 'running' ? null : sql<Date>`now()`,
+    error_code: failed ? end.code : null,
+    error: failed ? end.message : null,
+  };
+  const { client, name: job, token } = run.lease;
+  const { trigger, worker, startedAt } = run;
+  await trx
+    .insertInto('sync.runs')
+    .values({ client, job, trigger, worker, lease_token: token, started_at: startedAt, ...state })
+    .onConflict((conflict) => conflict.columns(['client', 'job', 'lease_token']).doUpdateSet(state))
+    .execute();
 }
