@@ -62,7 +62,8 @@ const mostOfReason = 2_000;
 /** Rows that fit, oldest first, what is long in them cut. */
 export async function listOutbox(db: Kysely<DB>, filter: OutboxFilter, limit: number): Promise<OutboxSummary[]> {
   const { rows } = await sql<OutboxSummary>`
-    select o.id, ${cut('client', 64)} as client, ${cut('kind', 64)} as kind, ${cut('reference', 200)} as reference, o.status,
+    select o.id, ${cut('client', 64)} as client, ${cut('kind', 64)} as kind, ${cut('reference', 200)} as reference,
+      o.status,
       o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt", o.finished_at as "finishedAt",
       left(coalesce(w.because, o.last_error), ${mostOfReason}) as because
     from (select * from fulfilment.outbox o where ${conditions(filter)} order by o.id limit ${limit}) o
@@ -136,11 +137,12 @@ export async function actOnOutbox(
   { by, followUps, result = {} }: { readonly by: string; readonly followUps: FollowUpRules; readonly result?: Json },
 ): Promise<number[]> {
   const changes = {
-    retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null, claim_no = null, lookups = 0,
-      absences = 0, absent_at = null,
-      written_at = case when o.status = 'unknown' and o.next_attempt_at is null then null else o.written_at end, bounded_from = clock_timestamp(), bounded_attempts = o.attempts, unburnt = 0`,
-    done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null, last_error = null,
-      result = ${JSON.stringify(result)}::jsonb`,
+    retry: sql`status = 'pending', next_attempt_at = clock_timestamp(), finished_at = null, refusal = null,
+      claim_no = null, lookups = 0, absences = 0, absent_at = null,
+      written_at = case when o.status = 'unknown' and o.next_attempt_at is null then null else o.written_at end,
+      bounded_from = clock_timestamp(), bounded_attempts = o.attempts, unburnt = 0`,
+    done: sql`status = 'done', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null,
+      last_error = null, result = ${JSON.stringify(result)}::jsonb`,
     cancel: sql`status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null`,
   } as const;
   const step = { retry: 'retried', done: 'marked done', cancel: 'cancelled' } as const;
@@ -152,7 +154,8 @@ export async function actOnOutbox(
         update fulfilment.outbox o set ${changes[action]} from chosen where o.id = chosen.id
         returning o.id, o.client, o.family, o.reference, o.status
       ), noted as (
-        insert into sync.outbox_attempts (outbox_id, step, by, became) select id, ${step[action]}, ${by}, status from changed
+        insert into sync.outbox_attempts (outbox_id, step, by, became) select id, ${step[action]}, ${by}, status
+          from changed
       )
       select * from changed order by id`.execute(trx);
     const ids = rows.map(({ id }) => id);
