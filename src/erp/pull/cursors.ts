@@ -1,4 +1,5 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, sql } from 'kysely';
+import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** A walk over a list of a stream that keeps a cursor of its own; docs/streams.md says which stream has which. */
@@ -59,9 +60,7 @@ export async function readCursor(db: Kysely<DB>, client: string, stream: string,
  * @param atEnd true where the walk just reached its end
  */
 export async function saveCursor(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
+  { trx, client, stream }: StreamScope,
   pass: CursorPass,
   cursor: Cursor,
   atEnd: boolean,

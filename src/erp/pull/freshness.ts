@@ -1,4 +1,5 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, sql } from 'kysely';
+import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** How far a stream has come, as far as it is known before a poll. */
@@ -33,9 +34,7 @@ export interface PollEnd {
 
 /** Records a complete poll; what a first load fetched is not what is usual. */
 export async function recordPoll(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
+  { trx, client, stream }: StreamScope,
   { beganAt, newestSource, fetched }: PollEnd,
 ): Promise<void> {
   await sql`
@@ -51,13 +50,7 @@ export async function recordPoll(
 }
 
 /** Names a span that fell out of what the service lists before a poll had read it. */
-export async function recordGap(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
-  from: Date,
-  to: Date,
-): Promise<void> {
+export async function recordGap({ trx, client, stream }: StreamScope, from: Date, to: Date): Promise<void> {
   const later = sql<Date>`greatest(sync.gaps.to_at, excluded.to_at)`;
   await trx
     .insertInto('sync.gaps')

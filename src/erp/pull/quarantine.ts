@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
+import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
 import type { ReadAs } from '../runs/confirmations.ts';
 import type { Run } from '../runs/ledger.ts';
@@ -68,12 +69,7 @@ export async function quarantine(
 }
 
 /** Lets go of resources that were read well since: their good version is in the tables now. */
-export async function releaseQuarantined(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
-  read: readonly ReadAs[],
-): Promise<void> {
+export async function releaseQuarantined({ trx, client, stream }: StreamScope, read: readonly ReadAs[]): Promise<void> {
   if (read.length === 0) return;
   const [keys, readNos] = [read.map(({ id }) => String(id)), read.map(({ readNo }) => readNo)];
   await sql`
@@ -83,12 +79,7 @@ export async function releaseQuarantined(
 }
 
 /** Lets go of what older readings left: for a list that is read whole each time. */
-export async function forgetOlderQuarantined(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
-  readNo: number,
-): Promise<void> {
+export async function forgetOlderQuarantined({ trx, client, stream }: StreamScope, readNo: number): Promise<void> {
   await trx
     .deleteFrom('sync.quarantine')
     .where('client', '=', anyClient(client))

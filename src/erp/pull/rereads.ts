@@ -1,5 +1,6 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
+import type { StreamScope } from '../connection/stream-scope.ts';
 import { anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { OpenKind } from './open-rows.ts';
@@ -14,9 +15,7 @@ const stillOpen = 'found, and still open';
 
 /** Says that a read settled nothing: the next one waits 1 minute, then twice as long each time, at most a day. */
 export async function postponeRereads(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
+  { trx, client, stream }: StreamScope,
   ids: readonly number[],
   reason: string,
 ): Promise<void> {
@@ -34,9 +33,7 @@ export async function postponeRereads(
 
 /** Postpones rows that lists showed and that are still open. `tries` is the number of earlier attempts. */
 export async function postponeStillOpen(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
+  { trx, client, stream }: StreamScope,
   found: readonly { readonly id: number; readonly tries: number }[],
 ): Promise<void> {
   const [ids, tries] = [found.map(({ id }) => id), found.map((row) => row.tries)];
@@ -54,9 +51,7 @@ export async function postponeStillOpen(
  * @param again also those that the service once did not know
  */
 export async function requestRereads(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
+  { trx, client, stream }: StreamScope,
   ids: readonly number[],
   reason: string,
   again = true,
@@ -123,9 +118,7 @@ export async function findRereads(
  * @param changed the ids whose row has changed; null: all. A row that was found and is still open is settled by a change only
  */
 export async function settleRereads(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
+  { trx, client, stream }: StreamScope,
   ids: readonly number[],
   changed: readonly number[] | null = null,
 ): Promise<void> {

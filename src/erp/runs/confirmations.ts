@@ -1,6 +1,7 @@
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import { createLock, lockingCte } from '../connection/locks.ts';
+import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Lease } from './leases.ts';
 
@@ -28,7 +29,7 @@ export interface Entered {
 }
 
 /** Makes the readers of one stream commit one after the other, to the end of the transaction. */
-export async function enterStream(trx: Transaction<DB>, lease: Lease, stream: string): Promise<Entered> {
+export async function enterStream({ trx, stream }: StreamScope, lease: Lease): Promise<Entered> {
   const enter = () =>
     sql<{ others: boolean; waiting: boolean }>`
       with ${lockingCte(streamLock(lease.client, stream))}
@@ -61,7 +62,7 @@ export const somethingWaits = (client: string, stream: string) => sql`(
  * Makes a settlement of pushes commit before or after the readers of the stream, not among them.
  * @returns a number for what it writes: who asked before the answers of these pushes came has a smaller one
  */
-export async function lockStream(trx: Transaction<DB>, client: string, stream: string): Promise<number> {
+export async function lockStream({ trx, client, stream }: StreamScope): Promise<number> {
   const name = streamLock(client, stream);
   // The number is drawn once the name is locked.
   const draw = () =>
@@ -79,12 +80,7 @@ export async function lockStream(trx: Transaction<DB>, client: string, stream: s
 const streamLock = (client: string, stream: string) => `rows ${client} ${stream}`;
 
 /** Notes that these rows were found as they are, each by its own reading. */
-export async function confirm(
-  trx: Transaction<DB>,
-  client: string,
-  stream: string,
-  found: readonly ReadAs[],
-): Promise<void> {
+export async function confirm({ trx, client, stream }: StreamScope, found: readonly ReadAs[]): Promise<void> {
   if (found.length === 0) return;
   const [ids, readNos] = [found.map(({ id }) => id), found.map(({ readNo }) => readNo)];
   await sql`

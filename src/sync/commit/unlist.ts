@@ -3,6 +3,7 @@ import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import type { Stream } from '../reading/stream.ts';
+import type { Beside } from './commit-reading.ts';
 
 /**
  * Marks rows that the service said it does not have.
@@ -17,4 +18,14 @@ export async function unlist(
 ): Promise<readonly Change[]> {
   const gone = (await stream.mayBeGone?.(trx, client, ids)) ?? ids;
   return markUnlisted(trx, client, { stream: stream.name, table: stream.tables.parent.name }, gone, readNo);
+}
+
+/** Marks the ids that a batch of reads by id lacked. */
+export async function unlistAbsent(
+  trx: Transaction<DB>,
+  client: string,
+  stream: Stream,
+  { absent, readNo }: { readonly absent: readonly number[]; readonly readNo: number },
+): Promise<Beside<null>> {
+  return { changes: await unlist(trx, client, stream, absent, readNo), result: null };
 }

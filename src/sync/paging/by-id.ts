@@ -1,12 +1,13 @@
 import type { Transaction } from 'kysely';
 import { WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json } from '../../core/json.ts';
+import type { StreamScope } from '../../erp/connection/stream-scope.ts';
 import type { DB } from '../../erp/generated/tables.ts';
-import type { Change } from '../../erp/mirror/feed.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { couldNotBeRead, postponeRereads, settleRereads, unknownToService } from '../../erp/pull/rereads.ts';
 import { encodeQuery } from '../../warehouse/transport/query.ts';
-import { type Committed, commitReading } from '../commit/commit-reading.ts';
+import { type Beside, type Committed, commitReading } from '../commit/commit-reading.ts';
+import { decodePage } from '../reading/decode.ts';
 import type { Mirrored } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
@@ -17,11 +18,17 @@ const batchCharacters = 4_000_000;
 /** So many failures in a row are an outage. */
 const outageAfter = 3;
 
-export interface ByIdOptions {
-  /** Runs with what was found, in the transaction that writes it. */
-  readonly onRead?: (trx: Transaction<DB>, committed: Committed) => Promise<readonly Change[]>;
-  /** Runs for ids the service does not know, in the transaction that notes it. */
-  readonly onAbsent: (trx: Transaction<DB>, ids: readonly number[], readNo: number) => Promise<readonly Change[]>;
+/** What a batch of reads by id brought. */
+export interface ReadBatch extends Committed {
+  /** Ids that the service does not know. */
+  readonly absent: readonly number[];
+  /** Number of the reading. */
+  readonly readNo: number;
+}
+
+export interface ByIdOptions<Result> {
+  /** Writes something in the transaction of each batch, which may run more than once. */
+  readonly beside: (trx: Transaction<DB>, batch: ReadBatch) => Promise<Beside<Result>>;
   /** Of ids that were found and decoded, those that are to be read again later. */
   readonly unsettled: (trx: Transaction<DB>, ids: readonly number[]) => Promise<readonly number[]>;
 }
@@ -29,41 +36,51 @@ export interface ByIdOptions {
 /**
  * Reads resources one by one. One that cannot be read does not keep the others from being read: it waits its turn with
  * growing pauses.
+ * @returns the results of `beside`, one for each batch
  * @throws WarehouseError where the service cannot be reached, lets nobody in, or fails several times in a row
  */
-export async function readByIds(
+export async function readByIds<Result>(
   context: PullContext,
   stream: Mirrored,
   ids: readonly number[],
-  options: ByIdOptions,
-): Promise<void> {
-  const { client, db } = context;
+  options: ByIdOptions<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
   for (let start = 0; start < ids.length; ) {
     // One number for the batch, drawn before its first request: it makes these readings older than they are, never newer.
-    const readNo = await drawReadNo(db);
+    const readNo = await drawReadNo(context.db);
     const batch = await readBatch(context, stream, ids.slice(start, start + batchSize));
     start += batch.tried;
-    const { data, escaped } = batch;
-    const reading = { data, included: [], escaped, readNo, pages: 0 };
-    await commitReading(context, stream, reading, async (trx, committed) => {
-      const decoded = new Set(committed.families.map(({ parent }) => parent.id));
-      const undecoded = batch.found.filter((id) => !decoded.has(id));
-      const unsettled = new Set(await options.unsettled(trx, [...decoded]));
-      const again = [...undecoded, ...unsettled];
-      await settleRereads(
-        trx,
-        client,
-        stream.name,
-        [...decoded].filter((id) => !unsettled.has(id)),
-      );
-      await postponeRereads(trx, client, stream.name, again, 'not settled by the last read');
-      await postponeRereads(trx, client, stream.name, batch.absent, unknownToService);
-      await postponeRereads(trx, client, stream.name, batch.failed, couldNotBeRead);
-      const read = (await options.onRead?.(trx, committed)) ?? [];
-      return [...read, ...(await options.onAbsent(trx, batch.absent, readNo))];
+    const document = { data: batch.data, included: [], escaped: batch.escaped };
+    const decoded = await decodePage(document, stream.decoder(context.zone));
+    const reading = { readNo, pages: 0, resources: batch.data.length, decoded };
+    const { result } = await commitReading(context, stream, reading, async (trx, committed) => {
+      await settleBatch({ trx, client: context.client, stream: stream.name }, batch, committed, options.unsettled);
+      return options.beside(trx, { ...committed, absent: batch.absent, readNo });
     });
+    if (result !== null) results.push(result);
     if (batch.outage) throw batch.outage;
   }
+  return results;
+}
+
+/** Takes the ids of a batch from the list of those that wait, or gives them a later turn. */
+async function settleBatch(
+  scope: StreamScope,
+  { found, absent, failed }: Batch,
+  { families }: Committed,
+  findUnsettled: ByIdOptions<unknown>['unsettled'],
+): Promise<void> {
+  const decoded = families.map(({ parent }) => parent.id);
+  const undecoded = found.filter((id) => !decoded.includes(id));
+  const unsettled = new Set(await findUnsettled(scope.trx, decoded));
+  await settleRereads(
+    scope,
+    decoded.filter((id) => !unsettled.has(id)),
+  );
+  await postponeRereads(scope, [...undecoded, ...unsettled], 'not settled by the last read');
+  await postponeRereads(scope, absent, unknownToService);
+  await postponeRereads(scope, failed, couldNotBeRead);
 }
 
 interface Batch {

@@ -13,7 +13,7 @@ import type { WalkedPage, WalkStart } from './walk.ts';
 export const pageSize = 100;
 
 /** A page of a list, or several that follow each other, as rows. */
-export type StreamPage = ListPage & Reading & { readonly decoded: DecodedPage };
+export type StreamPage = ListPage & Reading;
 
 /** Walks a stream's list from `start`, reading ahead. */
 export function walkPages(
@@ -44,7 +44,8 @@ export async function fetchPage(
   const page = await context.warehouse.list(stream.list, query, { signal, beforeSend });
   context.service.firstMs ??= page.dateMs;
   context.service.lastMs = page.dateMs ?? context.service.lastMs;
-  return { ...page, readNo, pages: 1, decoded: await decodePage(page, stream.decoder(context.zone)) };
+  const decoded = await decodePage(page, stream.decoder(context.zone));
+  return { ...page, readNo, pages: 1, resources: page.data.length, decoded };
 }
 
 /** Answers with more characters than this are written alone. */
@@ -60,6 +61,7 @@ export const joining: Joining<StreamPage> = {
   join: (pages) => ({
     ...(pages.at(-1) ?? pages[0]),
     data: pages.flatMap(({ data }) => data),
+    resources: pages.reduce((sum, { resources }) => sum + resources, 0),
     escaped: pages.some(({ escaped }) => escaped),
     readNo: Math.min(...pages.map(({ readNo }) => readNo)),
     pages: pages.length,

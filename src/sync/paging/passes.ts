@@ -157,8 +157,8 @@ function isSamePlace(a: Cursor, b: Cursor): boolean {
 /** What a page is written with, so that the walk goes on from there. */
 function savesCursor({ client }: PullContext, stream: Stream, pass: CursorPass, cursor: Cursor, atEnd: boolean) {
   return async (trx: Transaction<DB>) => {
-    await saveCursor(trx, client, stream.name, pass, cursor, atEnd);
-    return [];
+    await saveCursor({ trx, client, stream: stream.name }, pass, cursor, atEnd);
+    return { changes: [], result: null };
   };
 }
 

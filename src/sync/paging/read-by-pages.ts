@@ -37,7 +37,8 @@ export async function readByPages(
     const cursor = meaning === 'id' ? first.id - 1 : Math.max(0, first.position - positionTolerance);
     try {
       const page = await fetchPage(context, stream, withCursor(query, cursor), signal);
-      const { families, readById } = await commitReading(context, stream, page);
+      const committed = await commitReading(context, stream, page);
+      const { families, readById } = committed.page;
       for (const { parent } of families) if (wanted.has(parent.id) && !readById.has(parent.id)) found.add(parent.id);
     } catch (error) {
       if (!isErrorOfOnePass(error)) throw error;

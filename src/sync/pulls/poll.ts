@@ -21,9 +21,10 @@ export const pollStream =
       warn(context, `fetched nothing, against ${Math.round(before.usualFetched ?? 0)} resources usually`);
     }
     plan.record = async (trx) => {
+      const scope = { trx, client, stream: stream.name };
       if (listedSince !== null && gapFrom !== null && gapFrom < listedSince)
-        await recordGap(trx, client, stream.name, gapFrom, listedSince);
+        await recordGap(scope, gapFrom, listedSince);
       const newestSource = service.newestSourceMs === null ? null : new Date(service.newestSourceMs);
-      await recordPoll(trx, client, stream.name, { beganAt, newestSource, fetched: totals.fetched });
+      await recordPoll(scope, { beganAt, newestSource, fetched: totals.fetched });
     };
   };

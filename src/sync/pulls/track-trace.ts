@@ -126,9 +126,9 @@ async function write(context: PullContext, reading: TrackTraceReading, { readNo,
   const present = aside.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
   const stored = await underLease(db, run.lease, async (trx) => {
     const result = await storeTrackTraces(trx, client, rows, present.length < aside.length ? null : present);
-    await requestRereads(trx, client, 'shipments', result.unknownShipments, 'track-trace names it', false);
+    await requestRereads({ trx, client, stream: 'shipments' }, result.unknownShipments, 'track-trace names it', false);
     const quarantined = await quarantine(trx, name, run, readNo, entries);
-    await forgetOlderQuarantined(trx, client, name, readNo);
+    await forgetOlderQuarantined({ trx, client, stream: name }, readNo);
     const sum: Totals = {
       ...totals,
       pages: 1,

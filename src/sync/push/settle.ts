@@ -161,7 +161,7 @@ async function leaveMarks(trx: Transaction<DB>, client: string, ended: readonly 
   const rereads = ended.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
   for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
     const ids = [...new Set(marks.map(({ id }) => id))];
-    await requestRereads(trx, client, stream.name, ids, 'a push changed it');
+    await requestRereads({ trx, client, stream: stream.name }, ids, 'a push changed it');
   }
   return changes;
 }
@@ -194,7 +194,7 @@ async function writeReadings(
   const scope = {
     client,
     stream: stream.name,
-    readNo: await lockStream(trx, client, stream.name),
+    readNo: await lockStream({ trx, client, stream: stream.name }),
     compare: 'raw' as const,
     askedBy: new Map(read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo]))),
   };
@@ -202,7 +202,7 @@ async function writeReadings(
   const written = await upsertFamilies(trx, scope, stream.tables, families);
   const stored = new Set([...written.unchanged, ...written.inserted, ...written.changed]);
   const left = read.flatMap(({ id }) => (id === null || stored.has(id) ? [] : [id]));
-  await requestRereads(trx, client, stream.name, left, 'a push changed it');
+  await requestRereads({ trx, client, stream: stream.name }, left, 'a push changed it');
   if (left.length > 0) await bringPollForward(trx, client, stream.name);
   const parents = written.changes.filter(({ entity }) => entity === stream.tables.parent.name);
   const followUps = (await stream.afterChanges?.(trx, client, parents)) ?? [];

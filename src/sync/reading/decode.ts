@@ -67,6 +67,15 @@ export interface DecodedPage {
   readonly sources: ReadonlyMap<number, Json>;
 }
 
+/** A page without resources. */
+export const emptyPage: DecodedPage = {
+  families: [],
+  quarantined: [],
+  warnings: [],
+  readById: new Map(),
+  sources: new Map(),
+};
+
 /** So many resources are decoded at a stretch: some tenths of a millisecond. */
 const stretch = 3;
 

@@ -28,19 +28,19 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
     for (const { id, document, readNo } of rows) {
       signal.throwIfAborted();
       const data = parsed(document);
-      const reading = { data, included: [], escaped: true, readNo, pages: 0 };
-      const { families: decodable, warnings } = await decodePage(reading, stream.decoder(zone));
+      const decoded = await decodePage({ data, included: [], escaped: true }, stream.decoder(zone));
       // Without all its lines it would be half a resource.
-      if (decodable.length === 0 || warnings.length > 0) {
+      if (decoded.families.length === 0 || decoded.warnings.length > 0) {
         kept++;
         continue;
       }
-      const { families } = await commitReading(context, stream, reading, async (trx, page) => {
+      const reading = { readNo, pages: 0, resources: data.length, decoded };
+      const { page } = await commitReading(context, stream, reading, async (trx, { families }) => {
         // Not by the resource's id, which could not be read when it came here.
-        if (page.families.length > 0) await forgetQuarantined(trx, id);
-        return [];
+        if (families.length > 0) await forgetQuarantined(trx, id);
+        return { changes: [], result: null };
       });
-      if (families.length > 0) released++;
+      if (page.families.length > 0) released++;
       else kept++;
     }
     const last = rows.at(-1);

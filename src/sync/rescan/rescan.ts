@@ -1,6 +1,7 @@
 import { localDay, utcDay } from '../../core/time.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
+import type { UpsertResult } from '../../erp/mirror/upsert.ts';
 import { forgetFindings } from '../../erp/rescan/findings.ts';
 import {
   type DayWindow,
@@ -83,23 +84,23 @@ export type Refetched = 'missing' | 'stale' | 'unchanged' | 'absent';
  * @returns null where it could not be read or decoded; the run's warnings and the quarantine say why
  */
 export async function refetch(context: PullContext, stream: Stream, id: number): Promise<Refetched | null> {
-  let found: Refetched | null = null;
-  await readByIds(context, stream, [id], {
-    onRead: async (trx, { families, written }) => {
+  const [found = null] = await readByIds(context, stream, [id], {
+    beside: async (trx, { families, written, absent, readNo }) => {
       const healed = (await stream.healDerived?.(trx, context.client, [id])) ?? [];
-      if (written.inserted.length > 0) found = 'missing';
-      else if (written.changed.length + healed.length > 0) found = 'stale';
-      else if (families.length > 0) found = 'unchanged';
-      return healed;
-    },
-    onAbsent: async (trx, ids, readNo) => {
-      if (ids.length > 0) found = 'absent';
-      return unlist(trx, context.client, stream, ids, readNo);
+      const gone = await unlist(trx, context.client, stream, absent, readNo);
+      return { changes: [...healed, ...gone], result: judge(families.length, written, healed.length, absent.length) };
     },
     unsettled: async () => [],
   });
   await stream.afterWalk?.(context);
   return found;
+}
+
+function judge(found: number, written: UpsertResult, healed: number, absent: number): Refetched | null {
+  if (absent > 0) return 'absent';
+  if (written.inserted.length > 0) return 'missing';
+  if (written.changed.length + healed > 0) return 'stale';
+  return found > 0 ? 'unchanged' : null;
 }
 
 function dayOf(value: unknown, zone: string): string | null {

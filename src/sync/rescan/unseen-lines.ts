@@ -36,13 +36,11 @@ export async function dealWithUnseenLines(
   const gone: number[] = [];
   for (const id of unseen.slice(0, maxAsked)) if (!(await warehouse.knows(lines.get, id, { signal }))) gone.push(id);
   if (gone.length === 0) return rescan;
-  let after = rescan;
-  await commitReading(context, stream, nothingRead(readNo), async (trx) => {
+  const { result } = await commitReading(context, stream, nothingRead(readNo), async (trx) => {
     const scope = { client, stream: stream.name, parent: stream.tables.parent.name };
     const changes = await markLinesUnlisted(trx, scope, table, gone, readNo);
     const none = { pages: 0, fetched: 0, missing: 0, stale: 0 };
-    after = await saveRescan(trx, rescan, { ...rescan, ...none, extra: changes.length }, []);
-    return changes;
+    return { changes, result: await saveRescan(trx, rescan, { ...rescan, ...none, extra: changes.length }, []) };
   });
-  return after;
+  return result ?? rescan;
 }

@@ -1,12 +1,11 @@
 import type { Transaction } from 'kysely';
 import { CodedError } from '../../core/errors.ts';
 import type { DB } from '../../erp/generated/tables.ts';
-import type { Change } from '../../erp/mirror/feed.ts';
 import { noteAbsences } from '../../erp/pull/absences.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
 import { type DayWindow, type Rescan, saveRescan } from '../../erp/rescan/rescans.ts';
 import { countInWindows, findUnseen } from '../../erp/rescan/rows-in-windows.ts';
-import { commitReading, nothingRead } from '../commit/commit-reading.ts';
+import { type Beside, commitReading, nothingRead } from '../commit/commit-reading.ts';
 import { unlist } from '../commit/unlist.ts';
 import { ageColumns, type Stream } from '../reading/stream.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
@@ -119,9 +118,9 @@ async function sampleUnseen(
   unseen: readonly number[],
 ): Promise<Rescan | null> {
   try {
-    const after = await readAlone(context, stream, rescan, unseen.slice(0, fewExtras + 1), async (_trx, absent) => {
+    const after = await readAlone(context, stream, rescan, unseen.slice(0, fewExtras + 1), async (_trx, { absent }) => {
       if (absent.length > 0) throw new SampleLackedError();
-      return [];
+      return null;
     });
     warn(
       context,
@@ -148,13 +147,9 @@ async function readUnseen(
   rescan: Rescan,
   unseen: readonly number[],
 ): Promise<Rescan> {
-  let marked: Rescan | null = null;
-  const read = await readAlone(context, stream, rescan, unseen, async (trx, ids, readNo) => {
-    const gone = await mark(trx, context, stream, rescan, ids, readNo);
-    marked = gone.rescan;
-    return gone.changes;
-  });
-  return marked ?? read;
+  return readAlone(context, stream, rescan, unseen, (trx, { absent, readNo }) =>
+    mark(trx, context, stream, rescan, absent, readNo),
+  );
 }
 
 async function markAfterTwoWalks(
@@ -185,14 +180,11 @@ async function commitMarks(
   rescan: Rescan,
   find: (trx: Transaction<DB>) => Promise<readonly number[]>,
 ): Promise<Rescan> {
-  let after = rescan;
   const readNo = rescan.readNo ?? 0;
-  await commitReading(context, stream, nothingRead(readNo), async (trx) => {
-    const gone = await mark(trx, context, stream, rescan, await find(trx), readNo);
-    after = gone.rescan;
-    return gone.changes;
-  });
-  return after;
+  const { result } = await commitReading(context, stream, nothingRead(readNo), async (trx) =>
+    mark(trx, context, stream, rescan, await find(trx), readNo),
+  );
+  return result ?? rescan;
 }
 
 async function mark(
@@ -202,10 +194,10 @@ async function mark(
   rescan: Rescan,
   ids: readonly number[],
   readNo: number,
-): Promise<{ rescan: Rescan; changes: readonly Change[] }> {
+): Promise<Beside<Rescan>> {
   const changes = await unlist(trx, context.client, stream, ids, readNo);
   const gone = changes.map(({ id }) => id as number);
   await recordFindings(trx, rescan, ageColumns(stream), 'extra', gone, serviceNow(context));
   const none = { pages: 0, fetched: 0, missing: 0, stale: 0 };
-  return { changes, rescan: await saveRescan(trx, rescan, { ...rescan, ...none, extra: gone.length }, []) };
+  return { changes, result: await saveRescan(trx, rescan, { ...rescan, ...none, extra: gone.length }, []) };
 }

@@ -6,8 +6,8 @@ import { findRereads } from '../../erp/pull/rereads.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
 import { type DayWindow, type Rescan, type RescanStep, saveRescan } from '../../erp/rescan/rescans.ts';
 import { underLease } from '../../erp/runs/leases.ts';
-import { type Committed, commitReading } from '../commit/commit-reading.ts';
-import { readByIds } from '../paging/by-id.ts';
+import { type Beside, type Committed, commitReading } from '../commit/commit-reading.ts';
+import { type ReadBatch, readByIds } from '../paging/by-id.ts';
 import { walkPages } from '../paging/list-page.ts';
 import { listQuery } from '../paging/passes.ts';
 import { idsOf } from '../paging/walk.ts';
@@ -45,10 +45,12 @@ export async function walkWindows(
         // The last page is asked again after a cut, until what has to be read alone was.
         const place = atEnd && committed.readById.size === 0 ? goOn : stay;
         const next: RescanStep = { ...place, ...counts, pages: page.pages, extra: 0, fetched: page.data.length };
-        rescan = await saveRescan(trx, before, next, before.kind === 'reconcile' ? idsOf(page.data) : []);
-        return healed;
+        const ids = before.kind === 'reconcile' ? idsOf(page.data) : [];
+        return { changes: healed, result: await saveRescan(trx, before, next, ids) };
       };
-      const { families, readById } = await commitReading(context, stream, page, write, keep);
+      const committed = await commitReading(context, stream, page, write, keep);
+      const { families, readById } = committed.page;
+      rescan = committed.result ?? rescan;
       const told = families.filter(({ parent }) => !readById.has(parent.id));
       rescan = await dealWithUnseenLines(context, stream, rescan, told, page.pages);
       if (readById.size > 0) {
@@ -86,31 +88,30 @@ async function toBeReadAlone(
   return ids.filter((id) => waiting.has(id) || id % alonePortions === portion);
 }
 
-/** Reads resources of a rescan by id; those that are unknown to the service are dealt with by `onAbsent`. */
+/**
+ * Reads resources of a rescan by id.
+ * @param onAbsent deals with ids that the service does not know; its result is the rescan after that, if it has changed
+ */
 export async function readAlone(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
   ids: readonly number[],
-  onAbsent: (
-    trx: Transaction<DB>,
-    ids: readonly number[],
-    readNo: number,
-  ) => Promise<readonly Change[]> = async () => [],
+  onAbsent: (trx: Transaction<DB>, batch: ReadBatch) => Promise<Beside<Rescan> | null> = async () => null,
 ): Promise<Rescan> {
-  let after = rescan;
-  const families: Family[] = [];
-  await readByIds(context, stream, ids, {
-    onRead: async (trx, committed) => {
-      families.push(...committed.families);
-      const { healed, missing, stale } = await countHealed(trx, context, stream, rescan, committed);
-      after = await saveRescan(trx, rescan, { ...rescan, pages: 0, fetched: 0, missing, stale, extra: 0 }, []);
-      return healed;
+  const batches = await readByIds(context, stream, ids, {
+    beside: async (trx, batch) => {
+      const { healed, missing, stale } = await countHealed(trx, context, stream, rescan, batch);
+      const counts = { pages: 0, fetched: 0, missing, stale, extra: 0 };
+      const saved = await saveRescan(trx, rescan, { ...rescan, ...counts }, []);
+      const gone = await onAbsent(trx, batch);
+      const after = gone?.result ?? saved;
+      return { changes: [...healed, ...(gone?.changes ?? [])], result: { after, families: batch.families } };
     },
-    onAbsent,
     unsettled: async () => [],
   });
-  return dealWithUnseenLines(context, stream, after, families);
+  const families = batches.flatMap((batch) => batch.families);
+  return dealWithUnseenLines(context, stream, batches.at(-1)?.after ?? rescan, families);
 }
 
 function windowFilter({ rescan: { filter } }: Stream, { after, before }: DayWindow): Record<string, string> {

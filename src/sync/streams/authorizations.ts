@@ -91,7 +91,10 @@ export async function rereadAuthorizations(context: PullContext): Promise<void> 
   const requested = await findRequestedRereads(db, client, name);
   const open = await findOpenAuthorizations(db, client);
   await readByIds(context, authorizations, [...new Set([...requested, ...open])], {
-    onAbsent: (trx, ids, readNo) => markUnlisted(trx, client, { stream: name, table: tables.parent.name }, ids, readNo),
+    beside: async (trx, { absent, readNo }) => {
+      const table = { stream: name, table: tables.parent.name };
+      return { changes: await markUnlisted(trx, client, table, absent, readNo), result: null };
+    },
     unsettled: async () => [],
   });
 }

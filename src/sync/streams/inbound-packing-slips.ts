@@ -139,13 +139,12 @@ async function dealWithUnlisted(
     if (unseen.length > 0) warn(context, `${nameSome(unseen)} are not listed; the lists are doubted, none is marked`);
     return;
   }
-  const marked: number[] = [];
-  await commitReading(context, inboundPackingSlips, nothingRead(readNo), async (trx) => {
+  const { result } = await commitReading(context, inboundPackingSlips, nothingRead(readNo), async (trx) => {
     const absent = await noteAbsences(trx, { client, stream: inboundPackingSlips.name, pass: 'poll' }, unseen);
     const changes = await unlist(trx, client, inboundPackingSlips, absent, readNo);
-    marked.splice(0, marked.length, ...changes.map(({ id }) => id as number));
-    return changes;
+    return { changes, result: changes.map(({ id }) => id as number) };
   });
+  const marked = result ?? [];
   if (marked.length > 0) warn(context, `${nameSome(marked)} ${leftTheLists}`);
 }
 

@@ -5,7 +5,7 @@ import { findRereadsDue, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/decoding/v3.ts';
-import { unlist } from '../commit/unlist.ts';
+import { unlistAbsent } from '../commit/unlist.ts';
 import { readByIds } from '../paging/by-id.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
 import { walkOn, walkWhole } from '../paging/passes.ts';
@@ -126,7 +126,7 @@ async function settle(context: PullContext, listed: ReadonlySet<number>, firstLo
   const alone = moved.map(({ id }) => id).filter((id) => !found.has(id));
   const ids = interleave([alone, waiting, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, inbounds, ids, {
-    onAbsent: (trx, absent, readNo) => unlist(trx, client, inbounds, absent, readNo),
+    beside: (trx, batch) => unlistAbsent(trx, client, inbounds, batch),
     unsettled: (trx, read) =>
       stillOpen(
         trx,

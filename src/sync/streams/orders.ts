@@ -64,7 +64,7 @@ async function readMissing(context: PullContext, firstLoadDone: boolean): Promis
   const requested = await findRequestedRereads(context.db, context.client, orders.name);
   const ids = interleave([requested, missing, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, orders, ids, {
-    onAbsent: async () => [],
+    beside: async () => ({ changes: [], result: null }),
     unsettled: async () => [],
   });
 }

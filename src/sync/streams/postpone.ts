@@ -17,7 +17,7 @@ export async function postponeUnsettled(
   const open = new Set(await stillOpen(db, client, kind, ids));
   const unsettled = found.filter(({ id }) => open.has(id));
   if (unsettled.length === 0) return;
-  await underLease(db, run.lease, (trx) => postponeStillOpen(trx, client, kind.stream, unsettled));
+  await underLease(db, run.lease, (trx) => postponeStillOpen({ trx, client, stream: kind.stream }, unsettled));
 }
 
 /**

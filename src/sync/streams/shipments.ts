@@ -6,7 +6,7 @@ import { healOrderNumbers, withOrder } from '../../erp/resources/shipments.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/decoding/v3.ts';
-import { unlist } from '../commit/unlist.ts';
+import { unlistAbsent } from '../commit/unlist.ts';
 import { readByIds } from '../paging/by-id.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
 import { walkOn, walkWhole } from '../paging/passes.ts';
@@ -135,7 +135,7 @@ async function settle(context: PullContext, listed: readonly number[], firstLoad
   const requested = await findRequestedRereads(context.db, context.client, shipments.name);
   const ids = interleave([requested, unseen, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, shipments, ids, {
-    onAbsent: (trx, ids, readNo) => unlist(trx, context.client, shipments, ids, readNo),
+    beside: (trx, batch) => unlistAbsent(trx, context.client, shipments, batch),
     unsettled: (trx, ids) => stillOpen(trx, context.client, kind, ids),
   });
 }

@@ -107,26 +107,27 @@ async function readReports(db: Database): Promise<void> {
 
 async function callPulls(trx: Transaction<DB>): Promise<void> {
   const stream = { client, stream: 'shipments' };
+  const scope = { trx, ...stream };
   const age = ageColumns(shipments);
   const [line] = inbounds.tables.children;
   if (line === undefined) throw new Error('inbounds have no lines');
   await noteAbsences(trx, { ...stream, pass: 'poll' }, [1]);
-  await recordGap(trx, client, 'shipments', now, now);
+  await recordGap(scope, now, now);
   await stillOpen(trx, client, kind, [1]);
   await readPositions(trx, client, 'inbounds', [1]);
-  await quarantine.releaseQuarantined(trx, client, 'shipments', [{ id: 1, readNo: 1 }]);
-  await quarantine.forgetOlderQuarantined(trx, client, 'shipments', 1);
+  await quarantine.releaseQuarantined(scope, [{ id: 1, readNo: 1 }]);
+  await quarantine.forgetOlderQuarantined(scope, 1);
   await quarantine.forgetQuarantined(trx, 1);
   await quarantine.listQuarantined(trx, {});
   await quarantine.readQuarantined(trx, 1);
   await quarantine.nextQuarantined(trx, client, 'shipments', 0, 5);
-  await rereads.postponeRereads(trx, client, 'shipments', [1], 'x');
-  await rereads.postponeStillOpen(trx, client, 'shipments', [{ id: 1, tries: 0 }]);
-  await rereads.requestRereads(trx, client, 'shipments', [1], 'x');
+  await rereads.postponeRereads(scope, [1], 'x');
+  await rereads.postponeStillOpen(scope, [{ id: 1, tries: 0 }]);
+  await rereads.requestRereads(scope, [1], 'x');
   await rereads.findRereadsDue(trx, client, kind);
   await rereads.findRereads(trx, client, 'shipments', [1]);
   await rereads.findRequestedRereads(trx, client, 'shipments');
-  await rereads.settleRereads(trx, client, 'shipments', [1]);
+  await rereads.settleRereads(scope, [1]);
   await recordFindings(trx, stream, age, 'stale', [1], now);
   await findLastWalked(trx, client, 'shipments');
   await findReconciled(trx, client);
@@ -168,7 +169,7 @@ async function callRuns(trx: Transaction<DB>): Promise<void> {
   await clientHolds.releaseClientHold(trx, client, now);
   await clientHolds.retryRefused(trx, [client]);
   await recordRefusal(trx, { client, job: 'prune' }, 'x', null);
-  await confirm(trx, client, 'shipments', [{ id: 1, readNo: 1 }]);
+  await confirm({ trx, client, stream: 'shipments' }, [{ id: 1, readNo: 1 }]);
   await recordAudit(trx, { by: 'x', action: 'pruned', client: null, detail: 'x' });
   const gate = { name: 'a gate', identity: 'x', client };
   await passGate(trx, gate, 60_000);

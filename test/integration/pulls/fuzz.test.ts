@@ -6,6 +6,7 @@ import type { Family } from '../../../src/erp/mirror/tables.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import { commitReading } from '../../../src/sync/commit/commit-reading.ts';
 import { idsOf } from '../../../src/sync/paging/walk.ts';
+import { decodePage } from '../../../src/sync/reading/decode.ts';
 import type { Stream } from '../../../src/sync/reading/stream.ts';
 import type { PullContext } from '../../../src/sync/run/pull-context.ts';
 import { decodeDocument } from '../../../src/warehouse/decoding/jsonapi.ts';
@@ -140,7 +141,9 @@ async function fuzzStream(
     });
     const document = decodeDocument(stream.list, JSON.stringify(random.chance(0.3) ? onTop(data) : { data }), 'list');
     const readNo = await drawReadNo(context.db);
-    const page = await commitReading(context, stream, { ...document, readNo, pages: 1 });
+    const decoded = await decodePage(document, stream.decoder(context.zone));
+    const reading = { readNo, pages: 1, resources: document.data.length, decoded };
+    const { page } = await commitReading(context, stream, reading);
     expect(page.families.length + page.quarantined.length).toBe(batch);
     const found = await storedOf(stream, page.families);
     const last = new Map(page.families.map((family) => [family.parent.id, family]));

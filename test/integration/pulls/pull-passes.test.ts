@@ -154,7 +154,7 @@ test('a row that waits because it is still open is read at once if somebody asks
   );
   await database.db
     .transaction()
-    .execute((trx) => requestRereads(trx, 'default', 'shipments', [7], 'a push changed it', false));
+    .execute((trx) => requestRereads({ trx, client: 'default', stream: 'shipments' }, [7], 'a push changed it', false));
   expect(await database.query('select tries, next_try_at <= now() as due from sync.rereads')).toEqual([
     { tries: 0, due: true },
   ]);

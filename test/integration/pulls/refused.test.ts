@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { drawReadNo } from '../../../src/erp/mirror/read-no.ts';
 import { commitReading } from '../../../src/sync/commit/commit-reading.ts';
+import { decodePage } from '../../../src/sync/reading/decode.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';
 import { decodeDocument } from '../../../src/warehouse/decoding/jsonapi.ts';
 import { encodeQuery } from '../../../src/warehouse/transport/query.ts';
@@ -29,8 +30,10 @@ test('what decodes well and only the database refuses is put aside, however ofte
     await work('refetch', async (context) => {
       for (let turn = 1; turn <= 2; turn++) {
         const readNo = await drawReadNo(context.db);
-        const { quarantined } = await commitReading(context, shipments, { ...document, readNo, pages: 1 });
-        expect(quarantined.map(({ resourceId }) => resourceId)).toEqual([bad.id]);
+        const decoded = await decodePage(document, shipments.decoder(context.zone));
+        const reading = { readNo, pages: 1, resources: document.data.length, decoded };
+        const { page } = await commitReading(context, shipments, reading);
+        expect(page.quarantined.map(({ resourceId }) => resourceId)).toEqual([bad.id]);
         expect(await stored()).toEqual(good.map(({ id }) => id).sort((a, b) => a - b));
       }
     }),

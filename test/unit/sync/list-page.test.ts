@@ -19,6 +19,7 @@ function page(readNo: number, decoded: Partial<StreamPage['decoded']>, next: str
     dateMs: readNo,
     readNo,
     pages: 1,
+    resources: data.length,
     decoded: whole,
   };
 }
