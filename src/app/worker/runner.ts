@@ -131,17 +131,14 @@ function contextOf(
     db,
     warehouse,
     run,
-    totals,
-    plan,
     dueNotBefore: (earliest, gapMs) => (schedule === undefined ? null : dueNotBefore(schedule, earliest, gapMs, turn)),
     signal,
     timeoutMs: config.HTTP_TIMEOUT_MS,
     lookbackDays: config.LOOKBACK_DAYS,
     quarantineMaxShare: config.QUARANTINE_MAX_SHARE,
     retentionDays: config.RETENTION_DAYS,
-    service: newServiceClock(),
     compare: 'raw',
-    share: newShare(),
+    state: { totals, plan, service: newServiceClock(), share: newShare() },
   };
 }
 

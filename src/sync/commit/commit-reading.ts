@@ -68,7 +68,7 @@ export async function commitReading<Result = never>(
 ): Promise<CommittedReading<Result>> {
   const { decoded } = reading;
   const page = { ...decoded, families: decoded.families.filter(keep) };
-  noteNewest(context.service, stream, page);
+  noteNewest(context.state.service, stream, page);
   try {
     if (beside === null && (await bringsNothing(context, stream, reading, page))) return { page, result: null };
     return await commitPage(context, stream, reading, page, beside);
@@ -95,7 +95,8 @@ async function bringsNothing(
   reading: Reading,
   page: DecodedPage,
 ): Promise<boolean> {
-  const { db, run, totals } = context;
+  const { db, run } = context;
+  const { totals } = context.state;
   const { families, quarantined, warnings, readById } = page;
   if (quarantined.length > 0 || [...readById.values()].includes('always')) return false;
   const mayBring = () => mayBringNews(db, run.lease, scopeOf(context, stream, reading), stream.tables, families);
@@ -104,7 +105,7 @@ async function bringsNothing(
   totals.fetched += reading.resources;
   totals.unchanged += new Set(families.map(({ parent }) => parent.id)).size;
   for (const warning of warnings) warn(context, warning);
-  if (reading.pages > 0) context.share.listed += reading.resources;
+  if (reading.pages > 0) context.state.share.listed += reading.resources;
   return true;
 }
 
@@ -117,7 +118,8 @@ async function commitPage<Result>(
   page: DecodedPage,
   beside: WriteBeside<Result>,
 ): Promise<CommittedReading<Result>> {
-  const { client, db, run, totals } = context;
+  const { client, db, run } = context;
+  const { totals } = context.state;
   const share = checkShare(context, reading, page);
   const committed = await underLease(db, run.lease, async (trx) => {
     const scope = { trx, client, stream: stream.name };
@@ -136,12 +138,12 @@ async function commitPage<Result>(
     return { sum, result: others?.result ?? null };
   });
   Object.assign(totals, committed.sum);
-  Object.assign(context.share, share);
+  Object.assign(context.state.share, share);
   return { page, result: committed.result };
 }
 
 /** Adds a reading to what was listed of its stream. @throws QuarantineShareError if too much of that cannot be decoded */
-function checkShare({ share, quarantineMaxShare }: PullContext, reading: Reading, page: DecodedPage): Share {
+function checkShare({ state: { share }, quarantineMaxShare }: PullContext, reading: Reading, page: DecodedPage): Share {
   // What is read by id again and again, because it cannot be decoded, says nothing of the interface.
   const met = reading.pages > 0 ? { listed: reading.resources, undecodable: page.quarantined.length } : newShare();
   const sum = { listed: share.listed + met.listed, undecodable: share.undecodable + met.undecodable };

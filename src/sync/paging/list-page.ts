@@ -42,8 +42,8 @@ export async function fetchPage(
     readNo = await drawReadNo(context.db);
   };
   const page = await context.warehouse.list(stream.list, query, { signal, beforeSend });
-  context.service.firstMs ??= page.dateMs;
-  context.service.lastMs = page.dateMs ?? context.service.lastMs;
+  context.state.service.firstMs ??= page.dateMs;
+  context.state.service.lastMs = page.dateMs ?? context.state.service.lastMs;
   const decoded = await decodePage(page, stream.decoder(context.zone));
   return { ...page, readNo, pages: 1, resources: page.data.length, decoded };
 }

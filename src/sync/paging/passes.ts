@@ -138,7 +138,7 @@ export async function walkWindow(
 async function windowStart(
   { watermark, completed }: Cursor,
   window: DateWindow,
-  { warehouse, service, signal, run, lookbackDays }: PullContext,
+  { warehouse, state: { service }, signal, run, lookbackDays }: PullContext,
 ): Promise<string | null> {
   if (watermark !== null) return addDays(watermark, -lookbackDays - 1);
   if (window.firstRunDays === null) return null;

@@ -10,7 +10,8 @@ const dayMs = 86_400_000;
 export const pollStream =
   (poll: (context: PullContext) => Promise<void>) =>
   async (context: PullContext, stream: Stream): Promise<void> => {
-    const { db, client, run, totals, service, plan } = context;
+    const { db, client, run } = context;
+    const { totals, service, plan } = context.state;
     const before = await readFreshness(db, client, stream.name);
     await poll(context);
     const beganAt = new Date(service.firstMs ?? run.startedAt.getTime());

@@ -12,7 +12,8 @@ const batchSize = 2_000;
  * run for each client, of which the first does the work.
  */
 export async function prune(context: PullContext): Promise<void> {
-  const { db, run, totals, retentionDays, signal } = context;
+  const { db, run, retentionDays, signal } = context;
+  const { totals } = context.state;
   const counts: string[] = [];
   for (const { name, prune } of prunables) {
     let removed = 0;

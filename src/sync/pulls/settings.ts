@@ -31,7 +31,8 @@ export async function readSettingsNow(
 
 /** One run of the job refresh-settings: the same under a lease, with its counts. A list that is suddenly empty is kept, and named. */
 export async function refreshSettings(context: PullContext): Promise<void> {
-  const { client, db, run, totals, warehouse, signal } = context;
+  const { client, db, run, warehouse, signal } = context;
+  const { totals } = context.state;
   const settings = await askSettings(warehouse, signal);
   const { keptLists, ...stored } = await underLease(db, run.lease, async (trx) => {
     const result = await storeSettings(trx, client, settings);

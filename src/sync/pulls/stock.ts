@@ -45,7 +45,7 @@ export async function pullStock(context: PullContext): Promise<void> {
     await appendChanges(trx, client, changes);
     return changes.length;
   });
-  context.totals.removed += removed;
+  context.state.totals.removed += removed;
   if (problems.length > 0)
     warn(context, `no stock was told for ${problems.length} of ${skus.length} articles, such as ${problems[0]}`);
 }
@@ -73,7 +73,7 @@ async function pause(signal: AbortSignal): Promise<void> {
   });
 }
 
-async function store({ db, client, run, totals }: PullContext, asked: readonly Asked[]): Promise<void> {
+async function store({ db, client, run, state: { totals } }: PullContext, asked: readonly Asked[]): Promise<void> {
   if (asked.length === 0) return;
   const sum = await underLease(db, run.lease, async (trx) => {
     const { created, updated, changes } = await storeStock(trx, client, asked);

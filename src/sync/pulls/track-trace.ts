@@ -62,7 +62,7 @@ async function enter(context: PullContext, way: Way): Promise<void> {
   const askedAtMs = performance.now();
   const passage = await passGate(context.db, gateOf(context), hourMs + maxPassMs + 2 * context.timeoutMs);
   if (!passage.passed) {
-    context.plan.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
+    context.state.plan.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
     throw new NotYetError('track-trace is asked at most once an hour, whoever asks', passage.opensAt);
   }
   way.passage = passage.number;
@@ -79,7 +79,7 @@ async function leave(context: PullContext, passage: number, error: unknown): Pro
   if (opensAt === null) return;
   const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
   // Asked for by hand alone, it does not come round by itself.
-  context.plan.dueAt = made || dueAt === null ? dueAt : opensAt;
+  context.state.plan.dueAt = made || dueAt === null ? dueAt : opensAt;
 }
 
 async function store(context: PullContext, list: TrackTraceList, way: Way): Promise<void> {
@@ -119,7 +119,8 @@ interface TrackTraceReading {
 
 /** Rows, quarantine, gate, ledger and feed in one transaction. @returns how many packages were listed before */
 async function write(context: PullContext, reading: TrackTraceReading, { readNo, passage }: Way): Promise<number> {
-  const { client, db, run, totals, quarantineMaxShare } = context;
+  const { client, db, run, quarantineMaxShare } = context;
+  const { totals } = context.state;
   const { rows, aside, fetched } = reading;
   const entries = aside.map(({ entry }) => entry);
   checkQuarantineShare(entries.length, fetched, quarantineMaxShare, entries[0]);
@@ -144,7 +145,7 @@ async function write(context: PullContext, reading: TrackTraceReading, { readNo,
     return { sum, opensAt, listedBefore: result.listedBefore };
   });
   Object.assign(totals, stored.sum);
-  if (stored.opensAt !== null) context.plan.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
+  if (stored.opensAt !== null) context.state.plan.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
   return stored.listedBefore;
 }
 

@@ -35,7 +35,7 @@ export async function backfillRequested(context: PullContext, streams: readonly 
     const stream = streams.find(({ name }) => name === rescan.stream);
     if (stream !== undefined) return backfillStream(inColumns(context), stream, rescan);
     // A newer version requested it. The job stays due, so that a worker of that version finds it.
-    context.plan.dueAt = new Date(context.run.startedAt.getTime() + unknownAgainMs);
+    context.state.plan.dueAt = new Date(context.run.startedAt.getTime() + unknownAgainMs);
     warn(
       context,
       `backfill ${rescan.id}: this version does not know the stream ${rescan.stream}; a newer worker has to do it`,
@@ -45,7 +45,11 @@ export async function backfillRequested(context: PullContext, streams: readonly 
 }
 
 /** The context of one stream's rescan: it looks at every column, to find damage done here too. */
-export const inColumns = (context: PullContext): PullContext => ({ ...context, compare: 'columns', share: newShare() });
+export const inColumns = (context: PullContext): PullContext => ({
+  ...context,
+  compare: 'columns',
+  state: { ...context.state, share: newShare() },
+});
 
 async function eachOnItsOwn<T>(
   context: PullContext,

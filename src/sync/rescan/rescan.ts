@@ -129,7 +129,8 @@ async function begin(
   rescan: Rescan,
   windowsFor: (today: string, last: WalkedReconciliation | null) => Promise<readonly DayWindow[]>,
 ): Promise<Rescan> {
-  const { warehouse, service, signal, db, client, run } = context;
+  const { warehouse, signal, db, client, run } = context;
+  const { service } = context.state;
   service.firstMs ??= await warehouse.clock(signal);
   service.lastMs ??= service.firstMs;
   if (rescan.windows !== null) return rescan;

@@ -27,21 +27,30 @@ export interface Share {
 export const newShare = (): Share => ({ listed: 0, undecodable: 0 });
 
 /** What a run leaves for its end. */
-interface RunPlan {
+export interface RunPlan {
   /** When the next run is due, where the run itself knows better than the schedule; null: as that says. */
   dueAt: Date | null;
   /** Written in the transaction that ends the run, if it got done. */
   record: ((trx: Transaction<DB>) => Promise<void>) | null;
 }
 
-/** What every pass of a run works with. */
+/** What changes while a run goes on. */
+interface RunState {
+  readonly totals: Totals;
+  readonly plan: RunPlan;
+  readonly service: ServiceClock;
+  /** What was listed of one stream, and how much of it could not be decoded. */
+  readonly share: Share;
+}
+
+/** What every pass of a run works with. All but `state` is fixed for the run. */
 export interface PullContext {
   readonly client: string;
   readonly zone: string;
   readonly db: Database;
   readonly warehouse: Warehouse;
   readonly run: Run;
-  readonly totals: Totals;
+  readonly state: RunState;
   readonly signal: AbortSignal;
   readonly lookbackDays: number;
   readonly quarantineMaxShare: number;
@@ -50,20 +59,17 @@ export interface PullContext {
   readonly identity: string;
   /** HTTP_TIMEOUT_MS. */
   readonly timeoutMs: number;
-  readonly plan: RunPlan;
   /** When the schedule has a run after `earliest`; just then where its turns come more often than every `gapMs`. */
   readonly dueNotBefore: (earliest: Date, gapMs: number) => Date | null;
-  readonly service: ServiceClock;
   /** Polls hold `raw` against the tables, rescans every column. */
   readonly compare: Comparison;
-  /** What was listed of one stream, and how much of it could not be decoded. */
-  readonly share: Share;
   /** How far a rescan has come; not called by polls. */
   readonly onProgress?: (rescan: Rescan) => void;
 }
 
 /** The service's clock where it sends one: its dates are held against it. */
-export const serviceNow = ({ service, run }: PullContext) => new Date(service.lastMs ?? run.startedAt.getTime());
+export const serviceNow = ({ state: { service }, run }: PullContext) =>
+  new Date(service.lastMs ?? run.startedAt.getTime());
 
 export function newTotals(): Totals {
   return {
@@ -81,5 +87,5 @@ export function newTotals(): Totals {
 
 /** Notes something a person should know; once a run. */
 export function warn(context: PullContext, warning: string): void {
-  if (!context.totals.warnings.includes(warning)) context.totals.warnings.push(warning);
+  if (!context.state.totals.warnings.includes(warning)) context.state.totals.warnings.push(warning);
 }

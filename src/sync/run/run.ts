@@ -11,7 +11,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import type { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { finishRun, type Run, type RunEnd, type Totals } from '../../erp/runs/ledger.ts';
 import { type RunRequest, type Skipped, startRun } from '../../erp/runs/start-run.ts';
-import { newTotals, type PullContext } from './pull-context.ts';
+import { newTotals, type RunPlan } from './pull-context.ts';
 
 /** What came of a run, for the log and the command line. */
 export type RunReport =
@@ -33,7 +33,7 @@ export interface RunScope {
   readonly afterAbandoned: boolean;
   /** Turns that went by before it could begin. */
   readonly missed: number;
-  readonly plan: PullContext['plan'];
+  readonly plan: RunPlan;
   /** Aborted when the run is asked to stop or has lost its lease. */
   readonly signal: AbortSignal;
 }
@@ -58,7 +58,7 @@ export async function runUnderLease(
   }
   const { run, afterAbandoned, missed } = start;
   const totals = newTotals();
-  const plan: PullContext['plan'] = { dueAt: null, record: null };
+  const plan: RunPlan = { dueAt: null, record: null };
   const ran = { totals, token: run.lease.token };
   const lost = keeper.hold(run.lease);
   try {
@@ -87,7 +87,7 @@ async function outcomeOf(work: Promise<void>): Promise<unknown> {
   }
 }
 
-function endOf(failure: unknown, { dueAt }: PullContext['plan']): RunEnd {
+function endOf(failure: unknown, { dueAt }: RunPlan): RunEnd {
   if (failure === undefined) return { status: 'done', dueAt };
   if (failure instanceof StoppedError) return { status: 'stopped', dueAt };
   if (failure instanceof NotYetError)

@@ -11,7 +11,8 @@ const batchSize = 5_000;
  * Runs at the end of pull-shipments and of pull-orders: whichever comes second finds the pair.
  */
 export async function repairOrderNumbers(context: PullContext): Promise<void> {
-  const { client, db, run, totals } = context;
+  const { client, db, run } = context;
+  const { totals } = context.state;
   for (let filled = batchSize; filled === batchSize; ) {
     filled = await underLease(db, run.lease, async (trx) => {
       const changes = await fillOrderNumbers(trx, client, batchSize);
