@@ -1,6 +1,7 @@
 import { WarehouseError } from './errors.ts';
 import type { Evidence } from './push-health.ts';
 import { type PushPolicy, pushRetryDelayMs } from './retry.ts';
+import { hourMs } from './time.ts';
 
 /**
  * How an attempt is settled whose outcome is not known: by looking whether it is there, by sending it again (it changes
@@ -114,9 +115,7 @@ export function givenUp(
 ): string | null {
   if (attempts >= policy.maxAttempts) return `after ${attempts} attempts (PUSH_MAX_ATTEMPTS)`;
   // The first attempt may come late: behind a row of its lane that was dead, or when the daemon was off.
-  return attempts > 1 && ageMs >= policy.maxAgeMs
-    ? `after ${Math.round(ageMs / 3_600_000)} hours (PUSH_MAX_AGE)`
-    : null;
+  return attempts > 1 && ageMs >= policy.maxAgeMs ? `after ${Math.round(ageMs / hourMs)} hours (PUSH_MAX_AGE)` : null;
 }
 
 /** Why a row was refused for a reason that is not its own, so that it burns no attempt; null where it was not. */

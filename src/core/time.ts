@@ -1,5 +1,10 @@
 import { Temporal } from 'temporal-polyfill';
 
+/** Milliseconds. */
+export const minuteMs = 60_000;
+export const hourMs = 60 * minuteMs;
+export const dayMs = 24 * hourMs;
+
 const dateForm = /^(\d{4})-(\d{2})-(\d{2})$/;
 const dateTimeForm = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}):([0-5]\d):([0-5]\d)(?:[.,](\d{1,12}))?(Z|[+-]\d{2}:?\d{2})?$/i;
 

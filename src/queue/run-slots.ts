@@ -1,3 +1,5 @@
+import { hourMs } from '../core/time.ts';
+
 /** Maximum share of a worker's slots that one of several clients may use. */
 const maxClientShare = 0.25;
 /** Maximum share of the slots that long runs may use together. The rest is left to short runs. */
@@ -6,7 +8,7 @@ const maxLongShare = 0.5;
 export const shortMs = 10_000;
 /** If another long run waits, a long run gives its slot up after this time. Each time it had to, it gets twice as long. */
 export const longTurnMs = 300_000;
-const maxTurnMs = 6 * 3_600_000;
+const maxTurnMs = 6 * hourMs;
 /** A waiting run that was not queued again for this long is not due any more. The sweeper queues what is due every 30 s. */
 const waitsForMs = 120_000;
 

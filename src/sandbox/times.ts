@@ -1,8 +1,5 @@
 import { Temporal } from 'temporal-polyfill';
-
-export const minuteMs = 60_000;
-export const hourMs = 60 * minuteMs;
-export const dayMs = 24 * hourMs;
+import { dayMs, hourMs } from '../core/time.ts';
 
 const maxOffsets = 100_000;
 

@@ -3,6 +3,7 @@ import { identityOf } from '../../../config/files.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { operatorName } from '../cli/operator.ts';
+import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 import { formatTable, lookOfState } from '../terminal/table.ts';
@@ -38,10 +39,10 @@ export async function clientListCommand({ json }: ClientOptions): Promise<number
       const { baseUrl, timeZone } = own ?? { baseUrl: null, timeZone: null };
       return { client, baseUrl: baseUrl?.href ?? null, timeZone, ...stateOf(row, own !== undefined, fits) };
     });
-    if (json) say(JSON.stringify(rows, null, 2));
+    if (json) print(JSON.stringify(rows, null, 2));
     else if (rows.length === 0)
-      say('No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example');
-    else say(formatClients(rows));
+      print('No client is set up; see WAREHOUSE_BASE_URL and WAREHOUSE_CLIENTS_FILE in .env.example');
+    else print(formatClients(rows));
     return 0;
   });
 }
@@ -91,27 +92,23 @@ export async function acceptIdentityCommand(key: string, { keepCursors = false }
       operatorName(),
     );
     if (!accepted) {
-      say(`${key}: that is the account its rows come from already; nothing was changed`);
+      print(`${key}: that is the account its rows come from already; nothing was changed`);
       return 0;
     }
-    say(
+    print(
       `${key}: ${client.baseUrl.href} is accepted${formerBaseUrl === null ? '' : `; until now it was ${formerBaseUrl}`}`,
     );
-    say(keepCursors ? 'Its streams go on where they stood.' : 'Its streams are read anew from the beginning.');
+    print(keepCursors ? 'Its streams go on where they stood.' : 'Its streams are read anew from the beginning.');
     if (!keepCursors && formerBaseUrl !== null)
-      say('Rows of the former service stay in the tables; for a clean beginning give the client another key.');
+      print('Rows of the former service stay in the tables; for a clean beginning give the client another key.');
     if (buriedRows > 0)
-      say(
+      print(
         `${buriedRows} outbox rows whose outcome at the former service is not known are dead: outbox list --status dead`,
       );
     if (waitingRows > 0)
-      say(
+      print(
         `${waitingRows} pending outbox rows go to the new service; to keep one back: fulfilment-sync outbox cancel <id>`,
       );
     return 0;
   });
-}
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

@@ -5,6 +5,7 @@ import { acceptDatabase, type OperatorAnswer } from '../../erp/outbox/accept-dat
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { operatorName } from '../cli/operator.ts';
+import { print } from '../cli/print.ts';
 import { withDatabase } from '../cli/with-database.ts';
 
 export interface DatabaseOptions {
@@ -16,12 +17,12 @@ export function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> 
   return withDatabase('database', async (db) => {
     const former = await readPushDatabase(db);
     if (former?.change === 'none' && as === 'moved' && former.acceptedAs !== 'copy') {
-      say('This is the database that rows are sent from already; nothing was changed.');
+      print('This is the database that rows are sent from already; nothing was changed.');
       return 0;
     }
-    if (former !== null) say(`Compared with the database that rows were sent from: ${changeInWords[former.change]}.`);
+    if (former !== null) print(`Compared with the database that rows were sent from: ${changeInWords[former.change]}.`);
     if (former?.change === 'none' && as === 'restored')
-      say('Its identity has not changed, so every open row is taken for one of the backup.');
+      print('Its identity has not changed, so every open row is taken for one of the backup.');
     await accept(db, as);
     return 0;
   });
@@ -31,18 +32,14 @@ async function accept(db: Database, as: OperatorAnswer): Promise<void> {
   const lookedUp = outboxKinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
   const rows = await acceptDatabase(db, { as, by: operatorName(), lookedUp, advice: operatorChoices });
   if (as === 'copy') {
-    say('Accepted as a copy: nothing is sent from it. Pulls go on.');
+    print('Accepted as a copy: nothing is sent from it. Pulls go on.');
     return;
   }
-  say(`Accepted as ${as}: rows are sent again.`);
+  print(`Accepted as ${as}: rows are sent again.`);
   if (as === 'moved') return;
-  say(`${countRows(rows.lookedUp)} of the backup: looked up at the service before anything is sent.`);
+  print(`${countRows(rows.lookedUp)} of the backup: looked up at the service before anything is sent.`);
   if (rows.toDecide > 0)
-    say(`${countRows(rows.toDecide)} of the backup: you decide, see: fulfilment-sync outbox list --status unknown`);
+    print(`${countRows(rows.toDecide)} of the backup: you decide, see: fulfilment-sync outbox list --status unknown`);
 }
 
 const countRows = (count: number) => (count === 1 ? '1 row' : `${count} rows`);
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
-}

@@ -4,6 +4,7 @@ import { streams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows, latestLines } from '../../erp/reports/snapshot.ts';
+import { print } from '../cli/print.ts';
 import { stopSignal } from '../cli/stop-signal.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
 import { freePort } from '../demo/free-port.ts';
@@ -34,21 +35,21 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
   let postgres: EmbeddedPostgres | undefined;
   let database: { db: Database; close: () => Promise<void> } | undefined;
   try {
-    say('Starting a Postgres of our own …');
+    print('Starting a Postgres of our own …');
     postgres = await startEmbeddedPostgres();
     if (stop.aborted) return 0;
     const log = await openLogger({ level: 'error', pretty: true });
     const applied = await migrateDatabase(postgres.url, log);
-    say(`Migrated: ${applied.join(', ')}`);
+    print(`Migrated: ${applied.join(', ')}`);
     if (stop.aborted) return 0;
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
-    say(`Sandbox of the warehouse service at ${sandbox.href}`);
+    print(`Sandbox of the warehouse service at ${sandbox.href}`);
     database = connectDatabase(postgres.url, log, 'demo', 2);
     const adminPort = await freePort(usualAdminPort);
     const worker = startWorker(postgres.url, sandbox, adminPort, started);
     const page = `http://127.0.0.1:${adminPort}/`;
-    say(`Worker started; its status page is ${page}`);
-    say(`Look inside: psql '${postgres.url}'\n`);
+    print(`Worker started; its status page is ${page}`);
+    print(`Look inside: psql '${postgres.url}'\n`);
     const stopped = new Promise<number>((resolve) => {
       if (stop.aborted) resolve(0);
       stop.addEventListener('abort', () => resolve(0));
@@ -63,10 +64,6 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
     await database?.close();
     await postgres?.stop();
   }
-}
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
 }
 
 function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, started: DemoProcess[]): DemoProcess {
@@ -120,15 +117,15 @@ async function playOnce(db: Database, sandbox: URL): Promise<number> {
   await waitForRuns(db);
   const differences = await compareWithSandbox(db, sandbox);
   const counts = Object.entries(await countRows(db, tableNames));
-  say(formatTable(['table', 'rows'], counts));
-  say('\nSome lines of parcels, with the order each is for:');
-  for (const line of await latestLines(db, 5)) say(describeLine(line));
+  print(formatTable(['table', 'rows'], counts));
+  print('\nSome lines of parcels, with the order each is for:');
+  for (const line of await latestLines(db, 5)) print(describeLine(line));
   if (differences.length === 0) {
-    say('\nEvery row is what the sandbox holds.');
+    print('\nEvery row is what the sandbox holds.');
     return 0;
   }
-  say(`\n${differences.length} differences between the tables and the sandbox:`);
-  for (const difference of differences.slice(0, 20)) say(`  ${difference}`);
+  print(`\n${differences.length} differences between the tables and the sandbox:`);
+  for (const difference of differences.slice(0, 20)) print(`  ${difference}`);
   return 1;
 }
 

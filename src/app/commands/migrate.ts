@@ -1,4 +1,5 @@
 import { readConfig } from '../../../config/env.ts';
+import { hourMs } from '../../core/time.ts';
 import { storeOutboxKinds } from '../../erp/outbox/kinds.ts';
 import { migrate, type Tell } from '../../erp/schema/migrate.ts';
 import { migrateQueue } from '../../queue/backend.ts';
@@ -11,7 +12,7 @@ import type { Logger } from '../logging/logger.ts';
 import { version } from '../version.ts';
 
 /** Building an index on a large table takes its time; given up half way, it would begin anew each time. */
-const migrationTimeoutMs = 6 * 3_600_000;
+const migrationTimeoutMs = 6 * hourMs;
 
 /**
  * Brings the ERP database up to date: the schemas fulfilment and sync, and the queue's own, so that REDIS_URL can be

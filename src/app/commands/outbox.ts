@@ -17,6 +17,7 @@ import {
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import { shortenResult } from '../../sync/push/payload/mask.ts';
 import { operatorName } from '../cli/operator.ts';
+import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 import { adviceFor } from '../terminal/outbox-advice.ts';
@@ -196,8 +197,4 @@ function idOf(text: string): number {
 function missing(id: string): number {
   process.stderr.write(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list\n`);
   return 1;
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

@@ -2,6 +2,7 @@ import { readConfig } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../erp/runs/pauses.ts';
 import { operatorName } from '../cli/operator.ts';
+import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 
@@ -15,7 +16,7 @@ export async function pauseCommand(job: string, { client }: PauseOptions): Promi
   return withDatabase('pause', async (db) => {
     const isNew = await pauseJob(db, job, client ?? null, operatorName());
     const words = isNew ? 'paused; what is under way is finished' : 'is paused already';
-    say(
+    print(
       `${job} of ${client ?? 'every client'}: ${words}. Go on with: fulfilment-sync resume ${job}${optionFor(client)}`,
     );
     return 0;
@@ -29,11 +30,11 @@ export async function resumeCommand(job: string, { client }: PauseOptions): Prom
     const lifted = await resumeJob(db, job, client ?? null, operatorName());
     const whole = (await readPauses(db)).some((pause) => pause.job === job && pause.client === null);
     if (whole) {
-      say(`${job} is paused for every client; go on with: fulfilment-sync resume ${job}`);
+      print(`${job} is paused for every client; go on with: fulfilment-sync resume ${job}`);
       return 1;
     }
     const words = lifted === 0 ? 'was not paused' : 'goes on; what it missed is made good by one run';
-    say(`${job} of ${client ?? 'every client'}: ${words}`);
+    print(`${job} of ${client ?? 'every client'}: ${words}`);
     return 0;
   });
 }
@@ -48,7 +49,3 @@ function assertKnown(job: string, client: string | undefined): void {
 }
 
 const optionFor = (client: string | undefined) => (client === undefined ? '' : ` --client ${client}`);
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
-}

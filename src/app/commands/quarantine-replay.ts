@@ -3,6 +3,7 @@ import { type Replayed, replayQuarantine } from '../../sync/rescan/replay.ts';
 import { inColumns } from '../../sync/rescan/rescan-jobs.ts';
 import type { RunReport } from '../../sync/run/run.ts';
 import { describeEnd, exitCodeFor, inForeground } from '../cli/foreground.ts';
+import { print } from '../cli/print.ts';
 import { streamNamed } from '../cli/stream-named.ts';
 import { runWork } from '../worker/runner.ts';
 import type { QuarantineOptions } from './quarantine.ts';
@@ -34,8 +35,4 @@ export async function quarantineReplayCommand(name: string | undefined, options:
     if (options.json) print(JSON.stringify(results, null, 2));
     return exitCodeFor(reports);
   });
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

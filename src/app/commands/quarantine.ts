@@ -1,4 +1,5 @@
 import { listQuarantined, readQuarantined } from '../../erp/pull/quarantine.ts';
+import { print } from '../cli/print.ts';
 import { streamNamed } from '../cli/stream-named.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
@@ -54,8 +55,4 @@ export async function quarantineShowCommand(number: string, { json }: Quarantine
     print(`\n${document}`);
   }
   return 0;
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

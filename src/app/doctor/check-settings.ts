@@ -1,12 +1,12 @@
 import { statfs } from 'node:fs/promises';
 import { type Config, namesSet, secretNames, variableNames } from '../../../config/env.ts';
 import { pushJob, scheduleVariable } from '../../../config/jobs.ts';
+import { hourMs } from '../../core/time.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { checkTransport } from './check-transport.ts';
 import { type Finding, ok, orFailure, warn } from './finding.ts';
 
 const fileForms = secretNames.map((name) => `${name}_FILE`);
-const hourMs = 3_600_000;
 const minFreeBytes = 1024 ** 3;
 
 /**

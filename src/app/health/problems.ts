@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { formatSpan } from '../../core/time.ts';
+import { dayMs, formatSpan } from '../../core/time.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
@@ -8,7 +8,6 @@ import { type Problem, problem } from './problem.ts';
 import { problemsOfOutbox } from './problems-of-outbox.ts';
 import type { Snapshot } from './snapshot.ts';
 
-const dayMs = 86_400_000;
 /** A stream that usually changes so many rows a day and changed none is worth a word. */
 const worthAWord = 5;
 

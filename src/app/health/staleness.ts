@@ -1,11 +1,12 @@
 import type { JobName } from '../../../config/jobs.ts';
 import type { Schedule } from '../../../config/schedules.ts';
+import { hourMs, minuteMs } from '../../core/time.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import { nextDue } from '../../queue/next-due.ts';
 
 /** A turn may be so late before it is worth a word: twice the span between two turns, within these bounds. */
-const leastGraceMs = 60_000;
-const mostGraceMs = 6 * 3_600_000;
+const leastGraceMs = minuteMs;
+const mostGraceMs = 6 * hourMs;
 
 /** A job that should have got done, and did not. */
 export interface StaleJob {

@@ -174,6 +174,9 @@ export interface RescanStep extends Pick<Rescan, 'step' | 'query' | 'meaning' | 
   readonly extra: number;
 }
 
+/** The counts of a step that read no page and found nothing. */
+export const nothingCounted = { pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 } as const;
+
 /** Fixes what a rescan walks, at its first start. */
 export async function startRescan(
   trx: Transaction<DB>,

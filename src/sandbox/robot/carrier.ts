@@ -1,6 +1,6 @@
+import { dayMs, hourMs } from '../../core/time.ts';
 import type { Life } from '../store/life.ts';
 import type { Shipment, Track } from '../store/model.ts';
-import { dayMs, hourMs } from '../times.ts';
 
 /** Track-trace codes of the sandbox; the interface shows none (docs/sandbox.md lists them). */
 const trackCodes = {

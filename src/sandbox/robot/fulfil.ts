@@ -1,8 +1,8 @@
+import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import type { Life } from '../store/life.ts';
 import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus } from '../store/model.ts';
 import { none } from '../store/none.ts';
 import { settings, warehouseCodes } from '../store/settings.ts';
-import { dayMs, hourMs, minuteMs } from '../times.ts';
 import { follow } from './carrier.ts';
 import { considerReturn } from './returns.ts';
 

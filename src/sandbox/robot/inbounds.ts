@@ -1,8 +1,8 @@
+import { dayMs, hourMs } from '../../core/time.ts';
 import { soldSkus } from '../store/catalogue.ts';
 import type { Life, Line } from '../store/life.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
 import { warehouseCodes } from '../store/settings.ts';
-import { dayMs, hourMs } from '../times.ts';
 
 /**
  * A truck brings what a slip announced: all of it, or half and the rest some days later; now and then too little. Without

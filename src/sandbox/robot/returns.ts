@@ -1,7 +1,7 @@
+import { dayMs, hourMs } from '../../core/time.ts';
 import type { Life } from '../store/life.ts';
 import type { ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
 import { settings } from '../store/settings.ts';
-import { dayMs, hourMs } from '../times.ts';
 
 /** What comes back of one shipment item. */
 interface Part {

@@ -1,3 +1,4 @@
+import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { addOrder, type OrderDraft, placeOrder } from '../rules/place-order.ts';
 import { announceGoods } from '../rules/slips.ts';
 import { soldSkus } from '../store/catalogue.ts';
@@ -5,7 +6,6 @@ import type { ClientStore } from '../store/client-store.ts';
 import { type Life, usualOrdersPerDay } from '../store/life.ts';
 import type { AddressLines, ShipmentStatus } from '../store/model.ts';
 import { settings, warehouseCodes } from '../store/settings.ts';
-import { dayMs, hourMs, minuteMs } from '../times.ts';
 import { itemOf, newShipment } from './fulfil.ts';
 
 const people = [

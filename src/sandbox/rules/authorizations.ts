@@ -1,8 +1,8 @@
+import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import type { Life } from '../store/life.ts';
 import type { Authorization, AuthorizationItem, Shipment, ShipmentItem } from '../store/model.ts';
 import { settings, unavailableReturnReasonId } from '../store/settings.ts';
-import { dayMs, hourMs } from '../times.ts';
 
 export interface AuthorizationLine {
   readonly shipmentItemId: number;

@@ -1,7 +1,7 @@
+import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import type { Life } from '../store/life.ts';
 import type { ChangeableOrder, Order, OrderItem } from '../store/model.ts';
-import { minuteMs } from '../times.ts';
 import { isHouseNumberMissing } from './house-number.ts';
 import { checkNumber, checkWarehouse } from './place-order.ts';
 

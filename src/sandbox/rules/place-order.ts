@@ -1,9 +1,9 @@
+import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import type { Life } from '../store/life.ts';
 import type { AddressLines, Attachment, ChangeableOrder, Decimal, Order, OrderItem, Texts } from '../store/model.ts';
 import { none } from '../store/none.ts';
 import { partialDeliveryByOrderType, settings, warehouseCodes } from '../store/settings.ts';
-import { minuteMs } from '../times.ts';
 import { isHouseNumberMissing, withHouseNumber } from './house-number.ts';
 import { assertKnown, productOf } from './products.ts';
 

@@ -1,6 +1,6 @@
+import { hourMs } from '../../core/time.ts';
 import type { Life } from '../store/life.ts';
 import type { Slip, Texts } from '../store/model.ts';
-import { hourMs } from '../times.ts';
 import { checkWarehouse } from './place-order.ts';
 import { assertKnown, productOf } from './products.ts';
 

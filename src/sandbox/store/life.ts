@@ -1,5 +1,5 @@
+import { minuteMs } from '../../core/time.ts';
 import type { Random } from '../random.ts';
-import { minuteMs } from '../times.ts';
 import { Agenda, type Timed } from './agenda.ts';
 import type { ClientStore } from './client-store.ts';
 import type { Ids } from './ids.ts';

@@ -1,4 +1,5 @@
 import type { Transaction } from 'kysely';
+import { dayMs } from '../../core/time.ts';
 import type { StreamScope } from '../../erp/connection/stream-scope.ts';
 import { refusesData } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
@@ -218,7 +219,7 @@ async function settleWaiting(scope: StreamScope, waiting: Waiting, somethingWait
 
 /** Keeps the newest date met, as long as it is not beyond the service's own clock: freshness must not be a typing error. */
 function noteNewest(service: ServiceClock, stream: Mirrored, { families }: DecodedPage): void {
-  const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + 86_400_000;
+  const limitMs = (service.lastMs ?? Number.NEGATIVE_INFINITY) + dayMs;
   for (const { parent } of families)
     for (const column of stream.rescan?.moved ?? []) {
       const ms = Date.parse(String(parent[column]));

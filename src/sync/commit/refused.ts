@@ -1,5 +1,6 @@
 import type { Transaction } from 'kysely';
 import { CodedError } from '../../core/errors.ts';
+import { workOnHalves } from '../../core/halves.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { refusesData, sqlState } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
@@ -27,10 +28,8 @@ export async function findRefused(
   if (state === null || only === undefined) return new Map();
   // Not in its own words: they may quote the value.
   if (others.length === 0) return new Map([[only.parent.id, `cannot be stored in Postgres (SQLSTATE ${state})`]]);
-  const middle = Math.ceil(families.length / 2);
-  const first = await findRefused(db, lease, scope, tables, families.slice(0, middle));
-  const second = await findRefused(db, lease, scope, tables, families.slice(middle));
-  return new Map([...first, ...second]);
+  const halves = await workOnHalves(families, (half) => findRefused(db, lease, scope, tables, half));
+  return new Map(halves.flatMap((half) => [...half]));
 }
 
 /** The SQLSTATE with which the database refuses a piece of work; null where it takes it. Nothing stays written. */

@@ -1,10 +1,10 @@
+import { dayMs } from '../../core/time.ts';
 import { readFreshness, recordGap, recordPoll } from '../../erp/pull/freshness.ts';
 import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /** A stream that usually brings so much and now brings nothing is worth a word. */
 const worthAWord = 5;
-const dayMs = 86_400_000;
 
 /** Runs one poll of a stream, and has recorded how far it has come; names a span that can no longer be listed. */
 export const pollStream =

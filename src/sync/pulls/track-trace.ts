@@ -1,5 +1,7 @@
 import { CodedError, hasCode, NotYetError, WarehouseError } from '../../core/errors.ts';
+import { workOnHalves } from '../../core/halves.ts';
 import { unstorableReason } from '../../core/json.ts';
+import { hourMs } from '../../core/time.ts';
 import { inTransaction, refusesData } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
@@ -16,7 +18,6 @@ import { type PullContext, warn } from '../run/pull-context.ts';
 
 /** From the end of a call to the next (interface.md, Limits: at most once per hour), with some seconds to spare. */
 const trackTraceGapMs = 3_605_000;
-const hourMs = 3_600_000;
 /** What could not even be connected to may be tried again after this. */
 const notMadeMs = 60_000;
 /** A passage that took longer to be confirmed is not used: the gate was closed at its beginning, not now. Then it connects. */
@@ -159,9 +160,8 @@ async function findRefused(
   const [only, ...others] = rows;
   if (state === null || only === undefined) return new Map();
   if (others.length === 0) return new Map([[only, `cannot be stored in Postgres (SQLSTATE ${state})`]]);
-  const middle = Math.ceil(rows.length / 2);
-  const first = await findRefused(context, rows.slice(0, middle));
-  return new Map([...first, ...(await findRefused(context, rows.slice(middle)))]);
+  const halves = await workOnHalves(rows, (half) => findRefused(context, half));
+  return new Map(halves.flatMap((half) => [...half]));
 }
 
 function withoutRefused(

@@ -1,10 +1,11 @@
+import { hourMs } from '../../core/time.ts';
 import type { ClaimedRow } from '../../erp/outbox/claim.ts';
 import type { SentRow } from '../../erp/outbox/push-database.ts';
 
 /** Minimum number of rows that are remembered. */
 const minRows = 1_000;
 /** A row is forgotten after this time: a standby does not lag that long, and old rows may be deleted by retention. */
-const maxAgeMs = 3_600_000;
+const maxAgeMs = hourMs;
 
 /**
  * Remembers the rows that this process has sent last. After a failover they show whether the new primary has lost something:

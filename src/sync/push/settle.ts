@@ -1,4 +1,5 @@
 import type { Transaction } from 'kysely';
+import { workOnHalves } from '../../core/halves.ts';
 import { isObject, type Json } from '../../core/json.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { inTransaction, isLockTimeout, refusesData } from '../../erp/connection/transaction.ts';
@@ -83,9 +84,7 @@ async function settleInParts(
   if (only === undefined) throw error;
   if (others.length === 0)
     return settle(context, [isLockTimeout(error) ? withoutReading(only, error) : lessOf(only, error)]);
-  const middle = Math.ceil(ended.length / 2);
-  const first = await settle(context, ended.slice(0, middle));
-  const second = await settle(context, ended.slice(middle));
+  const [first, second] = await workOnHalves(ended, (half) => settle(context, half));
   return { settled: [...first.settled, ...second.settled], busy: [...first.busy, ...second.busy] };
 }
 

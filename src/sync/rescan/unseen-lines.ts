@@ -1,7 +1,7 @@
 import { findUnseenLines, markLinesUnlisted } from '../../erp/mirror/lines.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
-import { type Rescan, saveRescan } from '../../erp/rescan/rescans.ts';
+import { nothingCounted, type Rescan, saveRescan } from '../../erp/rescan/rescans.ts';
 import { commitReading, nothingRead } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
@@ -39,8 +39,8 @@ export async function dealWithUnseenLines(
   const { result } = await commitReading(context, stream, nothingRead(readNo), async (trx) => {
     const scope = { client, stream: stream.name, parent: stream.tables.parent.name };
     const changes = await markLinesUnlisted(trx, scope, table, gone, readNo);
-    const none = { pages: 0, fetched: 0, missing: 0, stale: 0 };
-    return { changes, result: await saveRescan(trx, rescan, { ...rescan, ...none, extra: changes.length }, []) };
+    const step = { ...rescan, ...nothingCounted, extra: changes.length };
+    return { changes, result: await saveRescan(trx, rescan, step, []) };
   });
   return result ?? rescan;
 }

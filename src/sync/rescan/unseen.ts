@@ -3,7 +3,7 @@ import { CodedError } from '../../core/errors.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import { noteAbsences } from '../../erp/pull/absences.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
-import { type DayWindow, type Rescan, saveRescan } from '../../erp/rescan/rescans.ts';
+import { type DayWindow, nothingCounted, type Rescan, saveRescan } from '../../erp/rescan/rescans.ts';
 import { countInWindows, findUnseen } from '../../erp/rescan/rows-in-windows.ts';
 import { type Beside, commitReading, nothingRead } from '../commit/commit-reading.ts';
 import { unlist } from '../commit/unlist.ts';
@@ -198,6 +198,6 @@ async function mark(
   const changes = await unlist(trx, context.client, stream, ids, readNo);
   const gone = changes.map(({ id }) => id as number);
   await recordFindings(trx, rescan, ageColumns(stream), 'extra', gone, serviceNow(context));
-  const none = { pages: 0, fetched: 0, missing: 0, stale: 0 };
-  return { changes, result: await saveRescan(trx, rescan, { ...rescan, ...none, extra: gone.length }, []) };
+  const step = { ...rescan, ...nothingCounted, extra: gone.length };
+  return { changes, result: await saveRescan(trx, rescan, step, []) };
 }

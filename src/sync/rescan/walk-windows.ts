@@ -1,10 +1,11 @@
 import type { Transaction } from 'kysely';
+import { dayMs } from '../../core/time.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
 import { findRereads } from '../../erp/pull/rereads.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
-import { type DayWindow, type Rescan, type RescanStep, saveRescan } from '../../erp/rescan/rescans.ts';
+import { type DayWindow, nothingCounted, type Rescan, type RescanStep, saveRescan } from '../../erp/rescan/rescans.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { type Beside, type Committed, commitReading } from '../commit/commit-reading.ts';
 import { type ReadBatch, readByIds } from '../paging/by-id.ts';
@@ -60,7 +61,7 @@ export async function walkWindows(
       if (atEnd && readById.size > 0) {
         const done = rescan;
         rescan = await underLease(context.db, context.run.lease, (trx) =>
-          saveRescan(trx, done, { ...goOn, pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 }, []),
+          saveRescan(trx, done, { ...goOn, ...nothingCounted }, []),
         );
       }
       context.onProgress?.(rescan);
@@ -84,7 +85,7 @@ async function toBeReadAlone(
 ): Promise<readonly number[]> {
   if (!rescan.background) return ids;
   const waiting = new Set(await findRereads(context.db, context.client, stream.name, ids));
-  const portion = Math.floor(serviceNow(context).getTime() / 86_400_000) % alonePortions;
+  const portion = Math.floor(serviceNow(context).getTime() / dayMs) % alonePortions;
   return ids.filter((id) => waiting.has(id) || id % alonePortions === portion);
 }
 
@@ -102,8 +103,8 @@ export async function readAlone(
   const batches = await readByIds(context, stream, ids, {
     beside: async (trx, batch) => {
       const { healed, missing, stale } = await countHealed(trx, context, stream, rescan, batch);
-      const counts = { pages: 0, fetched: 0, missing, stale, extra: 0 };
-      const saved = await saveRescan(trx, rescan, { ...rescan, ...counts }, []);
+      const step = { ...rescan, ...nothingCounted, missing, stale };
+      const saved = await saveRescan(trx, rescan, step, []);
       const gone = await onAbsent(trx, batch);
       const after = gone?.result ?? saved;
       return { changes: [...healed, ...(gone?.changes ?? [])], result: { after, families: batch.families } };

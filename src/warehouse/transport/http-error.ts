@@ -2,11 +2,12 @@ import type { ErrorCode } from '../../core/error-codes.ts';
 import { type Outcome, undecodableAnswer, WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
+import { dayMs } from '../../core/time.ts';
 
 /** Codes of failures before a request could have been written: DNS, TCP, and a certificate that is not accepted. */
 const notConnected = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
 const badCertificate = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
-const maxRetryAfterMs = 86_400_000;
+const maxRetryAfterMs = dayMs;
 /** 4xx that say nothing of the request itself. */
 const passing = new Set([401, 408, 425, 429]);
 

@@ -8,6 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { z } from 'zod';
 import { isLoopback } from '../../../../config/env.ts';
+import { hourMs } from '../../../core/time.ts';
 import { errorFields, type Logger } from '../../logging/logger.ts';
 import { html } from '../pages/html.ts';
 import { barePage } from '../pages/view.ts';
@@ -19,7 +20,7 @@ import type { SessionSigner } from './session-signer.ts';
 /** Name of the session cookie. Behind TLS it has the prefix by which browsers bind it to this host and to TLS. */
 const sessionCookie = 'fulfilment_session';
 const secureSessionCookie = `__Host-${sessionCookie}`;
-const sessionMs = 12 * 3_600_000;
+const sessionMs = 12 * hourMs;
 /** So many wrong tokens a minute from one address; after that none is looked at until the minute is over. */
 const mostFailures = 10;
 const failureSpanS = 60;

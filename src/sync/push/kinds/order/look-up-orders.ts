@@ -1,4 +1,5 @@
 import { WarehouseError } from '../../../../core/errors.ts';
+import { workOnHalves } from '../../../../core/halves.ts';
 import { encodeValue } from '../../../../warehouse/transport/query.ts';
 import type { LookUp, LookUpContext } from '../../payload/kind.ts';
 import { listByNumbers, ordersIn } from './find-order.ts';
@@ -70,8 +71,7 @@ async function lookUp(rows: readonly Asked[], context: LookUpContext): Promise<M
   const numbers = orders.map(({ order }) => order.attributes.externalOrderNumber);
   if (numbers.some((number) => number === null || !asked.has(number))) {
     if (rows.length === 1) return noAnswer('the look-up brought a number that was not asked for; it is tried again');
-    const middle = Math.ceil(rows.length / 2);
-    const halves = [await lookUp(rows.slice(0, middle), context), await lookUp(rows.slice(middle), context)];
+    const halves = await workOnHalves(rows, (half) => lookUp(half, context));
     return new Map(halves.flatMap((half) => [...half]));
   }
   const byNumber = new Map(orders.map((order) => [order.order.attributes.externalOrderNumber, order]));

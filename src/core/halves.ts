@@ -1,0 +1,12 @@
+/**
+ * Does work for the first half of the items, then for the second. Work that fails for many items calls this again for its part,
+ * until the one item at fault is alone.
+ * @param items at least two
+ */
+export async function workOnHalves<Item, Result>(
+  items: readonly Item[],
+  work: (half: readonly Item[]) => Promise<Result>,
+): Promise<readonly [Result, Result]> {
+  const middle = Math.ceil(items.length / 2);
+  return [await work(items.slice(0, middle)), await work(items.slice(middle))];
+}
