@@ -21,6 +21,17 @@ export const pushJob = { name: 'push-outbox', sweep: '15s' } as const;
 
 export type JobName = keyof typeof defaultSchedules;
 
+/** The stream that a job polls, of those that poll one. */
+export const polledStreams = {
+  'pull-shipments': 'shipments',
+  'pull-return-items': 'return-items',
+  'pull-inbounds': 'inbounds',
+  'pull-inbound-packing-slips': 'inbound-packing-slips',
+  'pull-orders': 'orders',
+} as const satisfies Partial<Record<JobName, string>>;
+
+export type PollJobName = keyof typeof polledStreams;
+
 export const jobNames = Object.keys(defaultSchedules) as JobName[];
 
 /** The environment variable that sets a job's schedule. */

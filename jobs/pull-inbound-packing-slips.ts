@@ -2,4 +2,8 @@ import { pullJob } from '../src/queue/pull-job.ts';
 import { pollStream } from '../src/sync/pulls/poll.ts';
 import { inboundPackingSlips, pullInboundPackingSlips } from '../src/sync/streams/inbound-packing-slips.ts';
 
-export const pullInboundPackingSlipsJob = pullJob(inboundPackingSlips, pollStream(pullInboundPackingSlips));
+export const pullInboundPackingSlipsJob = pullJob(
+  'pull-inbound-packing-slips',
+  inboundPackingSlips,
+  pollStream(pullInboundPackingSlips),
+);

@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { scheduleVariable } from '../../../config/jobs.ts';
+import { polledStreams, scheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
@@ -72,7 +72,7 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
     WAREHOUSE_BASE_URL: sandbox.href,
     WAREHOUSE_USERNAME: 'default',
     WAREHOUSE_PASSWORD: 'default',
-    ...Object.fromEntries(streams.map(({ name }) => [scheduleVariable(`pull-${name}`), '2s'])),
+    ...Object.fromEntries(Object.keys(polledStreams).map((job) => [scheduleVariable(job), '2s'])),
     SCHEDULE_REFRESH_SETTINGS: '10s',
     SCHEDULE_RECONCILE: '10s',
     ADMIN_PORT: String(adminPort),

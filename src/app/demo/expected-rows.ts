@@ -1,4 +1,4 @@
-import type { ClientState, StateResource } from './sandbox-state.ts';
+import type { StateEntry, StateResource } from './sandbox-state.ts';
 
 /** What a table must hold, by column. */
 export type ExpectedRow = Readonly<Record<string, unknown>>;
@@ -36,49 +36,76 @@ const times = (values: Readonly<Record<string, unknown>>) =>
 const pick = (resource: StateResource, ...names: string[]) =>
   times(Object.fromEntries(names.map((name) => [name, resource.attributes[name]])));
 
+/** What a table must hold: the lists of the sandbox that it is made from, and its rows. */
+interface Expected {
+  readonly lists: readonly string[];
+  readonly rows: (...entries: readonly (readonly StateEntry[])[]) => ExpectedRow[];
+}
+
+const listed = (entries: readonly StateEntry[] = []) => entries.filter(({ visible }) => visible);
+
+/** Rows of lines, each with the id of its parent in this column. */
+const lines =
+  (parentColumn: string) =>
+  (entries: readonly StateEntry[] = []) =>
+    listed(entries).flatMap(({ resource, items }) =>
+      items.map((item) => columnsOf(item, { [parentColumn]: resource.id })),
+    );
+
 /** The rows that one client's part of the sandbox makes, by table. */
-export const expectedRows: Readonly<Record<string, (state: ClientState) => ExpectedRow[]>> = {
-  orders: ({ orders }) =>
-    orders.map(({ resource, included }) =>
-      columnsOf(resource, { pick_up_point: included.find(({ type }) => type === 'pickUpPoint') ?? null }),
-    ),
-  order_items: ({ orders }) =>
-    orders.flatMap(({ included }) =>
-      included
-        .filter(({ type }) => type === 'orderItem')
-        .map((item) => columnsOf(item, { vat: item.attributes.vat === null ? null : Number(item.attributes.vat) })),
-    ),
-  order_addresses: ({ orders }) =>
-    orders.flatMap(({ resource, included }) =>
-      ['delivery', 'billing'].map((role) => {
-        const id = relatedId(resource, `${role}Address`);
-        const address = included.find((other) => other.type === 'address' && other.id === id) as StateResource;
-        return columnsOf(address, { order_id: resource.id, role });
-      }),
-    ),
-  shipments: ({ orders, shipments }) => {
-    const numbers = new Map(orders.map(({ resource }) => [resource.id, resource.attributes.externalOrderNumber]));
-    return shipments
-      .filter(({ visible }) => visible)
-      .map(({ resource, instants }) => {
+export const expectedRows: Readonly<Record<string, Expected>> = {
+  orders: {
+    lists: ['orders'],
+    rows: (orders = []) =>
+      orders.map(({ resource, included }) =>
+        columnsOf(resource, { pick_up_point: included.find(({ type }) => type === 'pickUpPoint') ?? null }),
+      ),
+  },
+  order_items: {
+    lists: ['orders'],
+    rows: (orders = []) =>
+      orders.flatMap(({ included }) =>
+        included
+          .filter(({ type }) => type === 'orderItem')
+          .map((item) => columnsOf(item, { vat: item.attributes.vat === null ? null : Number(item.attributes.vat) })),
+      ),
+  },
+  order_addresses: {
+    lists: ['orders'],
+    rows: (orders = []) =>
+      orders.flatMap(({ resource, included }) =>
+        ['delivery', 'billing'].map((role) => {
+          const id = relatedId(resource, `${role}Address`);
+          const address = included.find((other) => other.type === 'address' && other.id === id) as StateResource;
+          return columnsOf(address, { order_id: resource.id, role });
+        }),
+      ),
+  },
+  shipments: {
+    // Their order numbers come from the orders.
+    lists: ['shipments', 'orders'],
+    rows: (shipments, orders = []) => {
+      const numbers = new Map(orders.map(({ resource }) => [resource.id, resource.attributes.externalOrderNumber]));
+      return listed(shipments).map(({ resource, instants }) => {
         const number = numbers.get(relatedId(resource, 'order') ?? 0) ?? null;
         return columnsOf(resource, { ...times(instants), external_order_number: number });
       });
+    },
   },
-  shipment_items: ({ shipments }) =>
-    shipments
-      .filter(({ visible }) => visible)
-      .flatMap(({ resource, items }) => items.map((item) => columnsOf(item, { shipment_id: resource.id }))),
-  return_items: ({ returnItems }) =>
-    returnItems.filter(({ visible }) => visible).map(({ resource, instants }) => columnsOf(resource, times(instants))),
-  inbounds: ({ inbounds }) =>
-    inbounds.map(({ resource }) => columnsOf(resource, pick(resource, 'createdOn', 'checkingOn', 'completedOn'))),
-  inbound_items: ({ inbounds }) =>
-    inbounds.flatMap(({ resource, items }) => items.map((item) => columnsOf(item, { inbound_id: resource.id }))),
-  inbound_packing_slips: ({ inboundPackingSlips }) =>
-    inboundPackingSlips.map(({ resource }) => columnsOf(resource, pick(resource, 'receivedOn', 'completedOn'))),
-  inbound_packing_slip_items: ({ inboundPackingSlips }) =>
-    inboundPackingSlips.flatMap(({ resource, items }) =>
-      items.map((item) => columnsOf(item, { inbound_packing_slip_id: resource.id })),
-    ),
+  shipment_items: { lists: ['shipments'], rows: lines('shipment_id') },
+  return_items: {
+    lists: ['returnItems'],
+    rows: (items) => listed(items).map(({ resource, instants }) => columnsOf(resource, times(instants))),
+  },
+  inbounds: {
+    lists: ['inbounds'],
+    rows: (inbounds = []) =>
+      inbounds.map(({ resource }) => columnsOf(resource, pick(resource, 'createdOn', 'checkingOn', 'completedOn'))),
+  },
+  inbound_items: { lists: ['inbounds'], rows: lines('inbound_id') },
+  inbound_packing_slips: {
+    lists: ['inboundPackingSlips'],
+    rows: (slips = []) => slips.map(({ resource }) => columnsOf(resource, pick(resource, 'receivedOn', 'completedOn'))),
+  },
+  inbound_packing_slip_items: { lists: ['inboundPackingSlips'], rows: lines('inbound_packing_slip_id') },
 };

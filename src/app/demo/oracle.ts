@@ -36,7 +36,8 @@ function compareRows(
 async function compareStream(db: Database, state: ClientState, { tables }: Stream): Promise<string[]> {
   const differences: string[] = [];
   for (const table of [tables.parent, ...tables.children]) {
-    const expected = expectedRows[table.name]?.(state) ?? [];
+    const { lists, rows } = expectedRows[table.name] ?? { lists: [], rows: () => [] };
+    const expected = rows(...lists.map((list) => state.lists[list] ?? []));
     const stored = await readTable(db, state.client, table.name);
     differences.push(...compareRows(`${state.client}: ${table.name}`, keyOf(table), expected, stored));
   }
@@ -44,14 +45,8 @@ async function compareStream(db: Database, state: ClientState, { tables }: Strea
 }
 
 /** Lists of the sandbox that the rows of a stream are made from. */
-const stateListsFor: Readonly<Record<string, readonly string[]>> = {
-  orders: ['orders'],
-  // Their order numbers come from the orders.
-  shipments: ['shipments', 'orders'],
-  'return-items': ['returnItems'],
-  inbounds: ['inbounds'],
-  'inbound-packing-slips': ['inboundPackingSlips'],
-};
+const listsFor = ({ tables: { parent, children } }: Stream) =>
+  [parent, ...children].flatMap(({ name }) => expectedRows[name]?.lists ?? []);
 
 /**
  * Compares the tables of some streams, or of all, with what the sandbox holds by its own account, row by row, all columns
@@ -62,10 +57,10 @@ export async function compareWithSandbox(
   sandbox: URL,
   streams = allStreams.map(({ name }) => name),
 ): Promise<string[]> {
-  const lists = new Set(streams.flatMap((name) => stateListsFor[name] ?? []));
-  const answer = await fetch(new URL(`/_sandbox/state?lists=${[...lists].join(',')}`, sandbox));
-  const { clients } = stateSchema.parse(await answer.json());
   const compared = allStreams.filter(({ name }) => streams.includes(name));
+  const lists = new Set(compared.flatMap(listsFor));
+  const answer = await fetch(new URL(`/_sandbox/state?lists=${[...lists].join(',')}`, sandbox));
+  const clients = stateSchema.parse(await answer.json());
   const differences = clients.flatMap((state) => compared.map((stream) => compareStream(db, state, stream)));
   return (await Promise.all(differences)).flat();
 }

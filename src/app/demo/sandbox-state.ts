@@ -10,23 +10,23 @@ const resourceSchema = z.looseObject({
 });
 export type StateResource = z.infer<typeof resourceSchema>;
 
-/** Times without a zone, as the instants they stand for. */
-const instants = z.record(z.string(), z.string().nullable());
-
-/** What `/_sandbox/state` answers for the lists that were asked for, as far as tables are compared with it (docs/sandbox.md, Controls). */
-export const stateSchema = z.object({
-  clients: z.array(
-    z.object({
-      client: z.string(),
-      orders: z.array(z.object({ resource: resourceSchema, included: z.array(resourceSchema) })).default([]),
-      inbounds: z.array(z.object({ resource: resourceSchema, items: z.array(resourceSchema) })).default([]),
-      inboundPackingSlips: z.array(z.object({ resource: resourceSchema, items: z.array(resourceSchema) })).default([]),
-      returnItems: z.array(z.object({ visible: z.boolean(), resource: resourceSchema, instants })).default([]),
-      shipments: z
-        .array(z.object({ visible: z.boolean(), resource: resourceSchema, items: z.array(resourceSchema), instants }))
-        .default([]),
-    }),
-  ),
+/** An entry of a list: a resource with what belongs to it. */
+const entrySchema = z.object({
+  resource: resourceSchema,
+  included: z.array(resourceSchema).default([]),
+  items: z.array(resourceSchema).default([]),
+  /** False if no list shows it. */
+  visible: z.boolean().default(true),
+  /** Times without a zone, as the instants they stand for. */
+  instants: z.record(z.string(), z.string().nullable()).default({}),
 });
+export type StateEntry = z.infer<typeof entrySchema>;
+
+/** What `/_sandbox/state` answers for the lists that were asked for (docs/sandbox.md, Controls): each client's entries by list. */
+export const stateSchema = z
+  .object({ clients: z.array(z.object({ client: z.string() }).catchall(z.unknown())) })
+  .transform(({ clients }) =>
+    clients.map(({ client, ...lists }) => ({ client, lists: z.record(z.string(), z.array(entrySchema)).parse(lists) })),
+  );
 /** One client's part. */
-export type ClientState = z.infer<typeof stateSchema>['clients'][number];
+export type ClientState = z.infer<typeof stateSchema>[number];

@@ -1,10 +1,8 @@
 import { Argument, InvalidArgumentError } from 'commander';
-import { jobNames } from '../../../config/jobs.ts';
+import { polledStreams } from '../../../config/jobs.ts';
 
 /** Names of the streams, for help and completion; what a command knows, it looks up itself. */
-export const streams = jobNames
-  .filter((job) => job.startsWith('pull-') && job !== 'pull-stock')
-  .map((job) => job.slice('pull-'.length));
+export const streams = Object.values(polledStreams);
 
 /** Makes what a command came to the exit code of the process. */
 export async function finish(command: Promise<number>): Promise<void> {

@@ -30,8 +30,8 @@ export function addRescanCommands(cli: Command): void {
     .option('--json', 'for programs')
     .addHelpText(
       'after',
-      '\nThe days are those of processedOn (return-items), orderedOn (orders), readyToPickOn (shipments), createdOn' +
-        ' (inbounds) and expectedOn (inbound-packing-slips).\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
+      "\nThe days are those of the date that belongs to the stream, such as an order's orderedOn: see docs/streams.md." +
+        '\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
     )
     .action(async (stream: string, options: BackfillOptions) =>
       finish((await import('../commands/rescan.ts')).backfillCommand(stream, options)),
@@ -39,7 +39,7 @@ export function addRescanCommands(cli: Command): void {
   cli
     .command('refetch')
     .description('read one resource again by its id')
-    .argument('<stream>', 'shipments, inbounds or orders: the service reads no other by id')
+    .addArgument(oneOf('<stream>', streams))
     .argument('<id>', 'id at the service')
     .option('--client <key>', 'only this client')
     .option('--json', 'for programs')
