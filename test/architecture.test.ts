@@ -252,6 +252,13 @@ test('no folder holds more than 16 files', () => {
   expect([...counts].filter(([, count]) => count > 16)).toEqual([]);
 });
 
+test('a folder says in its main file what lives there', () => {
+  const folders = new Set(sourceFiles.filter((file) => file.startsWith('src/')).map(dirname));
+  const said = new Set(sourceFiles.filter((file) => read(file).startsWith('/**')).map(dirname));
+  const silent = [...folders].filter((folder) => !said.has(folder) && !['src/app', 'src/warehouse'].includes(folder));
+  expect(silent).toEqual([]);
+});
+
 test('every migration is named NNNN_name.sql, numbered without gaps, and states the oldest code', () => {
   const names = readdirSync(join(root, 'migrations')).sort();
   expect(names.map((name) => Number(name.slice(0, 4)))).toEqual(names.map((_, index) => index + 1));

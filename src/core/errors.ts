@@ -1,3 +1,8 @@
+/**
+ * Pure functions: errors, retry, time, JSON, and what follows from an attempt. Nothing here reads a clock, a file or a
+ * database.
+ */
+
 import type { ErrorCode } from './error-codes.ts';
 import { quote } from './quote.ts';
 

@@ -1,3 +1,8 @@
+/**
+ * BullMQ: queues in Postgres or Redis, their schedulers, and what brings due jobs into them. The queue can be emptied
+ * at any time, and nothing is lost: Postgres says what is due.
+ */
+
 import {
   assertSchemaCompatibility,
   createPostgresBackend,

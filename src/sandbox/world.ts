@@ -1,3 +1,8 @@
+/**
+ * The sandbox: a stand-in for the whole service, with a robot as its warehouse. It never imports src/warehouse, so
+ * that two readings of the interface meet.
+ */
+
 import { randomBytes } from 'node:crypto';
 import { VirtualClock } from './clock.ts';
 import { Faults } from './faults.ts';

@@ -1,3 +1,7 @@
+/**
+ * The admin server: probes, metrics, pages and the board of the queues. Whoever looks cannot keep a run waiting.
+ */
+
 import { STATUS_CODES } from 'node:http';
 import { fileURLToPath } from 'node:url';
 import helmet from '@fastify/helmet';

@@ -1,3 +1,8 @@
+/**
+ * What commands share: connections, the client's choice, signals, printing. What a command opened is closed before it
+ * ends.
+ */
+
 import { readConfig } from '../../../config/env.ts';
 import type { WarehouseClient } from '../../../config/files.ts';
 import { describeError, StoppedError } from '../../core/errors.ts';

@@ -1,3 +1,7 @@
+/**
+ * What each command does. A command ends with 0 if all went well, with 2 for wrong usage, and with 1 otherwise.
+ */
+
 import type { WarehouseClient } from '../../../config/files.ts';
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { changeInWords } from '../../core/database-mark.ts';

@@ -1,3 +1,7 @@
+/**
+ * The demo, and the comparison of the tables with the sandbox. The comparison covers every row and every column.
+ */
+
 import { isDeepStrictEqual } from 'node:util';
 import { streams as allStreams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';

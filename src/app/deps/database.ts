@@ -1,3 +1,7 @@
+/**
+ * Opens Postgres, Redis and the clients' services. Whoever opens something closes it.
+ */
+
 import { hostname } from 'node:os';
 import pg from 'pg';
 import { Listener } from '../../erp/connection/listener.ts';

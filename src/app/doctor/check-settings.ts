@@ -1,3 +1,7 @@
+/**
+ * Checks of everything a worker needs. They change nothing.
+ */
+
 import { statfs } from 'node:fs/promises';
 import { type Config, namesSet, secretNames, variableNames } from '../../../config/env.ts';
 import { pushJob, scheduleVariable } from '../../../config/jobs.ts';

@@ -1,3 +1,7 @@
+/**
+ * What is wrong at present, in words: for status, pages and metrics. A problem names what to do.
+ */
+
 import { styleText } from 'node:util';
 import { dayMs, formatSpan } from '../../core/time.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';

@@ -1,3 +1,7 @@
+/**
+ * Log lines, by a schema of fields. A field that the schema does not know is left out.
+ */
+
 import { describeError } from '../../core/errors.ts';
 
 /**

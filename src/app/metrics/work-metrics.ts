@@ -1,3 +1,7 @@
+/**
+ * Metrics of work and of state, for Prometheus. Labels hold only names that nobody outside can make up.
+ */
+
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { RunReport } from '../../sync/run/run.ts';

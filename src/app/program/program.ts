@@ -1,3 +1,7 @@
+/**
+ * The commands' names, options and help. A command's code is loaded only when it is called.
+ */
+
 import completion from '@bomb.sh/tab/commander';
 import { Command, CommanderError, Option } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';

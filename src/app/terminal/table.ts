@@ -1,3 +1,7 @@
+/**
+ * Texts for a terminal: tables, progress, outbox rows. Nothing here reads or writes a database.
+ */
+
 import { styleText } from 'node:util';
 import stringWidth from 'string-width';
 import { toVisible } from '../../core/quote.ts';

@@ -1,3 +1,7 @@
+/**
+ * The worker: it runs what is due, pushes, and sweeps up. It holds nothing in memory that Postgres does not know.
+ */
+
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import { jobNames } from '../../../config/jobs.ts';

@@ -1,3 +1,8 @@
+/**
+ * Connections to the ERP's Postgres, transactions, locks by name and notifications. A session ends by its own time
+ * limits, so nothing that froze holds a lock for long.
+ */
+
 import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { CodedError, isUncoded } from '../../core/errors.ts';

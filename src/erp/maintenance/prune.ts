@@ -1,3 +1,8 @@
+/**
+ * Statements that concern all other folders: retention, a changed account, secrets. They work in bounded steps, and
+ * never delete what mirrors the service.
+ */
+
 import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { lockName } from '../connection/locks.ts';
 import type { DB } from '../generated/tables.ts';

@@ -1,3 +1,8 @@
+/**
+ * The tables that mirror the service, and the feed of their changes. An unchanged row is not written, and an older
+ * reading never overwrites a newer one.
+ */
+
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';

@@ -1,3 +1,8 @@
+/**
+ * The outbox: claims, settlements, look-ups, holds, send rates and what operators do. A row is sent only under a
+ * claim, and only a claim that is still held settles it.
+ */
+
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 import { claimSpan } from './claims-held.ts';

@@ -1,3 +1,8 @@
+/**
+ * What polls remember between two runs: cursors, rows to be read again, absences, quarantine and freshness. All of it
+ * is written in the transaction of the page that it follows from.
+ */
+
 import { type Kysely, sql } from 'kysely';
 import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';

@@ -1,3 +1,7 @@
+/**
+ * What status, pages, metrics and doctor read. Nothing here writes.
+ */
+
 import { sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 import { pausedSince } from '../runs/pauses.ts';

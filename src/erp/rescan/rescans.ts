@@ -1,3 +1,8 @@
+/**
+ * Reconciliations and backfills: how far each has come, and what it found. A rescan that was cut short continues from
+ * its last committed page.
+ */
+
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';

@@ -1,3 +1,8 @@
+/**
+ * Statements of single resources that fit no general form: order numbers, settings, stock, track-trace, announced
+ * returns. Each writes only what differs, and returns what the feed has to tell.
+ */
+
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import { anyId } from '../connection/values.ts';

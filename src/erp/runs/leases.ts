@@ -1,3 +1,8 @@
+/**
+ * Who may run what: leases, due times, pauses, clients, gates, the ledger and the audit. Whoever writes for a run
+ * holds its lease, and a lost lease lets nothing more be written.
+ */
+
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';

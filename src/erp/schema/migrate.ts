@@ -1,3 +1,8 @@
+/**
+ * Migrations, and checks that the schema and this code fit each other. One process migrates at a time, and a migration
+ * never keeps the ERP waiting for longer than a second.
+ */
+
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import { type MigrationProvider, Migrator } from 'kysely/migration';

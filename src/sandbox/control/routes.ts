@@ -1,3 +1,7 @@
+/**
+ * Controls of the sandbox: time, faults, switches and its state. Clients of the service never see them.
+ */
+
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { covers, faultSchema } from '../faults.ts';

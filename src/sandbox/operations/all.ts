@@ -1,3 +1,8 @@
+/**
+ * The operations of the service, each with its route, parameters, checks and answer. Routes, the OpenAPI document and
+ * the coverage all come from this table.
+ */
+
 import { oldestOperations } from './oldest/oldest.ts';
 import type { Operation } from './operation.ts';
 import { commonOperations } from './token-and-settings.ts';

@@ -1,3 +1,7 @@
+/**
+ * How the sandbox shows its rows as resources. A resource looks the same in a list and alone.
+ */
+
 import { z } from 'zod';
 
 /** A v3 resource object (interface.md, Conventions). */

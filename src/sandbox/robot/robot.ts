@@ -1,3 +1,7 @@
+/**
+ * The robot that picks, ships, receives and returns. The same seed gives the same days.
+ */
+
 import type { Life, Task } from '../store/life.ts';
 import { track } from './carrier.ts';
 import { amend, fulfil, move } from './fulfil.ts';

@@ -1,3 +1,8 @@
+/**
+ * Rules that the interface states for orders, returns and products. They hold for every client, whichever generation
+ * it uses.
+ */
+
 import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import type { Life } from '../store/life.ts';

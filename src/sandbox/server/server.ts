@@ -1,3 +1,7 @@
+/**
+ * The sandbox's HTTP server: routes, answers, faults and pages. It answers only what the table of operations declares.
+ */
+
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { controlRoutes } from '../control/routes.ts';
 import type { FaultEffect } from '../faults.ts';

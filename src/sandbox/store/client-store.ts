@@ -1,3 +1,7 @@
+/**
+ * What the sandbox keeps of each client. Ids rise, and are never given out twice.
+ */
+
 import { dayNumberOf, fractionOf, Zone } from '../times.ts';
 import { Listing } from './listing.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, ShipmentStatus, Slip } from './model.ts';

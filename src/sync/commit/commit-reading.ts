@@ -1,3 +1,8 @@
+/**
+ * Writes a reading: rows, quarantine, cursor, ledger and feed. All of it commits in one transaction that the lease
+ * fences, or none of it does.
+ */
+
 import type { Transaction } from 'kysely';
 import { dayMs } from '../../core/time.ts';
 import type { StreamScope } from '../../erp/connection/stream-scope.ts';

@@ -1,3 +1,8 @@
+/**
+ * Ways through a list: walks from page to page, ahead of the database, and reads by id. A walk either reaches the end
+ * of its list or fails, so nothing is skipped silently.
+ */
+
 import type { ErrorCode } from '../../core/error-codes.ts';
 import { WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';

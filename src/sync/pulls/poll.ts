@@ -1,3 +1,8 @@
+/**
+ * Jobs that are no stream's own: the frame of a poll, settings, stock, track-trace and retention. Each commits its
+ * result together with its ledger entry.
+ */
+
 import { dayMs } from '../../core/time.ts';
 import { readFreshness, recordGap, recordPoll } from '../../erp/pull/freshness.ts';
 import type { Stream } from '../reading/stream.ts';

@@ -1,3 +1,8 @@
+/**
+ * Sends rows of the outbox, settles them, and looks up what is in doubt. No row is sent again while it may have been
+ * carried out, unless its kind says that this changes nothing.
+ */
+
 import type { Database } from '../../erp/connection/pool.ts';
 import type { TakenOver } from '../../erp/outbox/claims-held.ts';
 import { type Due, nextDueByClient } from '../../erp/outbox/due.ts';

@@ -1,3 +1,8 @@
+/**
+ * What a stream declares, and how its resources become rows. One resource that cannot be decoded is put aside whole,
+ * and takes no other with it.
+ */
+
 import type { Transaction } from 'kysely';
 import type { OperationName } from '../../../config/operations.ts';
 import type { DB } from '../../erp/generated/tables.ts';

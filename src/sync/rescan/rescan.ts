@@ -1,3 +1,8 @@
+/**
+ * Reconcile, backfill, refetch and the replay of the quarantine. A row is taken for gone only if complete walks or a
+ * read by id prove it.
+ */
+
 import { localDay, utcDay } from '../../core/time.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { Family } from '../../erp/mirror/tables.ts';

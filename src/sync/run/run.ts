@@ -1,3 +1,7 @@
+/**
+ * One run of a job for one client, under its lease. A run that loses its lease stops, and its writes do not count.
+ */
+
 import { holdAfter, maxWaitMs } from '../../core/client-hold.ts';
 import {
   CodedError,

@@ -1,3 +1,8 @@
+/**
+ * The streams: for each its list, its tables, its decoder and its poll. A poll is made of passes, and one pass that
+ * fails does not stop the others.
+ */
+
 import { mirrorTable } from '../../erp/mirror/tables.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';

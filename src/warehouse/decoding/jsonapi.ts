@@ -1,3 +1,8 @@
+/**
+ * What answers of the service look like, generation by generation. A value that does not fit is named by its path and
+ * never quoted.
+ */
+
 import { z } from 'zod';
 import { undecodableAnswer, type WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact, ShapeError, wholeIfKept } from '../../core/json.ts';

@@ -1,3 +1,8 @@
+/**
+ * Requests to the service: HTTP, token, links and queries. A token leaves only for the origin of the client's base
+ * URL.
+ */
+
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../../config/operations.ts';

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../../config/config-error.ts';
 import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
-import { jobNames, pushJob } from '../../../config/jobs.ts';
+import { jobNames, polledStreams, pushJob } from '../../../config/jobs.ts';
 import { parseSchedule } from '../../../config/schedules.ts';
+import { jobs } from '../../../jobs/registry.ts';
 
 const needs = { database: true, clients: true };
 const base = {
@@ -255,4 +256,11 @@ test('certificates are always checked', () => {
 test('a database URL for a socket has no host', () => {
   for (const url of ['postgres:///erp?host=/var/run/postgresql', 'postgres://erp:secret@/erp?host=/var/run/postgresql'])
     expect(problemsOf({ ...base, DATABASE_URL: url })).toEqual([]);
+});
+
+test('each job polls the stream that config/jobs.ts states', () => {
+  const polled = Object.entries(jobs).flatMap(([job, { stream }]) =>
+    stream === undefined ? [] : [[job, stream.name]],
+  );
+  expect(Object.fromEntries(polled)).toEqual(polledStreams);
 });

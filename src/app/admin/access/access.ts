@@ -1,3 +1,7 @@
+/**
+ * Who may see and change what on the pages. Every route needs a session or a token, unless it is declared open.
+ */
+
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { parse as parseForm } from 'node:querystring';
 import { setTimeout as wait } from 'node:timers/promises';

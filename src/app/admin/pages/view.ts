@@ -1,3 +1,7 @@
+/**
+ * The pages, as HTML made on the server. Every value is escaped.
+ */
+
 import { formatSpan } from '../../../core/time.ts';
 import { type Child, Html, html } from './html.ts';
 

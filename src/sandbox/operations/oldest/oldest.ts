@@ -1,3 +1,7 @@
+/**
+ * Operations of the oldest generation. Its member names are written as the description shows them.
+ */
+
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
 import { placeOrder } from '../../rules/place-order.ts';

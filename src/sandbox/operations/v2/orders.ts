@@ -1,3 +1,7 @@
+/**
+ * Operations of the generation v2. Answers are envelopes with a message code.
+ */
+
 import { z } from 'zod';
 import { releaseOrder } from '../../rules/change-order.ts';
 import { placeOrder } from '../../rules/place-order.ts';

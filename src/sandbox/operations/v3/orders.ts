@@ -1,3 +1,7 @@
+/**
+ * Operations of the generation v3. Names and shapes are those of the interface description.
+ */
+
 import { z } from 'zod';
 import type { Rendered } from '../../paging.ts';
 import {

@@ -1,3 +1,7 @@
+/**
+ * The kinds of outbox rows. A kind knows no other kind; what two of them share has a file of its own.
+ */
+
 import { isObject, parseExact } from '../../../core/json.ts';
 import type { AnyKind, FollowUp } from '../payload/kind.ts';
 import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';

@@ -1,3 +1,8 @@
+/**
+ * What an outbox kind declares, and how payloads are checked, shown and masked. A payload is checked whole before
+ * anything of it is sent.
+ */
+
 import type { z } from 'zod';
 import type { OperationName } from '../../../../config/operations.ts';
 import { CodedError, type WarehouseError } from '../../../core/errors.ts';

@@ -1,3 +1,8 @@
+/**
+ * Kinds that concern an inbound delivery. A slip is looked up by reference, warehouse, day and lines, as its number is
+ * not unique.
+ */
+
 import { z } from 'zod';
 import { undecodableAnswer, WarehouseError } from '../../../../core/errors.ts';
 import { findUnclaimed } from '../../../../erp/outbox/look-ups.ts';

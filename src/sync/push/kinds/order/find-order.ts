@@ -1,3 +1,7 @@
+/**
+ * Kinds that concern an order. An order is found by its number, which is compared exactly.
+ */
+
 import type { OperationName } from '../../../../../config/operations.ts';
 import { undecodableAnswer, WarehouseError } from '../../../../core/errors.ts';
 import { addDays, localDay } from '../../../../core/time.ts';

@@ -1,3 +1,7 @@
+/**
+ * Kinds that concern a product. A product is known by its sku, so saving it twice changes nothing.
+ */
+
 import { z } from 'zod';
 import { hasCode } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';

@@ -1,3 +1,7 @@
+/**
+ * Kinds that concern a return. An announced return is named by its id, or by a reference that only one has.
+ */
+
 import { undecodableAnswer } from '../../../../core/errors.ts';
 import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
 import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
