@@ -37,7 +37,7 @@ async function read({ query, sandbox }: Stand, redis: TestRedis | null, pid: num
     select (select sum(calls)::int from pg_stat_statements) as statements,
       (select (xact_commit + xact_rollback)::int from pg_stat_database where datname = current_database()) as transactions,
       pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::float8 as "walBytes",
-      (select coalesce(sum(uneventful_runs), 0)::int from sync.jobs where job like 'pull-%') as polls`);
+      (select coalesce(sum(uneventful_runs), 0)::int from sync.jobs where stream is not null) as polls`);
   if (row === undefined) throw new Error('Postgres tells nothing');
   return { ...row, redisCommands: await commandsOf(redis), requests: await sandbox.lastPlace(), cpuMs: cpuMsOf(pid) };
 }
@@ -60,7 +60,7 @@ async function measure({ clients, redis, schedules = {} }: Case): Promise<Meter>
     for (const name of names) await stand.sandbox.seed(90, ['SHIPPED', 'SHIPPED', 'READY_TO_PICK'], name);
     const queue: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
     const worker = await stand.startWorker({ ...queue, ...schedules }, settings);
-    const unread = `select from sync.jobs where job like 'pull-%' and isfinite(due_at) and last_success_at is null limit 1`;
+    const unread = `select from sync.jobs where stream is not null and isfinite(due_at) and last_success_at is null limit 1`;
     await waitFor('the first loads', async () => (await stand.query(unread)).length === 0, 120_000);
     await wait(settleMs);
     const before = await read(stand, redis, worker.pid);

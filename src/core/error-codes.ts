@@ -1,5 +1,5 @@
 /**
- * Every code that an error of ours may have. Logs, the ledger, the outbox and scripts rely on them.
+ * Every code that an error of ours may have. Logs, the ledger, the outbox and scripts rely on them, and on SQLSTATEs.
  */
 export type ErrorCode =
   // Requests to the service (interface.md, Errors).

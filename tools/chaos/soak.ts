@@ -9,8 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { jobNames, scheduleVariable } from '../../config/jobs.ts';
-import { streams } from '../../jobs/registry.ts';
+import { jobNames, polledStreams, scheduleVariable } from '../../config/jobs.ts';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../src/app/deps/database.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
@@ -116,7 +115,7 @@ async function main(minutes: number): Promise<void> {
     writeFileSync(clientsFile, JSON.stringify(clients));
     const env = {
       ...Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off'])),
-      ...Object.fromEntries(streams.map(({ name }) => [scheduleVariable(`pull-${name}`), '2s'])),
+      ...Object.fromEntries(Object.keys(polledStreams).map((job) => [scheduleVariable(job), '2s'])),
       SCHEDULE_RECONCILE: '1m',
       SCHEDULE_PRUNE: '1m',
       DATABASE_URL: url,

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type pg from 'pg';
-import { jobNames, scheduleVariable } from '../../config/jobs.ts';
-import { streams } from '../../jobs/registry.ts';
+import { jobNames, polledStreams, scheduleVariable } from '../../config/jobs.ts';
 import { Random, seedFor } from '../../src/sandbox/random.ts';
 import { CliProcess } from '../../test/helpers/processes/cli-process.ts';
 import { SandboxControl } from '../../test/helpers/sandbox-control.ts';
@@ -51,7 +50,7 @@ export class Stage {
     const file = join(parts.folder, 'clients.json');
     const baseUrl = parts.proxies.service.url.href;
     writeFileSync(file, JSON.stringify(clients.map((key) => ({ key, baseUrl, username: key, password: key }))));
-    const often = streams.map(({ name }) => [scheduleVariable(`pull-${name}`), '4s']);
+    const often = Object.keys(polledStreams).map((job) => [scheduleVariable(job), '4s']);
     this.#env = {
       ...Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off'])),
       ...Object.fromEntries(often),

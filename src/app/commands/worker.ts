@@ -96,7 +96,8 @@ function isUnreachable(error: unknown, hasRedis: boolean): boolean {
   if (error instanceof AggregateError) return error.errors.every((one) => isUnreachable(one, hasRedis));
   if (passingCodes.some((passing) => passing.test(sqlState(error)))) return true;
   if (!hasRedis || !(error instanceof Error)) return false;
-  return error.name === 'ReplyError' ? passingReplies.has(error.message.split(' ', 1)[0] ?? '') : isUncoded(error);
+  if (error.name === 'ReplyError') return passingReplies.has(error.message.split(' ', 1)[0] ?? '');
+  return error.name === 'ConnectionClosedError' || isUncoded(error);
 }
 
 /** After an error nobody caught, nothing in memory can be trusted; what is in the database can. */

@@ -3,16 +3,9 @@
  */
 
 import { hostname } from 'node:os';
-import pg from 'pg';
+import type pg from 'pg';
 import { Listener } from '../../erp/connection/listener.ts';
-import {
-  assertTakesWrites,
-  type Database,
-  openDatabase,
-  poolConfig,
-  watchConnection,
-  watchPool,
-} from '../../erp/connection/pool.ts';
+import { assertTakesWrites, type Database, makePool, openDatabase, poolConfig } from '../../erp/connection/pool.ts';
 import { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { repeatedWarnings } from '../logging/repeated.ts';
@@ -57,8 +50,7 @@ const opened = (pool: pg.Pool): OpenDatabase => ({ db: openDatabase(pool), close
 
 /** Opens a pool whose broken connections are logged and replaced. */
 export function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
-  const pool = new pg.Pool(options);
-  watchPool(pool);
+  const pool = makePool(options);
   const warn = repeatedWarnings(log);
   const lost = (error: Error) => warn({ event: 'database_connection_lost', ...errorFields(error) });
   pool.on('error', lost);
@@ -66,7 +58,6 @@ export function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
   // without a listener the event alone would end the process.
   pool.on('connect', (client) => {
     client.on('error', lost);
-    watchConnection(client);
   });
   return pool;
 }

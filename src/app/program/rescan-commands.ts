@@ -38,7 +38,7 @@ export function addRescanCommands(cli: Command): void {
     );
   cli
     .command('refetch')
-    .description('read one resource again by its id')
+    .description('read one resource again by its id, of a stream that the service reads by id')
     .addArgument(oneOf('<stream>', streams))
     .argument('<id>', 'id at the service')
     .option('--client <key>', 'only this client')

@@ -5,7 +5,7 @@
 
 import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
 import pg from 'pg';
-import { CodedError, isUncoded } from '../../core/errors.ts';
+import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** After so long without a sign of life the system asks the other side for one; its own default is two hours. */
@@ -76,41 +76,88 @@ export function poolConfig(databaseUrl: string, name: string, max: number, query
   };
 }
 
-/** The error of a connection that is of no use, or was not to be had in time. */
+/** The error of a connection that is of no use, or was not to be had in time. pg gives such errors no code. */
 const lostError = (cause: Error) => new CodedError('database_lost', 'the database gives no answer', { cause });
-const typed = (error: unknown) => (isUncoded(error) ? lostError(error) : error);
+
+/** Timers of pg may fire a little before the time that is measured here. */
+const timerSlackMs = 50;
+
+/** Whether the connection has ended. A wrong password or a missing TLS does not end it, and keeps its own words. */
+const hasEnded = (client: pg.ClientBase) => {
+  const { stream } = (client as pg.Client).connection;
+  return stream.destroyed || stream.readableEnded;
+};
+
+/** A client whose connection attempts fail with `database_lost` if the connection ends or is not there in time. */
+class WatchedClient extends pg.Client {
+  override connect(): Promise<pg.Client>;
+  override connect(callback: (error: Error) => void): void;
+  override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {
+    const typed = (error: unknown) => (isUncoded(error) && hasEnded(this) ? lostError(error) : error);
+    if (callback !== undefined) {
+      super.connect((error: Error) => callback(typed(error) as Error));
+      return undefined;
+    }
+    return super.connect().catch((error: unknown) => {
+      throw typed(error);
+    });
+  }
+}
 
 /**
- * Gives errors of connections the code `database_lost`. Ends a connection on which a query had no answer in time: pg would go
- * on using it, and every later query on it would wait in vain as well.
+ * Makes a pool. Errors of its connections have the code `database_lost`. A connection on which a query had no answer in time is
+ * ended: pg would go on using it, and every later query on it would wait in vain as well.
  */
-export function watchConnection(client: pg.PoolClient): void {
+export function makePool(options: pg.PoolConfig): pg.Pool {
+  const pool = new pg.Pool({ ...options, Client: WatchedClient });
+  const queryTimeoutMs = options.query_timeout ?? Number.POSITIVE_INFINITY;
+  pool.on('connect', (client) => watchQueries(client, queryTimeoutMs));
+  watchConnects(pool, options.connectionTimeoutMillis ?? Number.POSITIVE_INFINITY);
+  return pool;
+}
+
+function watchQueries(client: pg.PoolClient, timeoutMs: number): void {
   const query = client.query.bind(client) as (...given: unknown[]) => unknown;
   let lost: CodedError | undefined;
+  const typed = (error: unknown, startedAtMs: number) => {
+    if (!isUncoded(error)) return error;
+    const isUnanswered = performance.now() - startedAtMs >= timeoutMs - timerSlackMs;
+    if (!isUnanswered && !hasEnded(client)) return error;
+    const isNew = lost === undefined;
+    lost ??= lostError(error);
+    if (isNew && !hasEnded(client)) giveUp(client, lost);
+    return lost;
+  };
   const watched = (...given: unknown[]) => {
+    const startedAtMs = performance.now();
     const callback = given.at(-1);
     if (typeof callback === 'function')
-      return query(...given.slice(0, -1), (error: unknown, result: unknown) => callback(typed(error), result));
+      return query(...given.slice(0, -1), (error: unknown, result: unknown) =>
+        callback(typed(error, startedAtMs), result),
+      );
     // What follows, such as the rollback, fails for the same reason, and says so.
     if (lost !== undefined) return Promise.reject(lost);
     const result = query(...given);
     if (!(result instanceof Promise)) return result;
     return result.catch((error: unknown) => {
-      if (!isUncoded(error)) throw error;
-      lost = lostError(error);
-      giveUp(client, lost);
-      throw lost;
+      throw typed(error, startedAtMs);
     });
   };
   client.query = watched as typeof client.query;
 }
 
-/** Gives the errors of a pool that has no connection for its caller the code `database_lost`. */
-export function watchPool(pool: pg.Pool): void {
-  const connect = pool.connect.bind(pool) as (
-    callback?: (...given: unknown[]) => void,
-  ) => Promise<pg.PoolClient> | undefined;
-  const watched = (callback?: (...given: unknown[]) => void) => {
+type ConnectCallback = (error: unknown, ...rest: unknown[]) => void;
+
+/** For callers that wait for a free connection in vain, and for connections that are not there in time. */
+function watchConnects(pool: pg.Pool, timeoutMs: number): void {
+  const connect = pool.connect.bind(pool) as (callback?: ConnectCallback) => Promise<pg.PoolClient> | undefined;
+  const watched = (callback?: ConnectCallback) => {
+    const startedAtMs = performance.now();
+    const typed = (error: unknown) => {
+      if (!isUncoded(error)) return error;
+      const isLate = performance.now() - startedAtMs >= timeoutMs - timerSlackMs;
+      return isLate || hasCode(error.cause, 'database_lost') ? lostError(error) : error;
+    };
     if (callback !== undefined) return connect((error, ...rest) => callback(typed(error), ...rest));
     return connect()?.catch((error: unknown) => {
       throw typed(error);

@@ -31,6 +31,7 @@ interface ColumnValues {
 }
 
 type TableName = keyof typeof mirrorColumns;
+type ColumnName<Name extends TableName> = keyof (typeof mirrorColumns)[Name] & string;
 
 /**
  * A row of a mirror table, with every column that a reading fills: one that is forgotten is a compile error.
@@ -48,17 +49,25 @@ export type TableRow<Name extends TableName, Derived extends string = never> = {
  * Declares a mirror table. Its columns are those of the schema.
  * @param hangsOn columns that are filled from elsewhere, each with the column that it depends on
  */
-export function mirrorTable(name: TableName, hangsOn: Readonly<Record<string, string>> = {}): MirrorTable {
+export function mirrorTable<Name extends TableName>(
+  name: Name,
+  hangsOn?: { readonly [Column in ColumnName<Name>]?: ColumnName<Name> },
+): MirrorTable {
+  const others = (hangsOn ?? {}) as Readonly<Record<string, string>>;
   const all: Readonly<Record<string, string>> = mirrorColumns[name];
-  const columns = Object.fromEntries(Object.entries(all).filter(([column]) => hangsOn[column] === undefined));
+  const columns = Object.fromEntries(Object.entries(all).filter(([column]) => others[column] === undefined));
   const derived = Object.fromEntries(
-    Object.entries(hangsOn).map(([column, other]) => [column, { type: all[column] ?? '', hangsOn: other }]),
+    Object.entries(others).map(([column, other]) => [column, { type: all[column] ?? '', hangsOn: other }]),
   );
   return Object.keys(derived).length === 0 ? { name, columns } : { name, columns, derived };
 }
 
 /** Declares a table of lines. */
-export const childTable = (name: TableName, parentColumn: string, key?: readonly string[]): ChildTable => ({
+export const childTable = <Name extends TableName>(
+  name: Name,
+  parentColumn: ColumnName<Name>,
+  key?: readonly ColumnName<Name>[],
+): ChildTable => ({
   ...mirrorTable(name),
   parentColumn,
   ...(key === undefined ? {} : { key }),

@@ -2,7 +2,10 @@ import { sql } from 'kysely';
 
 /** Rows behind the head of their lane are looked at again so much later; the settlement of the head wakes the next one. */
 const deferral = sql`interval '10 minutes'`;
-/** How long a row that waits for one of another kind is left alone. As a rule it is woken before: when that row is through. */
+/**
+ * How long a row that waits for one of another kind is left alone. Rows that wait for a product are woken before, when its row
+ * is through (migration 0019).
+ */
 const waitDeferral = sql`interval '20 seconds'`;
 
 /** SQL: rows that block those behind them in their lane; as in the partial index outbox_lanes. */

@@ -3,6 +3,7 @@ import type { Json } from '../../core/json.ts';
 import { notifyPushers } from '../connection/notify.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
+import { anyId, anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
 import { unfinished } from './lane-order.ts';
@@ -177,19 +178,22 @@ export interface FollowUpRules {
   readonly of: (kind: string, payload: string) => readonly { readonly kind: string; readonly payload: Json }[];
 }
 
-/** A payload may have 16 MB: few are read at a time. */
-const payloadsAtOnce = 10;
-
 async function insertWhatFollows(trx: Transaction<DB>, ids: readonly number[], { kinds, of }: FollowUpRules) {
-  for (let start = 0; start < ids.length; start += payloadsAtOnce) {
-    const { rows } = await sql<{ client: string; kind: string; reference: string; payload: string }>`
-      select client, kind, reference, payload::text as payload
-      from fulfilment.outbox
-      where id = any(${ids.slice(start, start + payloadsAtOnce)}::bigint[]) and kind = any(${kinds}::text[])
-      order by id`.execute(trx);
-    const following = rows.flatMap(({ client, kind, reference, payload }) =>
-      of(kind, payload).map((next) => ({ client, reference, ...next })),
-    );
+  const rows = await trx
+    .selectFrom('fulfilment.outbox')
+    .select(['id', 'client', 'kind', 'reference'])
+    .where('id', '=', anyId(ids))
+    .where('kind', '=', anyText(kinds))
+    .orderBy('id')
+    .execute();
+  // One at a time: a payload may have 16 MB.
+  for (const { id, client, kind, reference } of rows) {
+    const { payload } = await trx
+      .selectFrom('fulfilment.outbox')
+      .select(sql<string>`payload::text`.as('payload'))
+      .where('id', '=', id)
+      .executeTakeFirstOrThrow();
+    const following = of(kind, payload).map((next) => ({ client, reference, ...next }));
     await insertFollowUps(trx, following);
   }
 }

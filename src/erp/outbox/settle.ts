@@ -141,7 +141,7 @@ export async function insertFollowUps(trx: Transaction<DB>, rows: readonly Follo
   if (rows.length === 0) return;
   await sql`
     insert into fulfilment.outbox (client, kind, reference, payload)
-    select r.client, r.kind, r.reference, r.payload
+    select r.client, r.kind, r.reference, coalesce(r.payload, 'null')
     from json_to_recordset(${storableJson(rows)}::json) as r (client text, kind text, reference text, payload jsonb)`.execute(
     trx,
   );

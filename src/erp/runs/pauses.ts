@@ -18,7 +18,7 @@ export async function readPauses(db: Kysely<DB>): Promise<Pause[]> {
   return db
     .selectFrom('sync.pauses')
     .select([sql<string | null>`nullif(client, '')`.as('client'), 'job', 'since', 'by'])
-    .orderBy('sync.pauses.client')
+    .orderBy(sql`nullif(client, '')`)
     .orderBy('job')
     .execute();
 }

@@ -36,7 +36,7 @@ export interface ByIdOptions<Result> {
 /**
  * Reads resources one by one. One that cannot be read does not keep the others from being read: it waits its turn with
  * growing pauses.
- * @returns the results of `beside`, one for each batch
+ * @returns the results of `beside`, batch by batch, without those that are null
  * @throws WarehouseError where the service cannot be reached, lets nobody in, or fails several times in a row
  */
 export async function readByIds<Result>(

@@ -226,6 +226,6 @@ function ended({ startedAtMs, row }: { startedAtMs: number; row: ClaimedRow }, j
     readNo: row.claimNo,
     news: verdict === null ? [{ of: 'kind', evidence: { seen: 'success' } }] : (verdict.news ?? []),
     asked: cause instanceof NotThereError || cause instanceof WarehouseError,
-    ...(cause === undefined || cause instanceof CodedError ? {} : { fault: cause }),
+    ...(cause === undefined || (cause instanceof CodedError && cause.code !== 'database_lost') ? {} : { fault: cause }),
   };
 }

@@ -94,6 +94,25 @@ test('a head that is marked as done frees its lane, and its further documents fo
   ]);
 });
 
+test('rows that no worker can read are marked as done, whatever their payloads hold', async () => {
+  const nested = `{"items": ${'['.repeat(2_500)}${']'.repeat(2_500)}}`;
+  const payloads = [nested, '{"attachments": [{}, null, {"filename": "b.pdf"}]}', '{"attachments": 7}', '[]'];
+  const ids: number[] = [];
+  for (const [index, payload] of payloads.entries())
+    ids.push(await outbox.insert('order.create', `SO-${index}`, payload));
+  await outbox.push();
+  expect(new Set((await outbox.rows()).map(({ status }) => status))).toEqual(new Set(['dead']));
+  expect(await actOnOutbox(database.db, 'done', { ids }, { by: 'test', followUps: followUpRules })).toEqual(ids);
+  const following = (await outbox.rows(`kind = 'order_attachment.create'`)).map(({ reference, payload }) => [
+    reference,
+    payload,
+  ]);
+  expect(following).toEqual([
+    ['SO-1', null],
+    ['SO-1', { filename: 'b.pdf' }],
+  ]);
+});
+
 test('lanes of other families and references do not wait', async () => {
   await outbox.insert('order.create', 'X', orderPayload('X', { locale: undefined }));
   const product = await outbox.insert('product.save', 'X', { name: 'X' });

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import pg from 'pg';
 import { afterEach, describe, expect, inject, test } from 'vitest';
-import { connectDatabase, connectForWriting, openListener } from '../../../src/app/deps/database.ts';
+import { connectDatabase, connectForWriting, openListener, openPool } from '../../../src/app/deps/database.ts';
 import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { poolConfig } from '../../../src/erp/connection/pool.ts';
@@ -55,6 +55,28 @@ describe('connections that swallow what they are given, and of which nobody is t
     cutSilently(proxy);
     await expect(db.transaction().execute((trx) => sql`select 1`.execute(trx))).rejects.toThrow();
     expect((await ask()).rows).toEqual([{ one: 1 }]);
+  });
+
+  test('a database that is set up otherwise is no lost connection: waiting would not help', async () => {
+    const url = new URL(database.url);
+    url.searchParams.set('sslmode', 'require');
+    const { db, close } = connectDatabase(url.href, silentLogger, 'test', 1, 500);
+    closers.unshift(close);
+    const asked = sql`select 1`.execute(db);
+    await expect(asked).rejects.toThrow('The server does not support SSL connections');
+    await expect(asked).rejects.not.toHaveProperty('code', 'database_lost');
+  });
+
+  test('to Postgres, all in use: who waits for one in vain is told so', async () => {
+    const config = { ...poolConfig(database.url, 'test', 1), connectionTimeoutMillis: 300 };
+    const pool = openPool(config, silentLogger);
+    closers.unshift(() => pool.end());
+    const only = await pool.connect();
+    try {
+      await expect(pool.connect()).rejects.toMatchObject({ code: 'database_lost' });
+    } finally {
+      only.release();
+    }
   });
 
   test('for notifications: it finds out by itself, listens anew, and says that some may have been missed', async () => {

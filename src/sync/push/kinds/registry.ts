@@ -2,7 +2,7 @@
  * The kinds of outbox rows. A kind knows no other kind; what two of them share has a file of its own.
  */
 
-import { isObject, parseExact } from '../../../core/json.ts';
+import { parseObject } from '../../../core/json.ts';
 import type { AnyKind, FollowUp } from '../payload/kind.ts';
 import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';
 import { orderAttachmentCreate } from './order/order-attachment-create.ts';
@@ -39,7 +39,7 @@ const following = outboxKinds.filter(({ followUps }) => followUps !== undefined)
 export const followUpRules = {
   kinds: following.map(({ name }) => name),
   of: (kind: string, payload: string): readonly FollowUp[] => {
-    const read = parseExact(payload);
-    return isObject(read) ? (following.find(({ name }) => name === kind)?.followUps?.(read) ?? []) : [];
+    const read = parseObject(payload);
+    return read === null ? [] : (following.find(({ name }) => name === kind)?.followUps?.(read) ?? []);
   },
 };

@@ -117,7 +117,10 @@ type UnknownOutcome<P> =
   | { readonly do: 'resend' }
   | { readonly do: 'ask operator' };
 
-/** Rows of another kind that must be through first: each entry of a list in the payload names one by its reference. */
+/**
+ * Rows of another kind that must be through first: each entry of a list in the payload names one by its reference. A trigger
+ * wakes those that wait for `product.save`; others are looked at again after 20 seconds, and then every 2 minutes.
+ */
 interface WaitsFor {
   readonly kind: string;
   /** As the column `family` of fulfilment.outbox has it. */
