@@ -246,6 +246,18 @@ test('files are of a size that can be read in one go', () => {
   expect(long).toEqual([]);
 });
 
+test('lines of SQL have at most 120 characters', () => {
+  const long = sourceFiles
+    .filter((file) => file.startsWith('src/erp/') && !file.startsWith('src/erp/generated/'))
+    .flatMap((file) =>
+      read(file)
+        .split('\n')
+        .filter((line) => line.length > 120 && !/^\s*(\*|\/\*\*|\/\/|import )/.test(line))
+        .map((line) => `${file}: ${line.trim()}`),
+    );
+  expect(long).toEqual([]);
+});
+
 test('no folder holds more than 16 files', () => {
   const counts = new Map<string, number>();
   for (const file of allFiles) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1);

@@ -46,7 +46,8 @@ export async function acceptIdentity(
     await cutOffRuns(trx, client);
     await sql`
       insert into sync.clients (client, identity, base_url) values (${client}, ${identity}, ${baseUrl})
-      on conflict (client) do update set identity = excluded.identity, base_url = excluded.base_url, accepted_at = now(),
+      on conflict (client) do update set identity = excluded.identity, base_url = excluded.base_url,
+        accepted_at = now(),
         offered_identity = null, offered_base_url = null, offered_at = null,
         hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0`.execute(trx);
     const changes = keepCursors ? [] : await forgetService(trx, client);
@@ -69,7 +70,8 @@ export async function acceptIdentity(
       .where(sql<boolean>`isfinite(due_at)`)
       .where('due_at', '>', sql<Date>`sync.clock()`)
       .execute();
-    const detail = `${former?.base_url ?? 'none'} -> ${baseUrl}, ${keepCursors ? 'cursors kept' : 'everything is read anew'}`;
+    const kept = keepCursors ? 'cursors kept' : 'everything is read anew';
+    const detail = `${former?.base_url ?? 'none'} -> ${baseUrl}, ${kept}`;
     await recordAudit(trx, { by, action: 'identity_accepted', client, detail });
     await notifyPushers(trx);
     await appendChanges(trx, client, changes);
@@ -94,7 +96,9 @@ async function cutOffRuns(trx: Transaction<DB>, client: string): Promise<void> {
  * a person decides. What certainly was not sent waits for its turn.
  */
 async function buryUnsettled(trx: Transaction<DB>, client: string, formerBaseUrl: string, by: string): Promise<number> {
-  const because = `what became of it at ${formerBaseUrl} is not known, and another service was accepted since: outbox retry or done`;
+  const because =
+    `what became of it at ${formerBaseUrl} is not known, and another service was accepted since:` +
+    ' outbox retry or done';
   await trx
     .updateTable('fulfilment.outbox')
     .set((eb) => ({

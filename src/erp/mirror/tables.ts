@@ -152,7 +152,9 @@ export function differs(table: MirrorTable | ChildTable, compare: Comparison, fr
   // A line that was taken for gone and is met again differs, whatever it holds.
   const unlisted =
     'parentColumn' in table && keyOf(table).includes('id') ? sql` or t.unlisted_since is not null` : sql``;
-  return sql`((${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, from)})${sql.join(derived, sql``)}${unlisted})`;
+  return sql`(
+    (${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, from)})
+    ${sql.join(derived, sql``)}${unlisted})`;
 }
 
 /** A row that was written, as the feed names it. */

@@ -15,7 +15,8 @@ export async function markUnlisted(
   if (ids.length === 0) return [];
   const { rows } = await sql<{ id: number }>`
     update ${sql.table(`fulfilment.${table}`)} t set unlisted_since = now(), read_no = ${readNo}
-    where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and unlisted_since is null and read_no < ${readNo}
+    where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and unlisted_since is null
+      and read_no < ${readNo}
       and not ${confirmedSince(client, stream, readNo, sql`t.id`)}
     returning id`.execute(trx);
   return rows.map(({ id }) => ({ entity: table, id, operation: 'unlisted' }));

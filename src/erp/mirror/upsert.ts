@@ -211,7 +211,8 @@ async function touchFormerParents(
   const [ids, readNos] = [former.map(({ id }) => id), former.map(({ readNo }) => readNo)];
   await sql`
     update ${tableRef(table.name)} t set read_no = f.read_no
-    from (select id, max(read_no) as read_no from unnest(${ids}::bigint[], ${readNos}::bigint[]) as u (id, read_no) group by id) f
+    from (select id, max(read_no) as read_no from unnest(${ids}::bigint[], ${readNos}::bigint[]) as u (id, read_no)
+      group by id) f
     where t.client = ${anyClient(client)} and t.id = f.id and t.read_no < f.read_no`.execute(trx);
 }
 
@@ -239,7 +240,8 @@ async function writeParents(
     )}
     order by i.id
     on conflict (client, id) do update set ${sql.join(assignments)}, read_no = excluded.read_no, unlisted_since = null,
-      changed_at = case when t.unlisted_since is not null or ${differs(table, 'columns', 'excluded')} then now() else t.changed_at end
+      changed_at = case when t.unlisted_since is not null or ${differs(table, 'columns', 'excluded')}
+        then now() else t.changed_at end
       where t.read_no < excluded.read_no and not ${confirmedSince(client, stream, sql`excluded.read_no`, sql`t.id`)}
     returning ${feedNames(table)}, xmax = 0 as created, changed_at = now() as changed`.execute(trx);
   return rows;

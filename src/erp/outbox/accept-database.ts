@@ -69,12 +69,14 @@ async function doubtRows(
   const reason = 'the database was restored, and the former one may have sent this row after the backup';
   const isLookedUp = sql`o.kind = any(${lookedUp}::text[])`;
   await sql`
-    update fulfilment.outbox o set written_at = statement_timestamp(), last_error = concat(o.last_error, '; ', ${reason}::text)
+    update fulfilment.outbox o set written_at = statement_timestamp(),
+      last_error = concat(o.last_error, '; ', ${reason}::text)
     where o.status = 'dead' and ${isOfBackup}`.execute(trx);
   const { rows } = await sql<AcceptedDatabase>`
     with doubted as (
       update fulfilment.outbox o set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
-        claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0, absences = 0, absent_at = null,
+        claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0, absences = 0,
+          absent_at = null,
         next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,
         last_error = case when ${isLookedUp} then ${`${reason}; being looked up`} else ${`${reason}. ${advice}`} end
       where o.status in ('pending', 'sending') and ${isOfBackup}
@@ -83,7 +85,8 @@ async function doubtRows(
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
       select id, 'taken over', ${by}, claim_no, 'unknown', 'database_changed', last_error from doubted order by id
     )
-    select count(*) filter (where is_looked_up)::int as "lookedUp", count(*) filter (where not is_looked_up)::int as "toDecide"
+    select count(*) filter (where is_looked_up)::int as "lookedUp",
+      count(*) filter (where not is_looked_up)::int as "toDecide"
     from doubted`.execute(trx);
   return rows[0] ?? { lookedUp: 0, toDecide: 0 };
 }

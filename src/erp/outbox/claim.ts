@@ -102,8 +102,10 @@ async function claimWithin(
     with recursive ${kindsDue(options)}, ${few === undefined ? sql`` : roomFor(client, few.kind, slots)}
     seen as materialized (
       select d.* from kinds k cross join lateral (
-        select o.id, o.next_attempt_at, o.attempts > o.bounded_attempts or o.unburnt > 0 as failed from fulfilment.outbox o
-        where o.client = ${client} and o.kind = k.kind and o.status = 'pending' and o.next_attempt_at <= statement_timestamp()
+        select o.id, o.next_attempt_at, o.attempts > o.bounded_attempts or o.unburnt > 0 as failed
+          from fulfilment.outbox o
+        where o.client = ${client} and o.kind = k.kind and o.status = 'pending'
+          and o.next_attempt_at <= statement_timestamp()
         order by o.next_attempt_at, o.id limit ${window}
       ) d
       order by d.next_attempt_at, d.id limit ${window}

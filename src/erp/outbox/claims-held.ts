@@ -54,20 +54,20 @@ export async function renewClaims(db: Kysely<DB>, rows: readonly Claimed[]): Pro
   await sql`
     with held as (
       select o.id from fulfilment.outbox o
-      join unnest(${rows.map(({ id }) => id)}::bigint[], ${rows.map(({ claimNo }) => claimNo)}::bigint[]) as m (id, claim_no)
+      join unnest(${rows.map(({ id }) => id)}::bigint[], ${rows.map(({ claimNo }) => claimNo)}::bigint[])
+        as m (id, claim_no)
         on o.id = m.id and o.claim_no = m.claim_no
       where o.status = 'sending' for update of o skip locked
     )
-    update fulfilment.outbox o set lease_until = statement_timestamp() + ${claimSpan} from held where o.id = held.id`.execute(
-    db,
-  );
+    update fulfilment.outbox o set lease_until = statement_timestamp() + ${claimSpan} from held
+      where o.id = held.id`.execute(db);
 }
 
 /** Number of lost workers after which a row is dead, if nothing of it was ever sent: it would end the next one too. */
 const mostTakeovers = 5;
 const givenUpError =
-  `its worker was lost ${mostTakeovers} times before anything was sent: see the logs of the workers for what this payload` +
-  ' does to them, replace the payload or cancel the row';
+  `its worker was lost ${mostTakeovers} times before anything was sent: see the logs of the workers for what this` +
+  ' payload does to them, replace the payload or cancel the row';
 
 /** What a worker leaves behind that was lost while sending. */
 export interface TakenOver {
@@ -94,19 +94,25 @@ export async function takeOverClaims(
       select o.id, k.rule, (
         select count(*) from sync.outbox_attempts a
         where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
-          select max(b.id) from sync.outbox_attempts b where b.outbox_id = o.id and b.step <> 'taken over'), 0)) as times
+          select max(b.id) from sync.outbox_attempts b
+          where b.outbox_id = o.id and b.step <> 'taken over'), 0)) as times
       from fulfilment.outbox o
-      left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'ask operator')}::text[]) as k (kind, rule) on k.kind = o.kind
-      where o.status = 'sending' and o.lease_until <= statement_timestamp() and (k.rule is not null or o.sent_at is null)
+      left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'ask operator')}::text[])
+        as k (kind, rule) on k.kind = o.kind
+      where o.status = 'sending' and o.lease_until <= statement_timestamp()
+        and (k.rule is not null or o.sent_at is null)
       for update of o skip locked
     ), taken as (
       update fulfilment.outbox o set
-        status = case when l.is_last and o.sent_at is null then 'dead' when o.sent_at is null or l.rule = 'resend' then 'pending' else 'unknown' end,
+        status = case when l.is_last and o.sent_at is null then 'dead'
+                      when o.sent_at is null or l.rule = 'resend' then 'pending' else 'unknown' end,
         finished_at = case when l.is_last and o.sent_at is null then statement_timestamp() end,
         next_attempt_at = case when l.is_last and o.sent_at is null then null
                                when o.sent_at is not null and l.rule = 'ask operator' then null
-                               -- Rows that were claimed together are tried apart, so that only the one at fault is lost again.
-                               when o.sent_at is null then statement_timestamp() + random() * l.times * interval '10 seconds'
+                               -- Rows that were claimed together are tried apart, so that only the one at fault is lost
+                               -- again.
+                               when o.sent_at is null
+                                 then statement_timestamp() + random() * l.times * interval '10 seconds'
                                else statement_timestamp() end,
         attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
         written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,

@@ -28,7 +28,8 @@ export function pendingKinds(client: unknown, where: RawBuilder<unknown> = sql`t
   return sql`named (kind, place) as (
     select ${next(sql``)}, 1 where ${where}
     union all
-    select ${next(sql`and o.kind < n.kind`)}, n.place + 1 from named n where n.kind is not null and n.place < ${mostKinds}
+    select ${next(sql`and o.kind < n.kind`)}, n.place + 1 from named n
+      where n.kind is not null and n.place < ${mostKinds}
   )`;
 }
 
@@ -70,7 +71,8 @@ export async function nextDueByClient(
         where o.client = c.client and o.status = 'unknown' and o.kind = any(${lookedUp}::text[])) as "unknownInMs",
       exists (select from sync.push_holds h where h.client = c.client) as "isTroubled",
       exists (select from sync.push_rates r where r.client = c.client) as "isLimited"
-    from unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
+    from unnest(${clients.map(({ client }) => client)}::text[],
+      ${clients.map(({ identity }) => identity)}::text[]) as c (client, identity)
     where ${mayPush(sql`c.client`, sql`c.identity`)}`.execute(db);
   const atLeastNow = (ms: number | null) => (ms === null ? null : Math.max(0, ms));
   return rows

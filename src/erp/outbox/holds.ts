@@ -94,7 +94,8 @@ async function store(
     probe: holdMs === null ? sql`h.probe` : sql`${isNew && isProbed(code)}`,
   };
   await sql`
-    update sync.push_holds h set code = ${code}, reason = ${reason}, failures = ${failures}, send_window = ${sendWindow},
+    update sync.push_holds h set code = ${code}, reason = ${reason}, failures = ${failures},
+      send_window = ${sendWindow},
       times = h.times + ${isNew ? 1 : 0}, since = ${changes.since}, until = ${changes.until}, probe = ${changes.probe}
     where client = ${client} and kind = ${kind}`.execute(trx);
 }

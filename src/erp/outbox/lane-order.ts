@@ -44,7 +44,8 @@ export function judged(options: LaneOptions) {
           select from fulfilment.outbox b where ${inLane} and b.id > l.id and b.status in ('sending', 'unknown')
         ) then statement_timestamp() + ${deferral}
         when w.waits_for is not null then statement_timestamp() + case
-          when exists (select from sync.outbox_waits v where v.outbox_id = l.id) then interval '2 minutes' else ${waitDeferral} end
+          when exists (select from sync.outbox_waits v where v.outbox_id = l.id)
+            then interval '2 minutes' else ${waitDeferral} end
         -- What it held before it was replaced may still take effect.
         when l.was_replaced then l.written_at + ${lingers(options)}
         else (

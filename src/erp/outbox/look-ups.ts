@@ -32,14 +32,16 @@ export async function takeUnknown(db: Kysely<DB>, client: string, kind: string, 
   const { rows } = await sql<UnknownRow>`
     with due as materialized (
       select id, next_attempt_at from fulfilment.outbox
-      where client = ${anyClient(client)} and status = 'unknown' and kind = ${kind} and next_attempt_at <= statement_timestamp()
+      where client = ${anyClient(client)} and status = 'unknown' and kind = ${kind}
+        and next_attempt_at <= statement_timestamp()
       order by next_attempt_at, id limit ${limit} for update skip locked
     )
     update fulfilment.outbox o set next_attempt_at = statement_timestamp() + ${lookUpSpan}
     from due where o.id = due.id
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
       o.attempts - o.bounded_attempts as "boundedAttempts", ${since('bounded_from')} as "ageMs",
-      ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups, o.refusal,
+      ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,
+        o.refusal,
       coalesce(o.replaced_at > o.written_at, false) as replaced`.execute(db);
   return rows;
 }

@@ -111,7 +111,8 @@ export async function delayGates(trx: Kysely<DB>): Promise<void> {
 /** Writes a sign of life of a worker that sends rows, and forgets workers that were lost long ago. */
 export async function markAlive(db: Kysely<DB>, worker: string): Promise<void> {
   await sql`
-    with forgotten as (delete from sync.push_workers where seen_at < now() - interval '10 minutes' and worker <> ${worker})
+    with forgotten as (delete from sync.push_workers where seen_at < now() - interval '10 minutes'
+      and worker <> ${worker})
     insert into sync.push_workers as w (worker) values (${worker})
     on conflict (worker) do update set seen_at = now(), confirmed_mark = null
     where w.seen_at < now() - interval '30 seconds' or w.confirmed_mark is not null`.execute(db);
@@ -169,7 +170,8 @@ async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boo
  */
 async function acceptFailover(trx: Kysely<DB>, worker: string): Promise<void> {
   const { rows } = await sql`
-    update sync.push_database set mark = sync.database_mark(), accepted_as = 'failover', accepted_at = clock_timestamp(),
+    update sync.push_database set mark = sync.database_mark(), accepted_as = 'failover',
+      accepted_at = clock_timestamp(),
       accepted_by = ${worker}, changed_at = null
     where changed_at < clock_timestamp() - ${reportSpan}
       and exists (select from sync.push_workers w where w.confirmed_mark = sync.database_mark())

@@ -58,15 +58,19 @@ export async function settleRows(
         written boolean, refusal text, refund boolean, unburnt boolean, "absenceCounts" boolean)
     ), settled as (
       update fulfilment.outbox o set
-        status = s.status, last_error = s.error, result = s.result, lease_until = null, sent_at = null, refusal = s.refusal,
+        status = s.status, last_error = s.error, result = s.result, lease_until = null, sent_at = null,
+          refusal = s.refusal,
         next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
         finished_at = case when s.status in ('done', 'dead') then statement_timestamp() end,
         attempts = o.attempts - case when s.refund then 1 else 0 end,
-        unburnt = case when s.unburnt then o.unburnt + 1 when s.step = 'looked up' or s.refund then o.unburnt else 0 end,
+        unburnt = case when s.unburnt then o.unburnt + 1
+                       when s.step = 'looked up' or s.refund then o.unburnt else 0 end,
         written_at = case when s.written then coalesce(o.sent_at, statement_timestamp()) else o.written_at end,
         lookups = case when s.step = 'looked up' then o.lookups + 1 else 0 end,
-        absences = case when s.step = 'looked up' then o.absences + case when s."absenceCounts" then 1 else 0 end else 0 end,
-        absent_at = case when s.step <> 'looked up' then null when s."absenceCounts" then statement_timestamp() else o.absent_at end
+        absences = case when s.step = 'looked up'
+                        then o.absences + case when s."absenceCounts" then 1 else 0 end else 0 end,
+        absent_at = case when s.step <> 'looked up' then null
+                         when s."absenceCounts" then statement_timestamp() else o.absent_at end
       from s
       where o.id = s.id and o.claim_no = s."claimNo"
         and (o.status = 'unknown' or (o.status = 'sending' and s.step = 'sent')
@@ -142,9 +146,8 @@ export async function insertFollowUps(trx: Transaction<DB>, rows: readonly Follo
   await sql`
     insert into fulfilment.outbox (client, kind, reference, payload)
     select r.client, r.kind, r.reference, coalesce(r.payload, 'null')
-    from json_to_recordset(${storableJson(rows)}::json) as r (client text, kind text, reference text, payload jsonb)`.execute(
-    trx,
-  );
+    from json_to_recordset(${storableJson(rows)}::json) as r (client text, kind text, reference text,
+      payload jsonb)`.execute(trx);
 }
 
 /**
@@ -158,7 +161,8 @@ export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Pro
     with heads as materialized (
       select h.id, l.client, l.family, l.reference
       from (
-        select distinct * from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
+        select distinct *
+          from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
       ) l
       cross join lateral (
         select b.id, b.status from fulfilment.outbox b
@@ -200,6 +204,7 @@ export async function wakeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise
   await sql`
     select sync.wake_lane(l.client, l.family, l.reference)
     from (
-      select distinct * from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
+      select distinct *
+        from json_to_recordset(${JSON.stringify(lanes)}::json) as l (client text, family text, reference text)
     ) l`.execute(db);
 }

@@ -29,9 +29,8 @@ export async function noteAbsences(
       ? sql`not (id = any(${absent}::bigint[]))`
       : sql`id in (select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
   await sql`
-    delete from sync.absences where client = ${anyClient(client)} and stream = ${stream} and pass = ${pass} and ${seen}`.execute(
-    trx,
-  );
+    delete from sync.absences where client = ${anyClient(client)} and stream = ${stream} and pass = ${pass}
+      and ${seen}`.execute(trx);
   if (absent.length === 0) return [];
   const { rows } = await sql<{ id: number; walks: number }>`
     insert into sync.absences as a (client, stream, pass, id)

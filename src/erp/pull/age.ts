@@ -20,5 +20,6 @@ export const dateList = (columns: readonly string[]) =>
 /** SQL: whether lists surely show the row t, were it there: the service tells age by a date that is not stated. */
 export function youngEnough(age: AgeColumns, serviceNow: Date) {
   if (age.horizonDays === null) return sql`true`;
-  return sql`least(${dateList(age.dates)}, t.first_seen_at) > ${serviceNow}::timestamptz - make_interval(days => ${age.horizonDays - 1})`;
+  const span = sql`make_interval(days => ${age.horizonDays - 1})`;
+  return sql`least(${dateList(age.dates)}, t.first_seen_at) > ${serviceNow}::timestamptz - ${span}`;
 }

@@ -44,9 +44,9 @@ export async function recordPoll(
       complete_at = greatest(f.complete_at, excluded.complete_at),
       newest_source_at = greatest(f.newest_source_at, excluded.newest_source_at),
       -- An empty poll is no part of what is usual, or the warning about it would end by itself.
-      usual_fetched = case when ${fetched} = 0 then f.usual_fetched else coalesce(f.usual_fetched * (1 - ${weight}::float8) + ${fetched} * ${weight}::float8, ${fetched}) end`.execute(
-    trx,
-  );
+      usual_fetched = case when ${fetched} = 0 then f.usual_fetched
+        else coalesce(f.usual_fetched * (1 - ${weight}::float8) + ${fetched} * ${weight}::float8,
+        ${fetched}) end`.execute(trx);
 }
 
 /** Names a span that fell out of what the service lists before a poll had read it. */

@@ -50,7 +50,8 @@ export async function findUnlistedOpen(
     left join sync.rereads r on r.client = s.client and r.stream = ${kind.stream} and r.id = s.id
     where s.client = ${anyClient(client)} and s.status is distinct from ${sql.lit(kind.closed)}
       and coalesce(r.next_try_at <= now(), true)
-      and (coalesce(s.unlisted_since, case when not coalesce(s.status = any(${kind.open}::text[]), false) then s.changed_at end,
+      and (coalesce(s.unlisted_since, case when not coalesce(s.status = any(${kind.open}::text[]), false)
+        then s.changed_at end,
           'infinity') > now() - make_interval(days => ${rarelyAfterDays})
         -- One that never had a turn is asked for once.
         or coalesce(r.next_try_at, '-infinity') <= now() - make_interval(days => ${extraPauseDays}))
@@ -68,9 +69,8 @@ export async function stillOpen(
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select id from ${tableOf(kind)}
-    where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and status is distinct from ${sql.lit(kind.closed)}`.execute(
-    db,
-  );
+    where client = ${anyClient(client)} and id = any(${ids}::bigint[])
+      and status is distinct from ${sql.lit(kind.closed)}`.execute(db);
   return rows.map(({ id }) => id);
 }
 

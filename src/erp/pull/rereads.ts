@@ -39,7 +39,8 @@ export async function postponeStillOpen(
   const [ids, tries] = [found.map(({ id }) => id), found.map((row) => row.tries)];
   await sql`
     insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
-    select ${client}, ${stream}, i.id, i.tries + 1, now() + least(interval '1 day', interval '1 minute' * power(2, least(i.tries, 11))),
+    select ${client}, ${stream}, i.id, i.tries + 1,
+      now() + least(interval '1 day', interval '1 minute' * power(2, least(i.tries, 11))),
       ${stillOpen}
     from unnest(${ids}::bigint[], ${tries}::integer[]) as i (id, tries) order by i.id
     on conflict (client, stream, id) do update

@@ -47,7 +47,8 @@ export async function readMissingGrants(db: Kysely<DB>): Promise<string[]> {
     union all
     select format('USAGE on sequence %I.%I', n.nspname, c.relname)
     from pg_class c join pg_namespace n on n.oid = c.relnamespace
-    where n.nspname = 'sync' and c.relkind = 'S' and c.relname = 'read_no' and not has_sequence_privilege(c.oid, 'USAGE')
+    where n.nspname = 'sync' and c.relkind = 'S' and c.relname = 'read_no'
+      and not has_sequence_privilege(c.oid, 'USAGE')
     order by 1`.execute(db);
   return rows.map(({ missing }) => missing);
 }

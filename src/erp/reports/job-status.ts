@@ -43,7 +43,8 @@ export async function readJobStatus(db: Database): Promise<JobStatus[]> {
       j.last_error as "lastError", j.consecutive_failures as "consecutiveFailures", j.warnings,
       j.skips, j.last_skip_at as "lastSkipAt", j.last_skip_reason as "lastSkipReason",
       ${pausedSince(sql`j.client`, sql`j.job`)} as "pausedSince",
-      (select count(*) from sync.quarantine q where q.client = j.client and q.stream = coalesce(j.stream, j.job)) as quarantined
+      (select count(*) from sync.quarantine q where q.client = j.client
+        and q.stream = coalesce(j.stream, j.job)) as quarantined
     from sync.jobs j left join sync.leases l on l.client = j.client and l.name = j.job
     order by j.client, j.job`.execute(db);
   return rows;

@@ -22,7 +22,8 @@ export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
   const { rows } = await sql<OutboxStatus>`
     with counted as (
       select client, status, count(*)::int as count, min(created_at) as oldest,
-        min(created_at) filter (where status <> 'dead' and (status <> 'unknown' or next_attempt_at is not null)) as moving,
+        min(created_at) filter (where status <> 'dead'
+          and (status <> 'unknown' or next_attempt_at is not null)) as moving,
         count(*) filter (where next_attempt_at is null)::int as undated
       from fulfilment.outbox where status in ('pending', 'sending', 'unknown', 'dead') group by client, status
       union all

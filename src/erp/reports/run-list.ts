@@ -32,8 +32,11 @@ export interface RunFilter {
 /** Status of runs that ended otherwise than done: they have an index of their own. */
 const uncommon = new Set(['failed', 'abandoned', 'stopped']);
 
+const uncommonOnly = sql`and r.status in ('failed', 'abandoned', 'stopped')`;
+
 const columns = sql`r.id, r.client, r.job, r.trigger, r.status, r.worker, r.started_at as "startedAt",
-  r.finished_at as "finishedAt", r.pages, r.fetched, r.created, r.updated, r.removed, r.quarantined, r.error, r.warnings`;
+  r.finished_at as "finishedAt", r.pages, r.fetched, r.created, r.updated, r.removed, r.quarantined, r.error,
+    r.warnings`;
 
 /**
  * Runs that fit, newest first. With a client or a job each (client, job) is asked by its index, so that a rare one among
@@ -41,16 +44,19 @@ const columns = sql`r.id, r.client, r.job, r.trigger, r.status, r.worker, r.star
  */
 export async function listRuns(db: Kysely<DB>, filter: RunFilter, limit: number): Promise<ListedRun[]> {
   const { client = null, job = null, status = null, before = null } = filter;
-  const fits = sql`(${before}::bigint is null or r.id < ${before}) and (${status}::text is null or r.status = ${status})`;
+  const fits = sql`(${before}::bigint is null or r.id < ${before})
+    and (${status}::text is null or r.status = ${status})`;
   const direct = client === null && job === null;
   const own = sql`(${client}::text is null or r.client = ${client}) and (${job}::text is null or r.job = ${job})`;
+  const isUncommon = status !== null && uncommon.has(status);
   const source =
-    direct || (status !== null && uncommon.has(status))
-      ? sql`sync.runs r where ${fits} and ${own} ${status !== null && uncommon.has(status) ? sql`and r.status in ('failed', 'abandoned', 'stopped')` : sql``}`
+    direct || isUncommon
+      ? sql`sync.runs r where ${fits} and ${own} ${isUncommon ? uncommonOnly : sql``}`
       : sql`(select distinct j.client, j.job from sync.jobs j
              where (${client}::text is null or j.client = ${client}) and (${job}::text is null or j.job = ${job})) k
             cross join lateral (
-              select * from sync.runs r where r.client = k.client and r.job = k.job and ${fits} order by r.id desc limit ${limit}
+              select * from sync.runs r where r.client = k.client and r.job = k.job and ${fits}
+                order by r.id desc limit ${limit}
             ) r`;
   const { rows } = await sql<ListedRun>`select ${columns} from ${source} order by r.id desc limit ${limit}`.execute(db);
   return rows;

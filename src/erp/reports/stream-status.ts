@@ -66,26 +66,32 @@ export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
       (select r.fetched from sync.runs r where r.client = s.client and r.job = s.job and r.status = 'running'
        order by r.id desc limit 1) as "fetchedSoFar",
       s.last_success_at is null or exists (
-        select from sync.cursors c where c.client = s.client and c.stream = s.stream and c.completed_at is null) as "firstLoad",
-      exists (select from sync.cursors c where c.client = s.client and c.stream = s.stream and c.watermark is not null) as "readByDay",
+        select from sync.cursors c where c.client = s.client and c.stream = s.stream
+          and c.completed_at is null) as "firstLoad",
+      exists (select from sync.cursors c where c.client = s.client and c.stream = s.stream
+        and c.watermark is not null) as "readByDay",
       s.last_fetched as "lastFetched", f.usual_fetched as "usualFetched",
       u.today as "changedLastDay", u.usual as "usualPerDay",
       p.finished_at as "reconciledAt", p.missing, p.stale, p.extra,
       (select percentile_cont(0.99) within group (order by late_seconds) from sync.findings d
-       where d.client = s.client and d.stream = s.stream and d.found_at > now() - interval '30 days') as "lateSecondsP99",
+       where d.client = s.client and d.stream = s.stream
+         and d.found_at > now() - interval '30 days') as "lateSecondsP99",
       (select coalesce(json_agg(json_build_object('from', g.from_at, 'to', g.to_at) order by g.from_at), '[]')
        from sync.gaps g where g.client = s.client and g.stream = s.stream) as gaps,
       (select coalesce(json_agg(json_build_object('id', o.id, 'kind', o.kind, 'background', o.background,
          'fetched', o.fetched, 'from', o.from_day, 'to', o.to_day, 'expected', o.expected) order by o.id), '[]')
-       from sync.rescans o where o.client = s.client and o.stream = s.stream and o.finished_at is null) as "openRescans",
+       from sync.rescans o where o.client = s.client and o.stream = s.stream
+         and o.finished_at is null) as "openRescans",
       (select count(*) from sync.quarantine q where q.client = s.client and q.stream = s.stream) as quarantined
     from streams s
     left join sync.freshness f on f.client = s.client and f.stream = s.stream
     left join lateral (
       select coalesce(sum(changed) filter (where recent), 0)::float8 as today,
-        sum(changed) filter (where not recent) / greatest(1, least(14, extract(epoch from now() - interval '1 day' - min(started_at)) / 86400))::float8 as usual
+        sum(changed) filter (where not recent) / greatest(1,
+          least(14, extract(epoch from now() - interval '1 day' - min(started_at)) / 86400))::float8 as usual
       from (
-        select r.started_at, r.created + r.updated + r.removed as changed, r.started_at > now() - interval '1 day' as recent
+        select r.started_at, r.created + r.updated + r.removed as changed,
+          r.started_at > now() - interval '1 day' as recent
         from sync.runs r
         where r.client = s.client and r.job = s.job and r.started_at > now() - interval '15 days') runs
     ) u on true

@@ -9,7 +9,9 @@ function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNo
   const inAny = windows.map(({ after, before }) => {
     if (age.windowColumn === null) return sql`true`;
     const column = sql`${sql.ref(`t.${age.windowColumn}`)}::date`;
-    return sql`(${column} > coalesce(${after}::date + 1, '-infinity') and ${column} < coalesce(${before}::date - 1, 'infinity'))`;
+    return sql`(
+      ${column} > coalesce(${after}::date + 1, '-infinity')
+      and ${column} < coalesce(${before}::date - 1, 'infinity'))`;
   });
   return sql`(${sql.join(inAny, sql` or `)}) and ${youngEnough(age, serviceNow)}`;
 }
@@ -24,9 +26,8 @@ export async function countInWindows(
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select count(*) from ${sql.table(`fulfilment.${age.table}`)} t
-    where t.client = ${anyClient(client)} and t.unlisted_since is null and ${insideWindows(age, windows, serviceNow)}`.execute(
-    db,
-  );
+    where t.client = ${anyClient(client)} and t.unlisted_since is null
+      and ${insideWindows(age, windows, serviceNow)}`.execute(db);
   return rows[0]?.count ?? 0;
 }
 
@@ -59,8 +60,7 @@ export async function findOldestDay(db: Kysely<DB>, client: string, age: AgeColu
   if (age.windowColumn === null) return null;
   const { rows } = await sql<{ oldest: string | null }>`
     select min(${sql.ref(`t.${age.windowColumn}`)}::date) as oldest
-    from ${sql.table(`fulfilment.${age.table}`)} t where t.client = ${client} and ${sql.ref(`t.${age.windowColumn}`)} >= ${oldestPlausible}`.execute(
-    db,
-  );
+    from ${sql.table(`fulfilment.${age.table}`)} t where t.client = ${client}
+      and ${sql.ref(`t.${age.windowColumn}`)} >= ${oldestPlausible}`.execute(db);
   return rows[0]?.oldest ?? null;
 }

@@ -47,9 +47,8 @@ export async function storeSettings(
   await lockName(trx, `settings ${client}`);
   const listed = new Set(options.map(({ list }) => list));
   const { rows: stored } = await sql<{ list: string }>`
-    select distinct list from fulfilment.setting_options where client = ${anyClient(client)} and removed_at is null`.execute(
-    trx,
-  );
+    select distinct list from fulfilment.setting_options where client = ${anyClient(client)}
+      and removed_at is null`.execute(trx);
   const keptLists = stored
     .map(({ list }) => list)
     .filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
@@ -57,7 +56,8 @@ export async function storeSettings(
   const removed = await removeOptions(trx, client, options, keptLists);
   const links = await writeWarehouses(trx, client, warehouses, keptLists.includes('mainShippingMethods'));
   await sql`
-    insert into sync.settings_reads as r (client, tried_at, read_at) values (${client}, clock_timestamp(), clock_timestamp())
+    insert into sync.settings_reads as r (client, tried_at, read_at)
+      values (${client}, clock_timestamp(), clock_timestamp())
     on conflict (client) do update set read_at = greatest(r.tried_at, clock_timestamp())`.execute(trx);
   const changes = [...written, ...removed, ...links];
   const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
@@ -68,11 +68,13 @@ async function writeOptions(trx: Transaction<DB>, client: string, options: Setti
   const { rows } = await sql<{ key: string; id: number; created: boolean }>`
     insert into fulfilment.setting_options as t (client, list, id, code, name, raw)
     select distinct on (i.list, i.id) ${client}, i.list, i.id, i.code, i.name, i.raw
-    from json_to_recordset(${JSON.stringify(options)}::json) as i (list text, id bigint, code text, name text, raw jsonb)
+    from json_to_recordset(${JSON.stringify(options)}::json) as i (list text, id bigint, code text, name text,
+      raw jsonb)
     order by i.list, i.id
     on conflict (client, list, id) do update
       set code = excluded.code, name = excluded.name, raw = excluded.raw, changed_at = now(), removed_at = null
-      where (t.code, t.name, t.raw) is distinct from (excluded.code, excluded.name, excluded.raw) or t.removed_at is not null
+      where (t.code, t.name, t.raw) is distinct from (excluded.code, excluded.name, excluded.raw)
+        or t.removed_at is not null
     returning t.list || ':' || t.id as key, t.id, xmax = 0 as created`.execute(trx);
   return rows.map(({ key, id, created }) => ({
     entity: 'setting_options',
@@ -92,7 +94,8 @@ async function removeOptions(
     update fulfilment.setting_options t set removed_at = now()
     where t.client = ${anyClient(client)} and t.removed_at is null and t.list <> all(${keptLists}::text[])
       and not exists (
-        select from unnest(${options.map(({ list }) => list)}::text[], ${options.map(({ id }) => id)}::bigint[]) as i (list, id)
+        select from unnest(${options.map(({ list }) => list)}::text[],
+          ${options.map(({ id }) => id)}::bigint[]) as i (list, id)
         where i.list = t.list and i.id = t.id)
     returning t.list || ':' || t.id as key, t.id`.execute(trx);
   return rows.map(({ key, id }) => ({ entity: 'setting_options', id, key, operation: 'removed' }));
@@ -109,7 +112,8 @@ async function writeWarehouses(
     "mainShippingMethodId" bigint, "shippingMethodId" bigint, warehouse text)`;
   const { rows } = await sql<{ key: string; operation: Change['operation'] }>`
     with written as (
-      insert into fulfilment.main_shipping_method_warehouses as t (client, main_shipping_method_id, shipping_method_id, warehouse)
+      insert into fulfilment.main_shipping_method_warehouses as t (client, main_shipping_method_id, shipping_method_id,
+        warehouse)
       select distinct ${client}, i."mainShippingMethodId", i."shippingMethodId", i.warehouse from ${rowSet}
       on conflict (client, main_shipping_method_id, shipping_method_id, warehouse) do update set removed_at = null
         where t.removed_at is not null

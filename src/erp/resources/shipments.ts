@@ -42,7 +42,8 @@ export async function renameOrderNumbers(
   const { rows } = await sql<{ id: number }>`
     update fulfilment.shipments s set external_order_number = o.external_order_number, changed_at = now()
     from fulfilment.orders o
-    where o.client = ${anyClient(client)} and o.id = any(${orderIds}::bigint[]) and s.client = o.client and s.order_id = o.id
+    where o.client = ${anyClient(client)} and o.id = any(${orderIds}::bigint[]) and s.client = o.client
+      and s.order_id = o.id
       and s.external_order_number is not null and s.external_order_number is distinct from o.external_order_number
     returning s.id`.execute(trx);
   return asChanges(rows);
@@ -58,7 +59,8 @@ export async function healOrderNumbers(
   const { rows } = await sql<{ id: number }>`
     update fulfilment.shipments s set external_order_number = o.external_order_number, changed_at = now()
     from fulfilment.orders o
-    where s.client = ${anyClient(client)} and s.id = any(${shipmentIds}::bigint[]) and o.client = s.client and o.id = s.order_id
+    where s.client = ${anyClient(client)} and s.id = any(${shipmentIds}::bigint[]) and o.client = s.client
+      and o.id = s.order_id
       and s.external_order_number is not null and s.external_order_number is distinct from o.external_order_number
     returning s.id`.execute(trx);
   return asChanges(rows);

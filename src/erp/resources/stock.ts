@@ -41,14 +41,16 @@ export async function storeStock(
   const { rows } = await sql<{ key: string; created: boolean; changed: boolean }>`
     with asked as (
       select a.sku, a.stock, l.stock as before, l.sku is not null as known
-      from unnest(${answers.map(({ sku }) => sku)}::text[], ${answers.map(({ stock }) => stock)}::integer[]) as a (sku, stock)
+      from unnest(${answers.map(({ sku }) => sku)}::text[], ${answers.map(({ stock }) => stock)}::integer[])
+        as a (sku, stock)
       left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = a.sku
     ), written as (
       insert into fulfilment.stock_levels as t (client, sku, stock, asked_at)
       select ${client}, sku, stock, clock_timestamp() from asked order by sku
       on conflict (client, sku) do update set asked_at = excluded.asked_at,
         stock = coalesce(excluded.stock, t.stock),
-        changed_at = case when t.stock is distinct from coalesce(excluded.stock, t.stock) then now() else t.changed_at end
+        changed_at = case when t.stock is distinct from coalesce(excluded.stock, t.stock)
+          then now() else t.changed_at end
     )
     select sku as key, not known as created, stock is not null and stock is distinct from before as changed
     from asked order by sku`.execute(trx);

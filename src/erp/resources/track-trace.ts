@@ -115,7 +115,8 @@ async function unlistOthers(
 ): Promise<Change[]> {
   const { rows: gone } = await sql<{ key: string }>`
     update fulfilment.track_traces t set unlisted_since = now()
-    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.shipment_id <> all(${present}::bigint[]) and not exists (
+    where t.client = ${anyClient(client)} and t.unlisted_since is null and t.shipment_id <> all(${present}::bigint[])
+      and not exists (
       select from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[],
         ${rows.map(({ packageNumber }) => packageNumber)}::text[]) as i (shipment_id, package_number)
       where i.shipment_id = t.shipment_id and i.package_number = t.package_number)

@@ -43,9 +43,11 @@ export async function placeClientHold(
   probing: boolean,
 ): Promise<void> {
   await sql`
-    update sync.clients set hold_code = ${code}, hold_reason = ${reason}, hold_since = coalesce(hold_since, clock_timestamp()),
+    update sync.clients set hold_code = ${code}, hold_reason = ${reason},
+      hold_since = coalesce(hold_since, clock_timestamp()),
       hold_times = hold_times + 1,
-      hold_until = clock_timestamp() + make_interval(secs => least(${capMs}::float8, ${ms}::float8 * power(2, least(hold_times, 10))) / 1000)
+      hold_until = clock_timestamp() + make_interval(secs => least(${capMs}::float8,
+        ${ms}::float8 * power(2, least(hold_times, 10))) / 1000)
     where client = ${client} and (hold_code is null or ${probing})`.execute(trx);
 }
 

@@ -22,7 +22,8 @@ export interface ClientIdentity extends Own {
 export async function registerClients(db: Kysely<DB>, clients: readonly ClientIdentity[]): Promise<string[]> {
   const { rows } = await sql<{ client: string }>`
     with given as (
-      select * from unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[],
+      select * from unnest(${clients.map(({ client }) => client)}::text[],
+        ${clients.map(({ identity }) => identity)}::text[],
         ${clients.map(({ baseUrl }) => baseUrl)}::text[]) as g (client, identity, base_url)
     ), added as (
       insert into sync.clients (client, identity, base_url) select * from given g
@@ -39,7 +40,8 @@ export async function registerClients(db: Kysely<DB>, clients: readonly ClientId
 export async function markServed(db: Kysely<DB>, clients: readonly Own[]): Promise<void> {
   await sql`
     update sync.clients c set served_at = now()
-    from unnest(${clients.map(({ client }) => client)}::text[], ${clients.map(({ identity }) => identity)}::text[]) as o (client, identity)
+    from unnest(${clients.map(({ client }) => client)}::text[],
+      ${clients.map(({ identity }) => identity)}::text[]) as o (client, identity)
     where c.client = o.client and c.identity = o.identity
       and (c.served_at is null or c.served_at < now() - interval '30 seconds')`.execute(db);
 }

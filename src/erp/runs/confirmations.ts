@@ -33,9 +33,8 @@ export async function enterStream({ trx, stream }: StreamScope, lease: Lease): P
   const enter = () =>
     sql<{ others: boolean; waiting: boolean }>`
       with ${lockingCte(streamLock(lease.client, stream))}
-      select ${othersAtWork(lease, stream)} as others, ${somethingWaits(lease.client, stream)} as waiting from locked`.execute(
-      trx,
-    );
+      select ${othersAtWork(lease, stream)} as others, ${somethingWaits(lease.client, stream)} as waiting
+        from locked`.execute(trx);
   let { rows } = await enter();
   if (rows.length === 0) {
     await createLock(trx, streamLock(lease.client, stream));

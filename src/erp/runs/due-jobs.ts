@@ -40,7 +40,9 @@ export async function dueJobs(
     left join sync.leases l on l.client = j.client and l.name = j.job
     where j.job = any(${jobs}::text[]) and j.due_at <= sync.clock() + make_interval(secs => ${withinMs / 1_000})
       and (l.expires_at is null or l.expires_at <= now())
-      and (c.client is null or (c.identity = own.identity and (c.hold_code is null or c.hold_until <= now() or j.job = any(${local}::text[]))))
+      and (c.client is null
+        or (c.identity = own.identity
+        and (c.hold_code is null or c.hold_until <= now() or j.job = any(${local}::text[]))))
       and ${pausedSince(sql`j.client`, sql`j.job`)} is null
     order by j.due_at`.execute(db);
   return rows;
@@ -75,7 +77,8 @@ export async function recordAbandoned(trx: Transaction<DB>, lost: readonly JobKe
   if (lost.length === 0) return;
   await sql`
     with lost as (
-      select * from unnest(${lost.map(({ client }) => client)}::text[], ${lost.map(({ job }) => job)}::text[]) as l (client, job)
+      select * from unnest(${lost.map(({ client }) => client)}::text[],
+        ${lost.map(({ job }) => job)}::text[]) as l (client, job)
     ), closed as (
       update sync.runs r set status = 'abandoned', finished_at = now()
       from lost where r.client = lost.client and r.job = lost.job and r.status = 'running'

@@ -105,6 +105,7 @@ async function recordEnd(
   const eventful = isEventful(totals) || end.status === 'failed';
   if (eventful) await upsertRun(trx, run, totals, end);
   const failed = end.status === 'failed';
+  const retriesSoon = failed && run.retries && end.dueAt == null;
   const planned = sql`coalesce(${end.dueAt ?? null}::timestamptz, due_at)`;
   await sql`
     update sync.jobs set
@@ -115,8 +116,9 @@ async function recordEnd(
       consecutive_failures = case when ${failed} then consecutive_failures + 1
                                   when ${end.status === 'done'} then 0 else consecutive_failures end,
       uneventful_runs = uneventful_runs + ${eventful ? 0 : 1}, warnings = ${totals.warnings},
-      due_at = case when ${end.status === 'stopped' && run.trigger === 'schedule'} and ${end.dueAt == null} then sync.clock()
-                    else greatest(${failed && run.retries && end.dueAt == null ? sql`least(${planned}, ${retryAt})` : planned},
+      due_at = case when ${end.status === 'stopped' && run.trigger === 'schedule'}
+        and ${end.dueAt == null} then sync.clock()
+                    else greatest(${retriesSoon ? sql`least(${planned}, ${retryAt})` : planned},
                                   sync.clock() + make_interval(secs => ${failed ? end.retryAfterMs / 1_000 : 0})) end
     where client = ${client} and job = ${job}`.execute(trx);
 }

@@ -75,7 +75,8 @@ async function createTables<T>(db: Kysely<T>): Promise<void> {
         do $$ begin
           if to_regclass('sync.migration_lock') is null then
             create table sync.migration_lock ();
-            comment on table sync.migration_lock is 'Has no columns: whoever migrates locks it, so that no two do at once.';
+            comment on table sync.migration_lock is
+              'Has no columns: whoever migrates locks it, so that no two do at once.';
           end if;
         end $$`.execute(db);
       return;

@@ -43,7 +43,8 @@ export async function findBlockers<T>(db: Kysely<T>): Promise<string> {
     from pg_stat_activity a
     where a.pid <> pg_backend_pid() and a.xact_start is not null and exists (
       select from pg_locks l join pg_class c on c.oid = l.relation
-      where l.pid = a.pid and l.granted and c.relnamespace in (select oid from pg_namespace where nspname in ('fulfilment', 'sync')))
+      where l.pid = a.pid and l.granted
+        and c.relnamespace in (select oid from pg_namespace where nspname in ('fulfilment', 'sync')))
       and a.application_name <> 'fulfilment-sync migrate'
     order by a.xact_start limit 3`.execute(db);
   return rows.map(({ who }) => who).join(', ');

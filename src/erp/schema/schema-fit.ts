@@ -40,7 +40,8 @@ function assertNotTooOld(applied: readonly { name: string; oldestCode: string }[
   if (tooNew === undefined) return;
   throw new SchemaError(
     'code_too_old',
-    `The database was migrated to ${tooNew.name}, which needs version ${tooNew.oldestCode} or newer; this is ${version}: upgrade it`,
+    `The database was migrated to ${tooNew.name}, which needs version ${tooNew.oldestCode} or newer;` +
+      ` this is ${version}: upgrade it`,
   );
 }
 
