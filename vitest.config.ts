@@ -2,7 +2,17 @@ import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 /** Files that take longest, longest first. Begun last, each would keep the whole run waiting for it alone. */
-const longest = ['chaos', 'worker', 'hostile-erp', 'fleet', 'reconcile', 'outage', 'hostile-service', 'campaign'];
+const longest = [
+  'chaos',
+  'worker',
+  'hostile-erp',
+  'fleet',
+  'reconcile',
+  'outage',
+  'hostile-service',
+  'isolation',
+  'campaign',
+];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
