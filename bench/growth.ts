@@ -14,7 +14,7 @@ const sizes = (process.argv[2] ?? '1e4,1e5,1e6,5e6').split(',').map(Number);
 const rounds = 5;
 const clients = Array.from({ length: 50 }, (_, index) => `shop-${index + 1}`);
 
-/** Fills the tables up to so many rows, a third of them shipments, all of them before those of the sandbox. */
+/** Fills the tables up to this many rows, a third of them shipments, all of them before those of the sandbox. */
 async function fill({ query }: Stand, client: string, rows: number): Promise<void> {
   const [here] = await query<{ n: number }>(
     'select count(*)::int as n from fulfilment.shipments where id < 0 and client = $1',
@@ -38,7 +38,7 @@ async function fill({ query }: Stand, client: string, rows: number): Promise<voi
   await query('vacuum analyze fulfilment.shipment_items');
 }
 
-/** Milliseconds of a page of 100 new shipments with their items: medians of so many loads of 40 pages. */
+/** Milliseconds of a page of 100 new shipments with their items: medians of several loads of 40 pages. */
 async function pageCost(stand: Stand): Promise<number> {
   const costs: number[] = [];
   for (let turn = 0; turn < rounds; turn++) {

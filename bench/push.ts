@@ -20,7 +20,7 @@ const { values } = parseArgs({
 });
 const rounds = Number(values.rounds);
 
-/** What is measured by turns: so many orders, with so much latency, so many at a time. */
+/** What is measured by turns: orders, latency, and requests at a time. */
 interface Cell {
   readonly latencyMs: number;
   readonly concurrency: number;

@@ -83,7 +83,7 @@ async function lastCursor(base: string, token: string, first: string): Promise<n
   return low - 1;
 }
 
-/** Milliseconds for so many requests of one page. */
+/** Milliseconds for this many requests of one page. */
 async function run(base: string, token: string, path: string): Promise<number> {
   const startMs = performance.now();
   let left = pagesARound;

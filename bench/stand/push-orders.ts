@@ -12,7 +12,7 @@ export async function rateAfter(stand: Stand, place: number, orders: number): Pr
   return ((orders - 1) * 1_000) / (Math.max(...times) - Math.min(...times));
 }
 
-/** Has a worker push so many orders, inserted at once; requests a second. */
+/** Has a worker push this many orders, inserted at once; requests a second. */
 export async function pushOrders(stand: Stand, orders: number): Promise<number> {
   const place = await stand.sandbox.lastPlace();
   const prefix = `P${++batch}`;

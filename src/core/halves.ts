@@ -1,6 +1,6 @@
 /**
- * Does work for the first half of the items, then for the second. Work that fails for many items calls this again for its part,
- * until the one item at fault is alone.
+ * Does work for the first half of the items, then for the second. Work that fails for several items calls this again with them.
+ * So the item at fault is found.
  * @param items at least two
  */
 export async function workOnHalves<Item, Result>(

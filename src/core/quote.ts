@@ -1,4 +1,4 @@
-/** At most so much of anybody else's words is kept. */
+/** The most that is kept of a text that others wrote. */
 const maxQuoted = 200;
 
 /** Control characters, NUL among them (Postgres keeps none), and marks that turn the direction of what follows. */

@@ -1,7 +1,7 @@
 import type { JobName } from '../../config/jobs.ts';
 import type { TaskQueue } from './backend.ts';
 
-/** The sweeper queues an overdue job again at most so often, whatever BullMQ believes to have queued already. */
+/** The sweeper queues an overdue job again at most once in this time, whatever BullMQ believes to have queued already. */
 const overdueBucketMs = 30_000;
 /** The same interval if too many runs wait to read them all. */
 const crowdedBucketMs = 600_000;

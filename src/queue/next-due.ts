@@ -4,7 +4,7 @@ import type { Schedule } from '../../config/schedules.ts';
 
 /** A turn that comes sooner than this share of the interval after a start is left out. */
 const minShare = 0.1;
-/** Clients follow a cron expression within so long of each other. */
+/** The clients start within this time after a moment of their cron expression, each at an offset of its own. */
 const cronSpreadMs = 30_000;
 const maxReachMs = 600_000;
 const gapSpreadMs = 20_000;
@@ -51,7 +51,7 @@ export function dueNotBefore(schedule: Schedule, earliest: Date, gapMs: number, 
   return turnAt === null ? null : new Date(Math.max(turnAt.getTime(), earliest.getTime()));
 }
 
-/** How far ahead a tick looks: what is due so soon is queued with a delay, the rest is left to the next tick or the sweeper. */
+/** How far ahead a tick looks: what is due within this time is queued with a delay, the rest is left to the next tick or the sweeper. */
 export function tickReachMs(schedule: Schedule): number {
   if (schedule.kind === 'cron') return cronSpreadMs;
   return schedule.kind === 'every' ? Math.min(schedule.everyMs, maxReachMs) : 0;

@@ -1,6 +1,6 @@
 /** How often every worker looks whether anything fell through the queue. */
 export const sweepMs = 3_000;
-/** Every so many sweeps the schedulers are compared with the plan: a flushed queue is whole again within 15 s. */
+/** Once in this many sweeps the schedulers are compared with the plan: a flushed queue is whole again within 15 s. */
 const sweepsPerAlignment = 5;
 
 export interface SweeperTasks {

@@ -19,9 +19,9 @@ const effectSchema = z
     reset: z.boolean().optional(),
     /** With status, noAnswer or reset: the request has been carried out before. */
     afterEffect: z.boolean().optional(),
-    /** With status, noAnswer or reset: the request is carried out so long afterwards. */
+    /** With status, noAnswer or reset: the request is carried out this much later. */
     effectAfterMs: z.number().int().min(0).max(longestMs).optional(),
-    /** Lists and searches show what was there so long ago: nothing written since, and rows as they were before. */
+    /** Lists and searches show what was there this long ago: nothing written since, and rows as they were before. */
     lagMs: z.number().int().positive().max(longestMs).optional(),
     /** Half of the body, then the connection breaks. */
     truncate: z.boolean().optional(),
@@ -40,7 +40,7 @@ const effectSchema = z
     /** The first row of a list is there once more at its end. */
     duplicateRow: z.boolean().optional(),
     reverseRows: z.boolean().optional(),
-    /** The row at `index` of this page is not shown, nor anywhere else, until so much virtual time has gone by. */
+    /** The row at `index` of this page is not shown, nor anywhere else, until this much virtual time has gone by. */
     hideRow: z.strictObject({ index: z.number().int().min(0), seconds: z.number().positive() }).optional(),
     /** Sets a member of the answer, by path; without a value it is removed. */
     set: z.array(z.strictObject({ path: z.array(member).min(1), value: z.unknown().optional() })).optional(),
@@ -58,9 +58,9 @@ export const faultSchema = z.strictObject({
   operation: z.string(),
   /** Only requests of this client. */
   client: z.string().optional(),
-  /** Skips so many matching requests first. */
+  /** Skips this many matching requests first. */
   after: z.number().int().min(0).default(0),
-  /** Ends after so many hits. */
+  /** Ends after this many hits. */
   count: z.number().int().positive().optional(),
   /** Share of matching requests that are hit. */
   probability: z.number().min(0).max(1).default(1),

@@ -24,6 +24,20 @@ export function configFor(database: TestDatabase, sandbox: SandboxControl, env: 
   );
 }
 
+/** Every job that runs by itself, orders after the shipments that name them. */
+export const dailyJobs: readonly JobName[] = [
+  'refresh-settings',
+  'pull-shipments',
+  'pull-orders',
+  'pull-return-items',
+  'pull-inbounds',
+  'pull-inbound-packing-slips',
+  'track-trace',
+  'pull-stock',
+  'reconcile',
+  'prune',
+];
+
 export type Pull = (
   job: JobName,
   options?: { env?: Record<string, string>; stop?: AbortSignal; trigger?: Trigger },

@@ -1,6 +1,6 @@
 import type { Stage } from './stage.ts';
 
-/** One way in which things break. A strike begins it, lets it last as long as chance has it, and mends it. */
+/** One way in which things break. A strike begins it, lets it last for a random time, and ends it. */
 export interface Fault {
   readonly name: string;
   /** What it is, for a person who reads the table. */

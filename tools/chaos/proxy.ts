@@ -5,7 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 /** How a network can be between two processes. */
 export type Weather =
   | { readonly kind: 'fair' }
-  /** Every piece arrives so much later. */
+  /** How much later every piece arrives. */
   | { readonly kind: 'delay'; readonly ms: number }
   | { readonly kind: 'bandwidth'; readonly bytesPerSecond: number }
   /** Nothing moves; once it is over everything arrives after all, also what was given up long ago. */
@@ -114,7 +114,7 @@ export class TcpProxy {
     }
   }
 
-  /** Settles when a piece of so many bytes has got through. */
+  /** Settles when a piece of this many bytes has got through. */
   async #passage(bytes: number): Promise<void> {
     while (this.#weather.kind === 'pause') await this.#changed.promise;
     const weather = this.#weather;

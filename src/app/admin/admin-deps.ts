@@ -7,7 +7,7 @@ import type { Daemon } from '../worker/daemon.ts';
 /** What the admin server works with. */
 export interface AdminDeps {
   readonly config: Config;
-  /** Of a pool of its own: whoever looks must not keep a run waiting. */
+  /** Uses a pool of its own, so requests for pages never wait for the connections of runs, nor the reverse. */
   readonly db: Database;
   readonly log: Logger;
   readonly metrics: WorkMetrics;

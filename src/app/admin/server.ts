@@ -1,5 +1,6 @@
 /**
- * The admin server: probes, metrics, pages and the board of the queues. Whoever looks cannot keep a run waiting.
+ * The admin server: probes, metrics, pages and the board of the queues. It has connections of its own, so looking at a
+ * page never delays a run.
  */
 
 import { STATUS_CODES } from 'node:http';

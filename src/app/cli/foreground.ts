@@ -1,6 +1,6 @@
 /**
- * What commands share: connections, the client's choice, signals, printing. What a command opened is closed before it
- * ends.
+ * What commands share: connections, the choice of clients, signals, printing. A command closes what it has opened
+ * before it ends.
  */
 
 import { readConfig } from '../../../config/env.ts';

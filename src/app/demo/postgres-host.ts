@@ -27,7 +27,7 @@ import { z } from 'zod';
 import { freePort } from './free-port.ts';
 
 const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
-/** Postgres' fast (SIGINT) or immediate (SIGQUIT) shutdown, then so many milliseconds without it. */
+/** Postgres' fast (SIGINT) or immediate (SIGQUIT) shutdown, then this many milliseconds without it. */
 const restartSchema = z.object({
   downMs: z.number(),
   signal: z.enum(['SIGINT', 'SIGQUIT']),

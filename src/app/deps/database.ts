@@ -1,5 +1,5 @@
 /**
- * Opens Postgres, Redis and the clients' services. Whoever opens something closes it.
+ * Opens Postgres, Redis and the clients' services. Each function returns what it opened together with a `close`.
  */
 
 import { hostname } from 'node:os';

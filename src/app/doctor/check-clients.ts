@@ -16,7 +16,7 @@ const needed = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
 /** Whether the service of each client can be reached, lets us in and has its settings. */
 export async function checkClients(config: Config, known: readonly KnownClient[]): Promise<readonly Finding[]> {
   const { warehouses, close } = openWarehouses(config);
-  // Whoever looks wants an answer, not every chance taken.
+  // The operator waits for an answer: one attempt is enough.
   const signal = AbortSignal.timeout(patienceMs);
   try {
     const checked = config.clients.map(async (client) => {

@@ -12,7 +12,7 @@ import { type Problem, problem } from './problem.ts';
 import { problemsOfOutbox } from './problems-of-outbox.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** A stream that usually changes so many rows a day and changed none is worth a word. */
+/** A stream that usually changes this many rows a day is reported when it changed none. */
 const worthAWord = 5;
 
 /** Everything that is worth a word, in the order of its parts. */

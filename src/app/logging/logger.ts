@@ -1,5 +1,5 @@
 /**
- * Log lines, by a schema of fields. A field that the schema does not know is left out.
+ * Log lines, made by a schema of fields. Fields that the schema does not list are left out.
  */
 
 import { describeError } from '../../core/errors.ts';

@@ -1,6 +1,6 @@
 import type { Logger } from './logger.ts';
 
-/** A lost connection is said at once, and then at most so often while it stays lost. */
+/** A lost connection is said at once, and then at most once in this time while it stays lost. */
 const intervalMs = 30_000;
 
 interface Said {

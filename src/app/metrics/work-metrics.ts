@@ -1,5 +1,5 @@
 /**
- * Metrics of work and of state, for Prometheus. Labels hold only names that nobody outside can make up.
+ * Metrics of work and of state, for Prometheus. Labels hold only names from the configuration and the code.
  */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';

@@ -1,5 +1,6 @@
 /**
- * The worker: it runs what is due, pushes, and sweeps up. It holds nothing in memory that Postgres does not know.
+ * The worker: it runs due jobs, pushes rows, and finds runs that other workers left behind. All of its state that
+ * matters is in Postgres.
  */
 
 import { setTimeout as wait } from 'node:timers/promises';
@@ -51,7 +52,7 @@ export interface Daemon {
 }
 
 /**
- * Starts a worker: it runs what is due, sweeps up what the queue lost, and goes on until stopped.
+ * Starts a worker. It runs due jobs and queues again what the queue has lost, until it is stopped.
  * @throws SchemaError, QueueSetupError where it must not start
  */
 export async function startDaemon(

@@ -19,7 +19,7 @@ import { repeatedWarnings } from '../logging/repeated.ts';
 import { version } from '../version.ts';
 import { identified, type RunnerDeps } from './runner.ts';
 
-/** A tick should have delivered what is due for so long; from then on the sweeper does. */
+/** What has been due for longer than this was missed by the ticks: the sweeper delivers it. */
 const overdueMs = 5_000;
 /** A job that says itself when it is due next may say so a little later than its schedule would. */
 const ownPaceSlackMs = 60_000;

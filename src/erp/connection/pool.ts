@@ -1,6 +1,6 @@
 /**
- * Connections to the ERP's Postgres, transactions, locks by name and notifications. A session ends by its own time
- * limits, so nothing that froze holds a lock for long.
+ * Connections to the ERP's Postgres, transactions, locks by name and notifications. Each session has time limits, so a
+ * frozen process holds no lock for long.
  */
 
 import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
@@ -8,7 +8,7 @@ import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** After so long without a sign of life the system asks the other side for one; its own default is two hours. */
+/** After this long without a sign of life the system asks the other side for one; its own default is two hours. */
 export const keepAliveInitialDelayMillis = 10_000;
 
 /** All SQL of the product goes through this; row types are generated from the migrated database. */

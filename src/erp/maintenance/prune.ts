@@ -11,7 +11,7 @@ import { unknownToService } from '../pull/rereads.ts';
 /** What is let go of by age. */
 export interface Prunable {
   readonly name: string;
-  /** Deletes at most `limit` of what is older than so many days; how many it were. */
+  /** Deletes at most `limit` of what is older than this many days; answers how many were deleted. */
   readonly prune: (trx: Transaction<DB>, days: number, limit: number) => Promise<number>;
 }
 

@@ -53,7 +53,7 @@ export interface ClaimOptions {
   /** Kinds that are looked up and sent again where they are absent: the claim itself stamps them, which spares a statement. */
   readonly stamped: readonly string[];
   /**
-   * Kinds that were perhaps carried out and sent again: for so long after that first attempt it may still take effect, and
+   * Kinds that were perhaps carried out and sent again: for this long after that first attempt it may still take effect, and
    * must not undo what follows in the lane.
    */
   readonly lingering: { readonly kinds: readonly string[]; readonly ms: number };

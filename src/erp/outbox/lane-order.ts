@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 
-/** Rows behind the head of their lane are looked at again so much later; the settlement of the head wakes the next one. */
+/** Pause after which a row behind the head of its lane is looked at again. As a rule the settlement of the head wakes it before. */
 const deferral = sql`interval '10 minutes'`;
 /**
  * How long a row that waits for one of another kind is left alone. Rows that wait for a product are woken before, when its row

@@ -10,7 +10,7 @@ export interface Freshness {
   readonly usualFetched: number | null;
 }
 
-/** A poll weighs so much in what is usual. */
+/** The weight of one poll in what is usual. */
 const weight = 0.1;
 
 export async function readFreshness(db: Kysely<DB>, client: string, stream: string): Promise<Freshness> {

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** An announced return that nothing came of in so long is not asked after any more. */
+/** Age after which an announced return without a return item is not read again. */
 const openFor = sql`interval '180 days'`;
 
 /** Announced returns with a line that has no return item yet, oldest first. */

@@ -3,7 +3,7 @@ import type { ClientHold } from '../../core/client-hold.ts';
 import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** While one run finds out whether a hold is over, the others wait so long for it. */
+/** How long other runs wait while one run tests whether a hold is over. */
 const probeSpan = sql`interval '60 seconds'`;
 
 /** Why a scheduled run of a client has to wait. */

@@ -20,7 +20,7 @@ export interface DueJob extends JobKey {
 /**
  * Which of these clients are due for which of `jobs`, longest overdue first. Those under way, paused or held are left out,
  * and clients that come from another service than the one that was accepted.
- * @param withinMs also those that will be due so soon; negative: only those overdue by so much
+ * @param withinMs also those that will be due within this time; negative: only those overdue by more than this
  * @param local jobs that are not held back with their client
  */
 export async function dueJobs(

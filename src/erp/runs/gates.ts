@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
-/** A call that may be made only so often. */
+/** A call that may be made only once in a given time. */
 export interface Gate {
   readonly name: string;
   /** Fingerprint of the account it is for. */

@@ -1,6 +1,6 @@
 /**
- * Who may run what: leases, due times, pauses, clients, gates, the ledger and the audit. Whoever writes for a run
- * holds its lease, and a lost lease lets nothing more be written.
+ * Which run may start and write: leases, due times, pauses, clients, gates, the ledger and the audit. A run writes
+ * only while it holds its lease.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';

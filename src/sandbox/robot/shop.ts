@@ -32,7 +32,7 @@ export function planOrder(life: Life, atMs: number): void {
   if (life.habits.ordersPerDay > 0) life.plan(Math.floor(atMs), { kind: 'take-order' });
 }
 
-/** What `bulk` makes: so many shipments, in these states by turns, spread over the last days; of one or two items unless told. */
+/** What `bulk` makes: a number of shipments, in these states by turns, spread over the last days; of one or two items unless told. */
 export interface Bulk {
   readonly shipments: number;
   readonly statuses: readonly ShipmentStatus[];

@@ -1,6 +1,6 @@
 /**
- * Writes a reading: rows, quarantine, cursor, ledger and feed. All of it commits in one transaction that the lease
- * fences, or none of it does.
+ * Writes a reading: rows, quarantine, cursor, ledger and feed. They commit together in one transaction that the lease
+ * fences.
  */
 
 import type { Transaction } from 'kysely';

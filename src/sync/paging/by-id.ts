@@ -91,7 +91,7 @@ interface Batch {
   readonly found: number[];
   readonly absent: number[];
   readonly failed: number[];
-  /** Set where so many failed in a row that it is the service, not the resources. */
+  /** Set when many failed in a row, which means that it is the service, not the resources. */
   outage: WarehouseError | null;
 }
 

@@ -1,6 +1,6 @@
 import { type WalkablePage, type WalkedPage, type WalkOptions, walk } from './walk.ts';
 
-/** So many pages are asked for before they are wanted, and so many at most are handed over together. */
+/** This many pages are asked for before they are wanted, and at most this many are handed over together. */
 export const mostAhead = 4;
 
 type Outcome<P extends WalkablePage> =

@@ -8,7 +8,7 @@ import { readFreshness, recordGap, recordPoll } from '../../erp/pull/freshness.t
 import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
-/** A stream that usually brings so much and now brings nothing is worth a word. */
+/** Usual number of resources of a poll from which an empty poll is a warning. */
 const worthAWord = 5;
 
 /** Runs one poll of a stream, and has recorded how far it has come; names a span that can no longer be listed. */

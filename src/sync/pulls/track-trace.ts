@@ -22,7 +22,7 @@ const trackTraceGapMs = 3_605_000;
 const notMadeMs = 60_000;
 /** A passage that took longer to be confirmed is not used: the gate was closed at its beginning, not now. Then it connects. */
 const maxPassMs = 5_000;
-/** A list that held so many packages and now holds none is worth a word. */
+/** A list that held this many packages is reported when it holds none. */
 const worthAWord = 20;
 const assumedPath =
   'the interface description does not show the path of track-trace (docs/assumptions.md): ' +

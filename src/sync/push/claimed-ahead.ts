@@ -9,7 +9,7 @@ const aheadMs = 100;
 const aheadPerSlot = 3;
 /** The same for all slots together, if there are few. */
 const fewest = 8;
-/** An attempt weighs so much in how long they take. */
+/** The weight of one attempt in the average of how long they take. */
 const weight = 0.1;
 
 /** A claimed row, and when its claim was asked for by performance.now(). */

@@ -9,13 +9,13 @@ import { ClientHealth } from './client-health.ts';
 import { lookUpAll } from './look-up.ts';
 import { SettleQueue } from './settle-queue.ts';
 
-/** So many rows of each slot may be answered and not yet settled: the service need not wait for the database. */
+/** This many rows of each slot may be answered and not yet settled: the service need not wait for the database. */
 const unsettledPerSlot = 3;
 /** What a pusher tells of its work. */
 export interface PushEvents {
   /** One line per attempt or look-up that settled something. */
   readonly onSettled: (settlement: Settlement, kind: string) => void;
-  /** A client (kind empty) or kind is held for so many milliseconds. */
+  /** A client (kind empty) or kind is held for this many milliseconds. */
   readonly onHold: (client: string, kind: string, code: HoldCode, ms: number) => void;
   readonly onError: (task: string, error: unknown) => void;
   /** A slot became free; `look`: it is also worth a look at what is due. */
@@ -53,7 +53,7 @@ export class ClientPusher {
     this.#slots = slots;
     this.#signal = signal;
     this.#events = events;
-    // Not where so many wait to be settled that soon nothing could be begun.
+    // Not when the queue of those to be settled is nearly full: soon nothing could be begun.
     const mayGather = () => this.#asking > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
     this.#settlements = new SettleQueue(deps, mayGather, signal, events);
     this.#ahead = new ClaimedAhead(deps.db, slots);

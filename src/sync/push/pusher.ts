@@ -1,6 +1,6 @@
 /**
- * Sends rows of the outbox, settles them, and looks up what is in doubt. No row is sent again while it may have been
- * carried out, unless its kind says that this changes nothing.
+ * Sends rows of the outbox, settles them, and looks up those with an unknown outcome. A row is sent again only if it
+ * was not carried out, or if its kind allows a repetition.
  */
 
 import type { Database } from '../../erp/connection/pool.ts';

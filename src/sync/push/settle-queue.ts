@@ -4,10 +4,10 @@ import type { Ended, PushDeps } from './attempt.ts';
 import { LaneWaker } from './lane-waker.ts';
 import { settleEnded, settleFree } from './settle.ts';
 
-/** Settling is tried again after so long while the database is away: an outcome is never given up. */
+/** Settling is tried again after this time while the database is away: an outcome is never given up. */
 const settleRetryMs = 500;
 
-/** While others are being sent, those that are done wait so long for company: one transaction settles many as fast as one. */
+/** While others are being sent, those that are done wait this long for others: one transaction settles many as fast as one. */
 const gatherMs = 10;
 
 /** What it tells of its work. */

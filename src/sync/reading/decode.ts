@@ -154,7 +154,7 @@ export function withoutIncluded(resource: Resource): Resource {
   return rest;
 }
 
-/** Up to so many bad resources no share is drawn: a few at the end of a list must not stop the stream. */
+/** Up to this many bad resources their share does not matter: a few at the end of a list must not stop the stream. */
 const fewQuarantined = 20;
 
 /** Too large a share of the resources cannot be decoded: the interface may have changed. */

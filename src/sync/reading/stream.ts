@@ -1,6 +1,6 @@
 /**
- * What a stream declares, and how its resources become rows. One resource that cannot be decoded is put aside whole,
- * and takes no other with it.
+ * What a stream declares, and how its resources become rows. A resource that cannot be decoded is quarantined alone;
+ * the others are stored.
  */
 
 import type { Transaction } from 'kysely';

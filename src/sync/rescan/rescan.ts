@@ -1,6 +1,6 @@
 /**
- * Reconcile, backfill, refetch and the replay of the quarantine. A row is taken for gone only if complete walks or a
- * read by id prove it.
+ * Reconcile, backfill, refetch and the replay of the quarantine. A row is marked as gone only if two complete walks
+ * lack it or a read by id does not find it.
  */
 
 import { localDay, utcDay } from '../../core/time.ts';

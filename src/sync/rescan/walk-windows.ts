@@ -70,7 +70,7 @@ export async function walkWindows(
   return rescan;
 }
 
-/** The workers' reconciliations prove the lines of so many parts of these resources one after the other. */
+/** The workers' reconciliations prove the lines of this many parts of these resources one after the other. */
 const alonePortions = 30;
 
 /**

@@ -2,7 +2,7 @@ import { addDays, daysBetween } from '../../core/time.ts';
 import type { DayWindow } from '../../erp/rescan/rescans.ts';
 import type { RescanPlan } from '../reading/stream.ts';
 
-/** Everything older than what each reconciliation reads is read once in so many of them. */
+/** Everything older than what each reconciliation reads is read once in this many of them. */
 const slices = 30;
 /** Filters are exclusive, and whether the same day of a date-time counts is not shown (interface.md, Pagination). */
 const slack = 2;

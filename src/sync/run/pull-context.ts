@@ -34,7 +34,7 @@ export interface RunPlan {
   record: ((trx: Transaction<DB>) => Promise<void>) | null;
 }
 
-/** What changes while a run goes on. */
+/** What changes during a run. */
 interface RunState {
   readonly totals: Totals;
   readonly plan: RunPlan;

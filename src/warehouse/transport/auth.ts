@@ -18,7 +18,7 @@ export interface Credentials {
 /** At the latest this long before its end a token is renewed; for short-lived ones at nine tenths of their life. */
 const renewalMarginMs = 60_000;
 
-/** A token that is refused from the start is kept so long, and twice as long each time that a new one was refused as well. */
+/** A token that is refused from the start is kept this long, and twice as long each time that a new one was refused as well. */
 const fruitlessMs = 20_000;
 const fruitlessCapMs = 15 * 60_000;
 const waitMs = (times: number) => Math.min(fruitlessCapMs, fruitlessMs * 2 ** Math.min(times, 10));

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
-import type { JobName } from '../../../config/jobs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
+import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 import { type ExecutedStatement, watchPlans } from '../../helpers/schema/plans.ts';
@@ -12,18 +11,6 @@ const sandbox = useSandbox(['default'], lively);
 const pull = usePuller(database, sandbox);
 const { push } = usePusher(database, sandbox);
 
-const jobs: JobName[] = [
-  'refresh-settings',
-  'pull-shipments',
-  'pull-orders',
-  'pull-return-items',
-  'pull-inbounds',
-  'pull-inbound-packing-slips',
-  'track-trace',
-  'pull-stock',
-  'reconcile',
-  'prune',
-];
 /** Parents before their lines. */
 const mirrors = [
   'orders',
@@ -91,7 +78,7 @@ async function play(): Promise<void> {
   for (const seconds of [1, 86_400, 1]) {
     await sandbox.advance(seconds);
     await database.query('truncate sync.gates');
-    for (const job of jobs) done(await pull(job));
+    for (const job of dailyJobs) done(await pull(job));
     await push();
   }
 }
@@ -116,7 +103,7 @@ test('the rows that a statement touches depend on its own client, whether statis
   timeout: 120_000,
 }, async () => {
   await sandbox.advance(10 * 86_400);
-  for (const job of jobs) done(await pull(job));
+  for (const job of dailyJobs) done(await pull(job));
   const [{ own } = { own: 0 }] = await database.query<{ own: number }>(
     'select count(*)::int as own from fulfilment.shipment_items',
   );

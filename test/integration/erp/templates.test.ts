@@ -1,29 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import type { JobName } from '../../../config/jobs.ts';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
+import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 import { callStatements } from '../../helpers/schema/call-statements.ts';
 import { findTemplates } from '../../helpers/schema/templates.ts';
 import { watchTemplates } from '../../helpers/schema/watch-templates.ts';
 
-const jobs: JobName[] = [
-  'refresh-settings',
-  'pull-shipments',
-  'pull-orders',
-  'pull-return-items',
-  'pull-inbounds',
-  'pull-inbound-packing-slips',
-  'track-trace',
-  'pull-stock',
-  'reconcile',
-  'backfill',
-  'prune',
-];
 /** Read every ten seconds while an index is built online: no test waits for that. */
 const notExecuted = ['src/erp/schema/migration-locks.ts'];
 
@@ -57,7 +43,7 @@ describe('each template returns the columns that its type states', () => {
   test('in a day of polls and pushes, and for an operator', async () => {
     await compareWhile(async () => {
       await sandbox.advance(10 * 86_400);
-      for (const job of jobs) done(await pull(job));
+      for (const job of [...dailyJobs, 'backfill'] as const) done(await pull(job));
       await outbox.insert('order.create', 'NEW', orderPayload('NEW'));
       await outbox.push();
       const waiting = await outbox.insert('order.create', 'WAITING', orderPayload('WAITING'));

@@ -1,5 +1,5 @@
 /**
- * The kinds of outbox rows. A kind knows no other kind; what two of them share has a file of its own.
+ * The kinds of outbox rows. No kind imports another kind; what two kinds share has a file of its own.
  */
 
 import { parseObject } from '../../../core/json.ts';

@@ -1,6 +1,6 @@
 /**
- * What an outbox kind declares, and how payloads are checked, shown and masked. A payload is checked whole before
- * anything of it is sent.
+ * What an outbox kind declares, and how payloads are checked, shown and masked. The whole payload is checked before
+ * any request is sent.
  */
 
 import type { z } from 'zod';

@@ -8,9 +8,9 @@ import { readSettingsNow } from '../../pulls/settings.ts';
 
 /** How long entries are taken from memory. */
 const keptMs = 30_000;
-/** An unknown code makes the settings be asked for at most so often (interface.md advises once a day). */
+/** An unknown code makes the settings be asked for at most once in this time (interface.md advises once a day). */
 const refreshPauseMs = 10 * 60_000;
-/** After a reading that failed, or while another worker is at it, the next one comes after so long. */
+/** After a reading that failed, or while another worker is at it, the next one comes after this time. */
 const failedPauseMs = 15_000;
 
 /** Ids by the codes that payloads name, of one client's settings. */
