@@ -8,10 +8,10 @@ import {
   actOnOutbox,
   allowedFrom,
   type OutboxAction,
-  readOutbox,
   replaceOutbox,
   revealOutbox,
 } from '../../erp/outbox/operator-actions.ts';
+import { readOutbox } from '../../erp/outbox/read-outbox.ts';
 import { requestRun } from '../../erp/runs/due-jobs.ts';
 import { pauseJob, resumeJob } from '../../erp/runs/pauses.ts';
 import { followUpRules } from '../../sync/push/kinds/registry.ts';

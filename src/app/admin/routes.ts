@@ -7,7 +7,7 @@ import {
   type OutboxFilter,
   outboxStatuses,
   readOutbox,
-} from '../../erp/outbox/operator-actions.ts';
+} from '../../erp/outbox/read-outbox.ts';
 import { listQuarantined } from '../../erp/pull/quarantine.ts';
 import { listRuns, type RunFilter } from '../../erp/reports/run-list.ts';
 import { readAudit } from '../../erp/runs/audit.ts';

@@ -6,14 +6,11 @@ import {
   actOnOutbox,
   allowedFrom,
   countOutbox,
-  listOutbox,
   type OutboxAction,
-  type OutboxFilter,
-  outboxStatuses,
-  readOutbox,
   replaceOutbox,
   revealOutbox,
 } from '../../erp/outbox/operator-actions.ts';
+import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../../erp/outbox/read-outbox.ts';
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import { shortenResult } from '../../sync/push/payload/mask.ts';
 import { operatorName } from '../cli/operator.ts';

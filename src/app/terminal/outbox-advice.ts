@@ -1,4 +1,4 @@
-import type { OutboxDetail } from '../../erp/outbox/operator-actions.ts';
+import type { OutboxDetail } from '../../erp/outbox/read-outbox.ts';
 
 /** What can be done with a row, by commands or by the forms of its page. */
 export function adviceFor(

@@ -44,12 +44,7 @@ export async function acceptIdentity(
     if (former?.identity === identity) return { ...result, accepted: false };
     // First of all, as runs lock their lease before anything else.
     await cutOffRuns(trx, client);
-    await sql`
-      insert into sync.clients (client, identity, base_url) values (${client}, ${identity}, ${baseUrl})
-      on conflict (client) do update set identity = excluded.identity, base_url = excluded.base_url,
-        accepted_at = now(),
-        offered_identity = null, offered_base_url = null, offered_at = null,
-        hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0`.execute(trx);
+    await storeIdentity(trx, { client, identity, baseUrl });
     const changes = keepCursors ? [] : await forgetService(trx, client);
     if (keepCursors && former !== undefined) await carryGates(trx, former.identity, identity);
     await trx.deleteFrom('sync.push_holds').where('client', '=', client).execute();
@@ -77,6 +72,17 @@ export async function acceptIdentity(
     await appendChanges(trx, client, changes);
     return { ...result, waitingRows, buriedRows, accepted: true };
   });
+}
+
+async function storeIdentity(trx: Transaction<DB>, { client, identity, baseUrl }: ClientIdentity): Promise<void> {
+  const noOffer = { offered_identity: null, offered_base_url: null, offered_at: null };
+  const noHold = { hold_code: null, hold_reason: null, hold_since: null, hold_until: null, hold_times: 0 };
+  const accepted = { identity, base_url: baseUrl, accepted_at: sql<Date>`now()` };
+  await trx
+    .insertInto('sync.clients')
+    .values({ client, identity, base_url: baseUrl })
+    .onConflict((conflict) => conflict.column('client').doUpdateSet({ ...accepted, ...noOffer, ...noHold }))
+    .execute();
 }
 
 /** Their leases end, so that nothing they still hold in memory is written; what they did is due again. */
@@ -115,14 +121,18 @@ async function buryUnsettled(trx: Transaction<DB>, client: string, formerBaseUrl
     .execute();
   const { rows } = await sql`
     with buried as (
-      update fulfilment.outbox set status = 'dead', finished_at = now(), next_attempt_at = null, lease_until = null,
+      update fulfilment.outbox
+      set status = 'dead', finished_at = now(), next_attempt_at = null, lease_until = null,
         claim_no = null, sent_at = null, refusal = null, last_error = ${because},
         written_at = coalesce(written_at, sent_at)
       where client = ${client} and (status in ('sending', 'unknown')
-        or (status = 'pending' and written_at is not null and absences < 2)) returning id
+        or (status = 'pending' and written_at is not null and absences < 2))
+      returning id
     )
     insert into sync.outbox_attempts (outbox_id, step, by, became, error)
-    select id, 'taken over', ${by}, 'dead', ${because} from buried returning 1`.execute(trx);
+    select id, 'taken over', ${by}, 'dead', ${because}
+    from buried
+    returning 1`.execute(trx);
   return rows.length;
 }
 
@@ -130,7 +140,9 @@ async function buryUnsettled(trx: Transaction<DB>, client: string, formerBaseUrl
 async function carryGates(trx: Transaction<DB>, former: string, identity: string): Promise<void> {
   await sql`
     insert into sync.gates as g (gate, identity, client, next_at, taken_at, finished_at)
-    select gate, ${identity}, client, next_at, taken_at, finished_at from sync.gates where identity = ${former}
+    select gate, ${identity}, client, next_at, taken_at, finished_at
+    from sync.gates
+    where identity = ${former}
     on conflict (gate, identity) do update set next_at = greatest(g.next_at, excluded.next_at)`.execute(trx);
 }
 

@@ -6,12 +6,17 @@ import type { DB } from '../generated/tables.ts';
 export async function readAdminSecret(db: Kysely<DB>, purpose: string): Promise<Buffer> {
   const { rows } = await sql<{ secret: Buffer }>`
     with created as (
-      insert into sync.admin_secrets (purpose, secret) values (${purpose}, ${randomBytes(32)})
-      on conflict (purpose) do nothing returning secret
+      insert into sync.admin_secrets (purpose, secret)
+      values (${purpose}, ${randomBytes(32)})
+      on conflict (purpose) do nothing
+      returning secret
     )
-    select secret from created
+    select secret
+    from created
     union all
-    select secret from sync.admin_secrets where purpose = ${purpose}
+    select secret
+    from sync.admin_secrets
+    where purpose = ${purpose}
     limit 1`.execute(db);
   const [row] = rows;
   // Another worker created it between the two halves of the statement.

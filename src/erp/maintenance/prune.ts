@@ -23,7 +23,8 @@ function rowsOf(name: string, condition: (days: number) => RawBuilder<unknown>):
     name,
     prune: async (trx, days, limit) => {
       const { numAffectedRows } = await sql`
-        delete from ${sql.table(name)} where ctid = any(array(
+        delete from ${sql.table(name)}
+        where ctid = any(array(
           select t.ctid from ${sql.table(name)} t where ${condition(days)}
           limit ${limit} for update skip locked))`.execute(trx);
       return Number(numAffectedRows ?? 0);
@@ -38,17 +39,23 @@ const feed: Prunable = {
     await lockName(trx, 'prune feed');
     const { rows } = await sql<{ pruned: number }>`
       with first as materialized (
-        select seq, changed_at from fulfilment.changes order by seq limit ${limit}
+        select seq, changed_at
+        from fulfilment.changes
+        order by seq
+        limit ${limit}
       ), gone as (
-        delete from fulfilment.changes c using first f
+        delete from fulfilment.changes c
+        using first f
         where c.seq = f.seq and c.seq < coalesce(
           (select min(y.seq) from first y where y.changed_at >= ${cutoff(days)}), 9223372036854775807)
         returning c.seq
       ), marked as (
-        update sync.feed_mark set pruned_until = greatest(pruned_until, (select max(seq) from gone))
+        update sync.feed_mark
+        set pruned_until = greatest(pruned_until, (select max(seq) from gone))
         where exists (select from gone)
       )
-      select count(*)::int as pruned from gone`.execute(trx);
+      select count(*)::int as pruned
+      from gone`.execute(trx);
     return rows[0]?.pruned ?? 0;
   },
 };

@@ -17,10 +17,12 @@ export async function findUnseenLines(
   }: { parents: readonly number[]; seen: readonly number[]; before: Date; limit: number },
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select t.id from ${tableRef(table.name)} t
+    select t.id
+    from ${tableRef(table.name)} t
     where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${parents}::bigint[])
       and not (t.id = any(${seen}::bigint[])) and t.unlisted_since is null and t.first_seen_at < ${before}
-    order by t.id limit ${limit}`.execute(db);
+    order by t.id
+    limit ${limit}`.execute(db);
   return rows.map(({ id }) => id);
 }
 
@@ -34,14 +36,19 @@ export async function markLinesUnlisted(
 ): Promise<Change[]> {
   const { rows } = await sql<{ id: number }>`
     with gone as (
-      update ${tableRef(table.name)} t set unlisted_since = now()
+      update ${tableRef(table.name)} t
+      set unlisted_since = now()
       from ${tableRef(parent)} p
       where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[]) and t.unlisted_since is null
         and p.client = t.client and p.id = ${sql.ref(`t.${table.parentColumn}`)} and p.read_no < ${readNo}
       returning t.id
     ), recorded as (
-      insert into sync.findings (client, stream, finding, id) select ${client}, ${stream}, 'extra', id from gone
+      insert into sync.findings (client, stream, finding, id)
+      select ${client}, ${stream}, 'extra', id
+      from gone
     )
-    select id from gone order by id`.execute(trx);
+    select id
+    from gone
+    order by id`.execute(trx);
   return rows.map(({ id }) => ({ entity: table.name, id, operation: 'unlisted' }));
 }

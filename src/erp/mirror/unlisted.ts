@@ -14,7 +14,8 @@ export async function markUnlisted(
 ): Promise<Change[]> {
   if (ids.length === 0) return [];
   const { rows } = await sql<{ id: number }>`
-    update ${sql.table(`fulfilment.${table}`)} t set unlisted_since = now(), read_no = ${readNo}
+    update ${sql.table(`fulfilment.${table}`)} t
+    set unlisted_since = now(), read_no = ${readNo}
     where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and unlisted_since is null
       and read_no < ${readNo}
       and not ${confirmedSince(client, stream, readNo, sql`t.id`)}

@@ -26,6 +26,9 @@ export interface AcceptDatabaseOptions {
   readonly advice: string;
 }
 
+/** SQL: the identity of this database. */
+const presentMark = sql<string>`sync.database_mark()`;
+
 /**
  * Accepts the present database. With `restored`, rows that came with the backup and were not settled become `unknown`: the
  * former database may have sent them after the backup. Rows that were inserted since are not touched, if the identity of the
@@ -34,19 +37,21 @@ export interface AcceptDatabaseOptions {
 export async function acceptDatabase(db: Database, options: AcceptDatabaseOptions): Promise<AcceptedDatabase> {
   const { as, by } = options;
   return inTransaction(db, async (trx) => {
-    const { rows } = await sql<{ isSame: boolean }>`
-      select d.mark = sync.database_mark() as "isSame" from sync.push_database d for update`.execute(trx);
-    await sql`
-      insert into sync.push_database as d (mark, accepted_as, accepted_by)
-      values (sync.database_mark(), ${as}, ${by})
-      on conflict (only_row) do update set mark = excluded.mark, accepted_as = excluded.accepted_as,
-        accepted_by = excluded.accepted_by, accepted_at = clock_timestamp(), changed_at = null`.execute(trx);
+    const former = await trx
+      .selectFrom('sync.push_database')
+      .select(sql<boolean>`mark = ${presentMark}`.as('isSame'))
+      .forUpdate()
+      .executeTakeFirst();
+    const accepted = { mark: presentMark, accepted_as: as, accepted_by: by };
+    const changes = { ...accepted, accepted_at: sql<Date>`clock_timestamp()`, changed_at: null };
     await trx
-      .deleteFrom('sync.push_workers')
-      .where('confirmed_mark', 'is distinct from', sql<string>`sync.database_mark()`)
+      .insertInto('sync.push_database')
+      .values(accepted)
+      .onConflict((conflict) => conflict.column('only_row').doUpdateSet(changes))
       .execute();
+    await trx.deleteFrom('sync.push_workers').where('confirmed_mark', 'is distinct from', presentMark).execute();
     const doubted =
-      as === 'restored' ? await doubtRows(trx, options, rows[0]?.isSame ?? false) : { lookedUp: 0, toDecide: 0 };
+      as === 'restored' ? await doubtRows(trx, options, former?.isSame ?? false) : { lookedUp: 0, toDecide: 0 };
     if (as !== 'moved') await delayGates(trx);
     const detail = `as ${as}: ${doubted.lookedUp} rows are looked up, ${doubted.toDecide} wait for a decision`;
     await recordAudit(trx, { by, action: 'database_accepted', client: null, detail });
@@ -69,12 +74,14 @@ async function doubtRows(
   const reason = 'the database was restored, and the former one may have sent this row after the backup';
   const isLookedUp = sql`o.kind = any(${lookedUp}::text[])`;
   await sql`
-    update fulfilment.outbox o set written_at = statement_timestamp(),
+    update fulfilment.outbox o
+    set written_at = statement_timestamp(),
       last_error = concat(o.last_error, '; ', ${reason}::text)
     where o.status = 'dead' and ${isOfBackup}`.execute(trx);
   const { rows } = await sql<AcceptedDatabase>`
     with doubted as (
-      update fulfilment.outbox o set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
+      update fulfilment.outbox o
+      set status = 'unknown', lease_until = null, sent_at = null, refusal = null,
         claim_no = nextval('sync.read_no'), written_at = statement_timestamp(), lookups = 0, absences = 0,
           absent_at = null,
         next_attempt_at = case when ${isLookedUp} then statement_timestamp() end,
@@ -83,7 +90,9 @@ async function doubtRows(
       returning o.id, o.claim_no, o.last_error, o.next_attempt_at is not null as is_looked_up
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
-      select id, 'taken over', ${by}, claim_no, 'unknown', 'database_changed', last_error from doubted order by id
+      select id, 'taken over', ${by}, claim_no, 'unknown', 'database_changed', last_error
+      from doubted
+      order by id
     )
     select count(*) filter (where is_looked_up)::int as "lookedUp",
       count(*) filter (where not is_looked_up)::int as "toDecide"

@@ -101,18 +101,24 @@ async function claimWithin(
   const { rows } = await sql<{ rows: ClaimedRow[]; seen: number; putOff: number }>`
     with recursive ${kindsDue(options)}, ${few === undefined ? sql`` : roomFor(client, few.kind, slots)}
     seen as materialized (
-      select d.* from kinds k cross join lateral (
+      select d.*
+      from kinds k
+      cross join lateral (
         select o.id, o.next_attempt_at, o.attempts > o.bounded_attempts or o.unburnt > 0 as failed
-          from fulfilment.outbox o
+        from fulfilment.outbox o
         where o.client = ${client} and o.kind = k.kind and o.status = 'pending'
           and o.next_attempt_at <= statement_timestamp()
-        order by o.next_attempt_at, o.id limit ${window}
+        order by o.next_attempt_at, o.id
+        limit ${window}
       ) d
-      order by d.next_attempt_at, d.id limit ${window}
+      order by d.next_attempt_at, d.id
+      limit ${window}
     ), locked as materialized (
       -- What was seen is checked again under the lock: a row that was woken or put off meanwhile is another's to judge.
       -- One by one: a join would go through all pending rows where statistics know few.
-      select l.* from seen s cross join lateral (
+      select l.*
+      from seen s
+      cross join lateral (
         select o.id, o.kind, o.family, o.reference, s.next_attempt_at as due_at, s.failed,
           o.written_at > statement_timestamp() - ${lingers(options)} and o.replaced_at > o.written_at
             and o.kind = any(${options.lingering.kinds}::text[]) as was_replaced, o.written_at
@@ -121,31 +127,42 @@ async function claimWithin(
         for update of o skip locked
       ) l
     ), ${judged(options)}, put_off as (
-      update fulfilment.outbox o set next_attempt_at = j.not_before
-      from judged j where o.id = j.id and j.not_before is not null
+      update fulfilment.outbox o
+      set next_attempt_at = j.not_before
+      from judged j
+      where o.id = j.id and j.not_before is not null
     ), waiting as (
       insert into sync.outbox_waits (outbox_id, waits_for)
-      select id, waits_for from judged where waits_for is not null and not_before is not null
+      select id, waits_for
+      from judged
+      where waits_for is not null and not_before is not null
       on conflict (outbox_id) do update set waits_for = excluded.waits_for
     ), first as materialized (
       select id, due_at, row_number() over (order by ${few === undefined ? sql`` : sql`failed,`} due_at, id) as place
-      from judged where not_before is null
+      from judged
+      where not_before is null
     ), heads as materialized (
-      select id, due_at from (
+      select id, due_at
+      from (
         -- What takes little room can hardly be large; the rest is read to be measured.
         select f.id, f.due_at, f.place, sum(
           case when pg_column_size(o.payload) > 1000 then octet_length(o.payload::text) else 1000 end
         ) over (order by f.place) as bytes
-        from first f join fulfilment.outbox o on o.id = f.id where f.place <= ${most}
-      ) f where f.place = 1 or f.bytes <= ${mostBytes}
+        from first f
+        join fulfilment.outbox o on o.id = f.id
+        where f.place <= ${most}
+      ) f
+      where f.place = 1 or f.bytes <= ${mostBytes}
     ), numbered as materialized (select nextval('sync.read_no') as claim_no), c as (
-      update fulfilment.outbox o set status = 'sending', next_attempt_at = null, claim_no = n.claim_no,
+      update fulfilment.outbox o
+      set status = 'sending', next_attempt_at = null, claim_no = n.claim_no,
         lease_until = statement_timestamp() + ${claimSpan}, attempts = o.attempts + 1,
         -- Waiting is not trying: the age counts from the first attempt that counts.
         bounded_from = case when o.attempts = o.bounded_attempts then statement_timestamp() else o.bounded_from end,
         sent_at = case when o.kind = any(${stamped}::text[]) and (o.written_at is null or o.absences >= 2)
                        then statement_timestamp() end
-      from heads h, numbered n where o.id = h.id
+      from heads h, numbered n
+      where o.id = h.id
       returning o.*, h.due_at
     )
     select (select count(*)::int from seen) as seen, (select count(not_before)::int from judged) as "putOff",

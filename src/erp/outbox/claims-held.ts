@@ -16,7 +16,8 @@ export interface Returned extends Claimed {
 /** Gives claims back of which nothing was sent. */
 export async function returnClaims(db: Kysely<DB>, claims: readonly Returned[]): Promise<void> {
   await sql`
-    update fulfilment.outbox o set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
+    update fulfilment.outbox o
+    set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
       claim_no = null, sent_at = null, attempts = o.attempts - 1
     from unnest(${claims.map(({ id }) => id)}::bigint[], ${claims.map(({ claimNo }) => claimNo)}::bigint[],
       ${claims.map(({ dueAt }) => dueAt)}::timestamptz[]) as c (id, claim_no, due_at)
@@ -53,13 +54,17 @@ export async function renewClaims(db: Kysely<DB>, rows: readonly Claimed[]): Pro
   if (rows.length === 0) return;
   await sql`
     with held as (
-      select o.id from fulfilment.outbox o
+      select o.id
+      from fulfilment.outbox o
       join unnest(${rows.map(({ id }) => id)}::bigint[], ${rows.map(({ claimNo }) => claimNo)}::bigint[])
         as m (id, claim_no)
         on o.id = m.id and o.claim_no = m.claim_no
-      where o.status = 'sending' for update of o skip locked
+      where o.status = 'sending'
+      for update of o skip locked
     )
-    update fulfilment.outbox o set lease_until = statement_timestamp() + ${claimSpan} from held
+    update fulfilment.outbox o
+    set lease_until = statement_timestamp() + ${claimSpan}
+    from held
       where o.id = held.id`.execute(db);
 }
 
@@ -103,7 +108,8 @@ export async function takeOverClaims(
         and (k.rule is not null or o.sent_at is null)
       for update of o skip locked
     ), taken as (
-      update fulfilment.outbox o set
+      update fulfilment.outbox o
+      set
         status = case when l.is_last and o.sent_at is null then 'dead'
                       when o.sent_at is null or l.rule = 'resend' then 'pending' else 'unknown' end,
         finished_at = case when l.is_last and o.sent_at is null then statement_timestamp() end,
@@ -122,12 +128,15 @@ export async function takeOverClaims(
                           when l.rule = 'ask operator' then ${`its worker was lost while sending. ${operatorError}`}
                           when l.rule = 'look up' then 'its worker was lost while sending; being looked up'
                           else 'its worker was lost while sending; sent again' end
-      from (select *, times >= ${mostTakeovers - 1} as is_last from lost) l where o.id = l.id
+      from (select *, times >= ${mostTakeovers - 1} as is_last from lost) l
+      where o.id = l.id
       returning o.id, o.client, o.kind, o.status as became, o.claim_no, o.last_error
     ), noted as (
       insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
-      select id, 'taken over', ${worker}, claim_no, became, 'worker_lost', last_error from taken
+      select id, 'taken over', ${worker}, claim_no, became, 'worker_lost', last_error
+      from taken
     )
-    select id, client, kind, became from taken`.execute(db);
+    select id, client, kind, became
+    from taken`.execute(db);
   return rows;
 }

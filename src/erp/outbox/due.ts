@@ -100,9 +100,11 @@ export async function buryStrangers(db: Kysely<DB>, worker: string): Promise<num
       union all
       select (select o.client from fulfilment.outbox o where o.status = 'pending' and o.client > n.client
               order by o.client limit 1)
-      from named n where n.client is not null
+      from named n
+      where n.client is not null
     ), buried as (
-      update fulfilment.outbox o set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
+      update fulfilment.outbox o
+      set status = 'dead', next_attempt_at = null, finished_at = statement_timestamp(),
         last_error = format('no worker was ever set up with client %s; known are %s', o.client,
           coalesce((select string_agg(k.client, ', ' order by k.client) from sync.clients k), 'none'))
       where o.id in (
@@ -113,6 +115,8 @@ export async function buryStrangers(db: Kysely<DB>, worker: string): Promise<num
       returning o.id, o.last_error
     )
     insert into sync.outbox_attempts (outbox_id, step, by, became, error_code, error)
-    select id, 'sent', ${worker}, 'dead', 'unknown_client', last_error from buried returning 1`.execute(db);
+    select id, 'sent', ${worker}, 'dead', 'unknown_client', last_error
+    from buried
+    returning 1`.execute(db);
   return rows.length;
 }

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely';
-import { type Evidence, type Health, isProbed, judgeHealth } from '../../core/push-health.ts';
+import { type Evidence, type Health, type HoldCode, isProbed, judgeHealth } from '../../core/push-health.ts';
 import { inTransaction } from '../connection/transaction.ts';
+import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** The health of a client, or of one of its kinds, as stored. Where none is stored, all rows may be sent. */
@@ -28,16 +29,28 @@ export const isHeld = ({ kind, probe, untilInMs }: Pick<StoredHealth, 'kind' | '
 /** Nothing of it is sent at present, or a few rows at a time. */
 export const isHampered = (health: StoredHealth): boolean => isHeld(health) || health.sendWindow !== null;
 
-const columns = sql`client, kind, code, reason, since, probe, failures, send_window as "sendWindow",
-  extract(epoch from until - clock_timestamp())::float8 * 1000 as "untilInMs"`;
+const selectHealth = (db: Kysely<DB>) =>
+  db
+    .selectFrom('sync.push_holds')
+    .select([
+      'client',
+      'kind',
+      sql<HoldCode>`code`.as('code'),
+      'reason',
+      'since',
+      'probe',
+      'failures',
+      'send_window as sendWindow',
+      sql<number>`extract(epoch from until - clock_timestamp())::float8 * 1000`.as('untilInMs'),
+    ]);
 
 /** The health of these clients and their kinds, or (null) of all, where there is anything to tell. */
 export async function readHealth(db: Kysely<DB>, clients: readonly string[] | null): Promise<StoredHealth[]> {
-  const { rows } = await sql<StoredHealth>`
-    select ${columns} from sync.push_holds
-    where ${clients}::text[] is null or client = any(${clients}::text[])
-    order by client, kind`.execute(db);
-  return rows;
+  return selectHealth(db)
+    .$if(clients !== null, (query) => query.where('client', '=', anyText(clients ?? [])))
+    .orderBy('client')
+    .orderBy('kind')
+    .execute();
 }
 
 /** What follows from evidence. */
@@ -59,14 +72,10 @@ export function noteEvidence(
 ): Promise<Noted> {
   return inTransaction(db, async (trx) => {
     // A row to lock: what two workers saw at once is judged one after the other.
-    if (evidence.seen !== 'success' && evidence.seen !== 'let in')
-      await sql`
-        insert into sync.push_holds (client, kind, code, reason, until, probe, times)
-        values (${client}, ${kind}, 'kind_failing', '', clock_timestamp(), false, 0)
-        on conflict (client, kind) do update set kind = excluded.kind`.execute(trx);
-    const { rows } = await sql<StoredHealth>`
-      select ${columns} from sync.push_holds where client = ${client} and kind = ${kind} for update`.execute(trx);
-    const stored = rows[0] ?? null;
+    if (evidence.seen !== 'success' && evidence.seen !== 'let in') await lockHealth(trx, { client, kind });
+    const stored =
+      (await selectHealth(trx).where('client', '=', client).where('kind', '=', kind).forUpdate().executeTakeFirst()) ??
+      null;
     const former = stored?.reason === '' ? null : stored;
     const held = former !== null && isHeld(former);
     const { health, holdMs } = judgeHealth(former, evidence, { isHeld: held, byProber });
@@ -78,6 +87,16 @@ export function noteEvidence(
   });
 }
 
+/** Inserts a row without a reason if there is none, and locks it. */
+async function lockHealth(trx: Kysely<DB>, { client, kind }: Whose): Promise<void> {
+  const until = sql<Date>`clock_timestamp()`;
+  await trx
+    .insertInto('sync.push_holds')
+    .values({ client, kind, code: 'kind_failing', reason: '', until, probe: false, times: 0 })
+    .onConflict((conflict) => conflict.columns(['client', 'kind']).doUpdateSet({ kind }))
+    .execute();
+}
+
 async function store(
   trx: Kysely<DB>,
   { client, kind }: Whose,
@@ -85,19 +104,21 @@ async function store(
   holdMs: number | null,
 ): Promise<void> {
   const isNew = holdMs !== null && holdMs > 0;
-  const until = sql`clock_timestamp() + make_interval(secs => ${(holdMs ?? 0) / 1_000})`;
-  const changes = {
-    // What was only watched so far is held from now on.
-    since: isNew ? sql`case when h.send_window is null then clock_timestamp() else h.since end` : sql`h.since`,
-    // The service may ask for more time, never for less.
-    until: holdMs === null ? sql`h.until` : code === 'retry_after' ? sql`greatest(h.until, ${until})` : until,
-    probe: holdMs === null ? sql`h.probe` : sql`${isNew && isProbed(code)}`,
-  };
-  await sql`
-    update sync.push_holds h set code = ${code}, reason = ${reason}, failures = ${failures},
-      send_window = ${sendWindow},
-      times = h.times + ${isNew ? 1 : 0}, since = ${changes.since}, until = ${changes.until}, probe = ${changes.probe}
-    where client = ${client} and kind = ${kind}`.execute(trx);
+  const until = sql<Date>`clock_timestamp() + make_interval(secs => ${(holdMs ?? 0) / 1_000})`;
+  await trx
+    .updateTable('sync.push_holds')
+    .set((eb) => ({
+      ...{ code, reason, failures, send_window: sendWindow },
+      times: eb('times', '+', isNew ? 1 : 0),
+      // A health that was only watched so far is held from now on.
+      ...(isNew ? { since: sql<Date>`case when send_window is null then clock_timestamp() else since end` } : {}),
+      ...(holdMs === null ? {} : { probe: isNew && isProbed(code) }),
+      // The service may ask for more time, never for less.
+      ...(holdMs === null ? {} : { until: code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until }),
+    }))
+    .where('client', '=', client)
+    .where('kind', '=', kind)
+    .execute();
 }
 
 /**
@@ -119,8 +140,11 @@ export async function takeProbe(db: Kysely<DB>, client: string, ms: number): Pro
 
 /** Forgets health about which nothing new was seen for an hour, unless it is held: all rows may be sent again. */
 export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
-  await sql`
-    delete from sync.push_holds h where not ${holds} and until < clock_timestamp() - interval '1 hour'`.execute(db);
+  await db
+    .deleteFrom('sync.push_holds as h')
+    .where(sql<boolean>`not ${holds}`)
+    .where('until', '<', sql<Date>`clock_timestamp() - interval '1 hour'`)
+    .execute();
 }
 
 /** SQL: whether nothing is sent by a row `h` of sync.push_holds. */

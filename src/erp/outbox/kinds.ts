@@ -9,9 +9,9 @@ export async function storeOutboxKinds(
 ): Promise<void> {
   await sql`
     insert into sync.outbox_kinds as k (kind, schema)
-    select i.kind, i.schema from json_to_recordset(${JSON.stringify(kinds)}::json) as i (kind text, schema jsonb)
+    select i.kind, i.schema
+    from json_to_recordset(${JSON.stringify(kinds)}::json) as i (kind text, schema jsonb)
     order by i.kind
-    on conflict (kind) do update set schema = excluded.schema where k.schema is distinct from excluded.schema`.execute(
-    db,
-  );
+    on conflict (kind) do update set schema = excluded.schema
+    where k.schema is distinct from excluded.schema`.execute(db);
 }

@@ -31,13 +31,18 @@ export async function takeUnknown(db: Kysely<DB>, client: string, kind: string, 
     sql`extract(epoch from statement_timestamp() - o.${sql.ref(column)})::float8 * 1000`;
   const { rows } = await sql<UnknownRow>`
     with due as materialized (
-      select id, next_attempt_at from fulfilment.outbox
+      select id, next_attempt_at
+      from fulfilment.outbox
       where client = ${anyClient(client)} and status = 'unknown' and kind = ${kind}
         and next_attempt_at <= statement_timestamp()
-      order by next_attempt_at, id limit ${limit} for update skip locked
+      order by next_attempt_at, id
+      limit ${limit}
+      for update skip locked
     )
-    update fulfilment.outbox o set next_attempt_at = statement_timestamp() + ${lookUpSpan}
-    from due where o.id = due.id
+    update fulfilment.outbox o
+    set next_attempt_at = statement_timestamp() + ${lookUpSpan}
+    from due
+    where o.id = due.id
     returning o.id, o.client, o.kind, o.reference, o.payload::text as payload, o.claim_no as "claimNo",
       o.attempts - o.bounded_attempts as "boundedAttempts", ${since('bounded_from')} as "ageMs",
       ${since('written_at')} as "sinceWrittenMs", o.absences, ${since('absent_at')} as "sinceAbsentMs", o.lookups,

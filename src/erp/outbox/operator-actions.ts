@@ -1,4 +1,4 @@
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import { notifyPushers } from '../connection/notify.ts';
 import type { Database } from '../connection/pool.ts';
@@ -6,102 +6,8 @@ import { inTransaction } from '../connection/transaction.ts';
 import { anyId, anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
-import { unfinished } from './lane-order.ts';
+import { conditions, type OutboxDetail, type OutboxFilter, readOutbox } from './read-outbox.ts';
 import { insertFollowUps, wakeFreeLanes, wakeLanes } from './settle.ts';
-
-/** Every status, those that wait for a person first. */
-export const outboxStatuses = ['dead', 'unknown', 'pending', 'sending', 'done', 'cancelled'] as const;
-
-/** Which rows a command is about. */
-export interface OutboxFilter {
-  readonly ids?: readonly number[];
-  /** Only rows that are not through. */
-  readonly open?: boolean;
-  readonly client?: string;
-  readonly status?: string;
-  readonly kind?: string;
-  readonly reference?: string;
-  /** Part of last_error. */
-  readonly error?: string;
-  /** Whether a time for the next attempt or look-up is set. */
-  readonly dated?: boolean;
-}
-
-/** A row as a person looks at it. */
-export interface OutboxSummary {
-  readonly id: number;
-  readonly client: string;
-  readonly kind: string;
-  readonly reference: string;
-  readonly status: string;
-  readonly attempts: number;
-  readonly nextAttemptAt: Date | null;
-  readonly createdAt: Date;
-  readonly finishedAt: Date | null;
-  /** Why it is not through: its own error, or the row of its lane that comes first. */
-  readonly because: string | null;
-}
-
-function conditions({ ids, open, client, status, kind, reference, error, dated }: OutboxFilter): RawBuilder<unknown> {
-  const all = [
-    ids === undefined ? null : sql`o.id = any(${ids}::bigint[])`,
-    open ? sql`o.status in ${unfinished}` : null,
-    client === undefined ? null : sql`o.client = ${client}`,
-    status === undefined ? null : sql`o.status = ${status}`,
-    kind === undefined ? null : sql`o.kind = ${kind}`,
-    reference === undefined ? null : sql`o.reference = ${reference}`,
-    dated === undefined ? null : sql`(o.next_attempt_at is not null) = ${dated}`,
-    error === undefined ? null : sql`position(lower(${error}) in lower(o.last_error)) > 0`,
-  ].filter((condition) => condition !== null);
-  return all.length === 0 ? sql`true` : sql.join(all, sql` and `);
-}
-
-/** Rows from before sizes were checked may hold anything; a list shows the beginning of it. */
-const cut = (column: string, length: number) => sql`left(o.${sql.ref(column)}, ${length})`;
-const mostOfReason = 2_000;
-
-/** Rows that fit, oldest first, what is long in them cut. */
-export async function listOutbox(db: Kysely<DB>, filter: OutboxFilter, limit: number): Promise<OutboxSummary[]> {
-  const { rows } = await sql<OutboxSummary>`
-    select o.id, ${cut('client', 64)} as client, ${cut('kind', 64)} as kind, ${cut('reference', 200)} as reference,
-      o.status,
-      o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt", o.finished_at as "finishedAt",
-      left(coalesce(w.because, o.last_error), ${mostOfReason}) as because
-    from (select * from fulfilment.outbox o where ${conditions(filter)} order by o.id limit ${limit}) o
-    left join fulfilment.outbox_open w on w.id = o.id
-    order by o.id`.execute(db);
-  return rows;
-}
-
-/** A row whole, with its history. */
-export interface OutboxDetail extends OutboxSummary {
-  /** JSON text; holds personal data. */
-  readonly payload: string;
-  readonly result: Json | null;
-  readonly lastError: string | null;
-  readonly mayBeCarriedOut: boolean;
-  readonly history: readonly {
-    readonly at: string;
-    readonly step: string;
-    readonly by: string;
-    readonly became: string;
-    readonly durationMs: number | null;
-    readonly error: string | null;
-  }[];
-}
-
-export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDetail | null> {
-  const { rows } = await sql<OutboxDetail>`
-    select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at as "nextAttemptAt",
-      o.created_at as "createdAt", o.finished_at as "finishedAt", coalesce(w.because, o.last_error) as because,
-      o.payload::text as payload, o.result, o.last_error as "lastError", o.written_at is not null as "mayBeCarriedOut",
-      coalesce((
-        select json_agg(json_build_object('at', a.at, 'step', a.step, 'by', a.by, 'became', a.became,
-          'durationMs', a.duration_ms, 'error', a.error) order by a.id)
-        from sync.outbox_attempts a where a.outbox_id = o.id), '[]') as history
-    from fulfilment.outbox o left join fulfilment.outbox_open w on w.id = o.id where o.id = ${id}`.execute(db);
-  return rows[0] ?? null;
-}
 
 /** States from which a person may do what. */
 export const allowedFrom = {
@@ -150,15 +56,25 @@ export async function actOnOutbox(
   const { ids, freed } = await inTransaction(db, async (trx) => {
     const { rows } = await sql<{ id: number; client: string; family: string; reference: string; status: string }>`
       with chosen as materialized (
-        select o.id from fulfilment.outbox o where ${filtered(filter, action)} order by o.id for update
+        select o.id
+        from fulfilment.outbox o
+        where ${filtered(filter, action)}
+        order by o.id
+        for update
       ), changed as (
-        update fulfilment.outbox o set ${changes[action]} from chosen where o.id = chosen.id
+        update fulfilment.outbox o
+        set ${changes[action]}
+        from chosen
+        where o.id = chosen.id
         returning o.id, o.client, o.family, o.reference, o.status
       ), noted as (
-        insert into sync.outbox_attempts (outbox_id, step, by, became) select id, ${step[action]}, ${by}, status
+        insert into sync.outbox_attempts (outbox_id, step, by, became)
+        select id, ${step[action]}, ${by}, status
           from changed
       )
-      select * from changed order by id`.execute(trx);
+      select *
+      from changed
+      order by id`.execute(trx);
     const ids = rows.map(({ id }) => id);
     if (action === 'done') await insertWhatFollows(trx, ids, followUps);
     if (action !== 'retry') await wakeLanes(trx, rows);

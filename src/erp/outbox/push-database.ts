@@ -39,8 +39,16 @@ interface StoredRow {
   readonly changedAt: Date | null;
 }
 
-const columns = sql`mark, sync.database_mark() as found, accepted_as as "acceptedAs", accepted_at as "acceptedAt",
-  changed_at as "changedAt"`;
+const selectStored = (db: Kysely<DB>) =>
+  db
+    .selectFrom('sync.push_database')
+    .select([
+      'mark',
+      sql<string>`sync.database_mark()`.as('found'),
+      sql<AcceptedAs>`accepted_as`.as('acceptedAs'),
+      'accepted_at as acceptedAt',
+      'changed_at as changedAt',
+    ]);
 
 const toPushDatabase = ({ mark, found, acceptedAs, acceptedAt, changedAt }: StoredRow): PushDatabase => ({
   acceptedAs,
@@ -51,8 +59,8 @@ const toPushDatabase = ({ mark, found, acceptedAs, acceptedAt, changedAt }: Stor
 
 /** Reads which database rows may be sent from. Returns null if no worker has run yet. */
 export async function readPushDatabase(db: Kysely<DB>): Promise<PushDatabase | null> {
-  const { rows } = await sql<StoredRow>`select ${columns} from sync.push_database`.execute(db);
-  return rows[0] === undefined ? null : toPushDatabase(rows[0]);
+  const stored = await selectStored(db).executeTakeFirst();
+  return stored === undefined ? null : toPushDatabase(stored);
 }
 
 /**
@@ -68,8 +76,7 @@ export async function noteDatabase(db: Kysely<DB>, worker: string, sent: readonl
   }
   return inTransaction(db, async (trx) => {
     // Workers look one after the other.
-    const { rows } = await sql<StoredRow>`select ${columns} from sync.push_database for update`.execute(trx);
-    const row = rows[0];
+    const row = await selectStored(trx).forUpdate().executeTakeFirst();
     if (row === undefined || compareMarks(row.mark, row.found) !== stored.change) return stored;
     if (row.changedAt === null) await noteChange(trx);
     if (stored.change === 'timeline' && row.acceptedAs !== 'copy') {
@@ -111,9 +118,11 @@ export async function delayGates(trx: Kysely<DB>): Promise<void> {
 /** Writes a sign of life of a worker that sends rows, and forgets workers that were lost long ago. */
 export async function markAlive(db: Kysely<DB>, worker: string): Promise<void> {
   await sql`
-    with forgotten as (delete from sync.push_workers where seen_at < now() - interval '10 minutes'
+    with forgotten as (delete from sync.push_workers
+      where seen_at < now() - interval '10 minutes'
       and worker <> ${worker})
-    insert into sync.push_workers as w (worker) values (${worker})
+    insert into sync.push_workers as w (worker)
+    values (${worker})
     on conflict (worker) do update set seen_at = now(), confirmed_mark = null
     where w.seen_at < now() - interval '30 seconds' or w.confirmed_mark is not null`.execute(db);
 }
@@ -170,7 +179,8 @@ async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boo
  */
 async function acceptFailover(trx: Kysely<DB>, worker: string): Promise<void> {
   const { rows } = await sql`
-    update sync.push_database set mark = sync.database_mark(), accepted_as = 'failover',
+    update sync.push_database
+    set mark = sync.database_mark(), accepted_as = 'failover',
       accepted_at = clock_timestamp(),
       accepted_by = ${worker}, changed_at = null
     where changed_at < clock_timestamp() - ${reportSpan}

@@ -35,14 +35,21 @@ export async function readRates(db: Kysely<DB>): Promise<StoredRate[]> {
  * @param achieved rows a second that this worker got through in the last second, where no rate is kept yet
  */
 export async function lowerRate(db: Kysely<DB>, client: string, achieved: number): Promise<void> {
-  await sql`
-    insert into sync.push_rates as r (client, per_second, allowance, refused)
-    values (${client}, greatest(${slowest}::float8, ${achieved}::float8 / 2), 0, 1)
-    on conflict (client) do update set refused = r.refused + 1,
-      per_second = case when r.lowered_at > clock_timestamp() - ${onceIn} then r.per_second
-                        else greatest(${slowest}::float8, r.per_second / 2) end,
-      lowered_at = case when r.lowered_at > clock_timestamp() - ${onceIn} then r.lowered_at else clock_timestamp() end,
-      allowance = 0, filled_at = clock_timestamp()`.execute(db);
+  const now = sql<Date>`clock_timestamp()`;
+  const isRecent = sql`sync.push_rates.lowered_at > ${now} - ${onceIn}`;
+  const halved = sql<number>`greatest(${slowest}::float8, sync.push_rates.per_second / 2)`;
+  const changes = {
+    refused: sql<number>`sync.push_rates.refused + 1`,
+    per_second: sql<number>`case when ${isRecent} then sync.push_rates.per_second else ${halved} end`,
+    lowered_at: sql<Date>`case when ${isRecent} then sync.push_rates.lowered_at else ${now} end`,
+    allowance: 0,
+    filled_at: now,
+  };
+  await db
+    .insertInto('sync.push_rates')
+    .values({ client, per_second: Math.max(slowest, achieved / 2), allowance: 0, refused: 1 })
+    .onConflict((conflict) => conflict.column('client').doUpdateSet(changes))
+    .execute();
 }
 
 /** What may be sent of a client whose rate is limited. */
@@ -63,18 +70,27 @@ export async function takeAllowance(db: Kysely<DB>, client: string, wanted: numb
       select client, per_second,
         least(greatest(1, per_second * ${burst}::float8),
               allowance + per_second * extract(epoch from clock_timestamp() - filled_at)::float8) as allowance
-      from sync.push_rates where client = ${client} for update
+      from sync.push_rates
+      where client = ${client}
+      for update
     ), taken as (
-      select *, least(${wanted}::int, floor(greatest(0, allowance)))::int as rows from filled
+      select *, least(${wanted}::int, floor(greatest(0, allowance)))::int as rows
+      from filled
     ), ended as (
-      delete from sync.push_rates r using taken t where r.client = t.client and t.per_second >= ${unlimited} returning 1
+      delete from sync.push_rates r
+      using taken t
+      where r.client = t.client and t.per_second >= ${unlimited}
+      returning 1
     ), kept as (
-      update sync.push_rates r set allowance = t.allowance - t.rows, filled_at = clock_timestamp(),
+      update sync.push_rates r
+      set allowance = t.allowance - t.rows, filled_at = clock_timestamp(),
         per_second = t.per_second + ${growth}::float8 * t.rows
-      from taken t where r.client = t.client and t.per_second < ${unlimited}
+      from taken t
+      where r.client = t.client and t.per_second < ${unlimited}
     )
     select rows, greatest(0, (1 - (allowance - rows)) / per_second * 1000) as "nextInMs"
-    from taken where not exists (select from ended)`.execute(db);
+    from taken
+    where not exists (select from ended)`.execute(db);
   return rows[0] ?? null;
 }
 

@@ -53,11 +53,13 @@ export async function settleRows(
 ): Promise<Settled[]> {
   const { rows } = await sql<Settled>`
     with s as materialized (
-      select * from json_to_recordset(${storableJson(settlements)}::json) as s (
+      select *
+      from json_to_recordset(${storableJson(settlements)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "delayMs" float8, result jsonb,
         written boolean, refusal text, refund boolean, unburnt boolean, "absenceCounts" boolean)
     ), settled as (
-      update fulfilment.outbox o set
+      update fulfilment.outbox o
+      set
         status = s.status, last_error = s.error, result = s.result, lease_until = null, sent_at = null,
           refusal = s.refusal,
         next_attempt_at = statement_timestamp() + make_interval(secs => s."delayMs" / 1000),
@@ -78,7 +80,8 @@ export async function settleRows(
         and not (o.status = 'unknown' and s.step = 'sent' and s.status = 'unknown')
       returning o.id, o.client, o.family, o.reference, o.status
     )
-    select * from settled`.execute(trx);
+    select *
+    from settled`.execute(trx);
   await noteSteps(
     trx,
     worker,
@@ -172,13 +175,20 @@ export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Pro
       ) h
       where h.status = 'pending'
     ), free as materialized (
-      select o.id from fulfilment.outbox o join heads on heads.id = o.id
+      select o.id
+      from fulfilment.outbox o
+      join heads on heads.id = o.id
       where o.status = 'pending'
       for no key update of o skip locked
     ), woken as (
-      update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id
+      update fulfilment.outbox o
+      set next_attempt_at = clock_timestamp()
+      from free
+      where o.id = free.id
     )
-    select client, family, reference from heads where id not in (select id from free)`.execute(db);
+    select client, family, reference
+    from heads
+    where id not in (select id from free)`.execute(db);
   return rows;
 }
 
@@ -189,9 +199,13 @@ export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Pro
 export async function lockForSettling(trx: Transaction<DB>, ids: readonly number[]): Promise<ReadonlySet<number>> {
   const { rows } = await sql<{ id: number }>`
     with free as materialized (
-      select o.id from fulfilment.outbox o where o.id = any(${ids}::bigint[]) for no key update of o skip locked
+      select o.id
+      from fulfilment.outbox o
+      where o.id = any(${ids}::bigint[])
+      for no key update of o skip locked
     )
-    select o.id from fulfilment.outbox o
+    select o.id
+    from fulfilment.outbox o
     where o.id = any(${ids}::bigint[]) and o.id not in (select id from free)`.execute(trx);
   return new Set(rows.map(({ id }) => id));
 }

@@ -26,15 +26,21 @@ export async function noteAbsences(
   // A reconciliation has not looked at everything: it forgets what it saw. A poll looks at all there is to miss.
   const seen =
     rescanId === null
-      ? sql`not (id = any(${absent}::bigint[]))`
-      : sql`id in (select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
-  await sql`
-    delete from sync.absences where client = ${anyClient(client)} and stream = ${stream} and pass = ${pass}
-      and ${seen}`.execute(trx);
+      ? sql<boolean>`not (id = any(${absent}::bigint[]))`
+      : sql<boolean>`id in (select unnest(ids) from sync.rescan_pages where rescan_id = ${rescanId})`;
+  await trx
+    .deleteFrom('sync.absences')
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('pass', '=', pass)
+    .where(seen)
+    .execute();
   if (absent.length === 0) return [];
   const { rows } = await sql<{ id: number; walks: number }>`
     insert into sync.absences as a (client, stream, pass, id)
-    select ${client}, ${stream}, ${pass}, i.id from unnest(${absent}::bigint[]) as i (id) order by i.id
+    select ${client}, ${stream}, ${pass}, i.id
+    from unnest(${absent}::bigint[]) as i (id)
+    order by i.id
     on conflict (client, stream, pass, id) do update set walks = a.walks + 1
     returning id, walks`.execute(trx);
   return rows.filter(({ walks }) => walks >= walksUntilGone).map(({ id }) => id);

@@ -60,6 +60,8 @@ export async function readCursor(db: Kysely<DB>, client: string, stream: string,
   };
 }
 
+const positionColumns = ['query', 'meaning', 'last_id', 'largest_seen', 'watermark'] as const;
+
 /**
  * Stores where a walk stands, in the transaction of the page it stands on. A row that would not change is not written.
  * @param atEnd true where the walk just reached its end
@@ -70,17 +72,28 @@ export async function saveCursor(
   cursor: Cursor,
   atEnd: boolean,
 ): Promise<void> {
-  await sql`
-    insert into sync.cursors as c (client, stream, pass, query, meaning, last_id, largest_seen, watermark, completed_at)
-    values (${client}, ${stream}, ${pass}, ${cursor.query}, ${cursor.meaning}, ${cursor.lastId},
-      ${cursor.largestSeen}, ${cursor.watermark}, ${atEnd ? sql`now()` : null})
-    on conflict (client, stream, pass) do update
-      set query = excluded.query, meaning = excluded.meaning, last_id = excluded.last_id,
-          largest_seen = excluded.largest_seen, watermark = excluded.watermark,
-          completed_at = coalesce(excluded.completed_at, c.completed_at), updated_at = now()
-      where (excluded.completed_at is not null and c.completed_at is null)
-        or (c.query, c.meaning, c.last_id, c.largest_seen, c.watermark) is distinct from
-           (excluded.query, excluded.meaning, excluded.last_id, excluded.largest_seen, excluded.watermark)`.execute(
-    trx,
-  );
+  const { query, meaning, lastId, largestSeen, watermark } = cursor;
+  const position = { query, meaning, last_id: lastId, largest_seen: largestSeen, watermark };
+  const completed = { completed_at: atEnd ? sql<Date>`now()` : null };
+  await trx
+    .insertInto('sync.cursors')
+    .values({ client, stream, pass, ...position, ...completed })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['client', 'stream', 'pass'])
+        .doUpdateSet({
+          ...position,
+          completed_at: sql<Date | null>`coalesce(excluded.completed_at, sync.cursors.completed_at)`,
+          updated_at: sql<Date>`now()`,
+        })
+        .where((eb) =>
+          eb.or([
+            sql<boolean>`excluded.completed_at is not null and sync.cursors.completed_at is null`,
+            ...positionColumns.map((column) =>
+              eb(`sync.cursors.${column}`, 'is distinct from', sql.ref<string | number>(`excluded.${column}`)),
+            ),
+          ]),
+        ),
+    )
+    .execute();
 }

@@ -37,16 +37,18 @@ export async function recordPoll(
   { trx, client, stream }: StreamScope,
   { beganAt, newestSource, fetched }: PollEnd,
 ): Promise<void> {
-  await sql`
-    insert into sync.freshness as f (client, stream, complete_at, newest_source_at)
-    values (${client}, ${stream}, ${beganAt}, ${newestSource})
-    on conflict (client, stream) do update set
-      complete_at = greatest(f.complete_at, excluded.complete_at),
-      newest_source_at = greatest(f.newest_source_at, excluded.newest_source_at),
-      -- An empty poll is no part of what is usual, or the warning about it would end by itself.
-      usual_fetched = case when ${fetched} = 0 then f.usual_fetched
-        else coalesce(f.usual_fetched * (1 - ${weight}::float8) + ${fetched} * ${weight}::float8,
-        ${fetched}) end`.execute(trx);
+  const average = sql<number>`sync.freshness.usual_fetched * (1 - ${weight}::float8) + ${fetched} * ${weight}::float8`;
+  const changes = {
+    complete_at: sql<Date>`greatest(sync.freshness.complete_at, excluded.complete_at)`,
+    newest_source_at: sql<Date | null>`greatest(sync.freshness.newest_source_at, excluded.newest_source_at)`,
+    // An empty poll does not count. Otherwise the warning about empty polls would end by itself.
+    ...(fetched === 0 ? {} : { usual_fetched: sql<number>`coalesce(${average}, ${fetched})` }),
+  };
+  await trx
+    .insertInto('sync.freshness')
+    .values({ client, stream, complete_at: beganAt, newest_source_at: newestSource })
+    .onConflict((conflict) => conflict.columns(['client', 'stream']).doUpdateSet(changes))
+    .execute();
 }
 
 /** Names a span that fell out of what the service lists before a poll had read it. */

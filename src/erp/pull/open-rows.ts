@@ -68,7 +68,8 @@ export async function stillOpen(
   ids: readonly number[],
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select id from ${tableOf(kind)}
+    select id
+    from ${tableOf(kind)}
     where client = ${anyClient(client)} and id = any(${ids}::bigint[])
       and status is distinct from ${sql.lit(kind.closed)}`.execute(db);
   return rows.map(({ id }) => id);
@@ -121,10 +122,12 @@ export async function readPositions(
   ids: readonly number[],
 ): Promise<RowPosition[]> {
   const { rows } = await sql<RowPosition>`
-    select id, position from (
+    select id, position
+    from (
       select t.id, (row_number() over (order by t.id) - 1)::integer as position
       from ${sql.table(`fulfilment.${table}`)} t
       where t.client = ${client} and t.unlisted_since is null and t.id <= ${Math.max(...ids)}) as positions
-    where id = any(${ids}::bigint[]) order by id`.execute(db);
+    where id = any(${ids}::bigint[])
+    order by id`.execute(db);
   return rows;
 }

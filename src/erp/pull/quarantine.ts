@@ -73,7 +73,8 @@ export async function releaseQuarantined({ trx, client, stream }: StreamScope, r
   if (read.length === 0) return;
   const [keys, readNos] = [read.map(({ id }) => String(id)), read.map(({ readNo }) => readNo)];
   await sql`
-    delete from sync.quarantine q using unnest(${keys}::text[], ${readNos}::bigint[]) as r (key, read_no)
+    delete from sync.quarantine q
+    using unnest(${keys}::text[], ${readNos}::bigint[]) as r (key, read_no)
     where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_key = any(${keys}::text[])
       and q.resource_key = r.key and q.read_no <= r.read_no`.execute(trx);
 }
@@ -99,7 +100,8 @@ export async function forgetQuarantined(trx: Transaction<DB>, id: number): Promi
  */
 export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select q.resource_id as id from sync.quarantine q
+    select q.resource_id as id
+    from sync.quarantine q
     left join sync.rereads r on r.client = q.client and r.stream = q.stream and r.id = q.resource_id
     where q.client = ${anyClient(client)} and q.stream = ${stream} and q.resource_id is not null
       and coalesce(r.next_try_at, q.first_seen_at + interval '1 minute') <= now()

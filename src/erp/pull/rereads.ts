@@ -23,7 +23,8 @@ export async function postponeRereads(
   await sql`
     insert into sync.rereads as r (client, stream, id, tries, next_try_at, last_reason)
     select ${client}, ${stream}, i.id, 1, now() + interval '1 minute', ${reason}
-    from unnest(${ids}::bigint[]) as i (id) order by i.id
+    from unnest(${ids}::bigint[]) as i (id)
+    order by i.id
     on conflict (client, stream, id) do update
       set tries = r.tries + 1, last_reason = excluded.last_reason,
           next_try_at = now() + least(interval '1 day', interval '1 minute' * power(2, least(r.tries, 11)))`.execute(
@@ -42,7 +43,8 @@ export async function postponeStillOpen(
     select ${client}, ${stream}, i.id, i.tries + 1,
       now() + least(interval '1 day', interval '1 minute' * power(2, least(i.tries, 11))),
       ${stillOpen}
-    from unnest(${ids}::bigint[], ${tries}::integer[]) as i (id, tries) order by i.id
+    from unnest(${ids}::bigint[], ${tries}::integer[]) as i (id, tries)
+    order by i.id
     on conflict (client, stream, id) do update
       set tries = excluded.tries, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason`.execute(trx);
 }
@@ -60,7 +62,8 @@ export async function requestRereads(
   if (ids.length === 0) return;
   await sql`
     insert into sync.rereads as r (client, stream, id, tries, next_try_at, last_reason)
-    select distinct ${client}, ${stream}, i.id, 0, now(), ${reason} from unnest(${ids}::bigint[]) as i (id)
+    select distinct ${client}, ${stream}, i.id, 0, now(), ${reason}
+    from unnest(${ids}::bigint[]) as i (id)
     on conflict (client, stream, id) do update
       set tries = 0, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason
       where (${again} and r.last_reason = ${unknownToService}) or r.last_reason = ${stillOpen}`.execute(trx);
@@ -69,7 +72,8 @@ export async function requestRereads(
 /** Ids whose turn to be read has come, the longest waiting first; not those that the service is known not to know. */
 export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenKind): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select r.id from sync.rereads r
+    select r.id
+    from sync.rereads r
     where r.client = ${anyClient(client)} and r.stream = ${kind.stream} and r.next_try_at <= now()
       and not exists (
         select from ${sql.table(`fulfilment.${kind.table}`)} s

@@ -29,10 +29,10 @@ export async function readServerFacts(db: Kysely<DB>): Promise<ServerFacts> {
 /** Schemas of ours that are there and that the role logged in may not use. */
 export async function readUnusableSchemas(db: Kysely<DB>): Promise<string[]> {
   const { rows } = await sql<{ name: string }>`
-    select nspname as name from pg_namespace
-    where nspname in ('fulfilment', 'sync', 'bullmq') and not has_schema_privilege(oid, 'USAGE') order by 1`.execute(
-    db,
-  );
+    select nspname as name
+    from pg_namespace
+    where nspname in ('fulfilment', 'sync', 'bullmq') and not has_schema_privilege(oid, 'USAGE')
+    order by 1`.execute(db);
   return rows.map(({ name }) => name);
 }
 
@@ -40,13 +40,15 @@ export async function readUnusableSchemas(db: Kysely<DB>): Promise<string[]> {
 export async function readMissingGrants(db: Kysely<DB>): Promise<string[]> {
   const { rows } = await sql<{ missing: string }>`
     select format('%s on %I.%I', p.privilege, n.nspname, c.relname) as missing
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
     cross join (values ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) as p (privilege)
     where n.nspname in ('fulfilment', 'sync', 'bullmq') and c.relkind in ('r', 'p')
       and not has_table_privilege(c.oid, p.privilege)
     union all
     select format('USAGE on sequence %I.%I', n.nspname, c.relname)
-    from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = 'sync' and c.relkind = 'S' and c.relname = 'read_no'
       and not has_sequence_privilege(c.oid, 'USAGE')
     order by 1`.execute(db);
@@ -56,7 +58,8 @@ export async function readMissingGrants(db: Kysely<DB>): Promise<string[]> {
 /** Roles for the ERP that are not there, or were granted nothing: the migrating role may not have been allowed to create them. */
 export async function readMissingRoles(db: Kysely<DB>): Promise<string[]> {
   const { rows } = await sql<{ role: string }>`
-    select r.role from (values ('fulfilment_reader'), ('fulfilment_writer')) as r (role)
+    select r.role
+    from (values ('fulfilment_reader'), ('fulfilment_writer')) as r (role)
     left join pg_roles p on p.rolname = r.role
     where p.oid is null or not has_schema_privilege(p.oid, 'fulfilment', 'USAGE')
       or not has_table_privilege(p.oid, 'fulfilment.orders', 'SELECT')

@@ -35,19 +35,40 @@ export interface JobStatus {
 
 /** One row per client and job that was ever registered. */
 export async function readJobStatus(db: Database): Promise<JobStatus[]> {
-  const { rows } = await sql<JobStatus>`
-    select j.client, j.job, j.stream, coalesce(l.expires_at > now(), false) as running,
-      case when isfinite(j.due_at) then j.due_at end as "dueAt", j.last_started_at as "lastStartedAt",
-      j.last_success_at as "lastSuccessAt", extract(epoch from now() - j.last_success_at)::float8 as "lagSeconds",
-      j.last_fetched as "lastFetched", j.last_changed as "lastChanged", j.last_outcome as "lastOutcome",
-      j.last_error as "lastError", j.consecutive_failures as "consecutiveFailures", j.warnings,
-      j.skips, j.last_skip_at as "lastSkipAt", j.last_skip_reason as "lastSkipReason",
-      ${pausedSince(sql`j.client`, sql`j.job`)} as "pausedSince",
-      (select count(*) from sync.quarantine q where q.client = j.client
-        and q.stream = coalesce(j.stream, j.job)) as quarantined
-    from sync.jobs j left join sync.leases l on l.client = j.client and l.name = j.job
-    order by j.client, j.job`.execute(db);
-  return rows;
+  return db
+    .selectFrom('sync.jobs as j')
+    .leftJoin('sync.leases as l', (join) => join.onRef('l.client', '=', 'j.client').onRef('l.name', '=', 'j.job'))
+    .select((eb) => [
+      'j.client',
+      'j.job',
+      'j.stream',
+      sql<boolean>`coalesce(l.expires_at > now(), false)`.as('running'),
+      sql<Date | null>`case when isfinite(j.due_at) then j.due_at end`.as('dueAt'),
+      'j.last_started_at as lastStartedAt',
+      'j.last_success_at as lastSuccessAt',
+      sql<number | null>`extract(epoch from now() - j.last_success_at)::float8`.as('lagSeconds'),
+      'j.last_fetched as lastFetched',
+      'j.last_changed as lastChanged',
+      'j.last_outcome as lastOutcome',
+      'j.last_error as lastError',
+      'j.consecutive_failures as consecutiveFailures',
+      'j.warnings',
+      'j.skips',
+      'j.last_skip_at as lastSkipAt',
+      'j.last_skip_reason as lastSkipReason',
+      sql<Date | null>`${pausedSince(sql`j.client`, sql`j.job`)}`.as('pausedSince'),
+      eb
+        .selectFrom('sync.quarantine as q')
+        .select((count) => count.fn.countAll<number>().as('count'))
+        .whereRef('q.client', '=', 'j.client')
+        .where('q.stream', '=', sql<string>`coalesce(j.stream, j.job)`)
+        .$asScalar()
+        .$notNull()
+        .as('quarantined'),
+    ])
+    .orderBy('j.client')
+    .orderBy('j.job')
+    .execute();
 }
 
 /** The clock that all times here are by. */

@@ -25,10 +25,14 @@ export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
         min(created_at) filter (where status <> 'dead'
           and (status <> 'unknown' or next_attempt_at is not null)) as moving,
         count(*) filter (where next_attempt_at is null)::int as undated
-      from fulfilment.outbox where status in ('pending', 'sending', 'unknown', 'dead') group by client, status
+      from fulfilment.outbox
+      where status in ('pending', 'sending', 'unknown', 'dead')
+      group by client, status
       union all
-      select client, 'done', count(*)::int, null, null, 0 from fulfilment.outbox
-      where finished_at > now() - interval '1 day' and status = 'done' group by client
+      select client, 'done', count(*)::int, null, null, 0
+      from fulfilment.outbox
+      where finished_at > now() - interval '1 day' and status = 'done'
+      group by client
     )
     select client,
       coalesce(sum(count) filter (where status = 'pending'), 0)::int as pending,
@@ -39,6 +43,8 @@ export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
       coalesce(sum(count) filter (where status = 'done'), 0)::int as "doneLastDay",
       extract(epoch from now() - min(oldest))::float8 as "oldestSeconds",
       extract(epoch from now() - min(moving))::float8 as "oldestMovingSeconds"
-    from counted group by client order by client`.execute(db);
+    from counted
+    group by client
+    order by client`.execute(db);
   return rows;
 }

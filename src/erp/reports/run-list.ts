@@ -77,6 +77,8 @@ export async function readRecentRuns(db: Kysely<DB>, limit: number): Promise<Rec
          select r.id, r.created + r.updated + r.removed as rows from sync.runs r
          where r.client = j.client and r.job = j.job and r.created + r.updated + r.removed > 0
          order by r.id desc limit ${limit}) r) as rows
-    from sync.jobs j where j.stream is not null order by j.client, j.job`.execute(db);
+    from sync.jobs j
+    where j.stream is not null
+    order by j.client, j.job`.execute(db);
   return rows;
 }

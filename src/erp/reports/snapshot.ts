@@ -16,7 +16,8 @@ export interface StoredRow {
 export async function readTable(db: Database, client: string, table: string): Promise<StoredRow[]> {
   const { rows } = await sql<StoredRow>`
     select to_jsonb(t) - ${own}::text[] as columns, to_jsonb(t) ->> 'unlisted_since' is not null as unlisted
-    from ${sql.table(`fulfilment.${table}`)} t where client = ${anyClient(client)}`.execute(db);
+    from ${sql.table(`fulfilment.${table}`)} t
+    where client = ${anyClient(client)}`.execute(db);
   return rows;
 }
 
@@ -25,7 +26,8 @@ export async function countRows(db: Database, tables: readonly string[]): Promis
   const counted = [...tables.map((table) => `fulfilment.${table}`), 'fulfilment.changes', 'sync.quarantine'];
   const parts = counted.map((table) => sql`select ${table} as name, count(*) as rows from ${sql.table(table)}`);
   const { rows } = await sql<{ name: string; rows: number }>`
-    select name, rows from (${sql.join(parts, sql` union all `)}) as counted`.execute(db);
+    select name, rows
+    from (${sql.join(parts, sql` union all `)}) as counted`.execute(db);
   return Object.fromEntries(rows.map(({ name, rows: count }) => [name.slice(name.indexOf('.') + 1), count]));
 }
 

@@ -57,7 +57,8 @@ export interface StreamStatus {
 export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
   const { rows } = await sql<StreamStatus>`
     with streams as (
-      select * from sync.jobs j
+      select *
+      from sync.jobs j
       -- One that is off and was never run is not missed.
       where j.stream is not null and (j.last_started_at is not null or isfinite(j.due_at))
     )

@@ -26,7 +26,8 @@ export async function recordFindings(
     select ${client}, ${stream}, ${finding}, t.id, ${late}
     from ${sql.table(`fulfilment.${age.table}`)} t
     left join sync.freshness f on f.client = t.client and f.stream = ${stream}
-    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[]) order by t.id`.execute(trx);
+    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])
+    order by t.id`.execute(trx);
 }
 
 /** Forgets findings that nobody asks after any more. */

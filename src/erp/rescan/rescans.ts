@@ -91,12 +91,14 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
   // other kinds are left alone: they have another lease, so they may be running.
   await sql`
     with given_up as (
-      update sync.rescans set finished_at = now(), outcome = 'failed', error = 'cut short more than a day ago'
+      update sync.rescans
+      set finished_at = now(), outcome = 'failed', error = 'cut short more than a day ago'
       where client = ${anyClient(request.client)} and stream = ${request.stream} and kind = ${request.kind}
         and background = ${request.background} and (kind = 'reconcile' or not background)
         and finished_at is null and started_at < now() - interval '1 day'
       returning id)
-    delete from sync.rescan_pages where rescan_id in (select id from given_up)`.execute(db);
+    delete from sync.rescan_pages
+    where rescan_id in (select id from given_up)`.execute(db);
   const { client, stream, kind, from, to, background } = request;
   const opened = await db
     .insertInto('sync.rescans')
@@ -135,39 +137,6 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
     .values({ client, job })
     .onConflict((conflict) => conflict.columns(['client', 'job']).doUpdateSet({ due_at: sql<Date>`now()` }))
     .execute();
-}
-
-/** A reconciliation that walked all of its windows. */
-export interface WalkedReconciliation extends Pick<Rescan, 'fetched'> {
-  readonly windows: readonly DayWindow[];
-  readonly finishedAt: Date;
-  /** True if it found more rows missing than it believes. */
-  readonly isDoubtful: boolean;
-}
-
-/** Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null if there is none. */
-export async function findLastWalked(
-  db: Kysely<DB>,
-  client: string,
-  stream: string,
-): Promise<WalkedReconciliation | null> {
-  const { rows } = await sql<WalkedReconciliation>`
-    select windows, fetched, finished_at as "finishedAt", outcome = 'failed' as "isDoubtful" from sync.rescans
-    where client = ${anyClient(client)} and stream = ${stream} and kind = 'reconcile' and finished_at is not null
-      and step >= jsonb_array_length(windows)
-    order by id desc limit 1`.execute(db);
-  return rows[0] ?? null;
-}
-
-/** Returns when the workers reconciled each stream since the job last succeeded as a whole, by stream. */
-export async function findReconciled(db: Kysely<DB>, client: string): Promise<ReadonlyMap<string, Date>> {
-  const { rows } = await sql<{ stream: string; at: Date }>`
-    select r.stream, max(r.finished_at) as at from sync.rescans r
-    join sync.jobs j on j.client = r.client and j.job = 'reconcile'
-    where r.client = ${anyClient(client)} and r.kind = 'reconcile' and r.background and r.outcome = 'done'
-      and r.finished_at > coalesce(j.last_success_at, '-infinity')
-    group by r.stream`.execute(db);
-  return new Map(rows.map(({ stream, at }) => [stream, at]));
 }
 
 /** What changes on a rescan's row with a page. */

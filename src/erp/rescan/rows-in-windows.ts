@@ -25,7 +25,8 @@ export async function countInWindows(
   serviceNow: Date,
 ): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) from ${sql.table(`fulfilment.${age.table}`)} t
+    select count(*)
+    from ${sql.table(`fulfilment.${age.table}`)} t
     where t.client = ${anyClient(client)} and t.unlisted_since is null
       and ${insideWindows(age, windows, serviceNow)}`.execute(db);
   return rows[0]?.count ?? 0;
@@ -43,12 +44,16 @@ export async function findUnseen(
   { limit, afterId = null }: { readonly limit: number; readonly afterId?: number | null },
 ): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    with seen as (select distinct unnest(ids) as id from sync.rescan_pages where rescan_id = ${id})
-    select t.id from ${sql.table(`fulfilment.${age.table}`)} t
+    with seen as (select distinct unnest(ids) as id
+      from sync.rescan_pages
+      where rescan_id = ${id})
+    select t.id
+    from ${sql.table(`fulfilment.${age.table}`)} t
     where t.client = ${anyClient(client)} and t.unlisted_since is null and t.first_seen_at < ${startedAt}
       and ${insideWindows(age, windows ?? [], serviceNow)}
       and (${afterId}::bigint is null or t.id > ${afterId}) and not exists (select from seen where seen.id = t.id)
-    order by t.id limit ${limit}`.execute(db);
+    order by t.id
+    limit ${limit}`.execute(db);
   return rows.map((row) => row.id);
 }
 
@@ -60,7 +65,8 @@ export async function findOldestDay(db: Kysely<DB>, client: string, age: AgeColu
   if (age.windowColumn === null) return null;
   const { rows } = await sql<{ oldest: string | null }>`
     select min(${sql.ref(`t.${age.windowColumn}`)}::date) as oldest
-    from ${sql.table(`fulfilment.${age.table}`)} t where t.client = ${client}
+    from ${sql.table(`fulfilment.${age.table}`)} t
+    where t.client = ${client}
       and ${sql.ref(`t.${age.windowColumn}`)} >= ${oldestPlausible}`.execute(db);
   return rows[0]?.oldest ?? null;
 }

@@ -46,22 +46,33 @@ export async function storeSettings(
 ): Promise<SettingsStored> {
   await lockName(trx, `settings ${client}`);
   const listed = new Set(options.map(({ list }) => list));
-  const { rows: stored } = await sql<{ list: string }>`
-    select distinct list from fulfilment.setting_options where client = ${anyClient(client)}
-      and removed_at is null`.execute(trx);
+  const stored = await trx
+    .selectFrom('fulfilment.setting_options')
+    .select('list')
+    .distinct()
+    .where('client', '=', anyClient(client))
+    .where('removed_at', 'is', null)
+    .execute();
   const keptLists = stored
     .map(({ list }) => list)
     .filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
   const written = await writeOptions(trx, client, options);
   const removed = await removeOptions(trx, client, options, keptLists);
   const links = await writeWarehouses(trx, client, warehouses, keptLists.includes('mainShippingMethods'));
-  await sql`
-    insert into sync.settings_reads as r (client, tried_at, read_at)
-      values (${client}, clock_timestamp(), clock_timestamp())
-    on conflict (client) do update set read_at = greatest(r.tried_at, clock_timestamp())`.execute(trx);
+  await recordRead(trx, client);
   const changes = [...written, ...removed, ...links];
   const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
   return { created: counted('created'), updated: counted('updated'), removed: counted('removed'), keptLists, changes };
+}
+
+async function recordRead(trx: Transaction<DB>, client: string): Promise<void> {
+  const now = sql<Date>`clock_timestamp()`;
+  const readAt = sql<Date>`greatest(sync.settings_reads.tried_at, ${now})`;
+  await trx
+    .insertInto('sync.settings_reads')
+    .values({ client, tried_at: now, read_at: now })
+    .onConflict((conflict) => conflict.column('client').doUpdateSet({ read_at: readAt }))
+    .execute();
 }
 
 async function writeOptions(trx: Transaction<DB>, client: string, options: SettingsRows['options']): Promise<Change[]> {
@@ -91,7 +102,8 @@ async function removeOptions(
   keptLists: readonly string[],
 ): Promise<Change[]> {
   const { rows } = await sql<{ key: string; id: number }>`
-    update fulfilment.setting_options t set removed_at = now()
+    update fulfilment.setting_options t
+    set removed_at = now()
     where t.client = ${anyClient(client)} and t.removed_at is null and t.list <> all(${keptLists}::text[])
       and not exists (
         select from unnest(${options.map(({ list }) => list)}::text[],
@@ -114,12 +126,14 @@ async function writeWarehouses(
     with written as (
       insert into fulfilment.main_shipping_method_warehouses as t (client, main_shipping_method_id, shipping_method_id,
         warehouse)
-      select distinct ${client}, i."mainShippingMethodId", i."shippingMethodId", i.warehouse from ${rowSet}
+      select distinct ${client}, i."mainShippingMethodId", i."shippingMethodId", i.warehouse
+      from ${rowSet}
       on conflict (client, main_shipping_method_id, shipping_method_id, warehouse) do update set removed_at = null
         where t.removed_at is not null
       returning t.*, xmax = 0 as created
     ), removed as (
-      update fulfilment.main_shipping_method_warehouses t set removed_at = now()
+      update fulfilment.main_shipping_method_warehouses t
+      set removed_at = now()
       where t.client = ${anyClient(client)} and t.removed_at is null and not exists (
         select from ${rowSet}
         where i."mainShippingMethodId" = t.main_shipping_method_id and i."shippingMethodId" = t.shipping_method_id
@@ -127,7 +141,8 @@ async function writeWarehouses(
       returning t.*
     )
     select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse) as key,
-      case when created then 'created' else 'updated' end as operation from written
+      case when created then 'created' else 'updated' end as operation
+    from written
     union all
     select concat_ws(':', main_shipping_method_id, shipping_method_id, warehouse), 'removed'
     from removed`.execute(trx);
@@ -166,12 +181,17 @@ export async function takeSettingsTurn(
   failedMs: number,
 ): Promise<'taken' | 'recent' | 'later'> {
   const ago = (ms: number) => sql`clock_timestamp() - make_interval(secs => ${ms / 1_000})`;
-  const { rows } = await sql`
-    insert into sync.settings_reads as r (client, tried_at) values (${client}, clock_timestamp())
-    on conflict (client) do update set tried_at = clock_timestamp()
-      where r.tried_at < case when r.read_at >= r.tried_at then ${ago(pauseMs)} else ${ago(failedMs)} end
-    returning 1`.execute(db);
-  if (rows.length > 0) return 'taken';
+  const now = sql<Date>`clock_timestamp()`;
+  const [readAt, triedAt] = [sql.ref('sync.settings_reads.read_at'), sql.ref('sync.settings_reads.tried_at')];
+  const isOver = sql<boolean>`
+    ${triedAt} < case when ${readAt} >= ${triedAt} then ${ago(pauseMs)} else ${ago(failedMs)} end`;
+  const taken = await db
+    .insertInto('sync.settings_reads')
+    .values({ client, tried_at: now })
+    .onConflict((conflict) => conflict.column('client').doUpdateSet({ tried_at: now }).where(isOver))
+    .returning('sync.settings_reads.client')
+    .execute();
+  if (taken.length > 0) return 'taken';
   const read = await db
     .selectFrom('sync.settings_reads')
     .select(sql<boolean>`coalesce(read_at >= tried_at, false)`.as('recent'))

@@ -18,16 +18,20 @@ export async function fillOrderNumbers(trx: Transaction<DB>, client: string, lim
   // where statistics knew of none.
   const { rows } = await sql<{ id: number }>`
     with m as materialized (
-      select s.id, o.external_order_number from fulfilment.shipments s
+      select s.id, o.external_order_number
+      from fulfilment.shipments s
       join fulfilment.orders o on o.client = s.client and o.id = s.order_id
       where s.client = ${anyClient(client)} and s.external_order_number is null and s.order_id is not null
         and o.external_order_number is not null
-      order by s.id limit ${limit}
+      order by s.id
+      limit ${limit}
       -- Locks the orders too: a number that is being changed is waited for, so an old one cannot be filled in after it.
       for no key update of s for share of o
     )
-    update fulfilment.shipments s set external_order_number = m.external_order_number, changed_at = now()
-    from m where s.client = ${anyClient(client)} and s.id = m.id
+    update fulfilment.shipments s
+    set external_order_number = m.external_order_number, changed_at = now()
+    from m
+    where s.client = ${anyClient(client)} and s.id = m.id
     returning s.id`.execute(trx);
   return asChanges(rows);
 }
@@ -40,7 +44,8 @@ export async function renameOrderNumbers(
 ): Promise<Change[]> {
   if (orderIds.length === 0) return [];
   const { rows } = await sql<{ id: number }>`
-    update fulfilment.shipments s set external_order_number = o.external_order_number, changed_at = now()
+    update fulfilment.shipments s
+    set external_order_number = o.external_order_number, changed_at = now()
     from fulfilment.orders o
     where o.client = ${anyClient(client)} and o.id = any(${orderIds}::bigint[]) and s.client = o.client
       and s.order_id = o.id
@@ -57,7 +62,8 @@ export async function healOrderNumbers(
 ): Promise<Change[]> {
   if (shipmentIds.length === 0) return [];
   const { rows } = await sql<{ id: number }>`
-    update fulfilment.shipments s set external_order_number = o.external_order_number, changed_at = now()
+    update fulfilment.shipments s
+    set external_order_number = o.external_order_number, changed_at = now()
     from fulfilment.orders o
     where s.client = ${anyClient(client)} and s.id = any(${shipmentIds}::bigint[]) and o.client = s.client
       and o.id = s.order_id
@@ -81,7 +87,8 @@ export async function withOrder(trx: Transaction<DB>, client: string, ids: reado
 /** Orders that shipments name but that are not stored here, as far as their next read is due; at most `limit`. */
 export async function findMissingOrders(db: Kysely<DB>, client: string, limit: number | null): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
-    select s.order_id as id from fulfilment.shipments s
+    select s.order_id as id
+    from fulfilment.shipments s
     left join sync.rereads r on r.client = s.client and r.stream = 'orders' and r.id = s.order_id
     where s.client = ${anyClient(client)} and s.external_order_number is null and s.order_id is not null
       and not exists (select from fulfilment.orders o where o.client = s.client and o.id = s.order_id)

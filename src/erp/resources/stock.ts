@@ -46,14 +46,17 @@ export async function storeStock(
       left join fulfilment.stock_levels l on l.client = ${anyClient(client)} and l.sku = a.sku
     ), written as (
       insert into fulfilment.stock_levels as t (client, sku, stock, asked_at)
-      select ${client}, sku, stock, clock_timestamp() from asked order by sku
+      select ${client}, sku, stock, clock_timestamp()
+      from asked
+      order by sku
       on conflict (client, sku) do update set asked_at = excluded.asked_at,
         stock = coalesce(excluded.stock, t.stock),
         changed_at = case when t.stock is distinct from coalesce(excluded.stock, t.stock)
           then now() else t.changed_at end
     )
     select sku as key, not known as created, stock is not null and stock is distinct from before as changed
-    from asked order by sku`.execute(trx);
+    from asked
+    order by sku`.execute(trx);
   const changes: Change[] = rows
     .filter(({ created, changed }) => created || changed)
     .map(({ key, created }) => ({

@@ -55,7 +55,8 @@ export async function storeTrackTraces(
   const written = await writeCurrent(trx, client, listed);
   const unlisted = present === null ? [] : await unlistOthers(trx, client, rows, present);
   const { rows: unknown } = await sql<{ id: number }>`
-    select distinct i.id from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[]) as i (id)
+    select distinct i.id
+    from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[]) as i (id)
     where not exists (select from fulfilment.shipments s where s.client = ${anyClient(client)} and s.id = i.id)
     order by i.id`.execute(trx);
   const changes = [...written, ...unlisted];
@@ -89,7 +90,8 @@ async function writeCurrent(trx: Transaction<DB>, client: string, listed: Return
     insert into fulfilment.track_traces as t (client, ${columns})
     select ${client}, i."shipmentId", i."packageNumber", i."externalOrderNumber", i."shipmentMethod", i.status,
       i."statusAt", i."exceptionLevel", i.raw
-    from ${listed} order by i."shipmentId", i."packageNumber"
+    from ${listed}
+    order by i."shipmentId", i."packageNumber"
     on conflict (client, shipment_id, package_number) do update set
       external_order_number = excluded.external_order_number, shipment_method = excluded.shipment_method,
       current_track_trace_status = excluded.current_track_trace_status,
@@ -114,7 +116,8 @@ async function unlistOthers(
   present: readonly number[],
 ): Promise<Change[]> {
   const { rows: gone } = await sql<{ key: string }>`
-    update fulfilment.track_traces t set unlisted_since = now()
+    update fulfilment.track_traces t
+    set unlisted_since = now()
     where t.client = ${anyClient(client)} and t.unlisted_since is null and t.shipment_id <> all(${present}::bigint[])
       and not exists (
       select from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[],

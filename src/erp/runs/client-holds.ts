@@ -42,13 +42,19 @@ export async function placeClientHold(
   reason: string,
   probing: boolean,
 ): Promise<void> {
-  await sql`
-    update sync.clients set hold_code = ${code}, hold_reason = ${reason},
-      hold_since = coalesce(hold_since, clock_timestamp()),
-      hold_times = hold_times + 1,
-      hold_until = clock_timestamp() + make_interval(secs => least(${capMs}::float8,
-        ${ms}::float8 * power(2, least(hold_times, 10))) / 1000)
-    where client = ${client} and (hold_code is null or ${probing})`.execute(trx);
+  const pauseMs = sql`least(${capMs}::float8, ${ms}::float8 * power(2, least(hold_times, 10)))`;
+  await trx
+    .updateTable('sync.clients')
+    .set((eb) => ({
+      hold_code: code,
+      hold_reason: reason,
+      hold_since: sql<Date>`coalesce(hold_since, clock_timestamp())`,
+      hold_times: eb('hold_times', '+', 1),
+      hold_until: sql<Date>`clock_timestamp() + make_interval(secs => ${pauseMs} / 1000)`,
+    }))
+    .where('client', '=', client)
+    .$if(!probing, (query) => query.where('hold_code', 'is', null))
+    .execute();
 }
 
 /**

@@ -22,16 +22,21 @@ export interface ClientIdentity extends Own {
 export async function registerClients(db: Kysely<DB>, clients: readonly ClientIdentity[]): Promise<string[]> {
   const { rows } = await sql<{ client: string }>`
     with given as (
-      select * from unnest(${clients.map(({ client }) => client)}::text[],
+      select *
+      from unnest(${clients.map(({ client }) => client)}::text[],
         ${clients.map(({ identity }) => identity)}::text[],
         ${clients.map(({ baseUrl }) => baseUrl)}::text[]) as g (client, identity, base_url)
     ), added as (
-      insert into sync.clients (client, identity, base_url) select * from given g
+      insert into sync.clients (client, identity, base_url)
+      select *
+      from given g
       where not exists (select from sync.clients c where c.client = g.client)
       on conflict do nothing
     )
-    update sync.clients c set offered_identity = g.identity, offered_base_url = g.base_url, offered_at = now()
-    from given g where c.client = g.client and c.identity <> g.identity
+    update sync.clients c
+    set offered_identity = g.identity, offered_base_url = g.base_url, offered_at = now()
+    from given g
+    where c.client = g.client and c.identity <> g.identity
     returning c.client`.execute(db);
   return rows.map(({ client }) => client);
 }
@@ -39,7 +44,8 @@ export async function registerClients(db: Kysely<DB>, clients: readonly ClientId
 /** Says that a worker pushes for these clients. Written only now and then. */
 export async function markServed(db: Kysely<DB>, clients: readonly Own[]): Promise<void> {
   await sql`
-    update sync.clients c set served_at = now()
+    update sync.clients c
+    set served_at = now()
     from unnest(${clients.map(({ client }) => client)}::text[],
       ${clients.map(({ identity }) => identity)}::text[]) as o (client, identity)
     where c.client = o.client and c.identity = o.identity

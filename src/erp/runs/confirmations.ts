@@ -85,7 +85,8 @@ export async function confirm({ trx, client, stream }: StreamScope, found: reado
   await sql`
     insert into sync.confirmations (client, stream, read_no, ids)
     select ${client}, ${stream}, f.read_no, array_agg(f.id)
-    from unnest(${ids}::bigint[], ${readNos}::bigint[]) as f (id, read_no) group by f.read_no`.execute(trx);
+    from unnest(${ids}::bigint[], ${readNos}::bigint[]) as f (id, read_no)
+    group by f.read_no`.execute(trx);
 }
 
 /** SQL: whether a newer reading than `readNo` found the row as it is. */

@@ -58,13 +58,16 @@ export async function reviveAbandoned(trx: Transaction<DB>, only?: JobKey): Prom
   // Of all leases, one whose row is locked is left to the next sweep: a statement that hangs must not keep the others.
   const chosen =
     only === undefined
-      ? sql`(l.client, l.name) in (
+      ? sql<boolean>`(l.client, l.name) in (
           select f.client, f.name from sync.leases f where f.expires_at <= clock_timestamp() for update skip locked)`
-      : sql`l.client = ${only.client} and l.name = ${only.job}`;
-  const { rows: lost } = await sql<JobKey>`
-    update sync.leases l set holder = null, expires_at = null
-    where l.expires_at <= clock_timestamp() and ${chosen}
-    returning l.client, l.name as job`.execute(trx);
+      : sql<boolean>`l.client = ${only.client} and l.name = ${only.job}`;
+  const lost = await trx
+    .updateTable('sync.leases as l')
+    .set({ holder: null, expires_at: null })
+    .where('l.expires_at', '<=', sql<Date>`clock_timestamp()`)
+    .where(chosen)
+    .returning(['l.client', 'l.name as job'])
+    .execute();
   await recordAbandoned(trx, lost);
   return lost;
 }
@@ -77,14 +80,19 @@ export async function recordAbandoned(trx: Transaction<DB>, lost: readonly JobKe
   if (lost.length === 0) return;
   await sql`
     with lost as (
-      select * from unnest(${lost.map(({ client }) => client)}::text[],
+      select *
+      from unnest(${lost.map(({ client }) => client)}::text[],
         ${lost.map(({ job }) => job)}::text[]) as l (client, job)
     ), closed as (
-      update sync.runs r set status = 'abandoned', finished_at = now()
-      from lost where r.client = lost.client and r.job = lost.job and r.status = 'running'
+      update sync.runs r
+      set status = 'abandoned', finished_at = now()
+      from lost
+      where r.client = lost.client and r.job = lost.job and r.status = 'running'
     )
-    update sync.jobs j set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
-    from lost where j.client = lost.client and j.job = lost.job`.execute(trx);
+    update sync.jobs j
+    set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
+    from lost
+    where j.client = lost.client and j.job = lost.job`.execute(trx);
 }
 
 /** The clock by which all is due. */
@@ -102,7 +110,8 @@ export interface LatestDue extends JobKey {
 /** Brings due times forward where the schedule became shorter than what is left to wait, or was switched on. */
 export async function bringForward(db: Database, latest: readonly LatestDue[]): Promise<void> {
   await sql`
-    update sync.jobs j set due_at = case when isfinite(j.due_at) then l.due else l.if_never end
+    update sync.jobs j
+    set due_at = case when isfinite(j.due_at) then l.due else l.if_never end
     from unnest(${latest.map(({ client }) => client)}::text[], ${latest.map(({ job }) => job)}::text[],
       ${latest.map(({ due }) => due.toISOString())}::timestamptz[],
       ${latest.map(({ ifNever }) => ifNever.toISOString())}::timestamptz[]) as l (client, job, due, if_never)

@@ -23,15 +23,24 @@ export type Passage =
  * has spent it.
  */
 export async function passGate(db: Kysely<DB>, { name, identity, client }: Gate, closedMs: number): Promise<Passage> {
-  const { rows } = await sql<{ taken: number }>`
-    insert into sync.gates as g (gate, identity, client, next_at, taken_at)
-    values (${name}, ${identity}, ${client}, ${after(closedMs)}, sync.clock())
-    on conflict (gate, identity) do update set client = excluded.client, next_at = excluded.next_at,
-      taken_at = excluded.taken_at, finished_at = null, taken = g.taken + 1,
-      spent = g.spent + case when g.finished_at is null then 1 else 0 end
-      where g.next_at <= sync.clock()
-    returning taken`.execute(db);
-  if (rows[0] !== undefined) return { passed: true, number: rows[0].taken };
+  const now = sql<Date>`sync.clock()`;
+  const passage = { client, next_at: after(closedMs), taken_at: now };
+  const counted = {
+    taken: sql<number>`sync.gates.taken + 1`,
+    spent: sql<number>`sync.gates.spent + case when sync.gates.finished_at is null then 1 else 0 end`,
+  };
+  const passed = await db
+    .insertInto('sync.gates')
+    .values({ gate: name, identity, ...passage })
+    .onConflict((conflict) =>
+      conflict
+        .columns(['gate', 'identity'])
+        .doUpdateSet({ ...passage, ...counted, finished_at: null })
+        .where('sync.gates.next_at', '<=', now),
+    )
+    .returning('sync.gates.taken')
+    .executeTakeFirst();
+  if (passed !== undefined) return { passed: true, number: passed.taken };
   const { next_at: opensAt } = await db
     .selectFrom('sync.gates')
     .select('next_at')

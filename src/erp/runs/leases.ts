@@ -175,18 +175,26 @@ function keyOf({ client, name, token }: Lease): string {
 export async function renewLeases(db: Database, leases: readonly Lease[]): Promise<Set<string>> {
   const { rows } = await sql<Lease>`
     with mine as (
-      select l.client, l.name, l.token from sync.leases l
+      select l.client, l.name, l.token
+      from sync.leases l
       join unnest(${leases.map(({ client }) => client)}::text[], ${leases.map(({ name }) => name)}::text[],
                   ${leases.map(({ token }) => token)}::bigint[]) as m (client, name, token)
         on l.client = m.client and l.name = m.name and l.token = m.token
       where l.expires_at is not null
     ), free as (
-      select l.client, l.name from sync.leases l join mine using (client, name, token)
-      where l.expires_at is not null for update of l skip locked
+      select l.client, l.name
+      from sync.leases l
+      join mine
+      using (client, name, token)
+      where l.expires_at is not null
+      for update of l skip locked
     ), extended as (
-      update sync.leases l set expires_at = clock_timestamp() + ${leaseSpan}
-      from free where l.client = free.client and l.name = free.name
+      update sync.leases l
+      set expires_at = clock_timestamp() + ${leaseSpan}
+      from free
+      where l.client = free.client and l.name = free.name
     )
-    select client, name, token from mine`.execute(db);
+    select client, name, token
+    from mine`.execute(db);
   return new Set(rows.map(keyOf));
 }

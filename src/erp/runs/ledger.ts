@@ -105,22 +105,36 @@ async function recordEnd(
   const eventful = isEventful(totals) || end.status === 'failed';
   if (eventful) await upsertRun(trx, run, totals, end);
   const failed = end.status === 'failed';
-  const retriesSoon = failed && run.retries && end.dueAt == null;
-  const planned = sql`coalesce(${end.dueAt ?? null}::timestamptz, due_at)`;
-  await sql`
-    update sync.jobs set
-      last_finished_at = now(), last_outcome = ${end.status}, last_error = ${failed ? end.message : null},
-      last_success_at = case when ${end.status === 'done'} then now() else last_success_at end,
-      last_change_at = case when ${rowsWritten(totals) > 0} then now() else last_change_at end,
-      last_pages = ${totals.pages}, last_fetched = ${totals.fetched}, last_changed = ${rowsWritten(totals)},
-      consecutive_failures = case when ${failed} then consecutive_failures + 1
-                                  when ${end.status === 'done'} then 0 else consecutive_failures end,
-      uneventful_runs = uneventful_runs + ${eventful ? 0 : 1}, warnings = ${totals.warnings},
-      due_at = case when ${end.status === 'stopped' && run.trigger === 'schedule'}
-        and ${end.dueAt == null} then sync.clock()
-                    else greatest(${retriesSoon ? sql`least(${planned}, ${retryAt})` : planned},
-                                  sync.clock() + make_interval(secs => ${failed ? end.retryAfterMs / 1_000 : 0})) end
-    where client = ${client} and job = ${job}`.execute(trx);
+  const now = sql<Date>`now()`;
+  await trx
+    .updateTable('sync.jobs')
+    .set((eb) => ({
+      last_finished_at: now,
+      last_outcome: end.status,
+      last_error: failed ? end.message : null,
+      ...(end.status === 'done' ? { last_success_at: now, consecutive_failures: 0 } : {}),
+      ...(failed ? { consecutive_failures: eb('consecutive_failures', '+', 1) } : {}),
+      ...(rowsWritten(totals) > 0 ? { last_change_at: now } : {}),
+      last_pages: totals.pages,
+      last_fetched: totals.fetched,
+      last_changed: rowsWritten(totals),
+      uneventful_runs: eb('uneventful_runs', '+', eventful ? 0 : 1),
+      warnings: totals.warnings,
+      due_at: nextDue(run, end),
+    }))
+    .where('client', '=', client)
+    .where('job', '=', job)
+    .execute();
+}
+
+/** SQL: when the job is due after this run. A failed run is never due before its pause is over. */
+function nextDue(run: Run, end: Exclude<RunEnd, { status: 'skipped' }>) {
+  const planned = sql<Date>`coalesce(${end.dueAt ?? null}::timestamptz, due_at)`;
+  if (end.status === 'stopped' && run.trigger === 'schedule' && end.dueAt == null) return sql<Date>`sync.clock()`;
+  if (end.status !== 'failed') return sql<Date>`greatest(${planned}, sync.clock())`;
+  const retriesSoon = run.retries && end.dueAt == null;
+  const due = retriesSoon ? sql<Date>`least(${planned}, ${retryAt})` : planned;
+  return sql<Date>`greatest(${due}, sync.clock() + make_interval(secs => ${end.retryAfterMs / 1_000}))`;
 }
 
 /** Counts a run that was refused, and says why; `dueAt` null leaves the due time as it is. */

@@ -29,16 +29,25 @@ export interface Asked extends Own {
 
 /** Reads how a job of a client stands; null where the client is not registered. */
 export async function readStanding(db: Kysely<DB>, { client, job, identity }: Asked): Promise<Standing | null> {
-  const { rows } = await sql<Standing>`
-    select sync.clock() as now, now() as "startedAt", case when isfinite(j.due_at) then j.due_at end as "dueAt",
-      ${pausedSince(sql`c.client`, job)} as "pausedSince",
-      exists (select from sync.pauses p where p.client = '' and p.job = ${job}) as "pausedForAll",
-      c.identity = ${identity} as "identityFits", c.base_url as "acceptedBaseUrl", c.hold_code is not null as "isHeld",
-      coalesce(l.expires_at <= clock_timestamp(), false) as "isAbandoned", j.job is not null as "isPlanned"
-    from sync.clients c left join sync.jobs j on j.client = c.client and j.job = ${job}
-    left join sync.leases l on l.client = c.client and l.name = ${job}
-    where c.client = ${client}`.execute(db);
-  return rows[0] ?? null;
+  const standing = await db
+    .selectFrom('sync.clients as c')
+    .leftJoin('sync.jobs as j', (join) => join.onRef('j.client', '=', 'c.client').on('j.job', '=', job))
+    .leftJoin('sync.leases as l', (join) => join.onRef('l.client', '=', 'c.client').on('l.name', '=', job))
+    .select((eb) => [
+      sql<Date>`sync.clock()`.as('now'),
+      sql<Date>`now()`.as('startedAt'),
+      sql<Date | null>`case when isfinite(j.due_at) then j.due_at end`.as('dueAt'),
+      sql<Date | null>`${pausedSince(sql`c.client`, job)}`.as('pausedSince'),
+      sql<boolean>`exists (select from sync.pauses p where p.client = '' and p.job = ${job})`.as('pausedForAll'),
+      sql<boolean>`c.identity = ${identity}`.as('identityFits'),
+      'c.base_url as acceptedBaseUrl',
+      eb('c.hold_code', 'is not', null).$castTo<boolean>().as('isHeld'),
+      sql<boolean>`coalesce(l.expires_at <= clock_timestamp(), false)`.as('isAbandoned'),
+      eb('j.job', 'is not', null).$castTo<boolean>().as('isPlanned'),
+    ])
+    .where('c.client', '=', client)
+    .executeTakeFirst();
+  return standing ?? null;
 }
 
 /** Why a job must not be begun. */

@@ -124,16 +124,25 @@ async function skip(
 }
 
 async function markStarted(trx: Transaction<DB>, request: RunRequest, now: Date, missed: number): Promise<void> {
-  const due = request.nextDue === undefined ? sql`due_at` : (request.nextDue(now) ?? sql`'infinity'::timestamptz`);
-  await sql`
-    update sync.jobs set last_started_at = now(), due_at = ${due}, skips = skips + ${missed},
-      last_skip_at = case when ${missed} > 0 then now() else last_skip_at end,
-      last_skip_reason = case
-        when ${missed} = 0 then last_skip_reason
-        when last_finished_at > due_at then ${missed}::int || ' missed: the run before was under way'
-        else ${missed}::int || ' missed: paused, parked, held, or no worker was there' end
-    where client = ${request.client} and job = ${request.job}`.execute(trx);
+  const reason = sql<string>`case
+    when last_finished_at > due_at then ${missed}::int || ' missed: the run before was under way'
+    else ${missed}::int || ' missed: paused, parked, held, or no worker was there' end`;
+  await trx
+    .updateTable('sync.jobs')
+    .set((eb) => ({
+      last_started_at: sql<Date>`now()`,
+      ...(request.nextDue === undefined ? {} : { due_at: request.nextDue(now) ?? never }),
+      ...(missed === 0
+        ? {}
+        : { skips: eb('skips', '+', missed), last_skip_at: sql<Date>`now()`, last_skip_reason: reason }),
+    }))
+    .where('client', '=', request.client)
+    .where('job', '=', request.job)
+    .execute();
 }
+
+/** SQL: the due time of a job that never runs by itself. */
+const never = sql<Date>`'infinity'::timestamptz`;
 
 /** A row of sync.jobs that there has to be. */
 export interface WantedJob {

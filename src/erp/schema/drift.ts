@@ -12,22 +12,32 @@ export async function readSchemaParts<T>(db: Kysely<T>): Promise<string[]> {
   const { rows } = await sql<{ part: string }>`
     select format('column %s.%s.%s %s%s', n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod),
       case when a.attnotnull then ' not null' else '' end) as part
-    from pg_attribute a join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
+    from pg_attribute a
+    join pg_class c on c.oid = a.attrelid
+    join pg_namespace n on n.oid = c.relnamespace
     where ${ours} and c.relkind in ('r', 'p', 'v') and a.attnum > 0 and not a.attisdropped
     union all
     select format('constraint %s.%s %s', n.nspname, c.relname, k.conname)
-    from pg_constraint k join pg_class c on c.oid = k.conrelid join pg_namespace n on n.oid = c.relnamespace
+    from pg_constraint k
+    join pg_class c on c.oid = k.conrelid
+    join pg_namespace n on n.oid = c.relnamespace
     where ${ours} and k.contype <> 'n'
     union all
     select format('index %s.%s', n.nspname, c.relname)
-    from pg_index i join pg_class c on c.oid = i.indexrelid join pg_namespace n on n.oid = c.relnamespace
+    from pg_index i
+    join pg_class c on c.oid = i.indexrelid
+    join pg_namespace n on n.oid = c.relnamespace
     where ${ours} and i.indisvalid
     union all
     select format('function %s.%s(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))
-    from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in ('fulfilment', 'sync')
+    from pg_proc p
+    join pg_namespace n on n.oid = p.pronamespace
+    where n.nspname in ('fulfilment', 'sync')
     union all
     select format('trigger %s.%s %s', n.nspname, c.relname, t.tgname)
-    from pg_trigger t join pg_class c on c.oid = t.tgrelid join pg_namespace n on n.oid = c.relnamespace
+    from pg_trigger t
+    join pg_class c on c.oid = t.tgrelid
+    join pg_namespace n on n.oid = c.relnamespace
     where ${ours} and not t.tgisinternal and t.tgenabled <> 'D'
     order by part`.execute(db);
   return rows.map(({ part }) => part);

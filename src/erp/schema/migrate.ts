@@ -93,7 +93,8 @@ async function recordMigration<T>(
   version: string,
 ): Promise<void> {
   await sql`
-    insert into sync.migrations (name, oldest_code, applied_by) values (${name}, ${oldestCode}, ${version})
+    insert into sync.migrations (name, oldest_code, applied_by)
+    values (${name}, ${oldestCode}, ${version})
     on conflict do nothing`.execute(db);
 }
 

@@ -46,7 +46,8 @@ export async function findBlockers<T>(db: Kysely<T>): Promise<string> {
       where l.pid = a.pid and l.granted
         and c.relnamespace in (select oid from pg_namespace where nspname in ('fulfilment', 'sync')))
       and a.application_name <> 'fulfilment-sync migrate'
-    order by a.xact_start limit 3`.execute(db);
+    order by a.xact_start
+    limit 3`.execute(db);
   return rows.map(({ who }) => who).join(', ');
 }
 
@@ -59,7 +60,8 @@ export function reportIndexProgress<T>(db: Kysely<T>, tell: (line: string) => vo
       const { rows } = await sql<{ line: string }>`
         select format('%s: %s%s', p.index_relid::regclass, p.phase,
           case when p.blocks_total > 0 then format(' (%s %%)', 100 * p.blocks_done / p.blocks_total) end) as line
-        from pg_stat_progress_create_index p where p.datname = current_database()`.execute(db);
+        from pg_stat_progress_create_index p
+        where p.datname = current_database()`.execute(db);
       for (const { line } of rows) tell(line);
     }
   })().catch((error: unknown) => {

@@ -58,7 +58,9 @@ export async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
 /** Migrations that the database has, in order. */
 export async function appliedMigrations<T>(db: Kysely<T>): Promise<{ name: string; oldestCode: string }[]> {
   const { rows } = await sql<{ name: string; oldestCode: string }>`
-    select name, oldest_code as "oldestCode" from sync.migrations order by name`.execute(db);
+    select name, oldest_code as "oldestCode"
+    from sync.migrations
+    order by name`.execute(db);
   return rows;
 }
 

@@ -1,5 +1,6 @@
 import { describeError, LeaseLostError, StoppedError } from '../../core/errors.ts';
-import { findBackgroundBackfills, findReconciled } from '../../erp/rescan/rescans.ts';
+import { findReconciled } from '../../erp/rescan/reconciliations.ts';
+import { findBackgroundBackfills } from '../../erp/rescan/rescans.ts';
 import type { Stream } from '../reading/stream.ts';
 import { newShare, type PullContext, warn } from '../run/pull-context.ts';
 import { rereadAuthorizations } from '../streams/authorizations.ts';

@@ -8,15 +8,8 @@ import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
 import type { UpsertResult } from '../../erp/mirror/upsert.ts';
 import { forgetFindings } from '../../erp/rescan/findings.ts';
-import {
-  type DayWindow,
-  findLastWalked,
-  finishRescan,
-  openRescan,
-  type Rescan,
-  startRescan,
-  type WalkedReconciliation,
-} from '../../erp/rescan/rescans.ts';
+import { findLastWalked, type WalkedReconciliation } from '../../erp/rescan/reconciliations.ts';
+import { type DayWindow, finishRescan, openRescan, type Rescan, startRescan } from '../../erp/rescan/rescans.ts';
 import { findOldestDay } from '../../erp/rescan/rows-in-windows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { unlist } from '../commit/unlist.ts';

@@ -18,6 +18,7 @@ import { findUnclaimed, takeUnknown } from '../../../src/erp/outbox/look-ups.ts'
 import * as actions from '../../../src/erp/outbox/operator-actions.ts';
 import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/push-database.ts';
 import * as rates from '../../../src/erp/outbox/rates.ts';
+import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle.ts';
 import { noteAbsences } from '../../../src/erp/pull/absences.ts';
 import { recordGap } from '../../../src/erp/pull/freshness.ts';
@@ -31,7 +32,8 @@ import { listRuns, readRecentRuns } from '../../../src/erp/reports/run-list.ts';
 import { countRows, latestLines, readTable } from '../../../src/erp/reports/snapshot.ts';
 import { readStreamStatus } from '../../../src/erp/reports/stream-status.ts';
 import { recordFindings } from '../../../src/erp/rescan/findings.ts';
-import { findLastWalked, findReconciled, wakeJob } from '../../../src/erp/rescan/rescans.ts';
+import { findLastWalked, findReconciled } from '../../../src/erp/rescan/reconciliations.ts';
+import { wakeJob } from '../../../src/erp/rescan/rescans.ts';
 import { countInWindows } from '../../../src/erp/rescan/rows-in-windows.ts';
 import { knowsAuthorization } from '../../../src/erp/resources/authorizations.ts';
 import { readOptions, takeSettingsTurn } from '../../../src/erp/resources/settings.ts';
@@ -219,8 +221,8 @@ async function callOperator(db: Database, id: number): Promise<void> {
   const failure = { seen: 'failure', reason: 'x', isNew: true } as const;
   for (let times = 0; times < 4; times++) await holds.noteEvidence(db, { client, kind: 'order.create' }, failure);
   await holds.noteEvidence(db, { client, kind: 'order.create' }, { seen: 'success' });
-  await actions.listOutbox(db, {}, 5);
-  await actions.readOutbox(db, id);
+  await listOutbox(db, {}, 5);
+  await readOutbox(db, id);
   await actions.countOutbox(db, { ids: [id] }, 'retry');
   await db
     .transaction()

@@ -7,6 +7,7 @@ import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 import { callStatements } from '../../helpers/schema/call-statements.ts';
+import { crowdedLines } from '../../helpers/schema/clauses.ts';
 import { findTemplates } from '../../helpers/schema/templates.ts';
 import { watchTemplates } from '../../helpers/schema/watch-templates.ts';
 
@@ -32,6 +33,13 @@ test('every template states more than its values', () => {
   expect(templates.length).toBeGreaterThan(20);
   const bare = templates.filter(({ parts }) => parts.join('').trim().length < 15);
   expect(bare.map(({ place }) => place)).toEqual([]);
+});
+
+test('every template of more than one line has one clause per line', () => {
+  const crowded = templates.flatMap(({ place, parts }) =>
+    crowdedLines(parts.join('?')).map((line) => `${place}: ${line}`),
+  );
+  expect(crowded).toEqual([]);
 });
 
 describe('each template returns the columns that its type states', () => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { actOnOutbox, listOutbox } from '../../../src/erp/outbox/operator-actions.ts';
+import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
+import { listOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';

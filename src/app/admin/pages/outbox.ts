@@ -1,11 +1,6 @@
 import { isObject, type Json } from '../../../core/json.ts';
-import {
-  allowedFrom,
-  type OutboxAction,
-  type OutboxDetail,
-  type OutboxSummary,
-  outboxStatuses,
-} from '../../../erp/outbox/operator-actions.ts';
+import { allowedFrom, type OutboxAction } from '../../../erp/outbox/operator-actions.ts';
+import { type OutboxDetail, type OutboxSummary, outboxStatuses } from '../../../erp/outbox/read-outbox.ts';
 import { outboxKinds } from '../../../sync/push/kinds/registry.ts';
 import { adviceFor } from '../../terminal/outbox-advice.ts';
 import { type Child, type Html, html } from './html.ts';

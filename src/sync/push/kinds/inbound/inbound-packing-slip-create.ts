@@ -13,7 +13,7 @@ import {
   inboundPackingSlipItemSchema,
   inboundPackingSlipSchema,
 } from '../../../../warehouse/decoding/v3.ts';
-import { encodeQuery } from '../../../../warehouse/transport/query.ts';
+import { listPages } from '../../../paging/list-pages.ts';
 import { inboundPackingSlips, openStatuses } from '../../../streams/inbound-packing-slips.ts';
 import {
   defineKind,
@@ -141,22 +141,9 @@ async function findSlips(
 }
 
 async function listOpen({ warehouse, signal }: LookUpContext): Promise<ReturnType<typeof slipsIn>> {
-  const slips: ReturnType<typeof slipsIn> = [];
   const filter = { include: inboundPackingSlips.include, 'page[size]': 100, 'filter[status][in]': openStatuses };
-  let pages = 0;
-  for (let query: string | null = encodeQuery(filter); query !== null; ) {
-    if (pages++ === maxPages)
-      throw new WarehouseError('endless_list', 'v3.inboundPackingSlips.list: the list has no end', {
-        outcome: 'unknown',
-      });
-    const page: Awaited<ReturnType<typeof warehouse.list>> = await warehouse.list(
-      'v3.inboundPackingSlips.list',
-      query,
-      { signal },
-    );
-    if (page.next instanceof WarehouseError) throw page.next;
-    slips.push(...slipsIn(page));
-    query = page.data.length === 0 ? null : page.next;
-  }
+  const slips: ReturnType<typeof slipsIn> = [];
+  const list = listPages(warehouse, { operation: 'v3.inboundPackingSlips.list', filter, maxPages, signal });
+  for await (const page of list) slips.push(...slipsIn(page));
   return slips;
 }

@@ -3,13 +3,14 @@
  */
 
 import type { OperationName } from '../../../../../config/operations.ts';
-import { undecodableAnswer, WarehouseError } from '../../../../core/errors.ts';
+import { undecodableAnswer } from '../../../../core/errors.ts';
 import { addDays, localDay } from '../../../../core/time.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
 import { indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
 import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type Order, orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
+import { listPages } from '../../../paging/list-pages.ts';
 import { orders } from '../../../streams/orders.ts';
 import { NotThereError, PayloadError, type PushContext } from '../../payload/kind.ts';
 
@@ -56,18 +57,10 @@ export async function listByNumbers(
   numbers: readonly string[],
   signal: AbortSignal,
 ): Promise<ListPage[]> {
-  const pages: ListPage[] = [];
   const filter = { include: orders.include, 'page[size]': 100, 'filter[externalOrderNumber][in]': numbers };
-  for (let query: string | null = encodeQuery(filter); query !== null; ) {
-    if (pages.length === maxPages)
-      throw new WarehouseError('endless_list', 'v3.orders.list: a look-up by number has no end', {
-        outcome: 'unknown',
-      });
-    const page: ListPage = await warehouse.list('v3.orders.list', query, { signal });
-    if (page.next instanceof WarehouseError) throw page.next;
-    pages.push(page);
-    query = page.data.length === 0 ? null : page.next;
-  }
+  const pages: ListPage[] = [];
+  const list = listPages(warehouse, { operation: 'v3.orders.list', filter, maxPages, signal });
+  for await (const page of list) pages.push(page);
   return pages;
 }
 

@@ -1,0 +1,53 @@
+import { type Kysely, sql } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+import type { DayWindow, Rescan } from './rescans.ts';
+
+/** A reconciliation that walked all of its windows. */
+export interface WalkedReconciliation extends Pick<Rescan, 'fetched'> {
+  readonly windows: readonly DayWindow[];
+  readonly finishedAt: Date;
+  /** True if it found more rows missing than it believes. */
+  readonly isDoubtful: boolean;
+}
+
+/** Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null if there is none. */
+export async function findLastWalked(
+  db: Kysely<DB>,
+  client: string,
+  stream: string,
+): Promise<WalkedReconciliation | null> {
+  const walked = await db
+    .selectFrom('sync.rescans')
+    .select((eb) => [
+      sql<readonly DayWindow[]>`windows`.as('windows'),
+      'fetched',
+      eb.ref('finished_at').$notNull().as('finishedAt'),
+      sql<boolean>`outcome = 'failed'`.as('isDoubtful'),
+    ])
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('kind', '=', 'reconcile')
+    .where('finished_at', 'is not', null)
+    .where('step', '>=', sql<number>`jsonb_array_length(windows)`)
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return walked ?? null;
+}
+
+/** Returns when the workers reconciled each stream since the job last succeeded as a whole, by stream. */
+export async function findReconciled(db: Kysely<DB>, client: string): Promise<ReadonlyMap<string, Date>> {
+  const reconciled = await db
+    .selectFrom('sync.rescans as r')
+    .innerJoin('sync.jobs as j', (join) => join.onRef('j.client', '=', 'r.client').on('j.job', '=', 'reconcile'))
+    .select((eb) => ['r.stream', eb.fn.max('r.finished_at').$notNull().as('at')])
+    .where('r.client', '=', anyClient(client))
+    .where('r.kind', '=', 'reconcile')
+    .where('r.background', '=', true)
+    .where('r.outcome', '=', 'done')
+    .where('r.finished_at', '>', sql<Date>`coalesce(j.last_success_at, '-infinity')`)
+    .groupBy('r.stream')
+    .execute();
+  return new Map(reconciled.map(({ stream, at }) => [stream, at]));
+}
