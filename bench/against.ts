@@ -1,35 +1,35 @@
 /**
- * This checkout against another one, by turns: `node bench/against.ts OTHER [SHIPMENTS] [ORDERS] [ROUNDS]`. OTHER has to
- * have its dependencies installed. First loads into empty tables, and orders pushed with 0 and 20 ms of latency.
+ * Compares this checkout with another one, by turns: `node bench/against.ts OTHER [SHIPMENTS] [ORDERS] [ROUNDS]`. OTHER
+ * must have its dependencies installed. Measures first loads into empty tables, and pushes with 0 and 20 ms of latency.
  */
 import { resolve } from 'node:path';
-import { byTurns, type Figures, keep, median, ratio, round, say } from './stand/measure.ts';
+import { type Figures, measureByTurns, median, medianRatio, printLine, round, saveResults } from './stand/measure.ts';
 import { pushOrders } from './stand/push-orders.ts';
-import { end, lastRate, openStand, schedulesOff } from './stand/stand.ts';
+import { endProcess, openStand, readLastRate, schedulesOff } from './stand/stand.ts';
 
 const [, , other = '', shipments = '20000', orders = '1000', rounds = '5'] = process.argv;
 const checkouts = { before: resolve(other), after: undefined };
 
-async function firstLoad(checkout: string | undefined): Promise<number> {
+async function measureFirstLoad(checkout: string | undefined): Promise<number> {
   const stand = await openStand(['default'], checkout);
   try {
     const seed = { client: 'default', shipments: Number(shipments), items: 2, statuses: ['SHIPPED'], spreadDays: 60 };
     await stand.sandbox.call('POST', '/_sandbox/seed', seed);
     await stand.run(['run', 'pull-shipments']);
-    return await lastRate(stand, 'runs', 3);
+    return await readLastRate(stand, 'runs', 3);
   } finally {
     await stand.stop();
   }
 }
 
-async function pushed(checkout: string | undefined, latency: number): Promise<number> {
+async function measurePushes(checkout: string | undefined, latency: number): Promise<number> {
   const stand = await openStand(['default'], checkout);
   try {
     if (latency > 0) await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latency } });
     const worker = await stand.startWorker({ ...schedulesOff });
     await pushOrders(stand, 200);
     const rate = await pushOrders(stand, Number(orders));
-    await end(worker);
+    await endProcess(worker);
     return rate;
   } finally {
     await stand.stop();
@@ -38,15 +38,15 @@ async function pushed(checkout: string | undefined, latency: number): Promise<nu
 
 const measured: Record<string, object> = {};
 const measure = async (name: string, work: (checkout: string | undefined) => Promise<number>) => {
-  const figures: Figures = await byTurns(Number(rounds), {
+  const figures: Figures = await measureByTurns(Number(rounds), {
     before: () => work(checkouts.before),
     after: () => work(checkouts.after),
   });
   const [before, after] = [round(median(figures.before ?? [])), round(median(figures.after ?? []))];
-  measured[name] = { before, after, ratio: round(ratio(figures, 'after', 'before')), found: figures };
-  say(`${name}: ${before} before, ${after} after, ratio ${round(ratio(figures, 'after', 'before'))}`);
+  measured[name] = { before, after, ratio: round(medianRatio(figures, 'after', 'before')), found: figures };
+  printLine(`${name}: ${before} before, ${after} after, ratio ${round(medianRatio(figures, 'after', 'before'))}`);
 };
-await measure('first load, rows a second', firstLoad);
-await measure('orders a second, 0 ms', (checkout) => pushed(checkout, 0));
-await measure('orders a second, 20 ms', (checkout) => pushed(checkout, 20));
-keep('against', { shipments: Number(shipments), orders: Number(orders), measured });
+await measure('first load, rows a second', measureFirstLoad);
+await measure('orders a second, 0 ms', (checkout) => measurePushes(checkout, 0));
+await measure('orders a second, 20 ms', (checkout) => measurePushes(checkout, 20));
+saveResults('against', { shipments: Number(shipments), orders: Number(orders), measured });

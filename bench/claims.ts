@@ -1,9 +1,13 @@
 import type { Database } from '../src/erp/connection/pool.ts';
 import { claimRows } from '../src/erp/outbox/claim.ts';
 
-class Undone extends Error {}
+class RollbackError extends Error {}
 
-/** Claims, and undoes it; milliseconds of each. */
+/**
+ * Measures claims, and rolls each of them back.
+ * @returns milliseconds of each claim
+ * @throws Error if a claim finds no rows
+ */
 export async function timeClaims(db: Database, client: string, identity: string, rounds: number): Promise<number[]> {
   const options = {
     client,
@@ -22,10 +26,10 @@ export async function timeClaims(db: Database, client: string, identity: string,
         const { rows } = await claimRows(trx, options);
         times.push(performance.now() - startedAtMs);
         if (rows.length === 0) throw new Error('nothing was claimed');
-        throw new Undone();
+        throw new RollbackError();
       })
       .catch((error: unknown) => {
-        if (!(error instanceof Undone)) throw error;
+        if (!(error instanceof RollbackError)) throw error;
       });
   }
   return times;

@@ -1,6 +1,6 @@
 /**
- * Draws a profile that Node wrote (`--cpu-prof`) as a flame graph: `node bench/flame.ts FILE.cpuprofile FILE.svg [TITLE]`.
- * Width is time, what is called stands below its caller; time in which nothing ran is left out.
+ * Draws a profile of Node (`--cpu-prof`) as a flame graph: `node bench/flame.ts FILE.cpuprofile FILE.svg [TITLE]`.
+ * The width is time. A called function is drawn below its caller. Idle time is left out.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 
@@ -21,13 +21,13 @@ interface Frame {
 }
 
 const [width, rowHeight, deepest, narrowest] = [1_200, 17, 34, 0.6];
-const inXml = (text: string) => text.replace(/[<>&"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
+const escapeXml = (text: string) => text.replace(/[<>&"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 const newFrame = (name: string): Frame => ({ name, ms: 0, children: new Map() });
 
-/** Adds up what each stack of calls took. */
-function stacks({ nodes, samples, timeDeltas }: Profile): Frame {
-  const own = new Map<number, number>();
-  for (const [index, id] of samples.entries()) own.set(id, (own.get(id) ?? 0) + (timeDeltas[index] ?? 0) / 1_000);
+/** Sums up the time of each call stack. */
+function sumStacks({ nodes, samples, timeDeltas }: Profile): Frame {
+  const selfMs = new Map<number, number>();
+  for (const [index, id] of samples.entries()) selfMs.set(id, (selfMs.get(id) ?? 0) + (timeDeltas[index] ?? 0) / 1_000);
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const root = newFrame('all');
   const add = (id: number, parent: Frame): number => {
@@ -38,7 +38,7 @@ function stacks({ nodes, samples, timeDeltas }: Profile): Frame {
     const name = `${functionName || 'anonymous'} ${url.split('/').slice(-2).join('/')}`.trim();
     const frame = parent.children.get(name) ?? newFrame(name);
     parent.children.set(name, frame);
-    let ms = own.get(id) ?? 0;
+    let ms = selfMs.get(id) ?? 0;
     for (const child of node.children ?? []) ms += add(child, frame);
     frame.ms += ms;
     return ms;
@@ -52,9 +52,9 @@ function draw(frame: Frame, x: number, depth: number, scale: number, out: string
   const w = frame.ms * scale;
   if (w < narrowest || depth > deepest) return;
   const y = 24 + depth * rowHeight;
-  const label = w < 40 ? '' : inXml(frame.name.slice(0, Math.floor(w / 6.2)));
+  const label = w < 40 ? '' : escapeXml(frame.name.slice(0, Math.floor(w / 6.2)));
   const hue = [...frame.name].reduce((sum, sign) => (sum * 31 + sign.charCodeAt(0)) % 55, 7);
-  const title = `${inXml(frame.name)}: ${frame.ms.toFixed(0)} ms`;
+  const title = `${escapeXml(frame.name)}: ${frame.ms.toFixed(0)} ms`;
   out.push(
     `<g><title>${title}</title><rect x="${x.toFixed(1)}" y="${y}" width="${w.toFixed(1)}" height="${rowHeight - 1}" fill="hsl(${hue},70%,70%)"/>` +
       `${label && `<text x="${(x + 2).toFixed(1)}" y="${y + 12}">${label}</text>`}</g>`,
@@ -67,12 +67,12 @@ function draw(frame: Frame, x: number, depth: number, scale: number, out: string
 }
 
 const [, , from = '', to = '', title = ''] = process.argv;
-const root = stacks(JSON.parse(readFileSync(from, 'utf8')) as Profile);
+const root = sumStacks(JSON.parse(readFileSync(from, 'utf8')) as Profile);
 const out: string[] = [];
 draw(root, 0, 0, width / root.ms, out);
 const height = 24 + (deepest + 2) * rowHeight;
 writeFileSync(
   to,
-  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11"><title>${inXml(title)}</title>` +
-    `<rect width="100%" height="100%" fill="#fff"/><text x="4" y="16">${inXml(title)}: ${(root.ms / 1_000).toFixed(1)} s of work</text>${out.join('')}</svg>\n`,
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11"><title>${escapeXml(title)}</title>` +
+    `<rect width="100%" height="100%" fill="#fff"/><text x="4" y="16">${escapeXml(title)}: ${(root.ms / 1_000).toFixed(1)} s of work</text>${out.join('')}</svg>\n`,
 );

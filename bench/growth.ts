@@ -1,20 +1,21 @@
 /**
- * What pages, claims, readers and pages for people cost as tables grow: `npm run --silent bench:growth -- [ROWS,ROWS,…]`.
- * Rows are made by SQL; what is measured is done by the product, as often and as much at each size.
+ * Measures what pages of a list, claims, `changes_since`, `status` and `/metrics` cost as tables grow:
+ * `npm run --silent bench:growth -- [ROWS,ROWS,…]`. SQL makes the rows; the program does the same measured work at each
+ * size.
  */
 import { createInterface } from 'node:readline';
 import { connectDatabase } from '../src/app/deps/database.ts';
 import { silentLogger } from '../src/app/logging/logger.ts';
 import { timeClaims } from './claims.ts';
-import { keep, median, round, say } from './stand/measure.ts';
+import { median, printLine, round, saveResults } from './stand/measure.ts';
 
-import { end, openStand, outputOf, type Stand, settingsFor } from './stand/stand.ts';
+import { collectOutput, createSettings, endProcess, openStand, type Stand } from './stand/stand.ts';
 
 const sizes = (process.argv[2] ?? '1e4,1e5,1e6,5e6').split(',').map(Number);
 const rounds = 5;
 const clients = Array.from({ length: 50 }, (_, index) => `shop-${index + 1}`);
 
-/** Fills the tables up to this many rows, a third of them shipments, all of them before those of the sandbox. */
+/** Fills the tables up to this number of rows, a third of them shipments. Their ids are below those of the sandbox. */
 async function fill({ query }: Stand, client: string, rows: number): Promise<void> {
   const [here] = await query<{ n: number }>(
     'select count(*)::int as n from fulfilment.shipments where id < 0 and client = $1',
@@ -38,8 +39,10 @@ async function fill({ query }: Stand, client: string, rows: number): Promise<voi
   await query('vacuum analyze fulfilment.shipment_items');
 }
 
-/** Milliseconds of a page of 100 new shipments with their items: medians of several loads of 40 pages. */
-async function pageCost(stand: Stand): Promise<number> {
+/**
+ * Returns the milliseconds of a page of 100 new shipments with their items: the median of several loads of 40 pages.
+ */
+async function measurePageCost(stand: Stand): Promise<number> {
   const costs: number[] = [];
   for (let turn = 0; turn < rounds; turn++) {
     await stand.sandbox.call('POST', '/_sandbox/seed', {
@@ -57,7 +60,7 @@ async function pageCost(stand: Stand): Promise<number> {
   return median(costs);
 }
 
-async function timed(times: number, work: () => Promise<unknown>): Promise<number> {
+async function measureMedian(times: number, work: () => Promise<unknown>): Promise<number> {
   const found: number[] = [];
   for (let turn = 0; turn < times; turn++) {
     const startedAtMs = performance.now();
@@ -67,24 +70,24 @@ async function timed(times: number, work: () => Promise<unknown>): Promise<numbe
   return median(found);
 }
 
-async function pages(stand: Stand): Promise<Record<string, number>> {
+async function measurePages(stand: Stand): Promise<Record<string, number>> {
   const found: Record<string, number> = {};
   for (const size of sizes) {
     await fill(stand, 'shop-1', size);
-    found[size] = round(await pageCost(stand));
-    say(`a page beside ${size.toLocaleString('en')} rows: ${found[size]} ms`);
+    found[size] = round(await measurePageCost(stand));
+    printLine(`a page beside ${size.toLocaleString('en')} rows: ${found[size]} ms`);
   }
   return found;
 }
 
-async function claims(stand: Stand): Promise<Record<string, number>> {
+async function measureClaims(stand: Stand): Promise<Record<string, number>> {
   const { db, close } = connectDatabase(stand.url, silentLogger, 'bench', 2);
-  const [own] = await stand.query<{ identity: string }>(`select identity from sync.clients where client = 'shop-1'`);
+  const [stored] = await stand.query<{ identity: string }>(`select identity from sync.clients where client = 'shop-1'`);
   const found: Record<string, number> = {};
   const measure = async (name: string) => {
     await stand.query('vacuum analyze fulfilment.outbox');
-    found[name] = round(median(await timeClaims(db, 'shop-1', own?.identity ?? '', 21)));
-    say(`a claim with ${name}: ${found[name]} ms`);
+    found[name] = round(median(await timeClaims(db, 'shop-1', stored?.identity ?? '', 21)));
+    printLine(`a claim with ${name}: ${found[name]} ms`);
   };
   await stand.query(
     `insert into fulfilment.outbox (client, kind, reference) select 'shop-1', 'order.create', 'NEW-' || n from generate_series(1, 1000) n`,
@@ -106,7 +109,7 @@ async function claims(stand: Stand): Promise<Record<string, number>> {
   return found;
 }
 
-async function readers({ query }: Stand): Promise<Record<string, number>> {
+async function measureReaders({ query }: Stand): Promise<Record<string, number>> {
   const found: Record<string, number> = {};
   await query('truncate fulfilment.changes');
   for (const size of [10_000, 10_000_000]) {
@@ -120,15 +123,17 @@ async function readers({ query }: Stand): Promise<Record<string, number>> {
     await query('vacuum analyze fulfilment.changes');
     const [last] = await query<{ seq: number }>('select max(seq) as seq from fulfilment.changes');
     const after = Number(last?.seq) - 500;
-    found[size] = round(await timed(21, () => query('select count(*) from fulfilment.changes_since($1)', [after])));
-    say(`changes_since, 500 of ${size.toLocaleString('en')} rows: ${found[size]} ms`);
+    found[size] = round(
+      await measureMedian(21, () => query('select count(*) from fulfilment.changes_since($1)', [after])),
+    );
+    printLine(`changes_since, 500 of ${size.toLocaleString('en')} rows: ${found[size]} ms`);
   }
   return found;
 }
 
-/** `status` and `/metrics` with 50 clients, with small tables and with two million rows in all. */
-async function forPeople(stand: Stand): Promise<object> {
-  const { settings: env, close } = settingsFor(stand, clients);
+/** Measures `status` and `/metrics` with 50 clients, with small tables and with two million rows. */
+async function measureStatusAndMetrics(stand: Stand): Promise<object> {
+  const { settings: env, close } = createSettings(stand, clients);
   const found: Record<string, object> = {};
   for (const rows of [0, 2_000_000]) {
     for (const client of clients.slice(1)) await fill(stand, client, rows / (clients.length - 1));
@@ -140,11 +145,15 @@ async function forPeople(stand: Stand): Promise<object> {
         if (line.includes('worker_started')) break;
       }
     worker.stdout?.resume();
-    const metrics = await timed(11, async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
-    const status = await timed(5, () => outputOf(stand.start([...stand.program, 'status', '--json'], env), 'status'));
-    await end(worker);
+    const metrics = await measureMedian(11, async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
+    const status = await measureMedian(5, () =>
+      collectOutput(stand.start([...stand.program, 'status', '--json'], env), 'status'),
+    );
+    await endProcess(worker);
     found[rows] = { metricsMs: round(metrics), statusMs: round(status) };
-    say(`with ${clients.length} clients and ${rows.toLocaleString('en')} rows more: ${JSON.stringify(found[rows])}`);
+    printLine(
+      `with ${clients.length} clients and ${rows.toLocaleString('en')} rows more: ${JSON.stringify(found[rows])}`,
+    );
   }
   close();
   return found;
@@ -153,12 +162,12 @@ async function forPeople(stand: Stand): Promise<object> {
 const stand = await openStand(clients);
 try {
   const found = {
-    people: await forPeople(stand),
-    pageMs: await pages(stand),
-    claimMs: await claims(stand),
-    changesSinceMs: await readers(stand),
+    people: await measureStatusAndMetrics(stand),
+    pageMs: await measurePages(stand),
+    claimMs: await measureClaims(stand),
+    changesSinceMs: await measureReaders(stand),
   };
-  keep('growth', { rounds, ...found });
+  saveResults('growth', { rounds, ...found });
 } finally {
   await stand.stop();
 }

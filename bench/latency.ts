@@ -1,21 +1,23 @@
 /**
- * From the insert of an outbox row to its POST received by the service, at 1, 50 and 500 rows a second, with the queue in
- * Postgres and in Redis: `npm run --silent bench:latency -- [SECONDS]`.
+ * Measures the time from the insert of an outbox row until the service receives its POST, at 1, 50 and 500 rows per
+ * second, with the queue in Postgres and in Redis: `npm run --silent bench:latency -- [SECONDS]`.
  */
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { orderPayload } from '../test/helpers/order-payload.ts';
 import { startRedis } from '../test/helpers/processes/redis-server.ts';
 import { waitFor } from '../test/helpers/wait.ts';
-import { keep, quantile, round, say } from './stand/measure.ts';
-import { end, openStand, type Stand, schedulesOff } from './stand/stand.ts';
+import { printLine, quantile, round, saveResults } from './stand/measure.ts';
+import { endProcess, openStand, type Stand, schedulesOff } from './stand/stand.ts';
 
 const seconds = Number(process.argv[2] ?? 30);
 const rates = [1, 50, 500];
 let batch = 0;
 
-/** Milliseconds of each row. Begins before the insert is sent: the commit comes later, so it is rather less. */
-async function latencies(
+/**
+ * Measures the milliseconds of each row, from before its insert is sent. The time from the commit is a little shorter.
+ */
+async function measureLatencies(
   stand: Stand,
   client: pg.Client,
   rate: number,
@@ -40,7 +42,8 @@ async function latencies(
   const posts = async () =>
     (await stand.sandbox.requests(place)).filter(({ operation }) => operation === 'v3.orders.create');
   await waitFor('all to be received', async () => (await posts()).length >= count, 120_000);
-  // Held against the inserts in their order; the log of the service does not say whose a request is, and a few overtake.
+  // Compares inserts and requests by their order: the log of the service does not name the row. A few requests
+  // overtake.
   return { times: (await posts()).map(({ atMs }, index) => atMs - (insertedAtMs[index] ?? 0)), achieved };
 }
 
@@ -51,9 +54,9 @@ async function measure(queue: string, more: Record<string, string>): Promise<obj
   try {
     await client.connect();
     const worker = await stand.startWorker({ ...schedulesOff, ...more });
-    await latencies(stand, client, 50);
+    await measureLatencies(stand, client, 50);
     for (const rate of rates) {
-      const { times, achieved } = await latencies(stand, client, rate);
+      const { times, achieved } = await measureLatencies(stand, client, rate);
       const at = (share: number) => Math.round(quantile(times, share));
       const figures = {
         queue,
@@ -65,10 +68,10 @@ async function measure(queue: string, more: Record<string, string>): Promise<obj
         p99: at(0.99),
         most: at(1),
       };
-      say(JSON.stringify(figures));
+      printLine(JSON.stringify(figures));
       found.push(figures);
     }
-    await end(worker);
+    await endProcess(worker);
   } finally {
     await client.end();
     await stand.stop();
@@ -78,7 +81,7 @@ async function measure(queue: string, more: Record<string, string>): Promise<obj
 
 const redis = await startRedis(['--maxmemory-policy', 'noeviction']);
 const inPostgres = await measure('Postgres', {});
-if (redis === null) say('No redis-server on the PATH: the queue in Redis is not measured.');
+if (redis === null) printLine('No redis-server on the PATH: the queue in Redis is not measured.');
 const inRedis = redis === null ? [] : await measure('Redis', { REDIS_URL: redis.url });
 await redis?.stop();
-keep('latency', { seconds, found: [...inPostgres, ...inRedis] });
+saveResults('latency', { seconds, found: [...inPostgres, ...inRedis] });

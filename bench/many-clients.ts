@@ -1,6 +1,6 @@
 /**
- * What the statements cost that every worker makes for all clients, again and again: with 50, 1,000 and 10,000 of them.
- * `npm run --silent bench:clients`
+ * Measures the statements that every worker repeats for all clients, with 50, 1,000 and 10,000 clients:
+ * `npm run --silent bench:clients`.
  */
 import pg from 'pg';
 import { jobNames } from '../config/jobs.ts';
@@ -8,9 +8,9 @@ import { migrateDatabase } from '../src/app/commands/migrate.ts';
 import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
 import { connectDatabase } from '../src/app/deps/database.ts';
 import { silentLogger } from '../src/app/logging/logger.ts';
-import { nextDueByClient } from '../src/erp/outbox/due.ts';
+import { readDueWork } from '../src/erp/outbox/due-work.ts';
 import { registerClients } from '../src/erp/runs/clients.ts';
-import { dueJobs, reviveAbandoned } from '../src/erp/runs/due-jobs.ts';
+import { findDueJobs, reviveAbandoned } from '../src/erp/runs/due-jobs.ts';
 
 const rounds = 11;
 const postgres = await startEmbeddedPostgres();
@@ -30,16 +30,16 @@ for (const count of [50, 1_000, 10_000]) {
   await client.query(
     `insert into sync.jobs (client, job, due_at)
      select k, j, now() + random() * interval '5 minutes' from unnest($1::text[]) k, unnest($2::text[]) j`,
-    [clients.map((own) => own.client), jobNames],
+    [clients.map(({ client: key }) => key), jobNames],
   );
   await client.query('insert into sync.leases (client, name) select client, job from sync.jobs');
   await client.query('analyze');
   const statements = {
-    'overdue (every 3 s)': () => dueJobs(db, jobNames, clients, -5_000),
+    'overdue (every 3 s)': () => findDueJobs(db, jobNames, clients, -5_000),
     'abandoned (every 3 s)': () => db.transaction().execute((trx) => reviveAbandoned(trx)),
     'registered (every 15 s)': () => registerClients(db, clients),
-    'a tick, two minutes ahead': () => dueJobs(db, ['pull-shipments'], clients, 120_000),
-    'a look of the pusher': () => nextDueByClient(db, clients, ['order.create']),
+    'a tick, two minutes ahead': () => findDueJobs(db, ['pull-shipments'], clients, 120_000),
+    'a look of the pusher': () => readDueWork(db, clients, ['order.create']),
   };
   const figures: string[] = [];
   for (const [name, run] of Object.entries(statements)) figures.push(`${name} ${(await median(run)).toFixed(1)} ms`);

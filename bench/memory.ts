@@ -1,11 +1,11 @@
 /**
- * Resident memory of a worker through a first load of a million rows, with the bounds of the heap that the image sets, or
- * without: `npm run --silent bench:memory -- [SHIPMENTS] [unbounded]`.
+ * Measures the resident memory of a worker during a first load of a million rows, with the heap limits of the Docker
+ * image, or without limits: `npm run --silent bench:memory -- [SHIPMENTS] [unbounded]`.
  */
 import { readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
-import { keep, residentMb, say } from './stand/measure.ts';
-import { end, openStand, schedulesOff } from './stand/stand.ts';
+import { printLine, readResidentMb, saveResults } from './stand/measure.ts';
+import { endProcess, openStand, schedulesOff } from './stand/stand.ts';
 
 const shipments = Number(process.argv[2] ?? 333_400);
 const bounded = process.argv[3] !== 'unbounded';
@@ -29,20 +29,22 @@ try {
     await wait(1_000);
     const [row] = await stand.query<{ n: number }>(`select coalesce(sum(fetched), 0)::int * 3 as n from sync.runs`);
     rows = row?.n ?? 0;
-    samples.push({ rows, mb: Math.round(residentMb(worker.pid)) });
+    samples.push({ rows, mb: Math.round(readResidentMb(worker.pid)) });
   }
   const quarters = [0, 1, 2, 3].map((quarter) => {
-    const own = samples.filter(({ rows }) => Math.min(3, Math.floor((rows / (shipments * 3)) * 4)) === quarter);
-    return own.length === 0 ? null : Math.max(...own.map(({ mb }) => mb));
+    const inQuarter = samples.filter(({ rows }) => Math.min(3, Math.floor((rows / (shipments * 3)) * 4)) === quarter);
+    return inQuarter.length === 0 ? null : Math.max(...inQuarter.map(({ mb }) => mb));
   });
-  say(`most resident memory by quarter of ${(shipments * 3).toLocaleString('en')} rows: ${quarters.join(', ')} MB`);
-  keep(bounded ? 'memory' : 'memory-unbounded', {
+  printLine(
+    `most resident memory by quarter of ${(shipments * 3).toLocaleString('en')} rows: ${quarters.join(', ')} MB`,
+  );
+  saveResults(bounded ? 'memory' : 'memory-unbounded', {
     flags: bounded ? flags : [],
     rows: shipments * 3,
     mostMbByQuarter: quarters,
     samples: samples.filter((_, index) => index % 5 === 0),
   });
-  await end(worker);
+  await endProcess(worker);
 } finally {
   await stand.stop();
 }

@@ -3,7 +3,7 @@ import { Agent, request } from 'undici';
 
 const pageSize = 100;
 
-/** A shipment as its page has it, with its items. */
+/** A shipment of a page, with its items. */
 interface Resource {
   readonly id: number | string;
   readonly attributes: Record<string, unknown>;
@@ -12,7 +12,7 @@ interface Resource {
 }
 export type Page = readonly Resource[];
 
-/** Reads pages of shipments one after the other, as anyone would who only wants them read. */
+/** Reads pages of shipments one after the other, in the simplest way. */
 export class PageReader {
   readonly #base: URL;
   readonly #agent = new Agent();
@@ -22,7 +22,12 @@ export class PageReader {
     this.#base = base;
   }
 
-  /** Reads to the end; `onPage` gets each. @returns the query after the last page */
+  /**
+   * Reads to the end of the list.
+   * @param from query to begin with; null: the first page
+   * @param onPage receives each page
+   * @returns the query after the last page
+   */
   async read(from: string | null, onPage: (page: Page) => void): Promise<string> {
     if (this.#token === '') await this.#logIn();
     let query = from ?? `page[size]=${pageSize}&include=shipmentItems`;
@@ -49,7 +54,7 @@ export class PageReader {
   }
 }
 
-/** The sandbox's cursor is the last id seen, unless it was told otherwise. */
+/** Returns the query after the last page. By default, the sandbox's cursor is the last id of a page. */
 function lastQuery(query: string, data: Page): string {
   const after = new URLSearchParams(query);
   const last = data.at(-1)?.id;
@@ -64,9 +69,10 @@ const columns = {
     serial_numbers text[], order_item_id bigint, product_id bigint, raw jsonb`,
 };
 type Table = keyof typeof columns;
-const namesOf = (table: Table) => columns[table].split(',').map((column) => column.trim().split(' ')[0] as string);
+const readColumnNames = (table: Table) =>
+  columns[table].split(',').map((column) => column.trim().split(' ')[0] as string);
 
-/** Copies of the product's two tables, with their indexes, in schemas of their own. */
+/** Creates copies of the two tables, with their indexes, in these schemas. */
 export async function prepareTables(pool: pg.Pool, schemas: readonly string[]): Promise<void> {
   for (const schema of schemas) {
     await pool.query(`create schema ${schema}`);
@@ -75,12 +81,12 @@ export async function prepareTables(pool: pg.Pool, schemas: readonly string[]): 
   }
 }
 
-/** Rows of a page, as the tables take them. */
-export function rowsOf(page: Page): Record<Table, Record<string, unknown>[]> {
+/** Converts a page to the rows of the two tables. */
+export function toRows(page: Page): Record<Table, Record<string, unknown>[]> {
   const shipments = page.map((resource) => {
     const { included: _, ...raw } = resource;
     const { attributes: a, relationships: r } = resource;
-    const to = (name: string) => r[name]?.data?.id ?? null;
+    const readRelatedId = (name: string) => r[name]?.data?.id ?? null;
     return {
       id: resource.id,
       status: a.status,
@@ -89,9 +95,9 @@ export function rowsOf(page: Page): Record<Table, Record<string, unknown>[]> {
       shipped_on: a.shippedOn,
       warehouse_code: a.warehouseCode,
       return_label: a.returnLabel,
-      order_id: to('order'),
-      order_type_id: to('orderType'),
-      shipping_method_id: to('shippingMethod'),
+      order_id: readRelatedId('order'),
+      order_type_id: readRelatedId('orderType'),
+      shipping_method_id: readRelatedId('shippingMethod'),
       raw,
       read_no: 1,
     };
@@ -113,15 +119,15 @@ export function rowsOf(page: Page): Record<Table, Record<string, unknown>[]> {
   return { shipments, shipment_items: items };
 }
 
-/** Writes a page's rows by two statements in one transaction: new ones are inserted, others updated. */
+/** Writes the rows of a page with two upserts in one transaction. */
 export async function bulkUpsert(
   client: pg.PoolClient,
   schema: string,
-  page: ReturnType<typeof rowsOf>,
+  page: ReturnType<typeof toRows>,
 ): Promise<void> {
   await client.query('begin');
   for (const table of Object.keys(columns) as Table[]) {
-    const names = namesOf(table);
+    const names = readColumnNames(table);
     const assignments = names.map((name) => `${name} = excluded.${name}`).join(', ');
     await client.query({
       name: `upsert ${schema}.${table}`,
@@ -133,14 +139,14 @@ export async function bulkUpsert(
   await client.query('commit');
 }
 
-/** Writes rows one by one, each by a statement and a transaction of its own. */
+/** Writes rows one by one, each with one statement in one transaction. */
 export async function insertOneByOne(
   client: pg.PoolClient,
   schema: string,
-  page: ReturnType<typeof rowsOf>,
+  page: ReturnType<typeof toRows>,
 ): Promise<void> {
   for (const table of Object.keys(columns) as Table[]) {
-    const names = namesOf(table);
+    const names = readColumnNames(table);
     for (const row of page[table]) {
       await client.query({
         name: `insert ${schema}.${table}`,

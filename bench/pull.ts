@@ -1,28 +1,31 @@
 /**
- * Shipments with two items each from the sandbox into Postgres, beside four other ways to do the same or a part of it:
- * `npm run --silent bench:pull -- [SHIPMENTS] [ROUNDS]`. They run by turns, on one Postgres.
+ * Measures how fast shipments with two items each are pulled from the sandbox into Postgres, and compares that with
+ * four other ways to do the same or a part of it: `npm run --silent bench:pull -- [SHIPMENTS] [ROUNDS]`. They run by
+ * turns, on one Postgres.
  */
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { waitFor } from '../test/helpers/wait.ts';
-import { bulkUpsert, insertOneByOne, PageReader, prepareTables, rowsOf } from './pull-parts.ts';
-import { byTurns, keep, median, ratio, round, say } from './stand/measure.ts';
-import { lastRate, openStand, outputOf, type Stand } from './stand/stand.ts';
+import { bulkUpsert, insertOneByOne, PageReader, prepareTables, toRows } from './pull-parts.ts';
+import { measureByTurns, median, medianRatio, printLine, round, saveResults } from './stand/measure.ts';
+import { collectOutput, openStand, readLastRate, type Stand } from './stand/stand.ts';
 
 const total = Number(process.argv[2] ?? 200_000);
 const rounds = Number(process.argv[3] ?? 5);
 const slice = Math.round(total / rounds);
-/** A shipment and its items. */
+/** Number of rows per shipment: itself and its two items. */
 const rowsEach = 3;
-const rival = (name: string) => fileURLToPath(new URL(`./rivals/${name}.ts`, import.meta.url));
+const toRivalPath = (name: string) => fileURLToPath(new URL(`./rivals/${name}.ts`, import.meta.url));
 
-/** Rows a second of @supabase/stripe-sync-engine, reading as many from a server of its own shape. */
-async function stripe(stand: Stand): Promise<number> {
-  const server = stand.start([rival('stripe-server'), String(slice)]);
+/**
+ * Returns the rows per second of @supabase/stripe-sync-engine for equally many rows from a server that imitates Stripe.
+ */
+async function measureStripeSync(stand: Stand): Promise<number> {
+  const server = stand.start([toRivalPath('stripe-server'), String(slice)]);
   const [line] = await once(server.stdout ?? server, 'data');
   const port = /\d+/.exec(String(line))?.[0] ?? '';
-  const output = await outputOf(stand.start([rival('stripe-sync'), stand.url, port]), 'stripe-sync');
+  const output = await collectOutput(stand.start([toRivalPath('stripe-sync'), stand.url, port]), 'stripe-sync');
   server.kill();
   await stand.query('drop schema stripe cascade');
   const { synced, seconds } = JSON.parse(output.trim().split('\n').at(-1) ?? '') as { synced: number; seconds: number };
@@ -30,15 +33,15 @@ async function stripe(stand: Stand): Promise<number> {
   return (synced * rowsEach) / seconds;
 }
 
-/** As many shipments more as one round takes. */
+/** Adds the shipments of one round to the sandbox. */
 async function seed({ sandbox }: Stand): Promise<void> {
   const wanted = { client: 'default', shipments: slice, items: 2, statuses: ['SHIPPED'], spreadDays: 60 };
   await sandbox.call('POST', '/_sandbox/seed', wanted);
 }
 
-/** Row versions written in schema fulfilment so far. */
-async function versions({ query }: Stand): Promise<number> {
-  // Sessions tell what they wrote when they end.
+/** Counts the row versions that have been written in schema fulfilment. */
+async function countRowVersions({ query }: Stand): Promise<number> {
+  // Sessions report their writes to the statistics when they end.
   const sessions = `select from pg_stat_activity where application_name like 'fulfilment-sync%'`;
   await waitFor('the sessions to end', async () => (await query(sessions)).length === 0);
   const [row] = await query<{ n: number }>(
@@ -47,33 +50,36 @@ async function versions({ query }: Stand): Promise<number> {
   return row?.n ?? 0;
 }
 
-/** Reads all of it again. */
-async function rescan(stand: Stand): Promise<{ rowsPerSecond: number; rowVersions: number }> {
-  const before = await versions(stand);
+/** Reads all shipments again. */
+async function measureRescan(stand: Stand): Promise<{ rowsPerSecond: number; rowVersions: number }> {
+  const before = await countRowVersions(stand);
   await stand.run(['backfill', 'shipments']);
-  return { rowsPerSecond: await lastRate(stand, 'rescans', rowsEach), rowVersions: (await versions(stand)) - before };
+  return {
+    rowsPerSecond: await readLastRate(stand, 'rescans', rowsEach),
+    rowVersions: (await countRowVersions(stand)) - before,
+  };
 }
 
-/** One of a hundred shipments gets another return label. */
+/** Changes the return label of every hundredth shipment. */
 async function changeOneInAHundred({ query, sandbox }: Stand, turn: number): Promise<void> {
   const found = await query<{ id: number }>('select id::int from fulfilment.shipments where id % 100 = 0');
   const shipmentIds = found.map(({ id }) => id);
   await sandbox.call('POST', '/_sandbox/edit', { client: 'default', shipmentIds, returnLabel: `RL-${turn}` });
 }
 
-async function rescans(stand: Stand) {
+async function measureRescans(stand: Stand) {
   const unchanged: number[] = [];
   const changed: number[] = [];
   const written = { unchanged: 0, changed: 0 };
-  const figures = await byTurns(rounds, {
+  const figures = await measureByTurns(rounds, {
     're-scan, unchanged': async () => {
-      const { rowsPerSecond, rowVersions } = await rescan(stand);
+      const { rowsPerSecond, rowVersions } = await measureRescan(stand);
       unchanged.push(rowVersions);
       return rowsPerSecond;
     },
     're-scan, 1 % changed': async (turn) => {
       await changeOneInAHundred(stand, turn);
-      const { rowsPerSecond, rowVersions } = await rescan(stand);
+      const { rowsPerSecond, rowVersions } = await measureRescan(stand);
       changed.push(rowVersions);
       return rowsPerSecond;
     },
@@ -83,8 +89,8 @@ async function rescans(stand: Stand) {
   return { figures, written };
 }
 
-/** First loads and what they are held against, rows a second. */
-async function loads(stand: Stand, pool: pg.Pool) {
+/** Measures first loads and the other ways, in rows per second. */
+async function measureLoads(stand: Stand, pool: pg.Pool) {
   await prepareTables(pool, ['bulk', 'naive']);
   const reader = new PageReader(stand.sandbox.url);
   const writer = await pool.connect();
@@ -95,13 +101,13 @@ async function loads(stand: Stand, pool: pg.Pool) {
   };
   let from: string | null = null;
   let after: string | null = null;
-  let pages: ReturnType<typeof rowsOf>[] = [];
-  const figures = await byTurns(
+  let pages: ReturnType<typeof toRows>[] = [];
+  const figures = await measureByTurns(
     rounds,
     {
       product: async () => {
         await stand.run(['run', 'pull-shipments']);
-        return lastRate(stand, 'runs', rowsEach);
+        return readLastRate(stand, 'runs', rowsEach);
       },
       'fetch and drop': () =>
         rate(
@@ -115,7 +121,7 @@ async function loads(stand: Stand, pool: pg.Pool) {
             for (const page of pages) await bulkUpsert(writer, 'bulk', page);
           })(),
         ),
-      'stripe-sync-engine': () => stripe(stand),
+      'stripe-sync-engine': () => measureStripeSync(stand),
       'one insert a row': () =>
         rate(
           slice * rowsEach,
@@ -128,7 +134,7 @@ async function loads(stand: Stand, pool: pg.Pool) {
       await seed(stand);
       from = after;
       pages = [];
-      after = await reader.read(from, (page) => void pages.push(rowsOf(page)));
+      after = await reader.read(from, (page) => void pages.push(toRows(page)));
     },
   );
   writer.release();
@@ -136,8 +142,8 @@ async function loads(stand: Stand, pool: pg.Pool) {
   return figures;
 }
 
-/** Opens all that `work` needs, and closes it however that ends. */
-async function within<T>(work: (stand: Stand) => Promise<T>): Promise<T> {
+/** Opens a stand for `work`, and stops it afterwards, even if `work` fails. */
+async function withStand<T>(work: (stand: Stand) => Promise<T>): Promise<T> {
   const stand = await openStand();
   try {
     return await work(stand);
@@ -146,14 +152,14 @@ async function within<T>(work: (stand: Stand) => Promise<T>): Promise<T> {
   }
 }
 
-const figures = await within(async (stand) => {
+const figures = await withStand(async (stand) => {
   const pool = new pg.Pool({ connectionString: stand.url, max: 2 });
-  return loads(stand, pool).finally(() => pool.end());
+  return measureLoads(stand, pool).finally(() => pool.end());
 });
-const again = await within(async (stand) => {
+const again = await withStand(async (stand) => {
   await seed(stand);
   await stand.run(['run', 'pull-shipments']);
-  return rescans(stand);
+  return measureRescans(stand);
 });
 const found = { ...figures, ...again.figures };
 const rowsPerSecond = Object.fromEntries(Object.entries(found).map(([name, values]) => [name, round(median(values))]));
@@ -164,11 +170,21 @@ const slower =
 const ratios = Object.fromEntries(
   ['stripe-sync-engine', slower, 'one insert a row'].map((name) => [
     `product : ${name}`,
-    round(ratio(figures, 'product', name)),
+    round(medianRatio(figures, 'product', name)),
   ]),
 );
 for (const [name, value] of Object.entries(rowsPerSecond))
-  say(`${name.padEnd(22)} ${value.toLocaleString('en')} rows/s`);
-say(JSON.stringify(ratios));
-say(`row versions written by a re-scan: unchanged ${again.written.unchanged}, 1 % changed ${again.written.changed}`);
-keep('pull', { shipments: total, rescanned: slice, rounds, rowsPerSecond, ratios, rowVersions: again.written, found });
+  printLine(`${name.padEnd(22)} ${value.toLocaleString('en')} rows/s`);
+printLine(JSON.stringify(ratios));
+printLine(
+  `row versions written by a re-scan: unchanged ${again.written.unchanged}, 1 % changed ${again.written.changed}`,
+);
+saveResults('pull', {
+  shipments: total,
+  rescanned: slice,
+  rounds,
+  rowsPerSecond,
+  ratios,
+  rowVersions: again.written,
+  found,
+});

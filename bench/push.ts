@@ -1,26 +1,26 @@
 /**
- * Orders a second to the sandbox, beside a bare loop around undici and three job queues that send the same requests:
- * `npm run --silent bench:push -- [--rounds 5] [--cells LATENCY:AT_A_TIME:ORDERS,…]`. Each sends as many orders a round; what
- * counts is when the first and the last request reached the service.
+ * Measures orders per second to the sandbox, and compares that with a bare loop around undici and three job queues that
+ * send the same requests: `npm run --silent bench:push -- [--rounds 5] [--cells LATENCY:AT_A_TIME:ORDERS,…]`. Each
+ * sends the same number of orders per round. The time is from the first to the last request that the service received.
  */
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startRedis } from '../test/helpers/processes/redis-server.ts';
-import { byTurns, keep, median, ratio, round, say } from './stand/measure.ts';
-import { pushOrders, rateAfter } from './stand/push-orders.ts';
-import { end, openStand, outputOf, type Stand, schedulesOff } from './stand/stand.ts';
+import { measureByTurns, median, medianRatio, printLine, round, saveResults } from './stand/measure.ts';
+import { computeRate, pushOrders } from './stand/push-orders.ts';
+import { collectOutput, endProcess, openStand, type Stand, schedulesOff } from './stand/stand.ts';
 
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '5' },
-    // 15,000 to 20,000 orders in five rounds, but where they go one by one.
+    // 15,000 to 20,000 orders in five rounds; fewer if they are sent one by one.
     cells: { type: 'string', default: '0:1:1000,0:8:4000,0:64:4000,20:1:100,20:8:3000,20:64:4000' },
     name: { type: 'string', default: 'push' },
   },
 });
 const rounds = Number(values.rounds);
 
-/** What is measured by turns: orders, latency, and requests at a time. */
+/** One measurement: its latency, its number of requests at the same time, and its orders per round. */
 interface Cell {
   readonly latencyMs: number;
   readonly concurrency: number;
@@ -33,33 +33,40 @@ const cells = values.cells.split(',').map((text): Cell => {
 const rivals = ['bare', 'bullmq', 'pg-boss', 'graphile-worker'];
 let batch = 0;
 
-async function rival(stand: Stand, name: string, { concurrency, orders }: Cell, redisUrl: string): Promise<number> {
+async function measureRival(
+  stand: Stand,
+  name: string,
+  { concurrency, orders }: Cell,
+  redisUrl: string,
+): Promise<number> {
   const place = await stand.sandbox.lastPlace();
   const program = fileURLToPath(new URL(`./rivals/push-${name}.ts`, import.meta.url));
   const args = [stand.sandbox.url.href, concurrency, `R${++batch}`, orders, stand.url, redisUrl].map(String);
-  await outputOf(stand.start([program, ...args]), name);
-  return rateAfter(stand, place, orders);
+  await collectOutput(stand.start([program, ...args]), name);
+  return computeRate(stand, place, orders);
 }
 
-/** Each cell has a Postgres and a service of its own, so that none meets what the one before left. */
+/** Measures one cell on a new Postgres and a new sandbox, so that earlier cells do not affect it. */
 async function measure(cell: Cell, redisUrl: string) {
   const { latencyMs, concurrency, orders } = cell;
   const stand = await openStand();
   if (latencyMs > 0) await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latencyMs } });
   const worker = await stand.startWorker({ ...schedulesOff, PUSH_CONCURRENCY: String(concurrency), LOG_LEVEL: 'info' });
   try {
-    const figures = await byTurns(rounds, {
+    const figures = await measureByTurns(rounds, {
       product: () => pushOrders(stand, orders),
-      ...Object.fromEntries(rivals.map((name) => [name, () => rival(stand, name, cell, redisUrl)])),
+      ...Object.fromEntries(rivals.map((name) => [name, () => measureRival(stand, name, cell, redisUrl)])),
     });
     const perSecond = Object.fromEntries(Object.entries(figures).map(([name, rates]) => [name, round(median(rates))]));
     const ratios = Object.fromEntries(
-      rivals.map((name) => [`product : ${name}`, round(ratio(figures, 'product', name))]),
+      rivals.map((name) => [`product : ${name}`, round(medianRatio(figures, 'product', name))]),
     );
-    say(`${latencyMs} ms, ${concurrency} at a time: ${JSON.stringify(perSecond)} orders/s; ${JSON.stringify(ratios)}`);
+    printLine(
+      `${latencyMs} ms, ${concurrency} at a time: ${JSON.stringify(perSecond)} orders/s; ${JSON.stringify(ratios)}`,
+    );
     return { ...cell, perSecond, ratios, rounds: figures };
   } finally {
-    await end(worker);
+    await endProcess(worker);
     await stand.stop();
   }
 }
@@ -69,7 +76,7 @@ if (redis === null) throw new Error('BullMQ needs a Redis: put redis-server on t
 try {
   const found: object[] = [];
   for (const cell of cells) found.push(await measure(cell, redis.url));
-  keep(values.name, { rounds, found });
+  saveResults(values.name, { rounds, found });
 } finally {
   await redis.stop();
 }

@@ -1,6 +1,6 @@
 /**
- * How fast the sandbox serves pages of 100 shipments from a store of a million, and whether the last page costs more than
- * the first: `npm run --silent bench:sandbox`. Another number of shipments may be given as an argument.
+ * Measures how fast the sandbox serves pages of 100 shipments from a store of a million, and whether the last page
+ * costs more than the first: `npm run --silent bench:sandbox -- [SHIPMENTS]`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 const shipments = Number(process.argv[2] ?? 1_000_000);
 const batch = 100_000;
 const client = 'default';
-/** By turns, so that a filter leaves something out. */
+/** The seeded shipments take these statuses by turns, so that a filter on the status excludes some. */
 const statuses = ['SHIPPED', 'SHIPPED', 'SHIPPED', 'READY_TO_PICK', 'ERROR'];
 const rounds = 5;
 const pagesARound = 1_000;
@@ -35,7 +35,10 @@ async function measure(base: string): Promise<void> {
   const seeded = performance.now();
   for (let left = shipments; left > 0; left -= batch)
     await call(base, 'POST', '/_sandbox/seed', { client, shipments: Math.min(batch, left), statuses, spreadDays: 60 });
-  say('seeded', `${shipments} shipments in ${((performance.now() - seeded) / 1_000).toFixed(1)} s, RSS ${rss()} MB`);
+  printLine(
+    'seeded',
+    `${shipments} shipments in ${((performance.now() - seeded) / 1_000).toFixed(1)} s, RSS ${readRssMb()} MB`,
+  );
   const form = new URLSearchParams({ grant_type: 'password', username: client, password: client });
   const answer = await fetch(`${base}/token`, { method: 'POST', body: form });
   const { access_token: token } = (await answer.json()) as { access_token: string };
@@ -51,44 +54,44 @@ async function measure(base: string): Promise<void> {
   await compare(base, token, 'offset', '/v3/shipments?page[size]=100', shipments - 100);
   await call(base, 'PUT', '/_sandbox/switches', {});
   const [walkMs, pages] = await walk(base, token);
-  say(
+  printLine(
     'walk',
     `${pages} pages one after the other, by links.next: ${Math.round((pages * 60_000) / walkMs)} pages a minute`,
   );
-  say('memory', `RSS ${rss()} MB afterwards`);
+  printLine('memory', `RSS ${readRssMb()} MB afterwards`);
 }
 
-/** Pages a minute over first and last page, asked by turns, and what the last costs more. */
+/** Requests the first and the last page by turns. Prints pages per minute, and the ratio of their times. */
 async function compare(base: string, token: string, name: string, first: string, cursor?: number): Promise<void> {
-  const last = `${first}&page[cursor]=${cursor ?? (await lastCursor(base, token, first))}`;
-  await run(base, token, first);
+  const last = `${first}&page[cursor]=${cursor ?? (await findLastCursor(base, token, first))}`;
+  await timeRequests(base, token, first);
   const [rates, ratios]: [number[], number[]] = [[], []];
   for (let round = 0; round < rounds; round++) {
-    const [head, tail] = [await run(base, token, first), await run(base, token, last)];
+    const [head, tail] = [await timeRequests(base, token, first), await timeRequests(base, token, last)];
     rates.push((pagesARound * 2 * 60_000) / (head + tail));
     ratios.push(tail / head);
   }
-  say(name, `${Math.round(median(rates))} pages a minute; last page / first page ${median(ratios).toFixed(2)}`);
+  printLine(name, `${Math.round(median(rates))} pages a minute; last page / first page ${median(ratios).toFixed(2)}`);
 }
 
-/** The cursor by which a full last page is asked for, found by halving. */
-async function lastCursor(base: string, token: string, first: string): Promise<number> {
+/** Finds the cursor of the last full page by bisection. */
+async function findLastCursor(base: string, token: string, first: string): Promise<number> {
   let [low, high] = [0, 10 * shipments + 10_000];
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    const { data } = await page(base, token, `${first}&page[cursor]=${middle}`);
+    const { data } = await readPage(base, token, `${first}&page[cursor]=${middle}`);
     if (data.length === 100) low = middle + 1;
     else high = middle;
   }
   return low - 1;
 }
 
-/** Milliseconds for this many requests of one page. */
-async function run(base: string, token: string, path: string): Promise<number> {
+/** Returns the milliseconds of `pagesARound` requests for one page. */
+async function timeRequests(base: string, token: string, path: string): Promise<number> {
   const startMs = performance.now();
   let left = pagesARound;
   const lane = async () => {
-    while (left-- > 0) await get(base, token, path);
+    while (left-- > 0) await fetchBody(base, token, path);
   };
   await Promise.all(Array.from({ length: concurrency }, lane));
   return performance.now() - startMs;
@@ -98,7 +101,7 @@ async function walk(base: string, token: string): Promise<[number, number]> {
   const startMs = performance.now();
   let [pages, path]: [number, string | null] = [0, '/v3/shipments?page[size]=100'];
   while (path !== null && pages < 5_000) {
-    const { links } = await page(base, token, path);
+    const { links } = await readPage(base, token, path);
     const next: string | null = links.next?.href ?? null;
     path = next === null ? null : next.slice(base.length);
     pages++;
@@ -106,12 +109,12 @@ async function walk(base: string, token: string): Promise<[number, number]> {
   return [performance.now() - startMs, pages];
 }
 
-async function page(base: string, token: string, path: string) {
-  const text = (await get(base, token, path)).toString();
+async function readPage(base: string, token: string, path: string) {
+  const text = (await fetchBody(base, token, path)).toString();
   return JSON.parse(text) as { data: unknown[]; links: { next: { href: string } | null } };
 }
 
-async function get(base: string, token: string, path: string): Promise<Buffer> {
+async function fetchBody(base: string, token: string, path: string): Promise<Buffer> {
   const sent = request(`${base}${path}`, { agent, headers: { authorization: `bearer ${token}` } });
   sent.end();
   const [answer] = await once(sent, 'response');
@@ -127,7 +130,7 @@ async function call(base: string, method: string, path: string, body: unknown): 
   if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`);
 }
 
-function rss(): number {
+function readRssMb(): number {
   const status = readFileSync(`/proc/${sandbox.pid}/status`, 'utf8');
   return Math.round(Number(/VmRSS:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1_024);
 }
@@ -136,6 +139,6 @@ function median(values: readonly number[]): number {
   return [...values].sort((left, right) => left - right)[values.length >> 1] ?? Number.NaN;
 }
 
-function say(what: string, text: string): void {
+function printLine(what: string, text: string): void {
   process.stdout.write(`${what.padEnd(14)}${text}\n`);
 }

@@ -1,12 +1,12 @@
 /**
- * How long a person waits, and what it costs: from the start of a process until the worker works, or a command has
- * ended. `npm run --silent bench:start-up -- [rounds] [program …]`; several programs are measured by turns.
+ * Measures the time and the CPU time from the start of a process until the worker works, or until a command has ended:
+ * `npm run --silent bench:start-up -- [rounds] [program …]`. Several programs are measured by turns.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { byTurns, keep, median, round, say } from './stand/measure.ts';
-import { end, openStand } from './stand/stand.ts';
+import { measureByTurns, median, printLine, round, saveResults } from './stand/measure.ts';
+import { endProcess, openStand } from './stand/stand.ts';
 
 const rounds = Number(process.argv[2] ?? 10);
 const programs = process.argv.length > 3 ? process.argv.slice(3) : ['dist/main.js'];
@@ -32,7 +32,7 @@ const ticksPerSecond = 100;
 
 const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-start-up-'));
 const usageFile = join(folder, 'usage');
-/** Loaded before the program: it writes down the CPU microseconds of the process when it ends. */
+/** Code that is loaded before the program. When the process ends, it writes the used CPU microseconds to a file. */
 const meter = `data:text/javascript,${encodeURIComponent(
   `import { writeFileSync } from 'node:fs';
    process.on('exit', () => {
@@ -41,15 +41,15 @@ const meter = `data:text/javascript,${encodeURIComponent(
    });`,
 )}`;
 
-/** CPU seconds that a running process has used. */
-function usedSeconds(pid: number | undefined): number {
+/** Returns the CPU seconds that a running process has used. */
+function readCpuSeconds(pid: number | undefined): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }
 
 const stand = await openStand();
 const cpuSeconds = new Map<string, number[]>();
-const note = (name: string, seconds: number) => cpuSeconds.set(name, [...(cpuSeconds.get(name) ?? []), seconds]);
+const recordCpu = (name: string, seconds: number) => cpuSeconds.set(name, [...(cpuSeconds.get(name) ?? []), seconds]);
 try {
   await stand.sandbox.seed(200);
   await stand.query("insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'A', '{}')");
@@ -62,8 +62,8 @@ try {
         const startedAtMs = performance.now();
         const worker = await stand.startWorker({}, undefined, program);
         const ms = performance.now() - startedAtMs;
-        note(`${program} worker`, usedSeconds(worker.pid));
-        await end(worker);
+        recordCpu(`${program} worker`, readCpuSeconds(worker.pid));
+        await endProcess(worker);
         return ms;
       },
     ] as const,
@@ -75,13 +75,13 @@ try {
             const startedAtMs = performance.now();
             await stand.run(command.split(' '), { NODE_OPTIONS: `--import=${meter}` }, true, program);
             const ms = performance.now() - startedAtMs;
-            note(`${program} ${command}`, Number(readFileSync(usageFile, 'utf8')) / 1_000_000);
+            recordCpu(`${program} ${command}`, Number(readFileSync(usageFile, 'utf8')) / 1_000_000);
             return ms;
           },
         ] as const,
     ),
   ]);
-  const figures = await byTurns(rounds, Object.fromEntries(subjects));
+  const figures = await measureByTurns(rounds, Object.fromEntries(subjects));
   const results = Object.fromEntries(
     Object.entries(figures).map(([name, times]) => [
       name,
@@ -89,8 +89,8 @@ try {
     ]),
   );
   for (const [name, { milliseconds, cpuSeconds: used }] of Object.entries(results))
-    say(`${name.padEnd(44)} ${milliseconds} ms  ${used} CPU seconds`);
-  keep('start-up', { rounds, results });
+    printLine(`${name.padEnd(44)} ${milliseconds} ms  ${used} CPU seconds`);
+  saveResults('start-up', { rounds, results });
 } finally {
   await stand.stop();
   rmSync(folder, { recursive: true, force: true });

@@ -1,17 +1,17 @@
 /**
- * What first loads and polls cost a client that Postgres' statistics do not know, beside a large one that they do, and what
- * they cost once they know it: `npm run --silent bench:unknown-client -- [CHECKOUT]`.
+ * Measures first loads and polls of a client that the statistics of Postgres do not know, next to a large client that
+ * they know, and again after `analyze`: `npm run --silent bench:unknown-client -- [CHECKOUT]`.
  */
-import { keep, round, say } from './stand/measure.ts';
+import { printLine, round, saveResults } from './stand/measure.ts';
 import { openStand, type Stand } from './stand/stand.ts';
 
 const checkout = process.argv[2];
 const knownRows = 600_000;
-const ownRows = 25_000;
+const unknownRows = 25_000;
 const tables = ['orders', 'order_items', 'order_addresses', 'shipments', 'shipment_items'];
 const jobs = ['pull-shipments', 'pull-orders'];
 
-/** A client of which statistics know 600,000 shipments and as many orders. */
+/** Creates a client whose 600,000 shipments and 600,000 orders the statistics know. */
 async function makeKnown({ query }: Stand): Promise<void> {
   const raw = `jsonb_build_object('id', n, 'attributes', jsonb_build_object('text', repeat('x', 300)))`;
   await query(
@@ -30,8 +30,8 @@ async function makeKnown({ query }: Stand): Promise<void> {
   }
 }
 
-/** Runs each job to its end, and says how long it took; a run that fails is named. */
-async function load(stand: Stand): Promise<Record<string, number | string>> {
+/** Runs each job to its end. Returns its seconds, or the reason if it failed. */
+async function measureRuns(stand: Stand): Promise<Record<string, number | string>> {
   const found: Record<string, number | string> = {};
   for (const job of jobs) {
     const startedAtMs = performance.now();
@@ -42,7 +42,7 @@ async function load(stand: Stand): Promise<Record<string, number | string>> {
   return found;
 }
 
-async function forget({ query }: Stand): Promise<void> {
+async function deleteRows({ query }: Stand): Promise<void> {
   for (const table of tables.toReversed()) {
     await query(`delete from fulfilment.${table} where client = 'default'`);
     await query(`vacuum fulfilment.${table}`);
@@ -53,14 +53,15 @@ async function forget({ query }: Stand): Promise<void> {
 const stand = await openStand(['default'], checkout);
 try {
   await makeKnown(stand);
-  await stand.sandbox.seed(ownRows);
-  const unknown = { first: await load(stand), poll: await load(stand) };
-  say(`statistics do not know it, seconds: ${JSON.stringify(unknown)}`);
+  await stand.sandbox.seed(unknownRows);
+  const unknown = { first: await measureRuns(stand), poll: await measureRuns(stand) };
+  printLine(`statistics do not know it, seconds: ${JSON.stringify(unknown)}`);
   for (const table of tables) await stand.query(`analyze fulfilment.${table}`);
-  await forget(stand);
-  const known = { first: await load(stand), poll: await load(stand) };
-  say(`statistics know it, seconds: ${JSON.stringify(known)}`);
-  if (checkout === undefined) keep('unknown-client', { knownRows, ownRows, seconds: { unknown, known } });
+  await deleteRows(stand);
+  const known = { first: await measureRuns(stand), poll: await measureRuns(stand) };
+  printLine(`statistics know it, seconds: ${JSON.stringify(known)}`);
+  if (checkout === undefined)
+    saveResults('unknown-client', { knownRows, ownRows: unknownRows, seconds: { unknown, known } });
 } finally {
   await stand.stop();
 }

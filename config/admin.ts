@@ -6,14 +6,17 @@ export const adminTokenSchema = z
   .string()
   .min(32, 'must have at least 32 characters; make one with: openssl rand -base64 32');
 
-/** Path that a reverse proxy puts before every path of the admin server: `/` or `/name/name`, without a slash at its end. */
+/**
+ * The path that a reverse proxy puts before every path of the admin server, such as `/name/name`. A last slash is
+ * removed.
+ */
 export const basePathSchema = z
   .string()
   .max(200)
   .regex(/^\/(?:[\w.~-]+(?:\/[\w.~-]+)*\/?)?$/, 'must be a path such as /fulfilment')
   .transform((path) => path.replace(/\/$/, ''));
 
-/** Name of a header of a request. */
+/** The name of a request header. */
 export const headerNameSchema = z
   .string()
   .regex(/^[A-Za-z0-9-]{1,100}$/, 'must be the name of a header, such as X-Forwarded-User')
@@ -31,12 +34,12 @@ export const trustedProxiesSchema = z.string().transform((text, context): Truste
     const most = family === 'ipv6' ? 128 : 32;
     const length = prefix === undefined ? most : /^\d{1,3}$/.test(prefix) ? Number(prefix) : most + 1;
     if (isIP(address) === 0 || more !== undefined || length > most) {
-      context.addIssue(`${entry || 'an empty entry'} is no address or network such as 10.0.0.0/8`);
+      context.addIssue(`${entry || 'an empty entry'} is not an address or a network such as 10.0.0.0/8`);
       return z.NEVER;
     }
     list.addSubnet(address, length, family);
   }
-  // A server that listens to IPv6 names IPv4 addresses in this way.
+  // A server that listens on IPv6 writes IPv4 addresses with this prefix.
   return (address = '') => {
     const plain = address.replace(/^::ffff:(?=\d+\.)/, '');
     return isIP(plain) !== 0 && list.check(plain, isIP(plain) === 6 ? 'ipv6' : 'ipv4');
@@ -51,16 +54,16 @@ export interface AdminVariables {
   readonly ADMIN_TRUSTED_PROXIES?: string | undefined;
 }
 
-/** Returns what is wrong with them together. */
+/** Returns the problems of these variables together. */
 export function findAdminProblems(env: AdminVariables): string[] {
   const problems: string[] = [];
   if (env.ADMIN_VIEWER_TOKEN !== undefined && env.ADMIN_TOKEN === undefined)
     problems.push(
-      'ADMIN_VIEWER_TOKEN: needs ADMIN_TOKEN, too; without a token everybody on this machine may do everything',
+      'ADMIN_VIEWER_TOKEN: requires ADMIN_TOKEN, too; without it everybody on this machine may do everything',
     );
   if (env.ADMIN_VIEWER_TOKEN !== undefined && env.ADMIN_VIEWER_TOKEN === env.ADMIN_TOKEN)
     problems.push('ADMIN_VIEWER_TOKEN: must differ from ADMIN_TOKEN');
   if (env.ADMIN_USER_HEADER !== undefined && env.ADMIN_TRUSTED_PROXIES === undefined)
-    problems.push('ADMIN_USER_HEADER: needs ADMIN_TRUSTED_PROXIES: anybody else could send that header');
+    problems.push('ADMIN_USER_HEADER: requires ADMIN_TRUSTED_PROXIES; without it anybody could send that header');
   return problems;
 }

@@ -1,9 +1,12 @@
-/** The configuration is wrong or incomplete; `problems` holds every fault, one line each. The process exits with 2. */
+/**
+ * The error of an invalid or incomplete configuration. `problems` has one line per problem. The process exits with 2.
+ */
 export class ConfigError extends Error {
   readonly code = 'config_invalid';
   readonly problems: readonly string[];
   constructor(problems: readonly string[]) {
-    super(`The configuration needs mending:\n${problems.map((problem) => `  - ${problem}`).join('\n')}`);
+    const lines = problems.map((problem) => `  - ${problem}`).join('\n');
+    super(`The configuration is invalid. Correct these problems:\n${lines}`);
     this.name = 'ConfigError';
     this.problems = problems;
   }

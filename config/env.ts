@@ -9,21 +9,21 @@ import {
 import { ConfigError } from './config-error.ts';
 import {
   baseUrlSchema,
-  clientSetProblems,
   defaultTimeZone,
+  describeFileError,
+  findClientSetProblems,
   readClientsFile,
   readOperationsFile,
   readSecretFile,
-  reasonOf,
   timeZoneSchema,
   type WarehouseClient,
 } from './files.ts';
-import { defaultSchedules, type JobName, jobNames, pushJob, scheduleVariable } from './jobs.ts';
+import { defaultSchedules, type JobName, jobNames, pushJob, toScheduleVariable } from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
 import { parseSchedule, type Schedule } from './schedules.ts';
-import { databaseUrl, proxyUrl, redisUrl, share, span, whole, yesNo } from './values.ts';
+import { databaseUrl, proxyUrl, redisUrl, share, span, wholeNumber, yesNo } from './values.ts';
 
-/** Every variable but SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
+/** All variables except SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
   DATABASE_URL: databaseUrl.optional(),
   REDIS_URL: redisUrl.optional(),
@@ -33,16 +33,16 @@ const variables = z.object({
   WAREHOUSE_TIME_ZONE: timeZoneSchema.default(defaultTimeZone),
   WAREHOUSE_CLIENTS_FILE: z.string().optional(),
   WAREHOUSE_OPERATIONS_FILE: z.string().optional(),
-  LOOKBACK_DAYS: whole(0, 365).default(7),
-  HTTP_TIMEOUT_MS: whole(100, 600_000).default(30_000),
-  REQUESTS_PER_SECOND: whole(1, 10_000).optional(),
-  PUSH_CONCURRENCY: whole(1, 256).default(8),
-  PUSH_MAX_ATTEMPTS: whole(1, 1_000).default(25),
+  LOOKBACK_DAYS: wholeNumber(0, 365).default(7),
+  HTTP_TIMEOUT_MS: wholeNumber(100, 600_000).default(30_000),
+  REQUESTS_PER_SECOND: wholeNumber(1, 10_000).optional(),
+  PUSH_CONCURRENCY: wholeNumber(1, 256).default(8),
+  PUSH_MAX_ATTEMPTS: wholeNumber(1, 1_000).default(25),
   PUSH_MAX_AGE: span.default(3 * 86_400_000),
   QUARANTINE_MAX_SHARE: share.default(0.2),
-  RETENTION_DAYS: whole(1, 3_650).default(90),
+  RETENTION_DAYS: wholeNumber(1, 3_650).default(90),
   ADMIN_HOST: z.string().default('127.0.0.1'),
-  ADMIN_PORT: whole(0, 65_535).default(8080),
+  ADMIN_PORT: wholeNumber(0, 65_535).default(8080),
   ADMIN_TOKEN: adminTokenSchema.optional(),
   ADMIN_VIEWER_TOKEN: adminTokenSchema.optional(),
   ADMIN_BASE_PATH: basePathSchema.default(''),
@@ -61,7 +61,7 @@ export const variableNames = Object.keys(variables.shape) as (keyof typeof varia
 /** Variables that name proxies, for requests to the service and to the collector of traces. */
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;
 
-/** Variables whose value may stand in a file instead, named by NAME_FILE. */
+/** Variables whose value may come from a file instead. NAME_FILE holds the path of that file. */
 export const secretNames = [
   'DATABASE_URL',
   'REDIS_URL',
@@ -74,23 +74,25 @@ export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
   readonly operations: Operations;
   readonly schedules: Readonly<Record<JobName, Schedule>>;
-  /** How often it is looked for outbox rows where no notification came; null: nothing is pushed. */
+  /**
+   * Interval in which workers look for outbox rows without a notification, in milliseconds; null: nothing is pushed.
+   */
   readonly pushSweepMs: number | null;
 };
 
-/** What a command cannot do without. */
+/** The parts of the configuration that a command requires. */
 export interface ConfigNeeds {
   readonly database: boolean;
   readonly clients: boolean;
 }
 
 /**
- * Reads and checks the whole environment; an empty value counts as unset.
- * @throws ConfigError with every problem at once
+ * Reads and checks the whole environment. An empty value counts as unset.
+ * @throws ConfigError with all problems
  */
 export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = process.env): Config {
   const problems: string[] = [];
-  const env = withSecretFiles(source, problems);
+  const env = readSecretFiles(source, problems);
   const result = variables.safeParse(env);
   if (!result.success) {
     for (const issue of result.error.issues) problems.push(`${issue.path.join('.')}: ${issue.message}`);
@@ -103,27 +105,29 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
   }
   if (env.ADMIN_TOKEN === undefined && !isLoopback(env.ADMIN_HOST ?? '127.0.0.1')) {
-    problems.push('ADMIN_HOST: binds beyond this machine only with ADMIN_TOKEN set; set it, or use 127.0.0.1');
+    problems.push(
+      'ADMIN_HOST: other machines could reach this address, which requires ADMIN_TOKEN; set it, or use 127.0.0.1',
+    );
   }
   problems.push(...findAdminProblems(env));
   if (env.NODE_TLS_REJECT_UNAUTHORIZED === '0') {
     problems.push(
-      'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your own ' +
-        'authority in NODE_EXTRA_CA_CERTS',
+      'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your ' +
+        'certificate authority in NODE_EXTRA_CA_CERTS',
     );
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
   return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
 }
 
-/** True where only this machine can reach an address bound to `host`. */
+/** Returns true if only this machine can reach a server that listens on `host`. */
 export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-function withSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<string, string | undefined> {
+function readSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<string, string | undefined> {
   const env = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ''));
-  // Other programs accept these in lower case, too, and then prefer them.
+  // Other programs also accept these variables in lower case, and prefer that form.
   for (const name of proxyNames) env[name] = env[name.toLowerCase()] ?? env[name];
   for (const name of secretNames) {
     const path = env[`${name}_FILE`];
@@ -135,7 +139,7 @@ function withSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<
     try {
       env[name] = readSecretFile(path);
     } catch (error) {
-      problems.push(`${name}_FILE: ${path} cannot be read: ${reasonOf(error)}`);
+      problems.push(`${name}_FILE: ${path} cannot be read: ${describeFileError(error)}`);
     }
   }
   return env;
@@ -146,17 +150,17 @@ function readSchedules(
   problems: string[],
 ): Pick<Config, 'schedules' | 'pushSweepMs'> {
   const names = [...jobNames, pushJob.name];
-  const known = new Map<string, string>(names.map((job) => [scheduleVariable(job), job]));
+  const known = new Map<string, string>(names.map((job) => [toScheduleVariable(job), job]));
   for (const name of Object.keys(env)) {
     if (!name.startsWith('SCHEDULE_') || known.has(name)) continue;
-    problems.push(`${name}: there is no such job; known are ${[...known.keys()].join(', ')}`);
+    problems.push(`${name}: is not the schedule of a job; known are ${[...known.keys()].join(', ')}`);
   }
   const read = (job: string, fallback: string): Schedule => {
     try {
-      return parseSchedule(env[scheduleVariable(job)] ?? fallback);
+      return parseSchedule(env[toScheduleVariable(job)] ?? fallback);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
-      problems.push(`${scheduleVariable(job)}: ${error.message}`);
+      problems.push(`${toScheduleVariable(job)}: ${error.message}`);
       return { kind: 'off' };
     }
   };
@@ -164,7 +168,7 @@ function readSchedules(
   const push = read(pushJob.name, pushJob.sweep);
   if (push.kind !== 'every' && push.kind !== 'off')
     problems.push(
-      `${scheduleVariable(pushJob.name)}: must be a span such as 15s, or off: rows are pushed as they come`,
+      `${toScheduleVariable(pushJob.name)}: must be a span such as 15s, or off; rows are pushed as soon as they arrive`,
     );
   const pushSweepMs = push.kind === 'every' ? push.everyMs : null;
   return { schedules: schedules as Record<JobName, Schedule>, pushSweepMs };
@@ -185,7 +189,7 @@ function readClients(
       problems.push(`WAREHOUSE_CLIENTS_FILE: is set together with ${both.join(', ')}; keep one form`);
     }
     const clients = readClientsFile(file, problems);
-    problems.push(...clientSetProblems(clients));
+    problems.push(...findClientSetProblems(clients));
     return clients;
   }
   if (given.length === 0) {
@@ -194,21 +198,24 @@ function readClients(
     return [];
   }
   for (const name of single)
-    if (env[name] === undefined) problems.push(`${name}: is required beside ${given.join(', ')}`);
+    if (env[name] === undefined) problems.push(`${name}: is required together with ${given.join(', ')}`);
   const { WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, WAREHOUSE_PASSWORD: password } = data ?? {};
   if (!data || !baseUrl || !username || !password) return [];
   return [{ key: 'default', baseUrl, username, password, timeZone: data.WAREHOUSE_TIME_ZONE }];
 }
 
-/** Variables that are set and are ours by their name, also those that do not exist: a slip of the pen has no effect. */
-export function namesSet(source: NodeJS.ProcessEnv = process.env): string[] {
+/**
+ * Returns the names of the set variables that belong to this program by their name. It includes names that do not
+ * exist, because a misspelt variable has no effect and should be found.
+ */
+export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   const isOurs = (name: string) => ours.has(name) || /^(WAREHOUSE|SCHEDULE|PUSH|QUARANTINE|RETENTION)_/.test(name);
   return Object.keys(source).filter((name) => source[name] !== '' && isOurs(name));
 }
 
-/** The environment without any setting of this product, for a process that must not inherit what someone configured. */
-export function environmentWithoutSettings(source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
+/** Returns the environment without the settings of this program, for processes that must not inherit them. */
+export function removeSettings(source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   return Object.fromEntries(
     Object.entries(source).filter(([name]) => !ours.has(name) && !name.startsWith('SCHEDULE_')),

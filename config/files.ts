@@ -3,28 +3,28 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
 
-/** One shop's credentials at the service (interface.md, Authentication: issued per client). */
+/** One client of the service, with its account and credentials (docs/interface.md, 3.1 Rules). */
 export interface WarehouseClient {
   readonly key: string;
   readonly baseUrl: URL;
   readonly username: string;
   readonly password: string;
-  /** IANA zone in which the service's zone-less times are read. */
+  /** IANA zone in which times of the service without a zone designator are read. */
   readonly timeZone: string;
 }
 
 /**
- * Fingerprint of the account that a client's rows come from, base URL and username: cursors and gates of one account mean
- * nothing to another. It tells nothing of either.
+ * Computes the identity of a client: the fingerprint of its account (base URL and user name). Cursors and gates of one
+ * account are not valid for another account. The fingerprint reveals neither the base URL nor the user name.
  */
-export function identityOf({ baseUrl, username }: Pick<WarehouseClient, 'baseUrl' | 'username'>): string {
+export function toIdentity({ baseUrl, username }: Pick<WarehouseClient, 'baseUrl' | 'username'>): string {
   const address = baseUrl.href.replace(/(?<!\/)\/+$/, '');
   return createHash('sha256')
     .update(JSON.stringify([address, username]))
     .digest('hex');
 }
 
-/** The zone of zone-less times is not shown in the interface description; this is an assumption. */
+/** The assumed zone of times without a zone designator (docs/interface.md, 2.6 Not shown). */
 export const defaultTimeZone = 'Europe/Amsterdam';
 
 export const baseUrlSchema = z.string().transform((text, context) => {
@@ -33,7 +33,7 @@ export const baseUrlSchema = z.string().transform((text, context) => {
     url === null || !['http:', 'https:'].includes(url.protocol)
       ? 'must be an http or https address'
       : url.username || url.password || url.search || url.hash
-        ? 'must hold no credentials, query or fragment'
+        ? 'must not contain credentials, a query or a fragment'
         : null;
   if (problem === null && url !== null) return url;
   context.addIssue({ code: 'custom', message: problem ?? 'must be an address' });
@@ -49,7 +49,7 @@ export const timeZoneSchema = z.string().refine(
       throw error;
     }
   },
-  { message: 'is no time zone; use an IANA name such as Europe/Amsterdam' },
+  { message: 'is not a time zone; use an IANA name such as Europe/Amsterdam' },
 );
 
 const clientFileSchema = z
@@ -66,8 +66,8 @@ const clientFileSchema = z
   .min(1, 'must name at least one client');
 
 /**
- * Reads a secret from a file; one trailing newline is not part of it.
- * @throws Error where it cannot be read or is empty; its message never holds the content
+ * Reads a secret from a file, without one trailing newline.
+ * @throws Error if the file cannot be read or is empty; its message never holds the content
  */
 export function readSecretFile(path: string): string {
   const secret = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
@@ -75,7 +75,7 @@ export function readSecretFile(path: string): string {
   return secret;
 }
 
-/** Reads WAREHOUSE_CLIENTS_FILE. Every problem is pushed as one line; what is returned counts only when there are none. */
+/** Reads WAREHOUSE_CLIENTS_FILE. Adds one line per problem to `problems`; the result is valid only if it adds none. */
 export function readClientsFile(path: string, problems: string[]): WarehouseClient[] {
   const parsed = parseJsonFile('WAREHOUSE_CLIENTS_FILE', path, clientFileSchema, problems) ?? [];
   return parsed.map(({ password, passwordFile, ...client }) => {
@@ -83,28 +83,28 @@ export function readClientsFile(path: string, problems: string[]): WarehouseClie
       problems.push(`WAREHOUSE_CLIENTS_FILE: client ${client.key}: give either password or passwordFile`);
       return { ...client, password: '' };
     }
-    return { ...client, password: password ?? secretOrProblem(client.key, passwordFile ?? '', problems) };
+    return { ...client, password: password ?? readPasswordFile(client.key, passwordFile ?? '', problems) };
   });
 }
 
-function secretOrProblem(key: string, path: string, problems: string[]): string {
+function readPasswordFile(key: string, path: string, problems: string[]): string {
   try {
     return readSecretFile(path);
   } catch (error) {
-    problems.push(`WAREHOUSE_CLIENTS_FILE: client ${key}: passwordFile cannot be read: ${reasonOf(error)}`);
+    problems.push(`WAREHOUSE_CLIENTS_FILE: client ${key}: passwordFile cannot be read: ${describeFileError(error)}`);
     return '';
   }
 }
 
-/** Problems of clients taken together: doubled keys, and two keys for one account (their cursors would be told apart wrongly). */
-export function clientSetProblems(clients: readonly WarehouseClient[]): string[] {
+/** Returns the problems of the clients together: a key that occurs twice, and two keys for the same account. */
+export function findClientSetProblems(clients: readonly WarehouseClient[]): string[] {
   const problems: string[] = [];
   const keys = new Set<string>();
   const accounts = new Map<string, string>();
   for (const client of clients) {
     if (keys.has(client.key)) problems.push(`WAREHOUSE_CLIENTS_FILE: client ${client.key} is named twice`);
     keys.add(client.key);
-    const account = identityOf(client);
+    const account = toIdentity(client);
     const other = accounts.get(account);
     if (other !== undefined && other !== client.key) {
       problems.push(
@@ -116,23 +116,26 @@ export function clientSetProblems(clients: readonly WarehouseClient[]): string[]
   return problems;
 }
 
-/** Reads WAREHOUSE_OPERATIONS_FILE over the built-in table. */
+/** Reads WAREHOUSE_OPERATIONS_FILE, and returns the built-in operations with its overrides. */
 export function readOperationsFile(file: string, problems: string[]): Operations {
   const override = z.strictObject({
     method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
-    path: z.string().regex(/^\/[^?#]*$/, 'must begin with / and hold no query'),
+    path: z.string().regex(/^\/[^?#]*$/, 'must begin with / and must not contain a query'),
     included: z.enum(['inside', 'top']).optional(),
     documented: z.boolean().optional(),
   });
   const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', file, z.record(z.string(), override), problems) ?? {};
   const merged: Record<OperationName, Operation> = { ...operations };
   for (const [name, operation] of Object.entries(overrides)) {
-    const own: Operation | undefined = Object.hasOwn(operations, name) ? operations[name as OperationName] : undefined;
+    const builtIn: Operation | undefined = Object.hasOwn(operations, name)
+      ? operations[name as OperationName]
+      : undefined;
     const { method, path, included } = operation;
-    const documented = operation.documented ?? (own?.method === method && own.path === path && own.documented);
+    const documented =
+      operation.documented ?? (builtIn?.method === method && builtIn.path === path && builtIn.documented);
     const place = included === undefined ? {} : { included };
-    if (own !== undefined) merged[name as OperationName] = { method, path, documented, ...place };
-    else problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is no operation; their names are in config/operations.ts`);
+    if (builtIn !== undefined) merged[name as OperationName] = { method, path, documented, ...place };
+    else problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`);
   }
   return merged;
 }
@@ -142,8 +145,8 @@ function parseJsonFile<T>(variable: string, path: string, schema: z.ZodType<T>, 
   try {
     parsed = JSON.parse(readFileSync(path, 'utf8'));
   } catch (error) {
-    // A JSON.parse message quotes the text it stumbled over, which may be a password.
-    const reason = error instanceof SyntaxError ? 'is not valid JSON' : `cannot be read: ${reasonOf(error)}`;
+    // The message of JSON.parse quotes the text that it could not parse, which may be a password.
+    const reason = error instanceof SyntaxError ? 'is not valid JSON' : `cannot be read: ${describeFileError(error)}`;
     problems.push(`${variable}: ${path} ${reason}`);
     return undefined;
   }
@@ -153,8 +156,8 @@ function parseJsonFile<T>(variable: string, path: string, schema: z.ZodType<T>, 
   return undefined;
 }
 
-/** Why a file could not be read, in a word. */
-export function reasonOf(error: unknown): string {
+/** Describes why a file could not be read, in one word or a few. */
+export function describeFileError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return 'code' in error ? String(error.code) : error.message;
 }

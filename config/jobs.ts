@@ -1,6 +1,6 @@
 /**
- * Every job and when it runs unless `SCHEDULE_<JOB>` says otherwise: `30s`, `2m`, `6h`, `1d`,
- * a 5-field cron expression in UTC, `on-request` (only when a command asks for it), or `off`.
+ * All jobs with their default schedules, which `SCHEDULE_<JOB>` overrides: `30s`, `2m`, `6h`, `1d`, a 5-field cron
+ * expression in UTC, `on-request` (runs only if a command asks for it), or `off`.
  */
 export const defaultSchedules = {
   'pull-shipments': '2m',
@@ -16,12 +16,15 @@ export const defaultSchedules = {
   backfill: 'on-request',
 } as const;
 
-/** Not a leased job: every worker pushes rows when it is notified, and looks for them every `sweep` in any case. */
+/**
+ * The push is not a job with a lease: every worker pushes rows when it is notified, and also looks for rows every
+ * `sweep`.
+ */
 export const pushJob = { name: 'push-outbox', sweep: '15s' } as const;
 
 export type JobName = keyof typeof defaultSchedules;
 
-/** The stream that a job polls, of those that poll one. */
+/** The stream that each polling job polls. */
 export const polledStreams = {
   'pull-shipments': 'shipments',
   'pull-return-items': 'return-items',
@@ -34,5 +37,5 @@ export type PollJobName = keyof typeof polledStreams;
 
 export const jobNames = Object.keys(defaultSchedules) as JobName[];
 
-/** The environment variable that sets a job's schedule. */
-export const scheduleVariable = (job: string) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;
+/** Returns the name of the environment variable for a job's schedule. */
+export const toScheduleVariable = (job: string) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;

@@ -1,15 +1,15 @@
-/** HTTP method of an operation. */
+/** The HTTP method of an operation. */
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /**
- * One operation of the service. `path` is relative to the base URL; `{name}` stands for a percent-encoded value.
- * `documented: false` marks a method or path that the interface description does not show: see docs/assumptions.md.
+ * One operation of the service. `path` is relative to the base URL; `{name}` is replaced by a percent-encoded value.
+ * `documented: false` marks a method or path that docs/interface.md does not show, but docs/assumptions.md assumes.
  */
 export interface Operation {
   readonly method: Method;
   readonly path: string;
   readonly documented: boolean;
-  /** Where `included` of a request stands; inside `data` unless it is given. */
+  /** The position of `included` in a request: inside `data` (the default) or at the top of the document. */
   readonly included?: 'inside' | 'top';
 }
 
@@ -17,8 +17,9 @@ const shown = (method: Method, path: string): Operation => ({ method, path, docu
 const assumed = (method: Method, path: string): Operation => ({ method, path, documented: false });
 
 /**
- * Every operation by name (generation.resource.verb). `WAREHOUSE_OPERATIONS_FILE` overrides method and path by these names.
- * The two operations that take an array of shipment ids have neither a purpose nor a path and are left out.
+ * All operations by name (generation.resource.verb). `WAREHOUSE_OPERATIONS_FILE` overrides methods and paths by these
+ * names. Two operations that take an array of shipment ids are left out, because neither their purpose nor their path
+ * is known.
  */
 export const operations = {
   'common.token': shown('POST', '/token'),
@@ -66,5 +67,5 @@ export const operations = {
 
 export type OperationName = keyof typeof operations;
 
-/** The operations in force: the table above with the overrides applied. */
+/** The operations in use: the table above with its overrides. */
 export type Operations = Readonly<Record<OperationName, Operation>>;

@@ -9,18 +9,16 @@ export type Schedule =
 const unitMs = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const scheduleForms = '30s, 2m, 6h, 1d, a 5-field cron expression (UTC), or off';
 
-/** Whether a job comes by itself, rather than never or when a command asks for it. */
-export const comesByItself = ({ kind }: Schedule): boolean => kind === 'every' || kind === 'cron';
+/** Returns true if the schedule starts runs by itself: it is neither off nor on request. */
+export const isAutomatic = ({ kind }: Schedule): boolean => kind === 'every' || kind === 'cron';
 
-/**
- * Milliseconds of a span written as `30s`, `2m`, `6h` or `1d`; null for anything else.
- */
+/** Reads a span such as `30s`, `2m`, `6h` or `1d` as milliseconds. Returns null for any other text. */
 export function parseSpanMs(text: string): number | null {
   const match = /^([1-9]\d{0,8})([smhd])$/.exec(text);
   return match?.[1] && match[2] ? Number(match[1]) * unitMs[match[2] as keyof typeof unitMs] : null;
 }
 
-/** A span as `parseSpanMs` reads it, in the largest unit that says it whole. */
+/** Writes a span in the form that `parseSpanMs` reads, in the largest unit that gives a whole number. */
 export function writeSpan(ms: number): string {
   const [unit, size] = Object.entries(unitMs).findLast(([, size]) => ms % size === 0) ?? ['s', unitMs.s];
   return `${ms / size}${unit}`;
@@ -34,11 +32,11 @@ export function parseSchedule(text: string): Schedule {
   if (text === 'off' || text === 'on-request') return { kind: text };
   const everyMs = parseSpanMs(text);
   if (everyMs !== null) return { kind: 'every', everyMs };
-  if (text.trim().split(/\s+/).length !== 5) throw new RangeError(`is no schedule; use ${scheduleForms}`);
+  if (text.trim().split(/\s+/).length !== 5) throw new RangeError(`is not a schedule; use ${scheduleForms}`);
   try {
     CronExpressionParser.parse(text, { tz: 'UTC' });
   } catch (cause) {
-    throw new RangeError(`is no cron expression; use ${scheduleForms}`, { cause });
+    throw new RangeError(`is not a cron expression; use ${scheduleForms}`, { cause });
   }
   return { kind: 'cron', pattern: text.trim() };
 }

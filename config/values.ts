@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { parseSpanMs } from './schedules.ts';
 
 /** A whole number in a range. */
-export const whole = (min: number, max: number) =>
+export const wholeNumber = (min: number, max: number) =>
   z
     .string()
     .regex(/^\d{1,10}$/, 'must be a whole number')
@@ -23,9 +23,9 @@ export const share = z
   .pipe(z.number().min(0).max(1));
 /** true or false. */
 export const yesNo = z.enum(['true', 'false', '1', '0']).transform((text) => text === 'true' || text === '1');
-const unreadable =
-  'is no URL; percent-encode special characters of its password (%2F for /, %23 for #, %3F for ?, %40 for @)';
-const parsable = (text: string) => {
+const unreadableUrl =
+  'is not a URL; percent-encode special characters of its password (%2F for /, %23 for #, %3F for ?, %40 for @)';
+const isUrl = (text: string) => {
   const url = parseConnectionUrl(text);
   return url !== null && url.hash === '';
 };
@@ -33,20 +33,22 @@ const parsable = (text: string) => {
 export const databaseUrl = z
   .string()
   .regex(/^postgres(ql)?:\/\//, 'must begin with postgres:// or postgresql://')
-  .refine(parsable, unreadable);
+  .refine(isUrl, unreadableUrl);
 /** URL of Redis. */
 export const redisUrl = z
   .string()
   .regex(/^rediss?:\/\//, 'must begin with redis:// or rediss://')
-  .refine(parsable, unreadable);
+  .refine(isUrl, unreadableUrl);
 
 /** URL of a proxy. */
 export const proxyUrl = z
   .string()
   .regex(/^https?:\/\//, 'must begin with http:// or https://')
-  .refine(parsable, unreadable);
+  .refine(isUrl, unreadableUrl);
 
-/** Parses the URL of a server. Returns null if it is no URL. A Postgres URL without a host, for a socket, gets localhost. */
+/**
+ * Parses the URL of a server. Returns null if it is not a URL. A Postgres URL without a host (a socket) gets localhost.
+ */
 export function parseConnectionUrl(text: string): URL | null {
   const withHost = text.replace(/^([a-z]+:\/\/(?:[^@/]*@)?)(?=\/)/, '$1localhost');
   return URL.canParse(withHost) ? new URL(withHost) : null;

@@ -3,8 +3,8 @@ import type { Stream } from '../src/sync/reading/stream.ts';
 import { backfillRequested } from '../src/sync/rescan/rescan-jobs.ts';
 import type { PullContext } from '../src/sync/run/pull-context.ts';
 
-/** Takes up the backfills that were asked for with --background. */
-export const backfillJob = (streams: readonly Stream[]) =>
+/** Defines the job that runs the backfills requested with --background. */
+export const defineBackfillJob = (streams: readonly Stream[]) =>
   defineJob<PullContext>({
     name: 'backfill',
     queue: 'bulk',

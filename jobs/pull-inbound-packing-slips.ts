@@ -1,8 +1,8 @@
-import { pullJob } from '../src/queue/pull-job.ts';
+import { definePullJob } from '../src/queue/define-pull-job.ts';
 import { pollStream } from '../src/sync/pulls/poll.ts';
 import { inboundPackingSlips, pullInboundPackingSlips } from '../src/sync/streams/inbound-packing-slips.ts';
 
-export const pullInboundPackingSlipsJob = pullJob(
+export const pullInboundPackingSlipsJob = definePullJob(
   'pull-inbound-packing-slips',
   inboundPackingSlips,
   pollStream(pullInboundPackingSlips),

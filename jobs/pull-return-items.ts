@@ -1,5 +1,5 @@
-import { pullJob } from '../src/queue/pull-job.ts';
+import { definePullJob } from '../src/queue/define-pull-job.ts';
 import { pollStream } from '../src/sync/pulls/poll.ts';
 import { pullReturnItems, returnItems } from '../src/sync/streams/return-items.ts';
 
-export const pullReturnItemsJob = pullJob('pull-return-items', returnItems, pollStream(pullReturnItems));
+export const pullReturnItemsJob = definePullJob('pull-return-items', returnItems, pollStream(pullReturnItems));

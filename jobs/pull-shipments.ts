@@ -1,5 +1,5 @@
-import { pullJob } from '../src/queue/pull-job.ts';
+import { definePullJob } from '../src/queue/define-pull-job.ts';
 import { pollStream } from '../src/sync/pulls/poll.ts';
 import { pullShipments, shipments } from '../src/sync/streams/shipments.ts';
 
-export const pullShipmentsJob = pullJob('pull-shipments', shipments, pollStream(pullShipments));
+export const pullShipmentsJob = definePullJob('pull-shipments', shipments, pollStream(pullShipments));

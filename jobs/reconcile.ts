@@ -3,8 +3,8 @@ import type { Stream } from '../src/sync/reading/stream.ts';
 import { reconcileAll } from '../src/sync/rescan/rescan-jobs.ts';
 import type { PullContext } from '../src/sync/run/pull-context.ts';
 
-/** Proves every stream, one after the other. */
-export const reconcileJob = (streams: readonly Stream[]) =>
+/** Defines the job that reconciles the streams, one after the other. */
+export const defineReconcileJob = (streams: readonly Stream[]) =>
   defineJob<PullContext>({
     name: 'reconcile',
     queue: 'bulk',

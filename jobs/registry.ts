@@ -1,7 +1,7 @@
 import type { JobName } from '../config/jobs.ts';
 import type { JobDefinition } from '../src/queue/define-job.ts';
 import type { PullContext } from '../src/sync/run/pull-context.ts';
-import { backfillJob } from './backfill.ts';
+import { defineBackfillJob } from './backfill.ts';
 import { pruneJob } from './prune.ts';
 import { pullInboundPackingSlipsJob } from './pull-inbound-packing-slips.ts';
 import { pullInboundsJob } from './pull-inbounds.ts';
@@ -9,11 +9,11 @@ import { pullOrdersJob } from './pull-orders.ts';
 import { pullReturnItemsJob } from './pull-return-items.ts';
 import { pullShipmentsJob } from './pull-shipments.ts';
 import { pullStockJob } from './pull-stock.ts';
-import { reconcileJob } from './reconcile.ts';
+import { defineReconcileJob } from './reconcile.ts';
 import { refreshSettingsJob } from './refresh-settings.ts';
 import { trackTraceJob } from './track-trace.ts';
 
-const pulls = {
+const pullJobs = {
   'pull-shipments': pullShipmentsJob,
   'pull-return-items': pullReturnItemsJob,
   'pull-inbounds': pullInboundsJob,
@@ -21,16 +21,16 @@ const pulls = {
   'pull-orders': pullOrdersJob,
 };
 
-/** Every stream, once. */
-export const streams = Object.values(pulls).map(({ stream }) => stream);
+/** All streams. */
+export const streams = Object.values(pullJobs).map(({ stream }) => stream);
 
-/** Every job, once. */
+/** All jobs by name. */
 export const jobs: Readonly<Record<JobName, JobDefinition<PullContext>>> = {
-  ...pulls,
+  ...pullJobs,
   'refresh-settings': refreshSettingsJob,
   'track-trace': trackTraceJob,
   'pull-stock': pullStockJob,
-  reconcile: reconcileJob(streams),
-  backfill: backfillJob(streams),
+  reconcile: defineReconcileJob(streams),
+  backfill: defineBackfillJob(streams),
   prune: pruneJob,
 };

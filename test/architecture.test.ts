@@ -2,11 +2,14 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { findCycles, type Import, importsOf } from './helpers/imports.ts';
+import { findCycles, type Import, parseImports } from './helpers/imports.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** What each part may import of ours; `config types` is config with `import type` alone. docs/architecture.md says why. */
+/**
+ * The parts of the project that each part may import. `config types` allows only `import type` from config.
+ * docs/architecture.md explains why.
+ */
 const allowed: Record<string, readonly string[]> = {
   config: [],
   'src/core': [],
@@ -20,8 +23,8 @@ const allowed: Record<string, readonly string[]> = {
 };
 
 /**
- * Folders of a part, the lowest first. A folder may import itself, its own subfolders, and the folders before it. A name with
- * an ending is one file.
+ * Folders of a part, the lowest first. A folder may import from itself, from its subfolders, and from the folders
+ * before it. A name with an ending is one file.
  */
 const layers: Record<string, readonly string[]> = {
   'src/warehouse': ['transport', 'decoding', 'client.ts'],
@@ -55,14 +58,14 @@ const layers: Record<string, readonly string[]> = {
     'push',
   ],
   'src/sandbox': [
-    'times.ts',
+    'zone.ts',
     'random.ts',
     'clock.ts',
     'refusal.ts',
     'request-log.ts',
     'faults.ts',
     'store',
-    'sight.ts',
+    'list-visibility.ts',
     'rules',
     'robot',
     'resources',
@@ -96,78 +99,78 @@ const layers: Record<string, readonly string[]> = {
 };
 
 /** Packages that only these files may import. */
-const fenced: Record<string, readonly string[]> = {
+const restrictedPackages: Record<string, readonly string[]> = {
   undici: ['src/warehouse/transport/http.ts', 'src/app/deps/warehouses.ts'],
   pg: ['src/erp/', 'src/app/deps/database.ts'],
   kysely: ['src/erp/'],
   bullmq: ['src/queue/', 'src/app/deps/queue.ts'],
   ioredis: ['src/queue/', 'src/app/deps/redis.ts'],
 };
-/** `Transaction` is the type by which a stream hands its writes to src/erp; it carries no SQL. */
-const typeOnly = { kysely: ['src/sync/'] } as Record<string, readonly string[]>;
+/** Folders that may import only types of a package. Streams use `Transaction` to pass their writes to src/erp. */
+const typesAllowedIn = { kysely: ['src/sync/'] } as Record<string, readonly string[]>;
 
-const partOf = (file: string) => Object.keys(allowed).find((part) => file.startsWith(`${part}/`));
+const findPart = (file: string) => Object.keys(allowed).find((part) => file.startsWith(`${part}/`));
 
-/** What is wrong with the imports of one file, in words. */
-function violations(file: string, source: string): string[] {
-  const part = partOf(file);
+/** Returns the violations of the import rules in one file, in words. */
+function findViolations(file: string, source: string): string[] {
+  const part = findPart(file);
   if (part === undefined) return [`${file} belongs to no part of the layout`];
-  return importsOf(source).flatMap((found) => {
+  return parseImports(source).flatMap((found) => {
     if (found.target.startsWith('node:')) return [];
-    return found.target.startsWith('.') ? violationsOfOurs(file, part, found) : violationsOfPackage(file, found);
+    return found.target.startsWith('.') ? checkProjectImport(file, part, found) : checkPackageImport(file, found);
   });
 }
 
-function violationsOfPackage(file: string, { target, typesOnly }: Import): string[] {
+function checkPackageImport(file: string, { target, typesOnly }: Import): string[] {
   const name = target.startsWith('@') ? target.split('/', 2).join('/') : (target.split('/')[0] ?? '');
-  const places = fenced[name];
+  const places = restrictedPackages[name];
   if (places === undefined || places.some((place) => file.startsWith(place))) return [];
-  if (typesOnly && typeOnly[name]?.some((place) => file.startsWith(place))) return [];
+  if (typesOnly && typesAllowedIn[name]?.some((place) => file.startsWith(place))) return [];
   return [`${file} imports ${target}, which only ${places.join(', ')} may`];
 }
 
-function violationsOfOurs(file: string, part: string, { target, typesOnly }: Import): string[] {
+function checkProjectImport(file: string, part: string, { target, typesOnly }: Import): string[] {
   const resolved = relative(root, join(root, dirname(file), target));
   if (resolved === 'package.json' && part === 'src/app') return [];
-  const other = partOf(resolved);
-  if (other === part) return violationsOfLayers(file, part, resolved);
+  const other = findPart(resolved);
+  if (other === part) return checkLayers(file, part, resolved);
   const may = allowed[part] ?? [];
   if (other !== undefined && may.includes(other)) return [];
   if (other === 'config' && typesOnly && may.includes('config types')) return [];
   return [`${file} imports ${target}, which ${part} may not`];
 }
 
-function violationsOfLayers(file: string, part: string, imported: string): string[] {
+function checkLayers(file: string, part: string, imported: string): string[] {
   const order = layers[part];
   if (order === undefined) return [];
-  const [from, to] = [layerOf(order, part, file), layerOf(order, part, imported)];
+  const [from, to] = [findLayer(order, part, file), findLayer(order, part, imported)];
   if (from === -1 || to === -1) return [`${from === -1 ? file : imported} belongs to no layer of ${part}`];
   return to <= from ? [] : [`${file} imports ${imported}, which is a higher layer of ${part}`];
 }
 
-/** Index of the longest layer that the file is in; -1 if there is none. */
-function layerOf(order: readonly string[], part: string, file: string): number {
+/** Returns the index of the longest layer that the file is in; -1 if there is none. */
+function findLayer(order: readonly string[], part: string, file: string): number {
   const path = relative(join(root, part), join(root, file));
   const fitting = order.filter((layer) => path === layer || path.startsWith(`${layer}/`));
   return order.indexOf(fitting.toSorted((one, two) => two.length - one.length)[0] ?? '');
 }
 
-const filesOf = (folders: readonly string[]) =>
+const listFiles = (folders: readonly string[]) =>
   folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.ts'))
       .map((file) => `${folder}/${file}`),
   );
-const sourceFiles = filesOf(['config', 'jobs', 'src']);
-const allFiles = [...sourceFiles, ...filesOf(['test', 'tools', 'bench'])];
+const sourceFiles = listFiles(['config', 'jobs', 'src']);
+const allFiles = [...sourceFiles, ...listFiles(['test', 'tools', 'bench'])];
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 
 describe('the import rules', () => {
   test('hold in every file', () => {
     expect(sourceFiles.length).toBeGreaterThan(60);
-    const total = sourceFiles.reduce((sum, file) => sum + importsOf(read(file)).length, 0);
+    const total = sourceFiles.reduce((sum, file) => sum + parseImports(read(file)).length, 0);
     expect(total).toBeGreaterThan(200);
-    expect(sourceFiles.flatMap((file) => violations(file, read(file)))).toEqual([]);
+    expect(sourceFiles.flatMap((file) => findViolations(file, read(file)))).toEqual([]);
   });
 
   test.each([
@@ -188,28 +191,28 @@ describe('the import rules', () => {
     ['src/sync/push/kinds/order/x.ts', "import { returnCreate } from '../return/return-create.ts';"],
     ['src/app/health/x.ts', "import type { AdminDeps } from '../admin/admin-deps.ts';"],
     ['src/erp/new-folder/x.ts', "import { x } from '../connection/pool.ts';"],
-  ])('find %s with %j', (file, source) => expect(violations(file, source)).toHaveLength(1));
+  ])('refuse in %s: %j', (file, source) => expect(findViolations(file, source)).toHaveLength(1));
 
   test.each([
     ['src/sync/x.ts', "import type { OperationName } from '../../config/operations.ts';"],
     ['src/sync/x.ts', "import type { Transaction } from 'kysely';"],
     ['src/erp/x.ts', "import { Migrator } from 'kysely/migration';"],
     ['src/erp/mirror/x.ts', "import { underLease } from '../runs/leases.ts';"],
-  ])('let %s have %j', (file, source) => expect(violations(file, source)).toEqual([]));
+  ])('allow in %s: %j', (file, source) => expect(findViolations(file, source)).toEqual([]));
 });
 
 describe('import cycles', () => {
   const graph = (files: readonly string[], source: (file: string) => string) =>
     new Map(
       files.map((file) => {
-        const targets = importsOf(source(file)).filter(({ target }) => target.startsWith('.'));
+        const targets = parseImports(source(file)).filter(({ target }) => target.startsWith('.'));
         return [file, targets.map(({ target }) => join(dirname(file), target))];
       }),
     );
 
   test('do not exist, type imports included', () => expect(findCycles(graph(allFiles, read))).toEqual([]));
 
-  test('are found, also through types', () => {
+  test('are found, also through type imports', () => {
     const sources: Record<string, string> = {
       'a.ts': "import type { B } from './b.ts';",
       'b.ts': "import { c } from './c.ts';",
@@ -222,24 +225,24 @@ describe('import cycles', () => {
 
 test('kinds do not import each other', () => {
   const registry = 'src/sync/push/kinds/registry.ts';
-  const kinds = importsOf(read(registry))
+  const kinds = parseImports(read(registry))
     .map(({ target }) => join(dirname(registry), target))
     .filter((file) => file.startsWith('src/sync/push/kinds/'));
   expect(kinds.length).toBeGreaterThan(10);
-  const sideways = kinds.flatMap((file) =>
-    importsOf(read(file))
+  const siblings = kinds.flatMap((file) =>
+    parseImports(read(file))
       .map(({ target }) => join(dirname(file), target))
       .filter((target) => kinds.includes(target))
       .map((target) => `${file} imports ${target}`),
   );
-  expect(sideways).toEqual([]);
+  expect(siblings).toEqual([]);
 });
 
 test('only config/env.ts reads the environment', () => {
   expect(sourceFiles.filter((file) => read(file).includes('process.env'))).toEqual(['config/env.ts']);
 });
 
-test('files are of a size that can be read in one go', () => {
+test('files have at most 250 lines', () => {
   const long = sourceFiles.filter(
     (file) => file !== 'src/erp/generated/tables.ts' && read(file).split('\n').length > 250,
   );
@@ -264,11 +267,13 @@ test('no folder holds more than 16 files', () => {
   expect([...counts].filter(([, count]) => count > 16)).toEqual([]);
 });
 
-test('a folder says in its main file what lives there', () => {
+test('every folder of src has a file whose first comment says what lives there', () => {
   const folders = new Set(sourceFiles.filter((file) => file.startsWith('src/')).map(dirname));
-  const said = new Set(sourceFiles.filter((file) => read(file).startsWith('/**')).map(dirname));
-  const silent = [...folders].filter((folder) => !said.has(folder) && !['src/app', 'src/warehouse'].includes(folder));
-  expect(silent).toEqual([]);
+  const commented = new Set(sourceFiles.filter((file) => read(file).startsWith('/**')).map(dirname));
+  const uncommented = [...folders].filter(
+    (folder) => !commented.has(folder) && !['src/app', 'src/warehouse'].includes(folder),
+  );
+  expect(uncommented).toEqual([]);
 });
 
 test('every migration is named NNNN_name.sql, numbered without gaps, and states the oldest code', () => {

@@ -10,7 +10,7 @@ create table fulfilment.changes (
   client text not null, -- Client key
   entity text not null, -- Table that changed
   id bigint, -- Id of the row that changed
-  key text, -- Key of the row where its table has no bigint id
+  key text, -- Key of the row, if its table has no bigint id
   operation text not null, -- created, updated, unlisted or removed
   changed_at timestamp with time zone not null default now(), -- Transaction time of the change
 ); -- Feed of every change of the tables in this schema, in the order of commit
@@ -68,7 +68,7 @@ create table fulfilment.inbounds (
   created_on timestamp with time zone, -- createdOn
   checking_on timestamp with time zone, -- checkingOn
   completed_on timestamp with time zone, -- completedOn
-  inbound_packing_slip_id bigint, -- Inbound packing slip that announced it; null where none did
+  inbound_packing_slip_id bigint, -- Inbound packing slip that announced it; null if there is none
   raw jsonb not null, -- The resource as received, without its included
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
@@ -81,7 +81,7 @@ create table fulfilment.main_shipping_method_warehouses (
   shipping_method_id bigint not null, -- Method of that warehouse
   warehouse text not null, -- Warehouse code
   removed_at timestamp with time zone, -- Since when the list no longer holds it; null while it does
-); -- By which method each warehouse sends what a main shipping method names
+); -- The shipping method that each warehouse uses for a main shipping method
 create table fulfilment.order_addresses (
   client text not null, -- Client key
   order_id bigint not null, -- Order it belongs to
@@ -142,7 +142,7 @@ create table fulfilment.orders (
   billing_address_id bigint, -- Billing address at the service
   pick_up_point_id bigint, -- Pick-up point at the service
   preferred_shipping_method_id bigint, -- Main shipping method asked for
-  pick_up_point jsonb, -- Pick-up point as received, where it was included
+  pick_up_point jsonb, -- Pick-up point as received, if it was included
   raw jsonb not null, -- The resource as received, without its included
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
@@ -150,17 +150,17 @@ create table fulfilment.orders (
   read_no bigint not null, -- Number of the reading this content is from
 ) with (fillfactor=90); -- Orders at the warehouse, one row each (v3 order)
 create table fulfilment.outbox (
-  id bigint not null generated always as identity, -- Number of the row; rows of one lane (client, family, reference) are dealt with in this order
+  id bigint not null generated always as identity, -- Number of the row; rows of one lane (client, family, reference) are sent in this order
   client text not null default 'default'::text, -- Client key, at most 64 characters
-  kind text not null, -- What is asked, such as order.create (docs/outbox.md); at most 64 characters
-  reference text not null, -- What it is about: external order number, external reference, slip reference or sku; at most 200 characters
-  payload jsonb not null default '{}'::jsonb, -- How it is asked, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) gives its JSON Schema
-  status text not null default 'pending'::text, -- pending, sending, unknown (perhaps carried out; being found out), done, dead (refused, or given up), cancelled
-  attempts integer not null default 0, -- Times it was sent; look-ups are not counted
-  next_attempt_at timestamp with time zone default now(), -- pending: not sent before; unknown: when it is looked up, null where an operator has to decide
-  lease_until timestamp with time zone, -- While sending: when it may be taken from its worker
-  last_error text, -- Why it is not done, in words
-  result jsonb, -- What the service made of it; its members by kind are in docs/outbox.md
+  kind text not null, -- What the row asks for, such as order.create (docs/outbox.md); at most 64 characters
+  reference text not null, -- External order number, external reference, slip reference or sku; at most 200 characters
+  payload jsonb not null default '{}'::jsonb, -- Contents of the request, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) returns its JSON Schema
+  status text not null default 'pending'::text, -- pending, sending, unknown (the service may have carried it out), done, dead (refused or given up) or cancelled
+  attempts integer not null default 0, -- Number of sends; look-ups do not count
+  next_attempt_at timestamp with time zone default now(), -- pending: not sent before this time; unknown: when it is looked up, or null if an operator has to decide
+  lease_until timestamp with time zone, -- While sending: when another worker may take the row over
+  last_error text, -- Why the row is not done, as text
+  result jsonb, -- Answer of the service; docs/outbox.md lists its members by kind
   created_at timestamp with time zone not null default now(), -- When it was inserted
   finished_at timestamp with time zone, -- When it became done, dead or cancelled
   family text not null default 
@@ -168,19 +168,19 @@ CASE
     WHEN (split_part(kind, '.'::text, 1) = ANY (ARRAY['order'::text, 'order_item'::text, 'order_attachment'::text, 'return_label'::text])) THEN 'order'::text
     ELSE split_part(kind, '.'::text, 1)
 END, -- Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
-  claim_no bigint, -- Number of the last claim, by which a late settlement is recognised; also the read_no of its answer
-  sent_at timestamp with time zone, -- While sending: stamped before the request is written; null means that nothing was
+  claim_no bigint, -- Number of the last claim. It identifies late outcomes, and is the read_no of the answer
+  sent_at timestamp with time zone, -- While sending: set before the request is written; null means that no request was written
   written_at timestamp with time zone, -- Last attempt that the service may have carried out; null: none
-  refusal text, -- While unknown: what the service said no with; it is dead of it unless a look-up finds it there
+  refusal text, -- While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change
   lookups integer not null default 0, -- Look-ups since the last attempt
-  absences integer not null default 0, -- Look-ups since the last attempt that found it absent and count
-  absent_at timestamp with time zone, -- When it was last found absent, so that it counts
+  absences integer not null default 0, -- Look-ups since the last attempt that did not find the change, and count
+  absent_at timestamp with time zone, -- Time of the last look-up that did not find the change, and counts
   replaced_at timestamp with time zone, -- When its payload was last replaced
-  bounded_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last time it was retried by hand or replaced
-  bounded_attempts integer not null default 0, -- Attempts before that, which PUSH_MAX_ATTEMPTS does not count
-  unburnt integer not null default 0, -- Times it was sent in vain since the last attempt that counted: 429, or a token that was refused; each makes it wait longer
-  database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark); null: it is older than this column
-) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- What is to be made true at the service; insert client, kind, reference and payload, read status and result
+  bounded_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
+  bounded_attempts integer not null default 0, -- Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them
+  unburnt integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
+  database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
+) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result
 create table fulfilment.return_items (
   client text not null, -- Client key
   id bigint not null, -- Return item id at the service
@@ -190,7 +190,7 @@ create table fulfilment.return_items (
   processed_on date, -- Day the warehouse processed it
   processed_in text, -- Warehouse that processed it
   restock_in text, -- Warehouse it went back on the shelf in; null while it did not
-  restock_on timestamp with time zone, -- restockOn, read in the client's zone where it names none
+  restock_on timestamp with time zone, -- restockOn, read in the client's zone if it names no zone
   comment text, -- Remark of the warehouse
   redeliver boolean, -- Whether it is to be delivered once more
   external_order_number text, -- Your order number, as the return item itself carries it
@@ -198,7 +198,7 @@ create table fulfilment.return_items (
   order_item_id bigint, -- Order line it comes back from
   product_id bigint, -- Product id at the service
   return_id bigint, -- Return it arrived with
-  return_merchandise_authorization_item_id bigint, -- Line that announced it; null where nobody did
+  return_merchandise_authorization_item_id bigint, -- Line of the return authorization that announced it; null if there is none
   return_reason_id bigint, -- Return reason (settings list returnReasons)
   shipment_item_id bigint, -- Shipment line that delivered it
   raw jsonb not null, -- The resource as received
@@ -290,7 +290,7 @@ create table fulfilment.shipments (
 create table fulfilment.stock_levels (
   client text not null, -- Client key
   sku text not null, -- Article
-  stock integer, -- Pieces; null where the service has told none so far
+  stock integer, -- Pieces; null if the service has not told any yet
   asked_at timestamp with time zone not null, -- When it was last asked
   changed_at timestamp with time zone not null default now(), -- When stock last changed here
 ) with (fillfactor=70); -- Stock of the watched articles, as the service last told it
@@ -303,17 +303,17 @@ create table fulfilment.track_trace_events (
   id bigint not null generated always as identity, -- Number of the event
   client text not null, -- Client key
   shipment_id bigint not null, -- Shipment the package belongs to
-  package_number text not null default ''::text, -- packageNumber; empty where there is none
+  package_number text not null default ''::text, -- packageNumber; empty if the item has none
   current_track_trace_status integer, -- Status from then on
   current_track_trace_status_date_time timestamp with time zone, -- Time of the status, as the carrier tells it
   current_track_trace_exception_level integer, -- Exception level from then on
   raw jsonb not null, -- The item as received
   seen_at timestamp with time zone not null default now(), -- When it was read
-); -- A row for each change of where a package is; those in between two readings, an hour apart, are never seen
+); -- One row for each change of a package's status. Changes between two readings, an hour apart, are not seen
 create table fulfilment.track_traces (
   client text not null, -- Client key
   shipment_id bigint not null, -- Shipment the package belongs to
-  package_number text not null default ''::text, -- packageNumber; empty where there is none
+  package_number text not null default ''::text, -- packageNumber; empty if the item has none
   external_order_number text, -- externalOrderNumber as received
   shipment_method text, -- shipmentMethod as received
   current_track_trace_status integer, -- Status; its values are not shown in the interface
@@ -322,16 +322,16 @@ create table fulfilment.track_traces (
   raw jsonb not null, -- The item as received
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
-  unlisted_since timestamp with time zone, -- Since when it left the list: its final status is never seen
+  unlisted_since timestamp with time zone, -- Since when the package is not on the list any more; its final status is not seen
 ) with (fillfactor=80); -- Where parcels are, by package (v2 track-trace item); filled by the job track-trace
 create table sync.absences (
   client text not null, -- Client key
   stream text not null, -- Stream name
-  pass text not null, -- poll or reconcile: each misses by its own lists
+  pass text not null, -- poll or reconcile: each compares with its own lists
   id bigint not null, -- Id of the row
-  walks integer not null default 1, -- Complete walks that lacked it, one after the other
-  since timestamp with time zone not null default now(), -- When it was first missed
-); -- Rows that complete lists did not show, of streams without a read by id
+  walks integer not null default 1, -- Number of complete walks in a row that lacked the row
+  since timestamp with time zone not null default now(), -- When a walk first lacked the row
+); -- Rows that complete lists lacked, of streams whose resources cannot be read by id
 create table sync.admin_secrets (
   purpose text not null, -- What the secret signs
   secret bytea not null, -- 32 random bytes
@@ -339,119 +339,119 @@ create table sync.admin_secrets (
 ); -- Random secrets that the workers share; delete a row to end all sessions
 create table sync.audit (
   id bigint not null generated always as identity, -- Number of the row
-  at timestamp with time zone not null default now(), -- When
-  by text not null, -- Worker, who called the command, or page with the address it was asked from
+  at timestamp with time zone not null default now(), -- Time of the action
+  by text not null, -- Worker, user of the command, or page with the address that asked for it
   action text not null, -- paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
-  client text, -- Client key; null: not about one
-  detail text not null, -- The rest in words
-); -- What operators did, and what the daemon put right by itself
+  client text, -- Client key; null if the action is not about one client
+  detail text not null, -- Details, as text
+); -- What operators did, and what workers repaired by themselves
 create table sync.clients (
   client text not null, -- Client key
-  identity text not null, -- Fingerprint of base URL and username, as accepted: whoever is set up with another reads and pushes nothing
-  base_url text not null, -- Base URL as accepted
-  accepted_at timestamp with time zone not null default now(), -- When it was accepted
-  offered_identity text, -- Another fingerprint that a worker or command came with
-  offered_base_url text, -- Its base URL
-  offered_at timestamp with time zone, -- When somebody last came with it
-  hold_code text, -- Why scheduled runs wait: credentials_refused, no_answer, asked_to_wait; null where they do not
-  hold_reason text, -- The same in words
-  hold_since timestamp with time zone, -- Since when
-  hold_until timestamp with time zone, -- When one run tries again; the others follow once it got done
-  hold_times integer not null default 0, -- How often it was tried in vain
-  served_at timestamp with time zone, -- When a worker that pushes for it was last there, to half a minute
-) with (fillfactor=50); -- Which service and account each client's rows come from, and why nothing is read of it at present
+  identity text not null, -- Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
+  base_url text not null, -- Accepted base URL
+  accepted_at timestamp with time zone not null default now(), -- When the account was accepted
+  offered_identity text, -- Fingerprint of another account that a worker or command was set up with
+  offered_base_url text, -- Base URL of that other account
+  offered_at timestamp with time zone, -- When a worker or command last came with that other account
+  hold_code text, -- Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not
+  hold_reason text, -- The reason of the hold, as text
+  hold_since timestamp with time zone, -- When the hold began
+  hold_until timestamp with time zone, -- When one run, the probe, tries again; the other runs follow if it succeeds
+  hold_times integer not null default 0, -- Number of failed probes
+  served_at timestamp with time zone, -- When a worker that pushes for the client was last seen, to half a minute
+) with (fillfactor=50); -- The account that each client's rows come from, and why reading from it is held
 create table sync.confirmations (
   client text not null, -- Client key
   stream text not null, -- Stream name
   read_no bigint not null, -- Number of the reading
   ids bigint[] not null, -- Ids of the rows
-); -- Rows that a reading found unchanged while another reader of the stream was at work; an older reading must not undo them
+); -- Rows that a reading found unchanged while another reader of the stream was active; an older reading must not undo them
 create table sync.cursors (
   client text not null, -- Client key
   stream text not null, -- Stream name
   pass text not null, -- Walk of that stream
-  query text, -- The query with which the last page that held rows was asked; the next walk asks it again
-  meaning text not null default 'unknown'::text, -- What page[cursor] was seen to mean: the last id, an offset, or nothing we know
+  query text, -- Query of the last page that held rows; the next walk begins with it
+  meaning text not null default 'unknown'::text, -- What page[cursor] was seen to contain: id, offset, opaque, or unknown
   last_id bigint, -- Id of the last row of that page
   largest_seen date, -- Largest date seen in a walk that is under way
   watermark date, -- Largest date seen in a completed walk
   completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
   updated_at timestamp with time zone not null default now(), -- Last change of this row
-) with (fillfactor=50); -- Where each walk over a list stands; written with the rows of the page it stands on
+) with (fillfactor=50); -- Place of each walk over a list; written together with the rows of its page
 create table sync.feed_lock (
 
-); -- Has no columns: whoever writes to the feed locks it until the commit
+); -- Has no columns. A transaction that writes to the feed locks it until the commit
 create table sync.feed_mark (
   only_row boolean not null default true, -- There is one row
   pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
-); -- How far the feed was pruned
+); -- The part of the feed that was pruned
 create table sync.findings (
   client text not null, -- Client key
   stream text not null, -- Stream name
   finding text not null, -- missing, stale or extra
   id bigint not null, -- Id of the row
   found_at timestamp with time zone not null default now(), -- When it was found
-  late_seconds double precision, -- How far back the row's newest date lay then, by the service's clock: what a lookback would have had to reach; null for extras, and for what has moved since the last complete poll
-); -- What reconciliations found and healed, row by row
+  late_seconds double precision, -- Age of the row's newest date when it was found, by the service's clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll
+); -- Differences that reconciliations found and healed, one row each
 create table sync.freshness (
   client text not null, -- Client key
   stream text not null, -- Stream name
-  complete_at timestamp with time zone, -- Service's clock when the last poll that read everything began
+  complete_at timestamp with time zone, -- When the last poll that read everything began, by the service's clock
   newest_source_at timestamp with time zone, -- Newest date or time on any resource received
-  usual_fetched double precision, -- Resources a poll usually reads (moving average)
-) with (fillfactor=50); -- How far each stream has come
+  usual_fetched double precision, -- Resources that a poll usually reads (moving average)
+) with (fillfactor=50); -- How complete each stream is
 create table sync.gaps (
   client text not null, -- Client key
   stream text not null, -- Stream name
   from_at timestamp with time zone not null, -- End of the last complete poll before the span, by the service's clock
-  to_at timestamp with time zone not null, -- What lies after this was still listed
+  to_at timestamp with time zone not null, -- End of the span: later changes were still listed
   noticed_at timestamp with time zone not null default now(), -- When it was noticed
-); -- Spans that no poll had read when they fell out of the days the service lists
+); -- Spans that the service no longer lists and that no poll had read
 create table sync.gates (
   gate text not null, -- Name of the gate: track-trace
-  identity text not null, -- Fingerprint of base URL and username: another key for the same account meets the same gate
-  client text not null, -- Client that last passed
-  next_at timestamp with time zone not null, -- When it opens again
-  taken_at timestamp with time zone not null, -- When it was last passed
-  finished_at timestamp with time zone, -- When that call was over; null while it is under way, or where its worker was lost
-  taken bigint not null default 1, -- How often it was passed
-  spent bigint not null default 0, -- How often whoever passed was lost before the call was over
-) with (fillfactor=50); -- Calls that may be made only so often, whoever makes them
+  identity text not null, -- Fingerprint of base URL and user name: two client keys with the same account share a gate
+  client text not null, -- Client that last passed the gate
+  next_at timestamp with time zone not null, -- When the gate opens again
+  taken_at timestamp with time zone not null, -- When the gate was last passed
+  finished_at timestamp with time zone, -- When that call ended; null while it runs, or if its worker was lost
+  taken bigint not null default 1, -- Number of times that the gate was passed
+  spent bigint not null default 0, -- Number of times that a worker was lost between passing the gate and the end of the call
+) with (fillfactor=50); -- Calls that may be made only once in a while, by all workers together
 create table sync.jobs (
   client text not null, -- Client key
   job text not null, -- Job name
   due_at timestamp with time zone not null default now(), -- When the next run is due, by sync.clock()
   last_started_at timestamp with time zone, -- Start of the last run
   last_finished_at timestamp with time zone, -- End of the last run
-  last_success_at timestamp with time zone, -- End of the last run that read everything it had to
+  last_success_at timestamp with time zone, -- End of the last run that succeeded
   last_change_at timestamp with time zone, -- When a run last wrote a row
   last_outcome text, -- done, failed, stopped or abandoned; null before the first run ends
-  last_error text, -- What the last run failed with; null after a success
+  last_error text, -- Error of the last run; null after a success
   last_pages integer not null default 0, -- Pages the last run read
   last_fetched integer not null default 0, -- Resources the last run read
   last_changed integer not null default 0, -- Rows the last run wrote
   consecutive_failures integer not null default 0, -- Failed runs since the last success
   uneventful_runs bigint not null default 0, -- Runs that wrote nothing and so have no row in sync.runs
-  skips bigint not null default 0, -- Runs that were refused, or missed because none could start in time
-  last_skip_at timestamp with time zone, -- When a run was last refused or found missed
-  last_skip_reason text, -- Why
-  warnings text[] not null default '{}'::text[], -- What the last run noticed and a person should know
+  skips bigint not null default 0, -- Runs that were skipped, or missed because no worker could start them in time
+  last_skip_at timestamp with time zone, -- When a run was last skipped or missed
+  last_skip_reason text, -- Reason of the last skipped or missed run
+  warnings text[] not null default '{}'::text[], -- Warnings of the last run
   stream text, -- Stream that the job polls; null for jobs that poll none
-) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run went
+) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run ended
 create table sync.leases (
   client text not null, -- Client key
   name text not null, -- Job name
   token bigint not null default 1, -- Grows with every acquisition
-  holder text, -- Worker that holds it; null when given back
-  acquired_at timestamp with time zone, -- When the present or last holder got it
-  expires_at timestamp with time zone, -- When it may be taken over; null when given back
-) with (fillfactor=50); -- Who may write for a client and job; a token that is no longer the row's is fenced off
+  holder text, -- Worker that holds the lease; null if it was released
+  acquired_at timestamp with time zone, -- When the present or last holder acquired it
+  expires_at timestamp with time zone, -- When another worker may take it over; null if it was released
+) with (fillfactor=50); -- The worker that may write for a client and job. A writer with an older token is rejected
 create table sync.locks (
   name text not null, -- What is locked
-); -- What transactions of the workers lock by a name, to come one after the other
+); -- Names that transactions of the workers lock, so that they run one after the other
 create table sync.migration_lock (
 
-); -- Has no columns: whoever migrates locks it, so that no two do at once.
+); -- Has no columns. A migration locks it, so that no two run at once.
 create table sync.migrations (
   name text not null, -- File name without .sql
   oldest_code text not null, -- Older versions refuse to work with this database
@@ -461,15 +461,15 @@ create table sync.migrations (
 create table sync.outbox_attempts (
   id bigint not null generated always as identity, -- Order of the history
   outbox_id bigint not null, -- Row of fulfilment.outbox
-  step text not null, -- sent (or tried to), looked up, taken over from a lost worker, or what a person did
+  step text not null, -- sent (or tried to), looked up, taken over from a lost worker, or the action of an operator
   by text not null, -- Worker, or database user
   claim_no bigint, -- Claim it belongs to
   at timestamp with time zone not null default now(), -- When it was recorded
   duration_ms integer, -- Milliseconds from the claim to the outcome
-  became text not null, -- Status that followed from it
+  became text not null, -- Status that the row got
   error_code text, -- Stable code of the failure
-  error text, -- The failure in words
-); -- History of outbox rows: every attempt, what was concluded, and what people did
+  error text, -- The error, as text
+); -- History of outbox rows: every attempt, every look-up, and what operators did
 create table sync.outbox_kinds (
   kind text not null, -- Kind
   schema jsonb not null, -- JSON Schema of its payload
@@ -481,75 +481,75 @@ create table sync.outbox_waits (
 create table sync.pauses (
   client text not null default ''::text, -- Client key; empty: every client
   job text not null, -- Job name, or push-outbox
-  since timestamp with time zone not null default now(), -- Since when
+  since timestamp with time zone not null default now(), -- When the job was paused
   by text not null, -- Who paused it
 ); -- Jobs that an operator has paused
 create table sync.proven_kinds (
   client text not null, -- Client key
   kind text not null, -- Kind
-  method text not null, -- HTTP method; empty: carried out before this table was there
-  path text not null, -- Path below the base URL; empty as method is
-  proven_at timestamp with time zone not null default clock_timestamp(), -- When it was noted
-); -- Kinds that the service once carried out, by the method and path it was asked with: a 403 of them is no wrong path
+  method text not null, -- HTTP method; empty if the kind was carried out before this table existed
+  path text not null, -- Path below the base URL; empty if method is
+  proven_at timestamp with time zone not null default clock_timestamp(), -- When it was recorded
+); -- Kinds that the service has carried out before, with method and path. A 403 of such a kind does not mean a wrong path
 create table sync.push_database (
   only_row boolean not null default true, -- Always true: there is one row
   mark text not null, -- Identity of the database (sync.database_mark) that pushes are sent from
   accepted_as text not null, -- first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)
   accepted_at timestamp with time zone not null default now(), -- When it was accepted
   accepted_by text not null, -- Worker or person who accepted it
-  changed_at timestamp with time zone, -- When a worker first found that this database is another one than mark; null: it is the same
+  changed_at timestamp with time zone, -- When a worker first found that this database is not the accepted one; null if it is
 ); -- The database that pushes are sent from; one row
 create table sync.push_holds (
   client text not null, -- Client key
-  kind text not null default ''::text, -- Kind that it is about; empty: all of the client
+  kind text not null default ''::text, -- Kind; empty for the whole client
   code text not null, -- breaker_open, credentials_refused, retry_after, kind_failing or kind_parked
-  reason text not null, -- Why, in words
-  since timestamp with time zone not null default now(), -- When it began
-  until timestamp with time zone not null, -- Held until then
-  times integer not null default 1, -- How often it was held anew
-  probe boolean not null, -- Of a client: held until a question to the service is answered, not only until then
-  failures integer not null default 0, -- Distinct rows (of a client: questions) that failed since one got through
-  send_window integer, -- Rows that all workers together may have under way once it is not held any more; null: as many as they have slots
-) with (fillfactor=50); -- Clients, and kinds of clients, of which nothing is sent, or a few rows at a time, or of which rows failed, for all workers
+  reason text not null, -- The reason, as text
+  since timestamp with time zone not null default now(), -- When the hold began
+  until timestamp with time zone not null, -- When the hold ends, or may be probed
+  times integer not null default 1, -- Number of holds in a row
+  probe boolean not null, -- True if the hold of a client ends only when the service has answered a question, not only by time
+  failures integer not null default 0, -- Distinct rows (for a client: questions) that failed since one was successful
+  send_window integer, -- Rows that all workers together may send at the same time after the hold; null: no such limit
+) with (fillfactor=50); -- Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows
 create table sync.push_rates (
   client text not null, -- Client key
-  per_second double precision not null, -- Rows a second; halved by a 429, a tenth of a row more with each row that is sent
+  per_second double precision not null, -- Rows per second: halved by a 429, and a tenth of a row more for each row that is sent
   allowance double precision not null, -- Rows that may be sent at once
-  filled_at timestamp with time zone not null default clock_timestamp(), -- When the allowance was last reckoned
-  since timestamp with time zone not null default clock_timestamp(), -- First of these refusals
+  filled_at timestamp with time zone not null default clock_timestamp(), -- When allowance was last computed
+  since timestamp with time zone not null default clock_timestamp(), -- When the first of these 429s came
   lowered_at timestamp with time zone not null default clock_timestamp(), -- When it was last halved
-  refused bigint not null default 0, -- Refusals since then
-) with (fillfactor=50); -- How many rows a second all workers together send to a client whose service refused some with 429
+  refused bigint not null default 0, -- Number of 429s since then
+) with (fillfactor=50); -- Send rate of clients whose service refused rows with 429, for all workers together
 create table sync.push_workers (
   worker text not null, -- Worker
   seen_at timestamp with time zone not null default now(), -- Last sign of life, written every 30 seconds while rows may be sent
   confirmed_mark text, -- After a failover: identity of the database in which the worker found everything that it had sent
-) with (fillfactor=50); -- Workers that push, and what each of them says of a failover
+) with (fillfactor=50); -- Workers that push, and what each of them confirms after a failover
 create table sync.quarantine (
   id bigint not null generated always as identity, -- Number of the row
   client text not null, -- Client key
   stream text not null, -- Stream name
-  resource_key text not null, -- The id where it is readable, else a hash of the document
-  resource_id bigint, -- The id where it is readable
-  member_path text not null, -- Member that stands in the way
+  resource_key text not null, -- The id if it can be read, else a hash of the document
+  resource_id bigint, -- The id, if it can be read
+  member_path text not null, -- Member that could not be decoded
   reason text not null, -- Why it could not be decoded
-  document text not null, -- The resource as received with what was included for it, as JSON text (text, for Postgres' jsonb refuses some JSON)
-  run_worker text not null, -- Worker that last met it
-  times integer not null default 1, -- How often it was met
-  first_seen_at timestamp with time zone not null default now(), -- When it was first met
-  last_seen_at timestamp with time zone not null default now(), -- When it was last met
-  read_no bigint not null default 0, -- Number of the reading it is from, so that a replay cannot undo a newer one
-  run_job text, -- Job of the run that last met it
+  document text not null, -- The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)
+  run_worker text not null, -- Worker that last received it
+  times integer not null default 1, -- Number of times that it was received
+  first_seen_at timestamp with time zone not null default now(), -- When it was first received
+  last_seen_at timestamp with time zone not null default now(), -- When it was last received
+  read_no bigint not null default 0, -- Number of its reading, so that a replay cannot undo a newer reading
+  run_job text, -- Job of the run that last received it
   run_lease_token bigint, -- Lease token of that run, as in sync.runs
-); -- Resources that could not be decoded, kept whole; a later good version releases them
+); -- Resources that could not be decoded or stored, kept whole. A later good version releases them
 create table sync.rereads (
   client text not null, -- Client key
   stream text not null, -- Stream name
   id bigint not null, -- Id of the resource
-  tries integer not null default 0, -- Reads that settled nothing
-  next_try_at timestamp with time zone not null, -- Not read again before
-  last_reason text, -- What the last read found
-) with (fillfactor=70); -- Resources that lists do not settle, read one by one with growing pauses
+  tries integer not null default 0, -- Number of reads so far that did not help
+  next_try_at timestamp with time zone not null, -- Time of the next read
+  last_reason text, -- Why it is read again
+) with (fillfactor=70); -- Resources that wait to be read by id, with growing pauses
 create table sync.rescan_pages (
   rescan_id bigint not null, -- Rescan
   ids bigint[] not null, -- Ids of one page
@@ -558,29 +558,29 @@ create table sync.rescans (
   id bigint not null generated always as identity, -- Number of the rescan
   client text not null, -- Client key
   stream text not null, -- Stream name
-  kind text not null, -- reconcile (proves the tables, healing them) or backfill (reads a span again)
+  kind text not null, -- reconcile (compares and heals the tables) or backfill (reads a span of days again)
   from_day date, -- First day of a backfill, in the client's zone; null for no bound
   to_day date, -- Last day of a backfill; null for no bound
-  background boolean not null default false, -- Whether workers go on with it; else the command that began it does
+  background boolean not null default false, -- True if workers continue it; false if only its command does
   requested_at timestamp with time zone not null default now(), -- When it was asked for
   started_at timestamp with time zone, -- When it began
   finished_at timestamp with time zone, -- When it ended; null while it is open
   outcome text, -- done or failed; null while it is open
-  error text, -- What it failed with
-  windows jsonb, -- Spans of days it walks one after the other, {after, before}, both exclusive
+  error text, -- Error with which it failed
+  windows jsonb, -- Date windows that it walks one after the other, {after, before}, both exclusive
   read_no bigint, -- Number drawn before its first request
-  step integer not null default 0, -- Windows that were walked to their end
-  query text, -- The query with which the last page that held rows was asked
-  meaning text not null default 'unknown'::text, -- What page[cursor] was seen to mean
+  step integer not null default 0, -- Number of windows that were walked to their end
+  query text, -- Query of the last page that held rows
+  meaning text not null default 'unknown'::text, -- What page[cursor] was seen to contain
   last_id bigint, -- Id of the last row of that page
-  full_list boolean not null default true, -- False where the service did not show a list to its end: nothing may be concluded from an absence
+  full_list boolean not null default true, -- False if the service did not show a list to its end; then nothing follows from a missing row
   pages integer not null default 0, -- Pages read
   fetched integer not null default 0, -- Resources read
-  expected integer, -- Rows stored in its windows when it began: what progress is measured by
-  missing integer not null default 0, -- Resources that were not stored here
-  stale integer not null default 0, -- Resources that were stored otherwise than the service has them
-  extra integer not null default 0, -- Rows here that the service does not have
-) with (fillfactor=70); -- Readings of a whole stream, or of a span of it, beside the polls; one that was cut short goes on where it stood
+  expected integer, -- Rows stored in its windows when it began, to measure progress
+  missing integer not null default 0, -- Resources that were not in the tables
+  stale integer not null default 0, -- Resources that differed from the tables
+  extra integer not null default 0, -- Rows of the tables that the service does not have
+) with (fillfactor=70); -- Reconciliations and backfills. One that was interrupted continues from its last committed page
 create table sync.runs (
   id bigint not null generated always as identity, -- Run number
   client text not null, -- Client key
@@ -596,17 +596,17 @@ create table sync.runs (
   created integer not null default 0, -- Rows inserted
   updated integer not null default 0, -- Rows updated
   removed integer not null default 0, -- Rows deleted
-  unchanged integer not null default 0, -- Resources that were as they are
-  stale integer not null default 0, -- Readings not applied because a newer one was there
+  unchanged integer not null default 0, -- Resources without a change
+  stale integer not null default 0, -- Readings that were not applied because a newer one was stored
   quarantined integer not null default 0, -- Resources newly put into quarantine
   error_code text, -- Stable code of the failure
-  error text, -- The failure in words
-  warnings text[] not null default '{}'::text[], -- What the run noticed and a person should know
-) with (fillfactor=70); -- Ledger of the runs that wrote something or failed; uneventful ones are counted in sync.jobs
+  error text, -- The error, as text
+  warnings text[] not null default '{}'::text[], -- Warnings of the run
+) with (fillfactor=70); -- Runs that wrote something or failed. Other runs are only counted in sync.jobs
 create table sync.settings_reads (
   client text not null, -- Client key
   tried_at timestamp with time zone not null, -- When they were last asked for
-  read_at timestamp with time zone, -- When they were last read well; null before the first time
+  read_at timestamp with time zone, -- When they were last read successfully; null before the first time
 ) with (fillfactor=50); -- When the settings of each client were last asked for
 create table sync.watched_articles (
   client text not null, -- Client key
@@ -752,7 +752,7 @@ CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client)
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_token);
 
-create view fulfilment.open_inbound_expectations as -- Goods that were announced and are not all in
+create view fulfilment.open_inbound_expectations as -- Announced goods that have not arrived completely
  SELECT s.client,
     s.id AS inbound_packing_slip_id,
     s.reference,
@@ -769,7 +769,7 @@ create view fulfilment.open_inbound_expectations as -- Goods that were announced
    FROM (fulfilment.inbound_packing_slips s
      JOIN fulfilment.inbound_packing_slip_items i ON (((i.client = s.client) AND (i.inbound_packing_slip_id = s.id))))
   WHERE ((s.status IS DISTINCT FROM 'COMPLETED'::text) AND (s.unlisted_since IS NULL));
-create view fulfilment.outbox_open as -- Rows of the outbox that are not through, and what each waits for
+create view fulfilment.outbox_open as -- Rows of the outbox that are not done or cancelled, and what each row waits for
  SELECT o.id,
     o.client,
     o.kind,
@@ -870,7 +870,7 @@ AS $function$
 declare
   pruned bigint := (select pruned_until from sync.feed_mark);
   given_out bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
-  -- Only what is committed: a reader that goes on from a seq that is still being written would miss it.
+  -- Only committed entries count: a reader that continued from a seq that is still being written would miss it.
   newest bigint := coalesce((select c.seq from fulfilment.changes c order by c.seq desc limit 1), pruned);
 begin
   if after is null or after < 0 then
@@ -880,14 +880,14 @@ begin
     raise exception 'max must lie between 1 and 100000' using errcode = '22023';
   end if;
   if after < pruned then
-    raise exception 'changes after % are no longer all kept (pruned until %): read the tables anew, then go on from %',
+    raise exception 'changes after % are no longer all kept (pruned until %): read the tables again, then continue from %',
       after, pruned, newest using errcode = '22023';
   end if;
   if after > given_out then
-    raise exception 'seq % was never given out here: was the database restored? Read the tables anew, then go on from %',
+    raise exception 'seq % was never used here: was the database restored? Read the tables again, then continue from %',
       after, newest using errcode = '22023';
   end if;
-  -- seq rises in the order of commit, so nothing that commits later can come in before what is read here.
+  -- seq grows in the order of commits, so a later commit cannot add an entry before those read here.
   return query select c.* from fulfilment.changes c where c.seq > after order by c.seq limit max;
 end
 $function$

@@ -1,6 +1,7 @@
 /**
- * Plays what the daemon promises at full length: `npm run campaign:daemon`, a quarter of an hour. Queues that are emptied,
- * workers that are killed and stopped, servers that are away for a minute, slow clients, and ten hours of track-trace.
+ * Runs the long tests of the daemon at full length: `npm run campaign:daemon`, a quarter of an hour. Queues are
+ * emptied, workers are killed and stopped, servers are away for a minute, clients are slow, and track-trace runs for
+ * ten hours.
  */
 import { spawnSync } from 'node:child_process';
 

@@ -1,5 +1,5 @@
 /**
- * Pushes many orders while everything goes wrong that can (test/e2e/campaigns/push.test.ts): `npm run campaign:push -- 10000`.
+ * Pushes many orders under many kinds of failures (test/e2e/campaigns/push.test.ts): `npm run campaign:push -- 10000`.
  */
 import { spawnSync } from 'node:child_process';
 

@@ -1,5 +1,5 @@
 /**
- * Plays campaigns of 30 virtual days (test/e2e/campaigns/campaign.test.ts) for a span of seeds: `npm run campaign -- 1-20`.
+ * Runs campaigns of 30 virtual days (test/e2e/campaigns/campaign.test.ts), one per seed: `npm run campaign -- 1-20`.
  */
 import { spawnSync } from 'node:child_process';
 

@@ -1,10 +1,9 @@
 /**
- * Writes docs/coverage.md: operation by operation, the tests that cover it. Made from the sandbox's operations and from the
- * tests that stand in a block of the operation's name. `--check` writes nothing and fails where the file is not up to
- * date. Fails in any case where an operation has no test of its own.
+ * Prints a page with the tests that cover each operation of the sandbox. A test covers an operation if it is in a block with
+ * the operation's name. With `--check`, prints only a summary. Fails if an operation has no test.
  */
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -12,7 +11,6 @@ import { notServed, operations } from '../src/sandbox/operations/all.ts';
 import type { Operation } from '../src/sandbox/operations/operation.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-const target = join(root, 'docs', 'coverage.md');
 
 interface Test {
   readonly name: string;
@@ -20,12 +18,10 @@ interface Test {
 }
 
 const tests = listTests();
-const bare = operations.filter((operation) => ownTests(operation).length === 0).map(({ name }) => name);
-if (bare.length > 0) fail(`No test of its own has ${bare.join(', ')}: add a describeOperation block`);
-const text = render();
-if (process.argv.includes('--check')) {
-  if (readFileSync(target, 'utf8') !== text) fail('docs/coverage.md is not up to date: run npm run coverage');
-} else writeFileSync(target, text);
+const untested = operations.filter((operation) => findTests(operation).length === 0).map(({ name }) => name);
+if (untested.length > 0) fail(`No test covers ${untested.join(', ')}: add a describeOperation block`);
+const summary = `${operations.length} operations, each covered by tests (${tests.length} tests).`;
+process.stdout.write(process.argv.includes('--check') ? `${summary}\n` : render());
 
 function listTests(): readonly Test[] {
   const folder = mkdtempSync(join(tmpdir(), 'operations-'));
@@ -49,8 +45,8 @@ function listTests(): readonly Test[] {
   }
 }
 
-/** Tests in a block that has the operation's name. */
-function ownTests({ name }: Operation): readonly Test[] {
+/** Returns the tests in the block with the operation's name. */
+function findTests({ name }: Operation): readonly Test[] {
   return tests.filter((test) => test.name.startsWith(`${name} > `));
 }
 
@@ -58,32 +54,32 @@ function render(): string {
   const head = [
     '# Which tests cover which operation',
     '',
-    'Made by `npm run coverage` from the operations of the sandbox and its tests; CI fails where an operation has none. Every',
-    "block also fails where its operation was never answered with success, and every success is checked against the answer's",
-    'schema, member by member. Beside these, `access.test.ts` tries each operation without a token, with a wrong one, and as',
-    'another client.',
+    '`npm run coverage` prints this page from the operations of the sandbox and its tests. CI fails if an operation has no',
+    'test. A block of tests also fails if its operation never answered with success. Each successful answer is checked',
+    'against its schema, member by member. In addition, `access.test.ts` tries each operation without a token, with a wrong',
+    'token, and as another client.',
     '',
-    `${operations.length} operations; of ${operations.filter(({ documented }) => !documented).length} the interface description does not show method and path (*assumed*).`,
+    `${operations.length} operations. The interface description does not show method and path of ${operations.filter(({ documented }) => !documented).length} of them (*assumed*).`,
   ];
   const missing = ['', '## Not served', '', ...notServed.map(({ name, why }) => `- ${name}: ${why}.`), ''];
-  return [...head, ...operations.flatMap(section), ...missing].join('\n');
+  return [...head, ...operations.flatMap(renderSection), ...missing].join('\n');
 }
 
-function section(operation: Operation): string[] {
-  const own = ownTests(operation);
-  const files = [...new Set(own.map(({ file }) => relative(root, file)))].join(', ');
+function renderSection(operation: Operation): string[] {
+  const found = findTests(operation);
+  const files = [...new Set(found.map(({ file }) => relative(root, file)))].join(', ');
   return [
     '',
     `## ${operation.name}`,
     '',
     `\`${operation.method} ${operation.path}\`${operation.documented ? '' : ' (*assumed*)'}: ${operation.summary}. Tests in ${files}:`,
     '',
-    ...own.map(({ name }) => `- ${plain(name.slice(operation.name.length + 3))}`),
+    ...found.map(({ name }) => `- ${escapeTitle(name.slice(operation.name.length + 3))}`),
   ];
 }
 
-/** Titles hold JSON and signs that Markdown would read as its own. */
-function plain(title: string): string {
+/** Quotes a title as code if it holds characters that Markdown would interpret. */
+function escapeTitle(title: string): string {
   return /[{}<>_*[\]|]/.test(title) ? `\`${title.replaceAll('`', "'")}\`` : title;
 }
 

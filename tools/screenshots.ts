@@ -8,7 +8,7 @@ import { orderPayload } from '../test/helpers/order-payload.ts';
 import { launchBrowser } from '../test/helpers/processes/chromium.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 
-// `npm run screenshots`: the pages of docs/images, made from the demo, with an outbox in which something is wrong.
+// `npm run screenshots` makes the pictures in docs/images from the demo, with an outbox that has a dead row.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = `${root}docs/images`;
@@ -21,21 +21,21 @@ const shots = [
 const demo = spawn(process.execPath, ['src/app/main.ts', 'demo'], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
 const lines: string[] = [];
 createInterface({ input: demo.stdout }).on('line', (line) => lines.push(line));
-const found = (pattern: RegExp) =>
+const waitForLine = (pattern: RegExp) =>
   waitFor(`${pattern}`, () => lines.map((line) => pattern.exec(line)?.[1]).find(Boolean), 60_000);
 
 try {
-  const base = await found(/status page is (\S+)\//);
-  const client = new pg.Client(await found(/psql '([^']+)'/));
+  const base = await waitForLine(/status page is (\S+)\//);
+  const client = new pg.Client(await waitForLine(/psql '([^']+)'/));
   await client.connect();
-  const ask = (reference: string, changes: object) =>
+  const insertOrder = (reference: string, changes: object) =>
     client.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', $1, $2)`, [
       reference,
       JSON.stringify(orderPayload(reference, { ...changes })),
     ]);
-  await found(/(pull-shipments) done/);
-  await ask('SO-1001', {});
-  await ask('SO-1002', { orderType: 'BY-SHIP' });
+  await waitForLine(/(pull-shipments) done/);
+  await insertOrder('SO-1001', {});
+  await insertOrder('SO-1002', { orderType: 'BY-SHIP' });
   await client.query(`insert into fulfilment.outbox (kind, reference) values ('order.cancel', 'SO-1002')`);
   await waitFor(
     'a dead row',

@@ -5,9 +5,9 @@ import { orderPayload } from '../../test/helpers/order-payload.ts';
 
 const [, , base = '', concurrency = '1', prefix = '', count = '0', database = '', redis = ''] = process.argv;
 
-/** What every rival is told. */
-export const told = { concurrency: Number(concurrency), count: Number(count), database, redis };
-export const numbers = Array.from({ length: told.count }, (_, index) => `${prefix}-${index}`);
+/** The arguments of every rival program. */
+export const rivalOptions = { concurrency: Number(concurrency), count: Number(count), database, redis };
+export const numbers = Array.from({ length: rivalOptions.count }, (_, index) => `${prefix}-${index}`);
 
 const agent = new Agent();
 const form = new URLSearchParams({ grant_type: 'password', username: 'default', password: 'default' });
@@ -15,7 +15,7 @@ const answer = await fetch(new URL('/token', base), { method: 'POST', body: form
 const { access_token: token } = (await answer.json()) as { access_token: string };
 const ids = { orderTypeId: settings.orderTypes[0]?.id ?? 0, shippingMethodId: null };
 
-/** Places one order, with the very body that the product sends, and reads the answer. */
+/** Creates one order with the body that our worker sends, and reads the answer. */
 export async function post(number: string): Promise<void> {
   const { statusCode, body } = await request(new URL('/v3/orders', base), {
     dispatcher: agent,
@@ -28,11 +28,11 @@ export async function post(number: string): Promise<void> {
   JSON.parse(text);
 }
 
-let left = told.count;
+let left = rivalOptions.count;
 const { promise, resolve } = Promise.withResolvers<void>();
-/** Ends when so many orders as there are were placed. */
+/** Resolves when all orders are created. */
 export const allPlaced = promise;
-/** One more is placed. */
-export const placed = () => {
+/** Counts one more created order. */
+export const countPlaced = () => {
   if (--left === 0) resolve();
 };

@@ -1,9 +1,9 @@
-/** A loop around undici, and nothing else. */
-import { numbers, post, told } from './post.ts';
+/** Sends orders with a bare loop around undici. */
+import { numbers, post, rivalOptions } from './post.ts';
 
 const waiting = [...numbers];
 const lane = async () => {
   for (let number = waiting.shift(); number !== undefined; number = waiting.shift()) await post(number);
 };
-await Promise.all(Array.from({ length: told.concurrency }, lane));
+await Promise.all(Array.from({ length: rivalOptions.concurrency }, lane));
 process.exit(0);

@@ -1,8 +1,8 @@
-/** One graphile-worker job for each order. */
+/** Sends orders with one graphile-worker job per order. */
 import { Logger, makeWorkerUtils, run } from 'graphile-worker';
-import { allPlaced, numbers, placed, post, told } from './post.ts';
+import { allPlaced, countPlaced, numbers, post, rivalOptions } from './post.ts';
 
-const connectionString = told.database;
+const connectionString = rivalOptions.database;
 const logger = new Logger(() => () => undefined);
 const utils = await makeWorkerUtils({ connectionString, logger });
 await utils.migrate();
@@ -10,13 +10,13 @@ await utils.addJobs(numbers.map((number) => ({ identifier: 'order', payload: { n
 await utils.release();
 await run({
   connectionString,
-  concurrency: told.concurrency,
+  concurrency: rivalOptions.concurrency,
   logger,
   noHandleSignals: true,
   taskList: {
     order: async (payload) => {
       await post((payload as { number: string }).number);
-      placed();
+      countPlaced();
     },
   },
 });

@@ -1,8 +1,8 @@
-/** One pg-boss job for each order. */
+/** Sends orders with one pg-boss job per order. */
 import { PgBoss } from 'pg-boss';
-import { allPlaced, numbers, placed, post, told } from './post.ts';
+import { allPlaced, countPlaced, numbers, post, rivalOptions } from './post.ts';
 
-const boss = new PgBoss({ connectionString: told.database, max: 12 });
+const boss = new PgBoss({ connectionString: rivalOptions.database, max: 12 });
 boss.on('error', (error) => process.stderr.write(`${error}\n`));
 await boss.start();
 const name = `orders-${process.pid}`;
@@ -11,9 +11,9 @@ await boss.insert(
   name,
   numbers.map((number) => ({ data: { number } })),
 );
-// As many workers as requests at a time, each with ten jobs at once; while batches are full none of them waits.
+// One worker per concurrent request, each with batches of ten jobs. Workers do not wait while batches are full.
 const options = {
-  localConcurrency: told.concurrency,
+  localConcurrency: rivalOptions.concurrency,
   batchSize: 10,
   pollingIntervalSeconds: 0.5,
   burstWhenBatchFull: true,
@@ -21,7 +21,7 @@ const options = {
 await boss.work<{ number: string }>(name, options, async (jobs) => {
   for (const { data } of jobs) {
     await post(data.number);
-    placed();
+    countPlaced();
   }
 });
 await allPlaced;

@@ -1,4 +1,7 @@
-/** Serves subscriptions with two items each in the shape that @supabase/stripe-sync-engine reads: `stripe-server.ts COUNT`. */
+/**
+ * Serves subscriptions with two items each in the shape that @supabase/stripe-sync-engine reads: `stripe-server.ts
+ * COUNT`.
+ */
 import { createServer } from 'node:http';
 
 const count = Number(process.argv[2]);
@@ -34,7 +37,7 @@ function subscription(number: number) {
   };
 }
 
-// Made once: what is measured is the one who reads them.
+// The texts are made once, because only the reader is measured.
 const texts = Array.from({ length: count }, (_, index) => JSON.stringify(subscription(index + 1)));
 
 const server = createServer((request, response) => {

@@ -1,18 +1,18 @@
-/** One backfill by @supabase/stripe-sync-engine, as its README has it: `stripe-sync.ts DATABASE_URL PORT`. */
+/** Runs one backfill of @supabase/stripe-sync-engine, as in its README: `stripe-sync.ts DATABASE_URL PORT`. */
 import { createRequire } from 'node:module';
 import pg from 'pg';
 import Stripe from 'stripe';
 
-// Its CommonJS build: as a module it does not find its own migrations (0.48.5 uses __dirname there).
+// Uses the CommonJS build: the module build does not find its migrations (0.48.5 uses __dirname there).
 const { runMigrations, StripeSync } = createRequire(import.meta.url)(
   '@supabase/stripe-sync-engine',
 ) as typeof import('@supabase/stripe-sync-engine');
 
 const [, , databaseUrl = '', port = ''] = process.argv;
-// Its migrations know no other.
+// The migrations of the engine support only this schema.
 const schema = 'stripe';
 await runMigrations({ databaseUrl, schema });
-// It looks for the items of each subscription, and has no index for that: with one it does not get slower with every row.
+// The engine looks up the items of each subscription without an index. With this index it does not get slower per row.
 const pool = new pg.Pool({ connectionString: databaseUrl, max: 1 });
 await pool.query(`create index on ${schema}.subscription_items (subscription)`);
 await pool.end();
@@ -22,7 +22,7 @@ const sync = new StripeSync({
   stripeSecretKey: 'sk_test_bench',
   stripeWebhookSecret: 'whsec_bench',
 });
-// Its only way to another server than the real one.
+// The engine has no other way to use another server than Stripe's.
 sync.stripe = new Stripe('sk_test_bench', { host: '127.0.0.1', port, protocol: 'http', telemetry: false });
 const startedAtMs = performance.now();
 const synced = await sync.syncBackfill({ object: 'subscription' });

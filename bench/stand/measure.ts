@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 
 export type Figures = Readonly<Record<string, readonly number[]>>;
 
-export const say = (text: string) => void process.stdout.write(`${text}\n`);
+export const printLine = (text: string) => void process.stdout.write(`${text}\n`);
 
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((left, right) => left - right);
@@ -13,22 +13,22 @@ export function median(values: readonly number[]): number {
   return ((low ?? Number.NaN) + (high ?? Number.NaN)) / 2;
 }
 
-/** The value below which this share of them lies. */
+/** Returns the value below which this share of the values lies. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((left, right) => left - right);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
 
-/** Figures with three digits that matter. */
+/** Rounds a figure to three significant digits. */
 export const round = (value: number) => (Number.isFinite(value) ? Number(value.toPrecision(3)) : value);
 
 /**
- * Measures things by turns, so that whatever else the machine does meets them all: each round measures each of them
+ * Measures subjects by turns, so that other load on the machine affects all of them. Each round measures each subject
  * once, and begins with another one.
- * @param prepare what a round needs, not measured
- * @returns what each brought, by its name, a value a round
+ * @param prepare prepares a round; not measured
+ * @returns the values of each subject by its name, one per round
  */
-export async function byTurns(
+export async function measureByTurns(
   rounds: number,
   subjects: Readonly<Record<string, (round: number) => Promise<number>>>,
   prepare: (round: number) => Promise<void> = async () => undefined,
@@ -47,17 +47,17 @@ export async function byTurns(
   return figures;
 }
 
-/** The median of the ratios within each round. */
-export function ratio(figures: Figures, of: string, to: string): number {
+/** Returns the median of the ratios within each round. */
+export function medianRatio(figures: Figures, of: string, to: string): number {
   return median((figures[of] ?? []).map((value, turn) => value / (figures[to]?.[turn] ?? Number.NaN)));
 }
 
-/** Keeps what a benchmark found in bench/results, with the machine it ran on. */
-export function keep(name: string, results: object): void {
+/** Writes the results of a benchmark to bench/results, with the commit and the machine. */
+export function saveResults(name: string, results: object): void {
   const folder = fileURLToPath(new URL('../results/', import.meta.url));
   mkdirSync(folder, { recursive: true });
   const git = (...args: string[]) => spawnSync('git', args, { cwd: folder, encoding: 'utf8' }).stdout.trim();
-  // What stands in this folder changes with every benchmark, and is none of what was measured.
+  // Ignores changes in the results folder: every benchmark changes it, and it is not part of the program.
   const changed = git('status', '--porcelain', '--', ':/', ':!.') !== '';
   const commit = git('rev-parse', '--short', 'HEAD') + (changed ? ', changed' : '');
   const document = {
@@ -68,7 +68,7 @@ export function keep(name: string, results: object): void {
     ...results,
   };
   writeFileSync(`${folder}${name}.json`, `${JSON.stringify(document, null, 2)}\n`);
-  say(`Kept in bench/results/${name}.json`);
+  printLine(`Kept in bench/results/${name}.json`);
 }
 
 function machine(): string {
@@ -76,14 +76,14 @@ function machine(): string {
   return `${cpus().length} cores of ${cpus()[0]?.model ?? 'an unknown make'}, ${memory} GB, Node ${process.versions.node}`;
 }
 
-/** Resident memory of a process in MB, as Linux counts it; 0 elsewhere. */
-export function residentMb(pid: number | undefined): number {
+/** Returns the resident memory of a process in MB; 0 if this is not Linux. */
+export function readResidentMb(pid: number | undefined): number {
   if (process.platform !== 'linux') return 0;
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_024;
 }
 
-/** User and system time of a process, in hundredths of a second where Linux counts them; 0 elsewhere. */
-export function cpuMsOf(pid: number | undefined): number {
+/** Returns the user and system time of a process in ms, in steps of 10 ms; 0 if this is not Linux. */
+export function readCpuMs(pid: number | undefined): number {
   if (process.platform !== 'linux') return 0;
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   return (Number(fields[11]) + Number(fields[12])) * 10;

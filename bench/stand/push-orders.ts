@@ -4,15 +4,15 @@ import type { Stand } from './stand.ts';
 
 let batch = 0;
 
-/** Requests a second from the first to the last of them, as the service saw them. */
-export async function rateAfter(stand: Stand, place: number, orders: number): Promise<number> {
+/** Returns the requests per second from the first to the last request that the service received after `place`. */
+export async function computeRate(stand: Stand, place: number, orders: number): Promise<number> {
   const posts = (await stand.sandbox.requests(place)).filter(({ operation }) => operation === 'v3.orders.create');
   if (posts.length !== orders) throw new Error(`${posts.length} requests for ${orders} orders`);
   const times = posts.map(({ atMs }) => atMs);
   return ((orders - 1) * 1_000) / (Math.max(...times) - Math.min(...times));
 }
 
-/** Has a worker push this many orders, inserted at once; requests a second. */
+/** Inserts orders at once, waits until a worker has pushed them, and returns the requests per second. */
 export async function pushOrders(stand: Stand, orders: number): Promise<number> {
   const place = await stand.sandbox.lastPlace();
   const prefix = `P${++batch}`;
@@ -24,5 +24,5 @@ export async function pushOrders(stand: Stand, orders: number): Promise<number> 
   );
   const open = 'select from fulfilment.outbox where finished_at is null limit 1';
   await waitFor('the orders to be done', async () => (await stand.query(open)).length === 0, 300_000);
-  return rateAfter(stand, place, orders);
+  return computeRate(stand, place, orders);
 }

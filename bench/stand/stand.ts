@@ -6,14 +6,14 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { jobNames, scheduleVariable } from '../../config/jobs.ts';
+import { jobNames, toScheduleVariable } from '../../config/jobs.ts';
 import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
 import { SandboxControl } from '../../test/helpers/sandbox-control.ts';
 
-const here = fileURLToPath(new URL('../..', import.meta.url));
-const entryOf = (checkout: string) => join(checkout, 'src/app/main.ts');
+const thisCheckout = fileURLToPath(new URL('../..', import.meta.url));
+const toEntryPath = (checkout: string) => join(checkout, 'src/app/main.ts');
 
-/** As in production: what is committed is on the disk. */
+/** Settings of Postgres. As in production, commits are written to the disk. */
 const postgresSettings = {
   fsync: 'on',
   full_page_writes: 'on',
@@ -24,28 +24,28 @@ const postgresSettings = {
   'pg_stat_statements.track_planning': 'on',
 };
 
-/** Schedules off: nothing runs by itself. */
-export const schedulesOff = Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off']));
+/** Settings that turn all schedules off, so that no run starts by itself. */
+export const schedulesOff = Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off']));
 
-/** A Postgres with the product's schema, a sandbox in a process of its own, and the product's commands beside them. */
+/** A migrated Postgres, a sandbox in a separate process, and ways to start the commands of the measured program. */
 export interface Stand {
   readonly url: string;
   readonly sandbox: SandboxControl;
   readonly sandboxPid: number | undefined;
   readonly env: Readonly<Record<string, string>>;
-  /** What runs a command of the product. */
+  /** The words before a command of the measured program. */
   readonly program: readonly string[];
   query<Row extends pg.QueryResultRow>(text: string, values?: unknown[]): Promise<Row[]>;
   /** Starts a program. */
   start(program: readonly string[], more?: Readonly<Record<string, string>>): ChildProcess;
-  /** Runs a command of the product to its end; one that fails is an error, unless `anyEnd`. */
+  /** Runs a command to its end, and returns its output. Throws if it fails, unless `anyEnd` is true. */
   run(
     args: readonly string[],
     more?: Readonly<Record<string, string>>,
     anyEnd?: boolean,
     program?: string,
   ): Promise<string>;
-  /** Starts a worker, and waits until it works; `base` in place of the usual settings. */
+  /** Starts a worker, and waits until it works. `base` replaces the usual settings. */
   startWorker(
     more?: Readonly<Record<string, string>>,
     base?: Readonly<Record<string, string>>,
@@ -54,11 +54,14 @@ export interface Stand {
   stop(): Promise<void>;
 }
 
-/** @param checkout where the product stands that is measured; the sandbox and the Postgres are always our own */
-export async function openStand(clients: readonly string[] = ['default'], checkout = here): Promise<Stand> {
-  const entry = entryOf(checkout);
+/**
+ * Starts a Postgres and a sandbox, and migrates the database.
+ * @param checkout folder of the measured program; the sandbox and the Postgres are always those of this checkout
+ */
+export async function openStand(clients: readonly string[] = ['default'], checkout = thisCheckout): Promise<Stand> {
+  const entry = toEntryPath(checkout);
   const children: ChildProcess[] = [];
-  // Also where a benchmark fails.
+  // Kills the processes even if a benchmark fails.
   const endAll = () => {
     for (const child of children) child.kill('SIGKILL');
   };
@@ -73,13 +76,13 @@ export async function openStand(clients: readonly string[] = ['default'], checko
     return child;
   };
   const postgres = await startEmbeddedPostgres(postgresSettings);
-  await outputOf(start([entry, 'migrate'], { DATABASE_URL: postgres.url }), 'migrate');
+  await collectOutput(start([entry, 'migrate'], { DATABASE_URL: postgres.url }), 'migrate');
   const pool = new pg.Pool({ connectionString: postgres.url, application_name: 'bench', max: 4 });
   await pool.query('create extension pg_stat_statements');
   const args = ['sandbox', '--port', '0', '--speed', '0', '--orders-per-day', '0', '--clients', clients.join(',')];
-  const sandbox = start([entryOf(here), ...args]);
-  const told = await lineWith(sandbox, 'Sandbox at ');
-  const control = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(told)?.[1] ?? ''));
+  const sandbox = start([toEntryPath(thisCheckout), ...args]);
+  const address = await waitForLine(sandbox, 'Sandbox at ');
+  const control = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(address)?.[1] ?? ''));
   const first = clients[0] ?? 'default';
   const env = {
     DATABASE_URL: postgres.url,
@@ -99,15 +102,15 @@ export async function openStand(clients: readonly string[] = ['default'], checko
     query: async (text, values) => (await pool.query(text, values)).rows,
     start: (program, more = {}) => start(program, more),
     run: async (args, more = {}, anyEnd = false, program = entry) =>
-      outputOf(start([program, ...args], { ...env, ...more }), args.join(' '), anyEnd),
+      collectOutput(start([program, ...args], { ...env, ...more }), args.join(' '), anyEnd),
     startWorker: async (more = {}, base = env, program = entry) => {
       const worker = start([program, 'worker'], { ...base, LOG_LEVEL: 'info', ...more });
-      await lineWith(worker, 'worker_started');
+      await waitForLine(worker, 'worker_started');
       worker.stdout?.resume();
       return worker;
     },
     stop: async () => {
-      for (const child of children) await end(child);
+      for (const child of children) await endProcess(child);
       process.off('exit', endAll);
       await pool.end();
       await postgres.stop();
@@ -115,8 +118,8 @@ export async function openStand(clients: readonly string[] = ['default'], checko
   };
 }
 
-/** Settings for these clients, in place of those for one; `close` deletes the file they stand in. */
-export function settingsFor({ env, sandbox }: Stand, clients: readonly string[]) {
+/** Creates the settings for these clients, which replace those for one client. `close` deletes the clients file. */
+export function createSettings({ env, sandbox }: Stand, clients: readonly string[]) {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-bench-'));
   const file = join(folder, 'clients.json');
   const entries = clients.map((key) => ({ key, baseUrl: sandbox.url.href, username: key, password: key }));
@@ -126,16 +129,16 @@ export function settingsFor({ env, sandbox }: Stand, clients: readonly string[])
   return { settings, close: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-/** Ends a process, and waits until it has ended. */
-export async function end(child: ChildProcess): Promise<void> {
+/** Stops a process, and waits until it has ended. */
+export async function endProcess(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = once(child, 'exit');
   child.kill('SIGTERM');
   await ended;
 }
 
-/** What a program wrote until it ended. */
-export async function outputOf(child: ChildProcess, name: string, anyEnd = false): Promise<string> {
+/** Returns everything that a program writes until it ends. */
+export async function collectOutput(child: ChildProcess, name: string, anyEnd = false): Promise<string> {
   let output = '';
   child.stdout?.on('data', (chunk) => {
     output += chunk;
@@ -145,15 +148,15 @@ export async function outputOf(child: ChildProcess, name: string, anyEnd = false
   return output;
 }
 
-/** The first line that holds `text`. */
-async function lineWith(child: ChildProcess, text: string): Promise<string> {
+/** Waits for the first line that contains `text`. */
+async function waitForLine(child: ChildProcess, text: string): Promise<string> {
   if (child.stdout)
     for await (const line of createInterface({ input: child.stdout })) if (line.includes(text)) return line;
-  throw new Error(`A process ended that was to say ${text}`);
+  throw new Error(`A process ended before it wrote ${text}`);
 }
 
-/** Rows a second of what the product did last, as its ledger has it: from its first statement to its last commit. */
-export async function lastRate(stand: Stand, ledger: 'runs' | 'rescans', rowsEach: number): Promise<number> {
+/** Returns the rows per second of the last run or rescan, from its times in sync.runs or sync.rescans. */
+export async function readLastRate(stand: Stand, ledger: 'runs' | 'rescans', rowsEach: number): Promise<number> {
   const [last] = await stand.query<{ rate: number }>(
     `select fetched * ${rowsEach} / extract(epoch from finished_at - started_at)::float8 as rate
      from sync.${ledger} order by id desc limit 1`,

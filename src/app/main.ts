@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import { refuseOldNode } from './refuse-old-node.ts';
 
-// Nothing else may be imported statically: an older Node fails while it loads the dependencies.
+// Import everything else dynamically: an older Node would fail while it loads the dependencies.
 if (refuseOldNode(process.versions.node)) {
-  // Stack traces of the bundle name the lines of the TypeScript sources.
+  // Makes stack traces of the bundle name the lines of the TypeScript sources.
   process.setSourceMapsEnabled(true);
   const { runCli } = await import('./program/program.ts');
   await runCli();

@@ -1,11 +1,11 @@
-/** The oldest Node that the dependencies work with; package.json says the same. */
+/** The oldest major version of Node that the dependencies support. package.json names the same version. */
 const oldestNode = 24;
 
 /**
- * Says on standard error what to do if this Node is too old, and makes 2 (wrong configuration) the exit code.
- * The syntax here must be readable for old versions of Node.
- * @param version of Node, x.y.z
- * @returns whether the program may start
+ * Checks the version of Node. If it is too old, writes to standard error what to do, and sets the exit code 2 (wrong
+ * configuration). This file uses only syntax that old versions of Node can parse.
+ * @param version version of Node, x.y.z
+ * @returns true if the program may start
  */
 export function refuseOldNode(version: string): boolean {
   if (Number(version.split('.')[0]) >= oldestNode) return true;

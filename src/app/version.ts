@@ -1,4 +1,4 @@
 import manifest from '../../package.json' with { type: 'json' };
 
-/** Version of this code, x.y.z. */
+/** The version of this program, x.y.z. */
 export const version = manifest.version;

@@ -1,25 +1,29 @@
 import { WarehouseError } from './errors.ts';
 
-/** Why scheduled runs of a client wait: one of them tries first when the time is up, the others follow once it got done. */
+/**
+ * A client hold: why the scheduled runs of a client wait, and for how long. When the time is up, one run (the probe)
+ * tries first. The other runs follow after the probe is done.
+ */
 export interface ClientHold {
   readonly code: 'credentials_refused' | 'asked_to_wait' | 'no_answer';
+  /** Milliseconds of the first hold. */
   readonly ms: number;
-  /** The span doubles each time it was in vain, up to this. */
+  /** The hold doubles each time the probe fails, up to this number of milliseconds. */
   readonly capMs: number;
 }
 
-/** Contracts, Outcome rules: refused credentials are tried again every 15 minutes. */
+/** Refused credentials are tried again after this time. */
 const credentialsMs = 15 * 60_000;
 const outageMs = 5_000;
 const outageCapMs = 120_000;
-/** However long a service asks to wait, it is asked again after this. */
+/** Maximum wait, even if the service asks for a longer one. */
 export const maxWaitMs = 15 * 60_000;
 
 /**
- * What the failure of a run means for the other runs of its client; null where it concerns that run alone. A service that
- * answers, whatever it says, is no reason to leave its other lists unread.
+ * Returns the client hold that follows from the failure of a run, or null if the failure concerns that run alone. An
+ * error answer to one request is not a reason to leave the other lists of the service unread.
  */
-export function holdAfter(failure: unknown): ClientHold | null {
+export function toClientHold(failure: unknown): ClientHold | null {
   if (!(failure instanceof WarehouseError)) return null;
   if (failure.code === 'credentials_refused')
     return { code: 'credentials_refused', ms: credentialsMs, capMs: credentialsMs };

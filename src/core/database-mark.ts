@@ -1,9 +1,9 @@
 /**
- * Says how the database in front of us differs from the one that pushes were sent from. A mark is the text that the SQL
+ * Compares the present database with the one that rows were sent from. A mark is the text that the SQL
  * function sync.database_mark returns: `<system identifier>/<database oid>/<oid of fulfilment.outbox>/<timeline>`.
  */
 
-/** What differs between two marks. `timeline` alone means a failover or a point-in-time recovery. */
+/** The difference between two marks. `timeline` alone means a failover or a point-in-time recovery. */
 export type DatabaseChange = 'none' | 'timeline' | 'table' | 'database' | 'server';
 
 /** Compares two marks and returns the largest difference. */
@@ -13,11 +13,11 @@ export function compareMarks(accepted: string, found: string): DatabaseChange {
   if (differs(0)) return 'server';
   if (differs(1)) return 'database';
   if (differs(2)) return 'table';
-  // A standby has no timeline of its own.
+  // The mark of a standby has `-` instead of a timeline.
   return differs(3) && present[3] !== '-' ? 'timeline' : 'none';
 }
 
-/** What each difference means, in words for an operator. */
+/** The meaning of each difference, in words for an operator. */
 export const changeInWords: Readonly<Record<DatabaseChange, string>> = {
   none: 'it is the database that rows were sent from before',
   timeline:

@@ -1,8 +1,8 @@
 /**
- * Every code that an error of ours may have. Logs, the ledger, the outbox and scripts rely on them, and on SQLSTATEs.
+ * The codes of all errors of this program. Logs, sync.runs, the outbox and scripts rely on them, and on SQLSTATEs.
  */
 export type ErrorCode =
-  // Requests to the service (interface.md, Errors).
+  // Requests to the service (docs/interface.md, 4.1 Outcomes).
   | 'bad_path_value'
   | 'body_too_large'
   | 'connect_failed'

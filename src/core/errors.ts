@@ -1,12 +1,12 @@
 /**
- * Pure functions: errors, retry, time, JSON, and what follows from an attempt. Nothing here reads a clock, a file or a
+ * Pure functions: errors, retries, time, JSON, and the outcomes of attempts. Nothing here reads a clock, a file or a
  * database.
  */
 
 import type { ErrorCode } from './error-codes.ts';
 import { quote } from './quote.ts';
 
-/** An error with a stable `code` that logs, the ledger and scripts may rely on. */
+/** An error with a stable `code`. Logs, sync.runs and scripts may rely on the code. */
 export class CodedError extends Error {
   readonly code: ErrorCode;
   constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
@@ -17,9 +17,10 @@ export class CodedError extends Error {
 }
 
 /**
- * What a failed request means for its effect at the service.
- * `not_executed`: it was not carried out; trying later is safe. `unknown`: it may have been carried out.
- * `refused`: the service answered no; the same request will be refused again.
+ * The effect of a failed request at the service.
+ * `not_executed`: the service did not carry it out; sending it later is safe.
+ * `unknown`: the service may have carried it out.
+ * `refused`: the service refused it, and will refuse the same request again.
  */
 export type Outcome = 'not_executed' | 'unknown' | 'refused';
 
@@ -27,15 +28,15 @@ export interface WarehouseErrorDetails extends ErrorOptions {
   readonly outcome: Outcome;
   readonly status?: number;
   readonly retryAfterMs?: number;
-  /** True where the service itself answered, with a JSON body; a proxy's page is false. */
+  /** True if the service itself answered, with a JSON body. False for the page of a proxy. */
   readonly jsonBody?: boolean;
-  /** True where that body says why, as JSON:API `errors[]`. */
+  /** True if the body gives reasons, as JSON:API `errors[]`. */
   readonly explained?: boolean;
 }
 
 /**
- * A request to the service failed (interface.md, Errors). The message never holds a token, a password or a body; what it
- * repeats of the service's words is quoted.
+ * The error of a failed request to the service (docs/interface.md, 4.1 Outcomes). The message never holds a token, a
+ * password or a body. If it repeats words of the service, they are quoted.
  */
 export class WarehouseError extends CodedError {
   readonly outcome: Outcome;
@@ -53,8 +54,8 @@ export class WarehouseError extends CodedError {
   }
 }
 
-/** Makes the error of an answer that cannot be read: what was asked for may have been carried out. */
-export const undecodableAnswer = (message: string): WarehouseError =>
+/** Makes the error of an answer that cannot be read. The service may have carried out the request. */
+export const makeUndecodableError = (message: string): WarehouseError =>
   new WarehouseError('undecodable', message, { outcome: 'unknown' });
 
 /** Returns true if the error is one of ours with this code. */
@@ -62,43 +63,48 @@ export const hasCode = (error: unknown, code: ErrorCode): error is CodedError =>
   error instanceof CodedError && error.code === code;
 
 /**
- * Returns true for an error without any code. Drivers (pg, ioredis) throw such errors if a connection is of no use any more.
+ * Returns true for an error without a code. Drivers (pg, ioredis) throw such errors if a connection has become useless.
  */
 export const isUncoded = (error: unknown): error is Error =>
   error instanceof Error && Object.getPrototypeOf(error) === Error.prototype && !('code' in error);
 
-/** The lease went to another worker; nothing this run still holds in memory may be written. */
+/**
+ * The error of a run whose lease went to another worker. The run must not write anything that it still has in memory.
+ */
 export class LeaseLostError extends CodedError {
   constructor(client: string, name: string) {
-    super('lease_lost', `The lease of ${name} for client ${client} was taken over; this run writes nothing more`);
+    super(
+      'lease_lost',
+      `Another worker took over the lease of ${name} for client ${client}; this run writes nothing more`,
+    );
   }
 }
 
-/** The run was asked to stop; what was committed stays and the next run goes on from there. */
+/** The error of a run that was asked to stop. What it has committed stays, and the next run continues from there. */
 export class StoppedError extends CodedError {
   constructor() {
     super('stopped', 'The run was asked to stop');
   }
 }
 
-/** The run found that it may not do its work yet; that is no failure. */
+/** The error of a run that may not do its work yet. It does not count as a failure. */
 export class NotYetError extends CodedError {
   readonly dueAt: Date;
-  /** @param reason in words, for status and the command line */
+  /** @param reason text for the status page and the command line */
   constructor(reason: string, dueAt: Date) {
     super('not_yet', reason);
     this.dueAt = dueAt;
   }
 }
 
-/** Why an aborted signal ends the work: the error it was aborted with, or plainly that it was asked to stop. */
-export function stopReason({ reason }: AbortSignal): Error {
+/** Returns the error that ends the work of an aborted signal: the signal's own error, or else a StoppedError. */
+export function toStopError({ reason }: AbortSignal): Error {
   return reason instanceof Error && reason.name !== 'AbortError' ? reason : new StoppedError();
 }
 
 /**
- * The whole chain of an error as one line for people: `outer: inner: innermost`. Words that may repeat what was sent or
- * received are quoted, so that a log can leave them out.
+ * Describes an error and its causes in one line for people: `outer: inner: innermost`. Words that may repeat sent or
+ * received data are quoted, so that a log can leave them out.
  */
 export function describeError(error: unknown): string {
   const parts: string[] = [];
@@ -108,23 +114,23 @@ export function describeError(error: unknown): string {
       break;
     }
     const code = 'code' in current && typeof current.code === 'string' ? current.code : '';
-    const text = current.message === '' ? code || current.name : wordsOf(current, code);
+    const text = current.message === '' ? code || current.name : describeOneError(current, code);
     if (!parts.includes(text)) parts.push(text);
     current = current.cause;
   }
   return parts.join(': ').slice(0, 2_000);
 }
 
-/** SQLSTATE classes whose messages repeat values: data exceptions, and constraints. */
-const quotesValues = /^2[23][0-9A-Z]{3}$/;
-/** What servers throw that never see a row. Faults of the language may show the value they stumbled over. */
-const plainErrors = new Set(['Error', 'AggregateError', 'TimeoutError', 'ReplyError', 'ConfigError']);
+/** SQLSTATE classes whose messages repeat values: data exceptions and violated constraints. */
+const valueQuotingState = /^2[23][0-9A-Z]{3}$/;
+/** Names of errors whose messages never hold data of a row. Other errors, such as a TypeError, may show a value. */
+const plainErrorNames = new Set(['Error', 'AggregateError', 'TimeoutError', 'ReplyError', 'ConfigError']);
 
-function wordsOf(error: Error, code: string): string {
+function describeOneError(error: Error, code: string): string {
   if (error instanceof CodedError) return error.message;
-  const isPlain = plainErrors.has(error.name) || /^(E[A-Z]+$|EAI_|ERR_TLS|ERR_SSL|UND_ERR_)/.test(code);
+  const isPlain = plainErrorNames.has(error.name) || /^(E[A-Z]+$|EAI_|ERR_TLS|ERR_SSL|UND_ERR_)/.test(code);
   const name = error.name === 'Error' || error.name === 'error' ? code : error.name;
-  // A database error calls itself `error`. Others, such as a SyntaxError, may show the text they stumbled over.
+  // The name of a database error is `error`. Other errors, such as a SyntaxError, may show the text they failed on.
   const isOpen = error.name === 'error' || isPlain;
-  return isOpen && !quotesValues.test(code) ? error.message : `${name}: ${quote(error.message)}`;
+  return isOpen && !valueQuotingState.test(code) ? error.message : `${name}: ${quote(error.message)}`;
 }

@@ -1,8 +1,8 @@
 import { extname } from 'node:path';
 
 /**
- * Where the files are that this program reads or starts at run time. Sources run from `src/`; the bundle has all its
- * code, with these files beside it, in one folder (rolldown.config.ts). Nothing else may build a path from its own place.
+ * Locates the files that this program reads or starts at run time. Sources run from `src/`. The bundle has its code and
+ * these files in one folder (rolldown.config.ts). Other modules must not build a path from their own location.
  */
 const isBundled = extname(import.meta.filename) === '.js';
 const root = new URL(isBundled ? './' : '../../', import.meta.url);
@@ -12,7 +12,7 @@ export const migrationsFolder = new URL('migrations/', root);
 /** Folder of the style, script and icon of the admin pages. */
 export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/app/admin/assets/', root);
 
-/** Programs that run in a process or a thread of their own. */
+/** Programs that run in a separate process or thread. */
 export const programs = {
   main: new URL(isBundled ? 'main.js' : 'src/app/main.ts', root),
   pdfReader: new URL(isBundled ? 'pdf-reader.js' : 'src/sync/push/payload/pdf-reader.ts', root),

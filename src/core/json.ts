@@ -1,12 +1,12 @@
-/** JSON as parsed; a number that a double cannot hold with all its digits stays a raw JSON fragment. */
+/** Parsed JSON. A number whose digits do not all fit into a double stays a raw JSON fragment. */
 export type Json = string | number | boolean | null | RawJson | Json[] | { [member: string]: Json };
 
-/** A number kept letter for letter; JSON.stringify writes it back as it stood. */
+/** A number with its original digits. JSON.stringify writes it back unchanged. */
 interface RawJson {
   readonly rawJSON: string;
 }
 
-// Both are in the language since ES2025 (JSON.parse source text access) but not yet in the compiler's library.
+// Both functions are part of ES2025 (JSON.parse source text access), but not yet of the compiler's library.
 declare global {
   interface JSON {
     rawJSON(text: string): RawJson;
@@ -14,22 +14,24 @@ declare global {
   }
 }
 
-/** Numbers whose digits may not survive a double: many digits, an exponent, a trailing zero after the point, negative zero. */
-const mayLoseDigits = /^[^.eE]{16}|^.{17}|[eE]|\..*0$|^-0/;
-
-/** Levels of arrays and objects within each other. A resource of the interface has six; some thousands end a stack. */
-const deepest = 2_000;
+/** Matches numbers that may lose digits as a double: many digits, an exponent, a trailing zero after the point, -0. */
+const lossyNumber = /^[^.eE]{16}|^.{17}|[eE]|\..*0$|^-0/;
 
 /**
- * Values in one text: a list of 100,000 parcels with 14 members each. Many more would keep a worker from its heartbeats for as
- * long as a lease lasts, and fill the memory of a small machine.
+ * Maximum levels of nested arrays and objects. A resource of the service has six; some thousands overflow the stack.
  */
-const mostValues = 1_500_000;
+const maxDepth = 2_000;
+
+/**
+ * Maximum number of values in one text: a list of 100,000 parcels with 14 members each. Parsing many more would take
+ * longer than a lease lasts, during which the worker cannot renew it, and would fill the memory of a small machine.
+ */
+const maxValues = 1_500_000;
 
 const [quote, comma, minus, plus, point, zero, nine] = [0x22, 0x2c, 0x2d, 0x2b, 0x2e, 0x30, 0x39];
 const [openBracket, closeBracket, openBrace, closeBrace, upperE, lowerE] = [0x5b, 0x5d, 0x7b, 0x7d, 0x45, 0x65];
 
-/** JSON of a shape that this product does not take: it would end the stack, or fill the memory. */
+/** The error of JSON that is nested too deep, or holds too many values: it would overflow the stack or the memory. */
 export class ShapeError extends SyntaxError {
   constructor(message: string) {
     super(message);
@@ -39,10 +41,10 @@ export class ShapeError extends SyntaxError {
 
 /**
  * Parses JSON without losing a digit.
- * @throws SyntaxError where the text is no JSON, ShapeError where it nests too deep or holds too many values
+ * @throws SyntaxError if the text is not JSON, ShapeError if it is nested too deep or holds too many values
  */
 export function parseExact(text: string): Json {
-  if (!scan(text)) return JSON.parse(text) as Json;
+  if (!scanJson(text)) return JSON.parse(text) as Json;
   return JSON.parse(text, ((_key: string, value: Json, context: { source?: string }) =>
     typeof value === 'number' && context.source !== undefined && String(value) !== context.source
       ? JSON.rawJSON(context.source)
@@ -50,84 +52,89 @@ export function parseExact(text: string): Json {
 }
 
 /**
- * Looks at brackets, commas and numbers alone, and jumps over strings: it takes a fraction of the time of parsing.
- * @returns whether a number in it may lose digits as a double
+ * Checks the shape of a JSON text. It looks only at brackets, commas and numbers, and skips strings, so that it takes a
+ * fraction of the time of parsing.
+ * @returns true if a number in the text may lose digits as a double
+ * @throws ShapeError if the text is nested too deep or holds too many values
  */
-function scan(text: string): boolean {
+function scanJson(text: string): boolean {
   let depth = 0;
   let values = 0;
-  let exact = false;
+  let losesDigits = false;
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
-    if (code === quote) index = endOfString(text, index);
+    if (code === quote) index = findStringEnd(text, index);
     else if (code === openBracket || code === openBrace) {
-      if (++depth > deepest) throw new ShapeError('nests too deep');
+      if (++depth > maxDepth) throw new ShapeError('nests too deep');
       values++;
     } else if (code === closeBracket || code === closeBrace) depth--;
     else if (code === comma) values++;
     else if (code === minus || (code >= zero && code <= nine)) {
-      const end = endOfNumber(text, index);
-      exact ||= mayLoseDigits.test(text.slice(index, end));
+      const end = findNumberEnd(text, index);
+      losesDigits ||= lossyNumber.test(text.slice(index, end));
       index = end - 1;
     }
   }
-  if (values > mostValues) throw new ShapeError(`holds more than ${mostValues} values`);
-  return exact;
+  if (values > maxValues) throw new ShapeError(`holds more than ${maxValues} values`);
+  return losesDigits;
 }
 
-/** The place behind a number that begins at `start`. */
-function endOfNumber(text: string, start: number): number {
+/** Returns the index after the number that begins at `start`. */
+function findNumberEnd(text: string, start: number): number {
   let end = start + 1;
   for (; end < text.length; end++) {
     const code = text.charCodeAt(end);
-    const goesOn = (code >= zero && code <= nine) || code === point || code === plus || code === minus;
-    if (!goesOn && code !== lowerE && code !== upperE) break;
+    const isNumberPart = (code >= zero && code <= nine) || code === point || code === plus || code === minus;
+    if (!isNumberPart && code !== lowerE && code !== upperE) break;
   }
   return end;
 }
 
-/** The place of the quote that ends the string which begins at `start`; the end of the text where none does. */
-function endOfString(text: string, start: number): number {
+/** Returns the index of the quote that ends the string at `start`, or the length of the text if there is none. */
+function findStringEnd(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end >= 0; end = text.indexOf('"', end + 1)) {
-    if (backslashesBefore(text, end) % 2 === 0) return end;
+    if (countBackslashesBefore(text, end) % 2 === 0) return end;
   }
   return text.length;
 }
 
-/** How many backslashes stand right before a place. */
-function backslashesBefore(text: string, place: number): number {
+/** Counts the backslashes directly before an index. */
+function countBackslashesBefore(text: string, place: number): number {
   let backslashes = 0;
   while (text.charCodeAt(place - 1 - backslashes) === 0x5c) backslashes++;
   return backslashes;
 }
 
-/** A number that was kept though it is whole, such as `3.0` or `1e1`, as a number; anything else as it is. */
-export function wholeIfKept(value: unknown): unknown {
+/** Converts a raw number that is whole, such as `3.0` or `1e1`, to a number. Returns other values unchanged. */
+export function toWholeNumber(value: unknown): unknown {
   return JSON.isRawJSON(value) && /^-?\d+(\.0+)?([eE]\+?\d+)?$/.test(value.rawJSON) ? Number(value.rawJSON) : value;
 }
 
-/** True for an object with members: neither null, an array, nor a kept number. */
+/** Returns true for an object with members: not null, an array or a raw number. */
 export function isObject(value: unknown): value is { [member: string]: Json } {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !JSON.isRawJSON(value);
 }
 
-/** JSON text that Postgres keeps, whatever a service wrote: NUL is shown as a sign for it, half a surrogate pair replaced. */
-export function storableJson(value: unknown): string {
+/**
+ * Writes a value as JSON text that Postgres can store. In strings, it replaces NUL by the symbol U+2400, and half of a
+ * surrogate pair by U+FFFD.
+ */
+export function toStorableJson(value: unknown): string {
   return JSON.stringify(value, (_name, member: unknown) =>
     typeof member === 'string' ? member.replaceAll('\0', '\u2400').toWellFormed() : member,
   );
 }
 
 /**
- * Why Postgres could not keep this JSON text as jsonb, or null where it can: it refuses NUL and lone surrogates,
- * in values and in member names alike.
+ * Returns the reason why Postgres cannot store this JSON text as jsonb, or null if it can. Postgres refuses NUL and
+ * lone surrogates, both in values and in member names.
  */
-export function unstorableReason(text: string): string | null {
+export function findUnstorableReason(text: string): string | null {
   if (!text.includes('\\u')) return null;
-  // JSON.stringify writes NUL and lone surrogates, and only few other characters, as \u escapes. Looked for without a
-  // regular expression: one that also looks at the backslashes before takes a minute for some 10,000 of them.
+  // JSON.stringify writes NUL, lone surrogates and a few other characters as \u escapes. This loop uses no regular
+  // expression: one that also matches the backslashes before takes a minute for some 10,000 backslashes.
   for (let at = text.indexOf('\\u'); at >= 0; at = text.indexOf('\\u', at + 2)) {
-    if (backslashesBefore(text, at) % 2 === 1) continue;
+    if (countBackslashesBefore(text, at) % 2 === 1) continue;
     const digits = text.slice(at + 2, at + 6).toLowerCase();
     if (digits === '0000') return 'holds a NUL character, which Postgres cannot store';
     if (/^d[89a-f]/.test(digits)) return 'holds half of a surrogate pair, which Postgres cannot store';
@@ -135,7 +142,7 @@ export function unstorableReason(text: string): string | null {
   return null;
 }
 
-/** A JSON object, every digit kept; null where the text is none. */
+/** Parses a JSON object without losing a digit. Returns null if the text is not a JSON object. */
 export function parseObject(text: string): { [member: string]: Json } | null {
   try {
     const value = parseExact(text);

@@ -1,42 +1,51 @@
-import { givenUp, operatorChoices, type Verdict } from './push-outcome.ts';
+import { findGiveUpReason, operatorChoices, type Verdict } from './push-outcome.ts';
 import type { PushPolicy } from './retry.ts';
 
-/** A row that is looked up; spans by the database's clock. */
-export interface LookedUp {
-  /** Since the last attempt that may have been carried out; null where none may. */
+/** A row that is looked up. Its spans are measured by the database's clock. */
+export interface LookedUpRow {
+  /** Time since the last attempt that the service may have carried out; null if there is none. */
   readonly sinceWrittenMs: number | null;
-  /** Absences so far that count. */
+  /** Number of counted absences so far. */
   readonly absences: number;
+  /** Time since the last counted absence; null if there is none. */
   readonly sinceAbsentMs: number | null;
-  /** Look-ups since the last attempt, this one not counted. */
+  /** Number of look-ups since the last attempt, without this one. */
   readonly lookups: number;
+  /** The service's answer to the last attempt, if it was a refusal. */
   readonly refusal: string | null;
   readonly attempts: number;
   readonly ageMs: number;
-  /** What the service asked to wait; 0 where it did not. */
+  /** The wait that the service asked for; 0 if it did not ask for one. */
   readonly retryAfterMs: number;
-  /** What a believed absence means: it is sent again, or a person decides. */
+  /** The consequence of a confirmed absence: the row is sent again, or a person decides. */
   readonly whenAbsent: 'resend' | 'ask operator';
 }
 
-/** What follows where a row was not found. `counts`: this absence is one of the two that are believed. */
+/**
+ * The outcome of a look-up that did not find the row. `counts`: it is one of the two absences that confirm each other.
+ */
 export type AbsenceVerdict = Verdict & { readonly counts?: boolean };
 
-/** Between the two absences that are believed. */
+/** Minimum time between the two absences that confirm each other. */
 const betweenAbsencesMs = 30_000;
 const lookUpCapMs = 15 * 60_000;
 
-/** How long after an attempt an absence begins to count (contracts, Outcome rules). */
-export function beliefMs(timeoutMs: number): number {
+/**
+ * Returns the time after an attempt from which an absence counts: twice the HTTP timeout, or one minute if that is
+ * longer. Before that, the service may still carry out the attempt.
+ */
+export function minAbsenceAgeMs(timeoutMs: number): number {
   return Math.max(2 * timeoutMs, 60_000);
 }
 
 /**
- * What follows from a look-up that did not find the row. Absent is believed only a good while after the last attempt, and
- * twice: a request that was cut off may still be carried out, and lists lag behind.
+ * Decides what follows from a look-up that did not find the row. An absence counts only some time after the last
+ * attempt, and two absences must confirm each other: the service may still carry out an interrupted request, and its
+ * lists lag.
+ * @param why the text that the row shows while it is unknown
  */
 export function judgeAbsence(
-  row: LookedUp,
+  row: LookedUpRow,
   seen: 'absent' | 'no answer',
   why: string,
   timeoutMs: number,
@@ -58,17 +67,18 @@ export function judgeAbsence(
   });
   if (seen === 'no answer')
     return row.ageMs >= policy.maxAgeMs
-      ? toOperator(`${why}; so for PUSH_MAX_AGE`)
+      ? toOperator(`${why}, for longer than PUSH_MAX_AGE`)
       : again(Math.max(backoffMs, Math.min(lookUpCapMs, row.retryAfterMs)));
   if (sinceWrittenMs === null) return { status: 'dead', error: refusal ?? 'it was refused' };
-  const believedInMs = beliefMs(timeoutMs) - sinceWrittenMs;
+  const believedInMs = minAbsenceAgeMs(timeoutMs) - sinceWrittenMs;
   if (believedInMs > 0) return again(Math.min(backoffMs, believedInMs));
   if (row.absences === 0 || row.sinceAbsentMs === null) return again(betweenAbsencesMs, true);
   if (row.sinceAbsentMs < betweenAbsencesMs) return again(betweenAbsencesMs - row.sinceAbsentMs);
   if (refusal !== null) return { status: 'dead', error: refusal };
   if (row.whenAbsent === 'ask operator') return toOperator('not found at the service, looked up twice');
-  const given = givenUp(row, policy);
-  if (given !== null) return { status: 'dead', error: `not at the service, looked up twice; given up ${given}` };
+  const giveUpReason = findGiveUpReason(row, policy);
+  if (giveUpReason !== null)
+    return { status: 'dead', error: `not at the service, looked up twice; given up ${giveUpReason}` };
   const error = 'not at the service, looked up twice: sent again';
   return { status: 'pending', error, delayMs: 0, burnt: true, counts: true };
 }

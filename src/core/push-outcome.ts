@@ -4,29 +4,29 @@ import { type PushPolicy, pushRetryDelayMs } from './retry.ts';
 import { hourMs } from './time.ts';
 
 /**
- * How an attempt is settled whose outcome is not known: by looking whether it is there, by sending it again (it changes
- * nothing to be carried out twice), or by a person.
+ * What happens after an attempt with an unknown outcome: the row is looked up at the service, it is sent again (for
+ * kinds that may be carried out twice without harm), or a person decides.
  */
 export type UnknownRule = 'look up' | 'resend' | 'ask operator';
 
-/** What an attempt says of more than its row: of its client, or of rows of its kind. */
-export type News =
+/** Evidence from an attempt or a look-up about the client, or about all rows of the kind. */
+export type ScopedEvidence =
   | { readonly of: 'client' | 'kind'; readonly evidence: Evidence }
-  /** The service refuses what comes too fast. */
+  /** The service refused a request because requests come too fast. */
   | { readonly of: 'client'; readonly evidence: 'too fast' }
-  /** No answer of the service came: whether it is there has to be asked first. Where it is, the row's kind failed. */
+  /** The service did not answer. Ask status/get first: if the service is up, the evidence is against the row's kind. */
   | {
       readonly of: 'client';
       readonly evidence: 'ask';
       readonly reason: string;
-      /** The row that was sent; null where none was, as in a look-up. */
+      /** The sent row; null if no row was sent, as in a look-up. */
       readonly row: { readonly isNew: boolean } | null;
     };
 
-/** What a row becomes. */
+/** The outcome of an attempt or a look-up, to be settled. */
 export type Verdict = (
   | { readonly status: 'dead'; readonly error: string }
-  /** `burnt`: it counts as an attempt. `unburnt`: it was refused for a reason that is not the row's. */
+  /** `burnt`: the attempt counts. `unburnt`: it was refused for a reason that does not lie in the row. */
   | {
       readonly status: 'pending';
       readonly error: string;
@@ -34,7 +34,10 @@ export type Verdict = (
       readonly burnt: boolean;
       readonly unburnt?: boolean;
     }
-  /** `delayMs` until it is looked up; null: an operator decides. `refusal` is what it is dead of unless it is there. */
+  /**
+   * `delayMs`: time until the look-up; null if an operator decides. `refusal`: the error that the row dies with if the
+   * look-up does not find it.
+   */
   | {
       readonly status: 'unknown';
       readonly error: string;
@@ -42,46 +45,53 @@ export type Verdict = (
       readonly refusal?: string;
     }
 ) & {
-  /** Whether the service may have carried this attempt out. */
+  /** True if the service may have carried this attempt out. */
   readonly written?: boolean;
 };
 
-/** An attempt that failed, as far as its outcome depends on it. */
+/** A failed attempt, with everything that its outcome depends on. */
 export interface FailedAttempt {
   readonly error: WarehouseError;
-  /** Whether the request that makes the change may have been written; false while only reads had been. */
+  /** True if the request that makes the change may have been sent. False if only reads were sent. */
   readonly sent: boolean;
   readonly rule: UnknownRule;
-  /** A no is not believed before a look-up (contracts: order.create, where the number may be taken by our own attempt). */
+  /**
+   * True if a refusal counts only after a look-up. Example: order.create, because our earlier attempt may be the order
+   * that already has the number.
+   */
   readonly doubtsRefusal: boolean;
-  /** Whether the operation that makes the change is shown in the interface description, or was carried out before. */
+  /** True if docs/interface.md shows the operation that makes the change, or if it succeeded before. */
   readonly documented: boolean;
-  /** Whether 404 of that operation can only mean that the service has no such route. */
+  /** True if a 404 of that operation can only mean that the service does not have the route. */
   readonly notFoundMeansRoute: boolean;
-  /** Attempts that count, this one included. */
+  /** Number of attempts that count, including this one. */
   readonly attempts: number;
   readonly ageMs: number;
-  /** Times before this one that it was refused for a reason that is not its own, since the last attempt that counted. */
+  /**
+   * Number of earlier refusals for a reason that does not lie in the row, since the last attempt that counted.
+   */
   readonly unburnt: number;
 }
 
+/** Added to the attempt number of the backoff if only reads failed. */
 const readsFailedStep = 4;
-/** A look-up comes this long after an attempt that went unanswered: most were carried out before the answer was lost. */
+/** Time from an unanswered attempt to its first look-up. Usually the service has carried it out by then. */
 const firstLookUpMs = 1_000;
 
 /**
- * What follows from an attempt that failed (contracts, Outcome rules).
- * @param random a number in [0, 1)
+ * Decides what follows from a failed attempt: the row is sent again later, is looked up, waits for an operator, or is
+ * dead.
+ * @param random a number in [0, 1), for the jitter
  */
 export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: number): Verdict {
   const { error } = failed;
-  const closed = isClosedDoor(failed);
-  if (closed !== null) {
-    // What holds all of them makes it wait; its own pause makes way for rows that were not tried.
+  const sharedRefusal = findSharedRefusal(failed);
+  if (sharedRefusal !== null) {
+    // A hold makes all of these rows wait. This pause lets rows that were not tried yet come first.
     const delayMs = pushRetryDelayMs(failed.unburnt + 1, error.retryAfterMs, random);
-    return { status: 'pending', error: closed, delayMs, burnt: false, unburnt: true };
+    return { status: 'pending', error: sharedRefusal, delayMs, burnt: false, unburnt: true };
   }
-  // A no to what was only read is none to what is asked for.
+  // A refused read is not a refusal of the change.
   const outcome = failed.sent ? error.outcome : 'not_executed';
   if (error.code === 'stopped' && !failed.sent)
     return { status: 'pending', error: error.message, delayMs: 0, burnt: false };
@@ -95,105 +105,108 @@ export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: 
   if (outcome === 'unknown' && failed.rule === 'ask operator')
     return { status: 'unknown', error: `${error.message}. ${operatorChoices}`, delayMs: null, written: true };
   const written = outcome === 'unknown';
-  const given = givenUp(failed, policy);
-  if (given !== null) return { status: 'dead', error: `${error.message}; given up ${given}`, written };
-  // What only reads stand before is not asked for as eagerly: they fail for all rows alike.
+  const giveUpReason = findGiveUpReason(failed, policy);
+  if (giveUpReason !== null) return { status: 'dead', error: `${error.message}; given up ${giveUpReason}`, written };
+  // If only reads failed, wait longer: they fail for all rows in the same way.
   const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
   const delayMs = pushRetryDelayMs(step, error.retryAfterMs, random);
   return { status: 'pending', error: error.message, delayMs, burnt: true, written };
 }
 
-/** What an operator reads on a row that only a person can settle. */
+/** The advice to an operator on a row that only a person can decide. */
 export const operatorChoices =
-  'It may have been carried out, and the service cannot be asked: see there, then `outbox done` if it was, or' +
-  ' `outbox retry` to send it again';
+  'It may have been carried out, and the service cannot be asked. Check there, then run `outbox done` if it was' +
+  ' carried out, or `outbox retry` to send it again';
 
-/** After how many attempts, or how long, a row is given up; null where it is not yet. */
-export function givenUp(
+/** Returns the reason to give a row up: too many attempts, or too old. Returns null if it should be tried again. */
+export function findGiveUpReason(
   { attempts, ageMs }: Pick<FailedAttempt, 'attempts' | 'ageMs'>,
   policy: PushPolicy,
 ): string | null {
   if (attempts >= policy.maxAttempts) return `after ${attempts} attempts (PUSH_MAX_ATTEMPTS)`;
-  // The first attempt may come late: behind a row of its lane that was dead, or when the daemon was off.
+  // The first attempt may come late: after a dead row of its lane, or because the daemon was off.
   return attempts > 1 && ageMs >= policy.maxAgeMs ? `after ${Math.round(ageMs / hourMs)} hours (PUSH_MAX_AGE)` : null;
 }
 
-/** Why a row was refused for a reason that is not its own, so that it burns no attempt; null where it was not. */
-function isClosedDoor(failed: FailedAttempt): string | null {
+/**
+ * Returns the reason of a refusal that concerns more than this row, such as refused credentials. The attempt does not
+ * count then. Returns null if there is none.
+ */
+function findSharedRefusal(failed: FailedAttempt): string | null {
   const { error } = failed;
   if (error.code === 'credentials_refused' || error.status === 401 || error.status === 429) return error.message;
-  return isWrongRoute(failed) ? wrongRoute(error) : null;
+  return isWrongRoute(failed) ? describeWrongRoute(error) : null;
 }
 
-const wrongRoute = (error: WarehouseError) =>
-  `${error.message}: its method and path are assumed (docs/assumptions.md) and seem to be others;` +
-  ' nothing of this kind is sent meanwhile. Set them with WAREHOUSE_OPERATIONS_FILE, or say there that they are right:' +
-  ' "documented": true';
+const describeWrongRoute = (error: WarehouseError) =>
+  `${error.message}: its method and path are assumed (docs/assumptions.md) and are probably wrong.` +
+  ' Rows of this kind are held. Set the right method and path in WAREHOUSE_OPERATIONS_FILE, or confirm the assumed' +
+  ' ones there with "documented": true';
 
-/** Whether an answer may mean that the service has no such route: of an operation that was never carried out. */
+/** Returns true if the answer may mean that the assumed route of an operation that never succeeded is wrong. */
 function isWrongRoute({ error, sent, documented, notFoundMeansRoute }: FailedAttempt): boolean {
   return !documented && sent && mayBeNoRoute(error, notFoundMeansRoute);
 }
 
-/** Whether an answer to an assumed operation leaves it open whether the service has such a route. */
+/** Returns true if an answer to an assumed operation may mean that the service does not have the route. */
 export function mayBeNoRoute({ status, jsonBody, explained }: WarehouseError, notFoundMeansRoute: boolean): boolean {
   if (explained) return false;
   return status === 403 || status === 405 || (status === 404 && (notFoundMeansRoute || !jsonBody));
 }
 
-/** However long a service asks to wait, it is asked again after this. */
+/** Maximum wait, even if the service asks for a longer one. */
 const maxWaitMs = 15 * 60_000;
 
-/** What a failed attempt says of its client, or of all rows of its kind. */
-export function newsOf(failed: FailedAttempt): News[] {
+/** Returns the evidence of a failed attempt about its client, or about all rows of its kind. */
+export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
   const { error } = failed;
   const reason = error.message;
-  // That it failed before says nothing of other rows.
+  // A row that failed before is not new evidence about other rows.
   const isNew = failed.attempts <= 1 && failed.unburnt === 0;
   if (error.code === 'credentials_refused')
     return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
-  if (isWrongRoute(failed)) return [{ of: 'kind', evidence: { seen: 'no route', reason: wrongRoute(error) } }];
+  if (isWrongRoute(failed)) return [{ of: 'kind', evidence: { seen: 'no route', reason: describeWrongRoute(error) } }];
   if (error.code === 'token_refused') return [{ of: 'kind', evidence: { seen: 'failure', reason, isNew } }];
-  return [...waitOf(error), ...newsOfAnswer(failed, isNew)];
+  return [...readWaitEvidence(error), ...readAnswerEvidence(failed, isNew)];
 }
 
-/** That the service asked to wait, whatever else it said. */
-function waitOf({ outcome, retryAfterMs, message }: WarehouseError): News[] {
+/** Returns evidence that the service asked to wait, or nothing if it did not ask. */
+function readWaitEvidence({ outcome, retryAfterMs, message }: WarehouseError): ScopedEvidence[] {
   if (retryAfterMs === undefined || outcome === 'refused') return [];
   const ms = Math.min(retryAfterMs, maxWaitMs);
   return [{ of: 'client', evidence: { seen: 'asked to wait', reason: `${message}; asked to wait`, ms } }];
 }
 
-/** A row that is refused as too fast for the fourth time says nothing of the others: it is another matter with it. */
-const refusalsThatTell = 3;
+/** After this many refusals of one row as too fast, the cause probably lies in that row, not in the send rate. */
+const maxRefusalsAsEvidence = 3;
 
-function newsOfAnswer({ error, sent, unburnt }: FailedAttempt, isNew: boolean): News[] {
+function readAnswerEvidence({ error, sent, unburnt }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
   const { status, outcome, retryAfterMs } = error;
-  // Who says how long to wait is taken at his word; what rate fits has to be found out only where nobody says.
+  // If the service says how long to wait, that is obeyed. Only without that, a fitting send rate must be found out.
   if (status === 401 || status === 425 || (retryAfterMs !== undefined && outcome !== 'refused')) return [];
-  if (status === 429) return unburnt < refusalsThatTell ? [{ of: 'client', evidence: 'too fast' }] : [];
+  if (status === 429) return unburnt < maxRefusalsAsEvidence ? [{ of: 'client', evidence: 'too fast' }] : [];
   if (!isServiceAnswer(error)) return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
   return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
 }
 
-/** Whether more than the row at hand may have to wait for what is found out about this: the client, its kind, or nothing. */
-export function doubtOf(news: readonly News[]): 'client' | 'kind' | null {
+/** Returns what may have to be held because of this evidence: the client, the kind, or nothing (null). */
+export function findDoubtedScope(news: readonly ScopedEvidence[]): 'client' | 'kind' | null {
   const bad = news.filter(({ evidence }) => typeof evidence === 'string' || evidence.seen !== 'success');
   if (bad.length === 0) return null;
   return bad.some(({ of }) => of === 'client') ? 'client' : 'kind';
 }
 
-/** What a look-up that failed says of the client's service. */
-export function newsOfLookUp(error: WarehouseError): News[] {
+/** Returns the evidence of a failed look-up about the client's service. */
+export function readLookUpEvidence(error: WarehouseError): ScopedEvidence[] {
   const { code, status, message: reason, retryAfterMs } = error;
   if (code === 'credentials_refused') return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
   if (status === 429 && retryAfterMs === undefined) return [{ of: 'client', evidence: 'too fast' }];
-  const wait = waitOf(error);
+  const wait = readWaitEvidence(error);
   if (wait.length > 0) return wait;
   return isServiceAnswer(error) ? [] : [{ of: 'client', evidence: 'ask', reason, row: null }];
 }
 
-/** Whether the service itself answered: such an attempt says that it is up. */
+/** Returns true if the service itself answered, which shows that it is up. */
 export function isServiceAnswer(error: unknown): boolean {
   if (!(error instanceof WarehouseError)) return false;
   if (error.code === 'nok' || error.code === 'credentials_refused') return true;

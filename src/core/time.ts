@@ -1,6 +1,6 @@
 import { Temporal } from 'temporal-polyfill';
 
-/** Milliseconds. */
+/** Lengths of time in milliseconds. */
 export const minuteMs = 60_000;
 export const hourMs = 60 * minuteMs;
 export const dayMs = 24 * hourMs;
@@ -8,44 +8,48 @@ export const dayMs = 24 * hourMs;
 const dateForm = /^(\d{4})-(\d{2})-(\d{2})$/;
 const dateTimeForm = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}):([0-5]\d):([0-5]\d)(?:[.,](\d{1,12}))?(Z|[+-]\d{2}:?\d{2})?$/i;
 
-/** Offsets by zone and local hour, where the whole hour has one offset. Bounded; cleared when full. */
+/**
+ * The offset of each zone and local hour; null if the hour has no single offset. The map is cleared when it is full.
+ */
 const offsets = new Map<string, string | null>();
 const maxOffsets = 50_000;
 
 /**
- * A calendar date as Postgres takes it.
- * @throws RangeError where the text is no date in the form YYYY-MM-DD
+ * Reads a calendar date, and returns it in a form that Postgres accepts.
+ * @throws RangeError if the text is not a date in the form YYYY-MM-DD
  */
 export function readDate(text: string): string {
-  if (!dateForm.test(text) || text.startsWith('0000')) throw new RangeError('is no date in the form YYYY-MM-DD');
+  if (!dateForm.test(text) || text.startsWith('0000')) throw new RangeError('is not a date in the form YYYY-MM-DD');
   return Temporal.PlainDate.from(text, { overflow: 'reject' }).toString();
 }
 
 /**
- * A date-time as an instant with its offset, exact to the microsecond (further digits are cut).
- * A designator in the text counts; without one it is read in `zone` (interface.md: shipment times carry none).
- * In the hour that occurs twice the earlier instant is taken; a time that was skipped is shifted forward.
- * @throws RangeError where the text is no ISO 8601 date-time
+ * Reads a date-time, and returns it with its offset, exact to the microsecond. Further digits are cut.
+ * If the text has no zone designator, it is read in `zone` (docs/interface.md, 2.1 Paths and formats).
+ * In the hour that occurs twice, the earlier instant counts. A skipped local time is shifted forward.
+ * @throws RangeError if the text is not an ISO 8601 date-time
  */
 export function readDateTime(text: string, zone: string): string {
   const match = dateTimeForm.exec(text);
   const [, date = '', hour = '', minute = '', second = '', fraction = '', designator] = match ?? [];
-  if (match === null || date.startsWith('0000')) throw new RangeError('is no ISO 8601 date-time');
+  if (match === null || date.startsWith('0000')) throw new RangeError('is not an ISO 8601 date-time');
   const micros = fraction.slice(0, 6).padEnd(6, '0');
   const local = `${date}T${hour}:${minute}:${second}.${micros}`;
   if (designator !== undefined) {
-    // Validates date, hour and offset; the text itself is kept, so no digit is lost.
+    // This only validates date, hour and offset. The text itself is returned, so that no digit is lost.
     Temporal.Instant.from(`${local}${designator}`);
     return `${local}${designator.toUpperCase()}`;
   }
-  const offset = hourOffset(zone, `${date}T${hour}`);
+  const offset = findHourOffset(zone, `${date}T${hour}`);
   if (offset !== null) return `${local}${offset}`;
   const zoned = Temporal.PlainDateTime.from(local).toZonedDateTime(zone, { disambiguation: 'compatible' });
   return zoned.toInstant().toString({ fractionalSecondDigits: 6 });
 }
 
-/** The one offset of a local hour, or null where it changes within it or the hour is skipped or doubled. */
-function hourOffset(zone: string, localHour: string): string | null {
+/**
+ * Returns the offset of a local hour, or null if the offset changes within it, or the hour is skipped or occurs twice.
+ */
+function findHourOffset(zone: string, localHour: string): string | null {
   const key = `${zone} ${localHour}`;
   const known = offsets.get(key);
   if (known !== undefined) return known;
@@ -61,27 +65,27 @@ function hourOffset(zone: string, localHour: string): string | null {
   return offset;
 }
 
-/** The calendar day `days` after (or before) `date`, both YYYY-MM-DD. */
+/** Returns the calendar day that is `days` after `date`, or before it if `days` is negative. Dates are YYYY-MM-DD. */
 export function addDays(date: string, days: number): string {
   return Temporal.PlainDate.from(date).add({ days }).toString();
 }
 
-/** Days from one calendar date to a later one, both YYYY-MM-DD; negative where it is earlier. */
+/** Returns the days from one calendar date to another, both YYYY-MM-DD; negative if `to` is earlier. */
 export function daysBetween(from: string, to: string): number {
   return Temporal.PlainDate.from(from).until(to, { largestUnit: 'days' }).days;
 }
 
-/** The calendar day that an instant falls on in `zone`. */
-export function localDay(instant: string, zone: string): string {
+/** Returns the calendar day of an instant in `zone`. */
+export function toLocalDay(instant: string, zone: string): string {
   return Temporal.Instant.from(instant).toZonedDateTimeISO(zone).toPlainDate().toString();
 }
 
-/** The UTC calendar day of a moment in milliseconds since 1970. */
-export function utcDay(epochMs: number): string {
+/** Returns the UTC calendar day of a moment in milliseconds since 1970. */
+export function toUtcDay(epochMs: number): string {
   return new Date(epochMs).toISOString().slice(0, 10);
 }
 
-/** A span for people: `4s`, `12m`, `3h`, `2d`; a dash where there is none. */
+/** Formats a span for people: `4s`, `12m`, `3h`, `2d`. Returns a dash for null. */
 export function formatSpan(seconds: number | null): string {
   if (seconds === null) return '-';
   const [divisor, unit] =

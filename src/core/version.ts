@@ -1,4 +1,4 @@
-/** Whether version `left` is older than `right`, both x.y.z. */
+/** Returns true if version `left` is older than version `right`, both x.y.z. */
 export function isOlder(left: string, right: string): boolean {
   const [leftParts, rightParts] = [left, right].map((text) => text.split('.').map(Number));
   for (let index = 0; index < 3; index++) {

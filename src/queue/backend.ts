@@ -1,6 +1,6 @@
 /**
- * BullMQ: queues in Postgres or Redis, their schedulers, and what brings due jobs into them. The queue can be emptied
- * at any time, and nothing is lost: Postgres says what is due.
+ * BullMQ: queues in Postgres or Redis, their schedulers, and the dispatch of due jobs. The queue can be emptied at any
+ * time without loss: the tables in Postgres say what is due.
  */
 
 import {
@@ -19,18 +19,19 @@ import type { Redis } from 'ioredis';
 import { CodedError } from '../core/errors.ts';
 import type { JobData, QueueName } from './define-job.ts';
 
-/** What BullMQ tells of each job to whoever traces it. */
+/** BullMQ's interface to a tracer, which receives an event for each job. */
 export type { Telemetry as QueueTelemetry } from 'bullmq';
 
-/** The queue cannot be used as it is set up; the message says what to change. */
+/** The error of a queue that cannot be used with its present setup. The message says what to change. */
 export class QueueSetupError extends CodedError {}
 
-/** A queued job as a processor sees it. */
+/** A queued job as its processor receives it. */
 export interface QueuedJob {
   readonly name: string;
   readonly data: JobData;
 }
 
+/** A scheduler as the queue stores it. */
 export interface SchedulerEntry {
   readonly key: string;
   readonly every?: number;
@@ -38,7 +39,7 @@ export interface SchedulerEntry {
   readonly template?: { readonly data?: JobData };
 }
 
-/** What we use of BullMQ's Queue, the same on both backends. */
+/** The part of BullMQ's Queue that we use. It is the same for both backends. */
 export interface TaskQueue {
   waitUntilReady(): Promise<unknown>;
   addBulk(
@@ -55,15 +56,15 @@ export interface TaskQueue {
     template: { name: string; data: JobData; opts: { attempts: number } },
   ): Promise<unknown>;
   removeJobScheduler(id: string): Promise<boolean>;
-  /** Jobs of one state, by place. Costs a query for each. */
+  /** Returns the jobs of one state, from one index to another. Each job costs a query. */
   getJobs(state: 'waiting', start: number, end: number): Promise<QueuedJob[]>;
-  /** Jobs by state. */
+  /** Counts the jobs of each state. */
   getJobCounts(): Promise<Readonly<Record<string, number>>>;
   on(event: 'error', listener: (error: Error) => void): unknown;
   close(): Promise<void>;
 }
 
-/** What we use of BullMQ's Worker, the same on both backends. */
+/** The part of BullMQ's Worker that we use. It is the same for both backends. */
 interface TaskWorker {
   waitUntilReady(): Promise<unknown>;
   run(): Promise<void>;
@@ -72,10 +73,13 @@ interface TaskWorker {
   close(force?: boolean): Promise<void>;
 }
 
-/** Declares all three parameters, or BullMQ passes no signal. */
+/** The function that runs a queued job. It must declare all three parameters, or BullMQ does not pass the signal. */
 export type Processor = (job: QueuedJob, token: string | undefined, signal: AbortSignal | undefined) => Promise<void>;
 
-/** Where the queue lives. It is clock and dispatcher only: everything that must not be lost is in the ERP database. */
+/**
+ * The place of the queue. The queue only keeps time and dispatches: all data that must not be lost is in the ERP
+ * database.
+ */
 export interface QueueBackend {
   readonly kind: 'postgres' | 'redis';
   readonly queue: (name: QueueName) => TaskQueue;
@@ -83,21 +87,23 @@ export interface QueueBackend {
 }
 
 /**
- * Seconds after which an idle worker that knows of nothing to come looks by itself: where its connection swallows what it
- * is told, that is all it has. One that knows of a job to come looks when that is due.
+ * Seconds after which an idle worker checks the queue by itself if it knows of no delayed job. It needs this check if
+ * its connection loses notifications. A worker that knows of a delayed job checks when that job is due.
  */
 const drainDelay = 5;
-/** How long a worker's connection to Redis may be silent by design; BullMQ blocks for no more than 10 s. */
+/**
+ * Maximum time for which a worker's connection to Redis is silent in normal operation: BullMQ blocks for up to 10 s.
+ */
 export const longestBlockMs = 10_000;
 
-function queueOptions(telemetry: Telemetry | undefined) {
+function makeQueueOptions(telemetry: Telemetry | undefined) {
   return { streams: { events: { maxLen: 1_000 } }, ...(telemetry === undefined ? {} : { telemetry }) };
 }
 
-function workerOptions(concurrency: number, telemetry: Telemetry | undefined) {
+function makeWorkerOptions(concurrency: number, telemetry: Telemetry | undefined) {
   return {
     ...(telemetry === undefined ? {} : { telemetry }),
-    // A Worker that starts by itself on a schema that is not ready starves the event loop.
+    // A Worker that starts automatically on a schema that is not ready starves the event loop.
     autorun: false,
     concurrency,
     lockDuration: 10_000,
@@ -110,40 +116,40 @@ function workerOptions(concurrency: number, telemetry: Telemetry | undefined) {
   };
 }
 
-/** The queue in Postgres. The pool needs `2 x workers + 2` clients: each Worker keeps one for LISTEN. */
-export function postgresBackend(pool: PgPool, telemetry?: Telemetry): QueueBackend {
+/** Builds the queue in Postgres. The pool needs `2 x workers + 2` connections: each Worker keeps one for LISTEN. */
+export function buildPostgresBackend(pool: PgPool, telemetry?: Telemetry): QueueBackend {
   const backed = withBackend(createPostgresBackend);
   return {
     kind: 'postgres',
-    queue: (name) => new backed.Queue<JobData>(name, { ...queueOptions(telemetry), connection: pool }),
+    queue: (name) => new backed.Queue<JobData>(name, { ...makeQueueOptions(telemetry), connection: pool }),
     worker: (name, processor, concurrency) =>
       new backed.Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
-        ...workerOptions(concurrency, telemetry),
+        ...makeWorkerOptions(concurrency, telemetry),
         connection: pool,
       }),
   };
 }
 
 /**
- * The queue in Redis.
- * @param producer answers at once or fails (no offline queue)
- * @param consumer waits for Redis to come back, as long as it takes
+ * Builds the queue in Redis.
+ * @param producer connection that answers at once or fails (no offline queue)
+ * @param consumer connection that waits until Redis is available again
  */
-export function redisBackend(producer: Redis, consumer: Redis, telemetry?: Telemetry): QueueBackend {
+export function buildRedisBackend(producer: Redis, consumer: Redis, telemetry?: Telemetry): QueueBackend {
   return {
     kind: 'redis',
-    queue: (name) => new Queue<JobData>(name, { ...queueOptions(telemetry), connection: producer }),
+    queue: (name) => new Queue<JobData>(name, { ...makeQueueOptions(telemetry), connection: producer }),
     worker: (name, processor, concurrency) =>
       new Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
-        ...workerOptions(concurrency, telemetry),
+        ...makeWorkerOptions(concurrency, telemetry),
         connection: consumer,
       }),
   };
 }
 
-/** Creates or upgrades the queue's own schema in Postgres. */
+/** Creates or upgrades the queue's schema in Postgres. */
 export async function migrateQueue(pool: PgPool): Promise<void> {
-  // On one session, as it takes an advisory lock.
+  // The migration takes an advisory lock, so it needs one session.
   const session = await pool.connect();
   try {
     await runMigrations(session);
@@ -153,7 +159,7 @@ export async function migrateQueue(pool: PgPool): Promise<void> {
 }
 
 /**
- * Checks that the queue's schema is there and of a version that this code can work with.
+ * Checks that the queue's schema exists and has a version that this code supports.
  * @throws QueueSetupError that says what to do
  */
 export async function assertPostgresQueueFits(pool: PgPool): Promise<void> {
@@ -165,35 +171,39 @@ export async function assertPostgresQueueFits(pool: PgPool): Promise<void> {
       throw new QueueSetupError('queue_schema_missing', message, { cause });
     }
     if (!(cause instanceof SchemaVersionMismatchError)) throw cause;
-    throw new QueueSetupError('queue_schema_too_new', "The queue's schema is newer than this version; upgrade it", {
-      cause,
-    });
+    throw new QueueSetupError(
+      'queue_schema_too_new',
+      "The queue's schema is newer than this version; upgrade fulfilment-sync",
+      {
+        cause,
+      },
+    );
   }
 }
 
-const oldestRedis = [6, 2] as const;
+const minRedisVersion = [6, 2] as const;
 
 /**
- * Checks that a Redis can carry the queue.
+ * Checks that a Redis server can hold the queue.
  * @throws QueueSetupError that says what to change
  */
 export async function assertRedisFits(redis: Redis): Promise<void> {
-  const problem = redisProblem(`${await redis.info('server')}\n${await redis.info('memory')}`);
+  const problem = findRedisProblem(`${await redis.info('server')}\n${await redis.info('memory')}`);
   if (problem !== null) throw problem;
 }
 
-/** What keeps a Redis, by its own INFO, from carrying the queue; null where nothing does. */
-export function redisProblem(info: string): QueueSetupError | null {
+/** Returns the reason why a Redis server cannot hold the queue, or null if it can. `info` is its answer to INFO. */
+export function findRedisProblem(info: string): QueueSetupError | null {
   const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? '0.0';
   const [major = 0, minor = 0] = version.split('.').map(Number);
-  if (major < oldestRedis[0] || (major === oldestRedis[0] && minor < oldestRedis[1])) {
+  if (major < minRedisVersion[0] || (major === minRedisVersion[0] && minor < minRedisVersion[1])) {
     return new QueueSetupError('redis_too_old', `REDIS_URL: Redis ${version} is too old; use 6.2 or newer`);
   }
   const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1];
   if (policy === 'noeviction') return null;
   return new QueueSetupError(
     'redis_evicts',
-    `REDIS_URL: maxmemory-policy is ${policy ?? 'not known'}, under which Redis may throw queue data away; ` +
+    `REDIS_URL: maxmemory-policy is ${policy ?? 'not known'}, with which Redis may delete queue data; ` +
       'set it with: redis-cli config set maxmemory-policy noeviction (and in redis.conf)',
   );
 }

@@ -4,17 +4,17 @@ import { FastifyAdapter } from '@bull-board/fastify';
 import { Queue } from 'bullmq';
 import type { TaskQueue } from './backend.ts';
 
-/** A look into the queues, on either backend. */
+/** A page that shows the queues, for both backends. */
 export interface QueueBoard {
-  /** Fastify plugin that serves it below `path`. */
+  /** The Fastify plugin that serves the page below `path`. */
   readonly plugin: ReturnType<FastifyAdapter['registerPlugin']>;
-  /** Shows these queues from now on: they are there only once the worker has started. */
+  /** Sets the queues to show. The queues exist only after the worker has started. */
   readonly show: (queues: readonly TaskQueue[]) => void;
 }
 
 /**
- * Opens Bull Board. It may change nothing: what runs when is written in Postgres, and changed there.
- * @param basePath path that a reverse proxy puts before every path; empty: none
+ * Opens Bull Board, read-only: Postgres decides what runs when, and changes are made there.
+ * @param basePath path that a reverse proxy puts before every path, or an empty string
  */
 export function openBoard(basePath: string, path: string): QueueBoard {
   const serverAdapter = new FastifyAdapter().setBasePath(`${basePath}${path}`);

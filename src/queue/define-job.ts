@@ -1,33 +1,36 @@
 import { z } from 'zod';
 import type { JobName } from '../../config/jobs.ts';
 
-/** `poll` for what must be fresh, `bulk` for long work that must never stand in its way. */
+/** A queue: `poll` for data that must be fresh, `bulk` for long work that must not delay the polls. */
 export type QueueName = 'poll' | 'bulk';
 
-/** One job: what it is called, in which queue it runs and what one run for one client does. */
+/** A job: its name, its queue, and what a run for one client does. */
 export interface JobDefinition<Context> {
   readonly name: JobName;
   readonly queue: QueueName;
   readonly run: (context: Context) => Promise<void>;
-  /** The stream that it polls. */
+  /** The stream that the job polls. */
   readonly stream?: { readonly name: string };
-  /** It asks nothing of the service: where that is away, it is made all the same. */
+  /** True if its runs send nothing to the service, so that a client hold does not stop them. */
   readonly isLocal?: boolean;
-  /** A failed run is made again with growing pauses, as its next turn is far off. */
+  /** True if a failed run is retried with growing pauses, because the next scheduled run is far away. */
   readonly retries?: boolean;
   /**
-   * True if its runs save their progress. A run that takes long while others wait can be stopped, and continues later.
+   * True if its runs save their progress. If other runs wait, a long run can be stopped, and continues later.
    */
   readonly savesProgress?: boolean;
-  /** Its runs say themselves when the next one is due: a schedule that is made shorter brings nothing forward. */
+  /** True if its runs decide themselves when the next one is due. A shorter schedule does not make it due earlier. */
   readonly ownPace?: boolean;
 }
 
-/** Declares a job; it takes effect by standing in jobs/registry.ts. */
+/** Declares a job. The job exists only if jobs/registry.ts lists it. */
 export function defineJob<Context>(definition: JobDefinition<Context>): JobDefinition<Context> {
   return definition;
 }
 
-/** What a queued job carries: the client it is for, or nothing where it is a tick that finds the clients due. */
+/**
+ * The data of a queued job. A run has its client. A tick of a scheduler has none: it finds the clients that are due.
+ * The version is that of the worker that set the scheduler.
+ */
 export const jobDataSchema = z.object({ client: z.string().optional(), version: z.string().optional() });
 export type JobData = z.infer<typeof jobDataSchema>;

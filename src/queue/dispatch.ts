@@ -1,30 +1,32 @@
 import type { JobName } from '../../config/jobs.ts';
 import type { TaskQueue } from './backend.ts';
 
-/** The sweeper queues an overdue job again at most once in this time, whatever BullMQ believes to have queued already. */
+/** Interval in which the sweeper queues an overdue run at most once, even if BullMQ still has a mark for that run. */
 const overdueBucketMs = 30_000;
-/** The same interval if too many runs wait to read them all. */
+/** The same interval if too many runs wait to be read. */
 const crowdedBucketMs = 600_000;
-/** So much later than due: a run that begins too early by the database's clock would find itself not due. */
+/**
+ * Added to each delay. Otherwise a run could begin before its due time by the database's clock, and would be skipped.
+ */
 const marginMs = 50;
 
 /** A run to queue. */
-export interface Turned {
+export interface DueRun {
   readonly client: string;
-  /** Milliseconds until it is due; 0 or less: now. */
+  /** Milliseconds until the run is due; 0 or less: now. */
   readonly inMs: number;
-  /** When it is due, milliseconds since 1970. */
+  /** Due time in milliseconds since 1970. */
   readonly dueMs: number;
 }
 
-/** The runs that wait in a queue, each as `job client`; or that there are too many to read them. */
+/** The runs that wait in a queue, each as `job client`, or 'too many' if they are too many to be read. */
 export type WaitingRuns = ReadonlySet<string> | 'too many';
 
-/** Maximum number of waiting runs that are read: each costs a query of the queue. */
+/** Maximum number of waiting runs that are read. Each costs a query of the queue. */
 const maxWaitingRead = 300;
 
-/** Reads which runs wait in a queue. */
-export async function readWaiting(queue: TaskQueue): Promise<WaitingRuns> {
+/** Reads the runs that wait in a queue. */
+export async function readWaitingRuns(queue: TaskQueue): Promise<WaitingRuns> {
   const { waiting = 0 } = await queue.getJobCounts();
   if (waiting > maxWaitingRead) return 'too many';
   const jobs = waiting === 0 ? [] : await queue.getJobs('waiting', 0, maxWaitingRead);
@@ -34,21 +36,22 @@ export async function readWaiting(queue: TaskQueue): Promise<WaitingRuns> {
 /** How overdue runs are queued again. */
 export interface OverdueOptions {
   readonly nowMs: number;
-  /** Runs that are not queued again. Absent: none, as those to be queued have left the queue. */
+  /** Runs that wait and are not queued again. Absent if the runs to queue cannot be waiting. */
   readonly waiting?: WaitingRuns;
 }
 
 /**
- * Queues one run for each of these clients, those that are not due yet with a delay; one that is queued for the same due
- * time, or running for it, is not queued twice. A run that comes twice all the same finds itself not due and ends at once.
- * @param overdue given by the sweeper. Its time is part of the mark against doubles. If BullMQ keeps a mark by mistake, the job
- *   runs with the next one. A run that waits in the queue is not queued again: if the workers cannot keep up, the queue holds
- *   each job of each client once. If too many runs wait, each overdue run is queued again every 10 minutes.
+ * Queues runs of a job. Runs that are not due yet get a delay. BullMQ's deduplication mark keeps a run from being
+ * queued twice for the same due time. If a run is queued twice anyway, the second one is not due and ends at once.
+ * @param overdue set by the sweeper. Its time is part of the deduplication mark: if BullMQ keeps a mark by mistake,
+ *   the next mark lets the run through. A run that waits in the queue is not queued again, so that the queue holds each
+ *   job of each client once, even if the workers cannot keep up. If too many runs wait, an overdue run is queued every
+ *   10 minutes.
  */
-export async function dispatch(
+export async function dispatchRuns(
   queue: TaskQueue,
   job: JobName,
-  runs: readonly Turned[],
+  runs: readonly DueRun[],
   overdue?: OverdueOptions,
 ): Promise<void> {
   const waiting = overdue?.waiting;

@@ -2,73 +2,81 @@ import { createHash } from 'node:crypto';
 import { CronExpressionParser } from 'cron-parser';
 import type { Schedule } from '../../config/schedules.ts';
 
-/** A turn that comes sooner than this share of the interval after a start is left out. */
+/** If the next due time is closer to the start than this share of the interval, it is skipped. */
 const minShare = 0.1;
-/** The clients start within this time after a moment of their cron expression, each at an offset of its own. */
+/** After a time of the cron expression, the clients start within this span, each with a fixed offset. */
 const cronSpreadMs = 30_000;
+/** Maximum time that a tick looks ahead. */
 const maxReachMs = 600_000;
+/** After a required gap between two runs, the clients start within this span, each with a fixed offset. */
 const gapSpreadMs = 20_000;
-const justCoveredMs = 60_000;
-/** Missed turns are counted up to here. */
+/** A due time that lies at most this long before the end of a gap is moved to that end. */
+const earlyStartMs = 60_000;
+/** Maximum number of missed runs that are counted. */
 const maxMissed = 10_000;
 
-/** What is scheduled: each client has turns of its own, so that not all begin at the same moment. */
-export interface Turn {
+/** A job of one client. Each has different due times, so that not all runs begin at the same moment. */
+export interface ClientJob {
   readonly client: string;
   readonly job: string;
 }
 
 /**
- * When the run after one that starts `now` is due; null for never by itself. An interval has a fixed phase for each client
- * and job, so that turns neither drift nor gather; a cron expression is followed within half a minute.
- * @param now by the database's clock
+ * Returns when the next run is due after one that starts `now`; null if the schedule never starts one. For an interval,
+ * each client and job has a fixed phase, so that due times neither drift nor meet. For a cron expression, each client
+ * has a fixed offset of up to half a minute.
+ * @param now the time by the database's clock
  */
-export function nextDue(schedule: Schedule, now: Date, turn: Turn): Date | null {
+export function findNextDue(schedule: Schedule, now: Date, clientJob: ClientJob): Date | null {
   if (schedule.kind === 'off' || schedule.kind === 'on-request') return null;
   if (schedule.kind === 'cron') {
-    const offsetMs = Math.floor(fraction(turn) * cronSpreadMs);
+    const offsetMs = Math.floor(toFraction(clientJob) * cronSpreadMs);
     const currentDate = new Date(now.getTime() - offsetMs);
     const tick = CronExpressionParser.parse(schedule.pattern, { currentDate, tz: 'UTC' }).next().getTime();
     return new Date(tick + offsetMs);
   }
   const { everyMs } = schedule;
-  const phaseMs = Math.floor(fraction(turn) * everyMs);
+  const phaseMs = Math.floor(toFraction(clientJob) * everyMs);
   const earliestMs = now.getTime() + everyMs * minShare;
   return new Date(Math.ceil((earliestMs - phaseMs) / everyMs) * everyMs + phaseMs);
 }
 
 /**
- * When the schedule has a run at or after `earliest`; within moments of it where its turns come no further apart than
- * `gapMs`, which is what has to lie between two runs: how many moments is each client's own, so that those which began
- * together do not stay together.
+ * Returns the first due time of the schedule at or after `earliest`. If the interval is not longer than `gapMs`, the
+ * due time is `earliest` plus a few seconds, which differ by client, so that clients that began together do not stay
+ * together.
+ * @param gapMs required time between two runs, in milliseconds
  */
-export function dueNotBefore(schedule: Schedule, earliest: Date, gapMs: number, turn: Turn): Date | null {
+export function findDueNotBefore(schedule: Schedule, earliest: Date, gapMs: number, clientJob: ClientJob): Date | null {
   if (schedule.kind === 'every' && schedule.everyMs <= gapMs)
-    return new Date(earliest.getTime() + Math.floor(fraction(turn) * gapSpreadMs));
-  // A turn that the gap only just covers is taken when it opens: hourly turns must not become two-hourly ones.
+    return new Date(earliest.getTime() + Math.floor(toFraction(clientJob) * gapSpreadMs));
+  // A due time just before the end of the gap is moved to its end: an hourly job must not run only every two hours.
   const share = schedule.kind === 'every' ? schedule.everyMs * minShare : 0;
-  const turnAt = nextDue(schedule, new Date(earliest.getTime() - justCoveredMs - share), turn);
-  return turnAt === null ? null : new Date(Math.max(turnAt.getTime(), earliest.getTime()));
+  const dueAt = findNextDue(schedule, new Date(earliest.getTime() - earlyStartMs - share), clientJob);
+  return dueAt === null ? null : new Date(Math.max(dueAt.getTime(), earliest.getTime()));
 }
 
-/** How far ahead a tick looks: what is due within this time is queued with a delay, the rest is left to the next tick or the sweeper. */
-export function tickReachMs(schedule: Schedule): number {
+/**
+ * Returns how many milliseconds a tick looks ahead. Runs that are due within this time are queued with a delay. Later
+ * runs are left to the next tick or the sweeper.
+ */
+export function toTickReachMs(schedule: Schedule): number {
   if (schedule.kind === 'cron') return cronSpreadMs;
   return schedule.kind === 'every' ? Math.min(schedule.everyMs, maxReachMs) : 0;
 }
 
-/** How many turns have gone by since `due`, that one not counted: they are made good by one run, and named. */
-export function missedTurns(schedule: Schedule, due: Date, now: Date): number {
+/** Counts the due times since `due`, without `due` itself. One run replaces all of them, and reports their number. */
+export function countMissedRuns(schedule: Schedule, due: Date, now: Date): number {
   if (schedule.kind === 'every')
     return Math.max(0, Math.min(maxMissed, Math.floor((now.getTime() - due.getTime()) / schedule.everyMs)));
   if (schedule.kind !== 'cron') return 0;
-  const turns = CronExpressionParser.parse(schedule.pattern, { currentDate: due, tz: 'UTC' });
+  const dueTimes = CronExpressionParser.parse(schedule.pattern, { currentDate: due, tz: 'UTC' });
   let missed = 0;
-  while (missed < maxMissed && turns.next().getTime() <= now.getTime()) missed++;
+  while (missed < maxMissed && dueTimes.next().getTime() <= now.getTime()) missed++;
   return missed;
 }
 
-/** A number in [0, 1) that is always the same for a client and job. */
-function fraction({ client, job }: Turn): number {
+/** Returns a number in [0, 1) that is always the same for a client and job. */
+function toFraction({ client, job }: ClientJob): number {
   return createHash('sha256').update(`${client}/${job}`).digest().readUInt32BE() / 2 ** 32;
 }

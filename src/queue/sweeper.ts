@@ -1,19 +1,22 @@
-/** How often every worker looks whether anything fell through the queue. */
+/** Interval in which every worker looks for work that the queue has lost. */
 export const sweepMs = 3_000;
-/** Once in this many sweeps the schedulers are compared with the plan: a flushed queue is whole again within 15 s. */
+/**
+ * The schedulers are compared with the plan once in this many sweeps: an emptied queue is complete again within 15 s.
+ */
 const sweepsPerAlignment = 5;
 
+/** The tasks of the sweeper. */
 export interface SweeperTasks {
-  /** Takes back the leases of lost workers and makes their jobs due. */
+  /** Ends the leases of lost workers and makes their jobs due. */
   readonly revive: () => Promise<void>;
-  /** Queues what is overdue. */
+  /** Queues the overdue runs. */
   readonly dispatchOverdue: () => Promise<void>;
-  /** Re-creates schedulers that are gone. */
+  /** Creates missing schedulers again. */
   readonly align: () => Promise<void>;
   readonly onError: (task: string, error: unknown) => void;
 }
 
-/** Watches over the queue from outside it: what must run is written in Postgres, whatever the queue remembers. */
+/** Repairs the queue from outside: the tables in Postgres say what must run, even if the queue has lost it. */
 export class Sweeper {
   readonly #tasks: SweeperTasks;
   #timer: NodeJS.Timeout | undefined;
@@ -25,19 +28,19 @@ export class Sweeper {
     this.#tasks = tasks;
   }
 
-  /** Sweeps at once, and every few seconds from then on. */
+  /** Sweeps now, and then every few seconds. */
   start(): void {
     this.#sweep();
     this.#timer = setInterval(() => this.#sweep(), sweepMs);
   }
 
-  /** Ends after the sweep under way. */
+  /** Stops the sweeper. Waits for the sweep under way. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#sweeping;
   }
 
-  /** Milliseconds since the last sweep that did all it had to; undefined before the first. */
+  /** Returns the milliseconds since the last sweep in which all tasks succeeded; undefined before the first. */
   sinceLastDoneMs(): number | undefined {
     return this.#lastDoneAtMs === undefined ? undefined : performance.now() - this.#lastDoneAtMs;
   }
@@ -55,7 +58,7 @@ export class Sweeper {
     if (results.every(Boolean)) this.#lastDoneAtMs = performance.now();
   }
 
-  /** A task that fails must not keep the others from being tried, and is tried again with the next sweep. */
+  /** Runs one task. A failed task does not stop the others, and is tried again with the next sweep. */
   async #attempt(task: 'revive' | 'dispatchOverdue' | 'align'): Promise<boolean> {
     try {
       await this.#tasks[task]();

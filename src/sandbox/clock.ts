@@ -1,4 +1,7 @@
-/** Virtual time: stands still or runs `speed` times as fast as real time, and can be advanced by any span at once. */
+/**
+ * A clock of virtual time. It runs `speed` times as fast as real time, or not at all if `speed` is 0. `advance` moves
+ * it forward at once.
+ */
 export class VirtualClock {
   #baseMs: number;
   #realBaseMs = performance.now();

@@ -1,49 +1,49 @@
 import { z } from 'zod';
 import type { Random } from './random.ts';
 
-const longestMs = 600_000;
-/** A member of an answer that may be set; not what every object inherits. */
-const member = z.union([z.string().regex(/^(?!(__proto__|constructor|prototype)$)/), z.number()]);
+const maxWaitMs = 600_000;
+/** One step of a path into an answer. Names that every object inherits are excluded. */
+const memberSchema = z.union([z.string().regex(/^(?!(__proto__|constructor|prototype)$)/), z.number()]);
 
 const effectSchema = z
   .strictObject({
-    /** Waits before anything else. */
-    delayMs: z.number().int().positive().max(longestMs).optional(),
+    /** Milliseconds to wait before anything else happens. */
+    delayMs: z.number().int().positive().max(maxWaitMs).optional(),
     status: z.number().int().min(300).max(599).optional(),
     retryAfter: z.string().optional(),
     location: z.string().optional(),
-    /** Not JSON: a proxy's page. */
+    /** With status: the body is an HTML page, as a proxy sends it, instead of JSON. */
     html: z.boolean().optional(),
-    /** The request is taken and never answered. */
+    /** The sandbox accepts the request and never answers it. */
     noAnswer: z.boolean().optional(),
     reset: z.boolean().optional(),
-    /** With status, noAnswer or reset: the request has been carried out before. */
+    /** With status, noAnswer or reset: the sandbox carries the request out before. */
     afterEffect: z.boolean().optional(),
-    /** With status, noAnswer or reset: the request is carried out this much later. */
-    effectAfterMs: z.number().int().min(0).max(longestMs).optional(),
-    /** Lists and searches show what was there this long ago: nothing written since, and rows as they were before. */
-    lagMs: z.number().int().positive().max(longestMs).optional(),
-    /** Half of the body, then the connection breaks. */
+    /** With status, noAnswer or reset: the sandbox carries the request out this many milliseconds later. */
+    effectAfterMs: z.number().int().min(0).max(maxWaitMs).optional(),
+    /** Lists and searches show rows as they were this many milliseconds ago. */
+    lagMs: z.number().int().positive().max(maxWaitMs).optional(),
+    /** The sandbox sends half of the body and then breaks the connection. */
     truncate: z.boolean().optional(),
     invalidJson: z.boolean().optional(),
     contentType: z.string().optional(),
-    /** The body comes in pieces of `bytes`, `everyMs` apart. */
+    /** The sandbox sends the body in pieces of `bytes` bytes, one every `everyMs` milliseconds. */
     drip: z
-      .strictObject({ bytes: z.number().int().positive(), everyMs: z.number().int().positive().max(longestMs) })
+      .strictObject({ bytes: z.number().int().positive(), everyMs: z.number().int().positive().max(maxWaitMs) })
       .optional(),
-    /** All tokens given out so far are worth nothing any more. */
+    /** All tokens granted so far become invalid. */
     expireTokens: z.boolean().optional(),
-    /** `links.next` leads to this origin. */
+    /** `links.next` names this origin. */
     nextOrigin: z.string().optional(),
-    /** `links.next` leads to the very page it stands on. */
+    /** `links.next` names the page that contains it. */
     repeatNext: z.boolean().optional(),
-    /** The first row of a list is there once more at its end. */
+    /** The first row of a list appears again at its end. */
     duplicateRow: z.boolean().optional(),
     reverseRows: z.boolean().optional(),
-    /** The row at `index` of this page is not shown, nor anywhere else, until this much virtual time has gone by. */
+    /** The row at `index` of this page is hidden from all requests for this many virtual seconds. */
     hideRow: z.strictObject({ index: z.number().int().min(0), seconds: z.number().positive() }).optional(),
-    /** Sets a member of the answer, by path; without a value it is removed. */
-    set: z.array(z.strictObject({ path: z.array(member).min(1), value: z.unknown().optional() })).optional(),
+    /** Sets members of the answer by path. A member without a value is removed. */
+    set: z.array(z.strictObject({ path: z.array(memberSchema).min(1), value: z.unknown().optional() })).optional(),
   })
   .refine(
     ({ afterEffect, effectAfterMs, status, noAnswer, reset }) =>
@@ -52,33 +52,33 @@ const effectSchema = z
   );
 export type FaultEffect = z.infer<typeof effectSchema>;
 
-/** A rule by which requests of one operation go wrong. Every member of `effect` that is given takes effect. */
+/** A rule that disturbs requests of an operation. Every given member of `effect` is applied. */
 export const faultSchema = z.strictObject({
-  /** Operation name such as `v3.shipments.list`; `v3.*` and `*` stand for several. */
+  /** Operation name such as `v3.shipments.list`. `v3.*` and `*` match several operations. */
   operation: z.string(),
   /** Only requests of this client. */
   client: z.string().optional(),
-  /** Skips this many matching requests first. */
+  /** Number of matching requests that are not affected at first. */
   after: z.number().int().min(0).default(0),
-  /** Ends after this many hits. */
+  /** Number of requests that are affected; then the rule ends. Unlimited if absent. */
   count: z.number().int().positive().optional(),
-  /** Share of matching requests that are hit. */
+  /** Share of the matching requests that are affected. */
   probability: z.number().min(0).max(1).default(1),
   effect: effectSchema,
 });
 export type Fault = z.infer<typeof faultSchema>;
 
-/** A fault with how often it was met and how often it struck. */
-export interface Rule {
+/** A fault with the number of requests that matched it and the number that it affected. */
+export interface FaultRule {
   readonly fault: Fault;
   seen: number;
   hits: number;
 }
 
-/** The rules in force, and how often each has struck. */
+/** The active fault rules, with their counters. */
 export class Faults {
   readonly random: Random;
-  #rules: Rule[] = [];
+  #rules: FaultRule[] = [];
 
   constructor(random: Random) {
     this.random = random;
@@ -92,12 +92,12 @@ export class Faults {
     this.#rules = [];
   }
 
-  get rules(): readonly Rule[] {
+  get rules(): readonly FaultRule[] {
     return this.#rules;
   }
 
-  /** Goes on with rules that were saved. */
-  restore(rules: readonly Rule[]): void {
+  /** Replaces the rules by saved ones, with their counters. */
+  restore(rules: readonly FaultRule[]): void {
     this.#rules = [...rules];
   }
 
@@ -105,14 +105,17 @@ export class Faults {
     return this.#rules.map(({ fault, hits }) => ({ ...fault, hits }));
   }
 
-  /** What is to go wrong with this request; the first rule that strikes decides. */
-  strike(operation: string, client: string | null): FaultEffect | null {
+  /**
+   * Counts a request for each rule that matches it. Returns the effect of the first rule that affects the request, or
+   * null if none does.
+   */
+  matchRequest(operation: string, client: string | null): FaultEffect | null {
     let effect: FaultEffect | null = null;
     for (const rule of this.#rules) {
       const { fault } = rule;
-      if (!covers(fault.operation, operation)) continue;
+      if (!matchesOperation(fault.operation, operation)) continue;
       if (fault.client !== undefined && fault.client !== client) continue;
-      // Also where another rule strikes: `after` counts requests, not what is left of them.
+      // Counted even if an earlier rule affects the request: `after` counts all matching requests.
       if (rule.seen++ < fault.after || (fault.count !== undefined && rule.hits >= fault.count)) continue;
       if (effect !== null || !this.random.chance(fault.probability)) continue;
       rule.hits++;
@@ -122,12 +125,12 @@ export class Faults {
   }
 }
 
-/** Whether a rule for `pattern` is about an operation: `v3.*` is about all whose names begin with `v3.`. */
-export function covers(pattern: string, operation: string): boolean {
+/** Returns whether a pattern matches an operation name. `v3.*` matches all names that begin with `v3.`. */
+export function matchesOperation(pattern: string, operation: string): boolean {
   return pattern.endsWith('*') ? operation.startsWith(pattern.slice(0, -1)) : pattern === operation;
 }
 
-/** Whether the request is not answered as it should be. */
-export function isCut({ status, noAnswer, reset }: Partial<FaultEffect>): boolean {
+/** Returns whether an effect replaces the answer by another status, no answer or a broken connection. */
+export function isAnswerReplaced({ status, noAnswer, reset }: Partial<FaultEffect>): boolean {
   return status !== undefined || noAnswer === true || reset === true;
 }

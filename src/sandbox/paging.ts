@@ -1,26 +1,29 @@
 import { z } from 'zod';
 import { badParameter } from './refusal.ts';
 import type { ResourceObject } from './resources/jsonapi.ts';
-import { rowsAfter, rowsFrom, type Selection } from './store/listing.ts';
+import { readRowsAfter, readRowsFrom, type Selection } from './store/listing.ts';
 import type { HasId } from './store/sorted-rows.ts';
 
-/** What interface.md leaves open, and so can be switched; the first of each is the default. */
+/** Settings for what docs/interface.md leaves open. */
 export const switchesSchema = z.strictObject({
+  /** What `page[cursor]` means: the last id, the number of rows before the page, or a number without meaning. */
   cursor: z.enum(['id', 'offset', 'opaque']).default('id'),
+  /** The form of `links.next`: an object with `href`, a URL, or a URL without its origin. */
   links: z.enum(['object', 'string', 'relative']).default('object'),
+  /** The position of `included`: inside each resource, or at the top of the document. */
   included: z.enum(['inside', 'top']).default('inside'),
-  /** Whether a full last page still has a next link, which leads to an empty page. */
+  /** Whether a full last page has a next link, which leads to an empty page. */
   emptyLastPage: z.boolean().default(false),
   tokenSeconds: z.number().int().positive().default(1_200),
   unknownProducts: z.enum(['create', 'refuse']).default('create'),
   repeatedReturnLines: z.boolean().default(false),
-  /** Whether v3 takes another order with a number that is taken, so that a test can tell what was sent twice. */
+  /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */
   repeatedNumbers: z.boolean().default(false),
 });
 export type Switches = z.infer<typeof switchesSchema>;
 
 const maxPageSize = 100;
-/** An opaque cursor is an integer all the same (interface.md, Pagination), but neither an id nor a count. */
+/** An opaque cursor is an integer too (docs/interface.md, 2.4 Paging), but neither an id nor a count. */
 const opaqueStep = 17;
 const opaqueBase = 1_000_003;
 
@@ -31,30 +34,32 @@ export interface PageRequest {
   readonly path: string;
   readonly origin: string;
   readonly switches: Switches;
-  /** Where included resources stand. */
+  /** Position of the included resources. */
   readonly included: Switches['included'];
 }
 
-/** A row as it is shown, with what is included with it. */
-export interface Rendered {
+/** A resource to be shown, with the resources that are included with it. */
+export interface RenderedResource {
   readonly resource: ResourceObject;
   readonly included: readonly ResourceObject[];
 }
 
 /**
- * Cuts the page that a request asks for out of a selection, in ascending order of id.
- * @param render null for a row that is not shown to this caller
+ * Returns the page of a selection that a request asks for, in ascending order of id.
+ * @param render returns null for a row that this caller does not see
+ * @throws Refusal if the cursor is opaque and was not granted by this service
  */
-export function page<T extends HasId>(
+export function renderPage<T extends HasId>(
   selection: Selection<T>,
   request: PageRequest,
-  render: (row: T) => Rendered | null,
+  render: (row: T) => RenderedResource | null,
 ): Record<string, unknown> {
   const { switches, cursor = 0, size = maxPageSize } = request;
-  const shown: Rendered[] = [];
+  const shown: RenderedResource[] = [];
   let [hasMore, passed, lastId] = [false, 0, 0];
-  const start = startOf(cursor, switches.cursor);
-  const rows = start.afterId === null ? rowsFrom(selection, start.position) : rowsAfter(selection, start.afterId);
+  const start = decodeCursor(cursor, switches.cursor);
+  const rows =
+    start.afterId === null ? readRowsFrom(selection, start.position) : readRowsAfter(selection, start.afterId);
   for (const row of rows) {
     if (shown.length === size) {
       hasMore = true;
@@ -66,13 +71,13 @@ export function page<T extends HasId>(
     if (rendered !== null) shown.push(rendered);
   }
   const hasNext = hasMore || (switches.emptyLastPage && shown.length === size);
-  const next = hasNext ? cursorAfter(start.position + passed, lastId, switches.cursor) : null;
-  return { ...place(shown, request.included), links: linksOf(request, next) };
+  const next = hasNext ? encodeCursor(start.position + passed, lastId, switches.cursor) : null;
+  return { ...placeIncluded(shown, request.included), links: toLinks(request, next) };
 }
 
-/** Puts included resources where the switch says: inside each resource, or on top of the document. */
-function place(
-  rendered: readonly Rendered[],
+/** Places the included resources inside each resource or at the top of the document. */
+function placeIncluded(
+  rendered: readonly RenderedResource[],
   where: Switches['included'],
 ): { data: ResourceObject[]; included?: ResourceObject[] } {
   const included = rendered.flatMap((row) => row.included);
@@ -82,13 +87,13 @@ function place(
   };
 }
 
-/** A document with one resource. */
-export function single(rendered: Rendered, where: Switches['included']): Record<string, unknown> {
-  const { data, ...rest } = place([rendered], where);
+/** Returns a document with one resource. */
+export function renderDocument(rendered: RenderedResource, where: Switches['included']): Record<string, unknown> {
+  const { data, ...rest } = placeIncluded([rendered], where);
   return { data: data[0], ...rest };
 }
 
-function startOf(cursor: number, meaning: Switches['cursor']): { afterId: number | null; position: number } {
+function decodeCursor(cursor: number, meaning: Switches['cursor']): { afterId: number | null; position: number } {
   if (cursor === 0 || meaning === 'offset') return { afterId: null, position: cursor };
   if (meaning === 'id') return { afterId: cursor, position: 0 };
   const position = (cursor - opaqueBase) / opaqueStep;
@@ -97,12 +102,12 @@ function startOf(cursor: number, meaning: Switches['cursor']): { afterId: number
   return { afterId: null, position };
 }
 
-function cursorAfter(position: number, lastId: number, meaning: Switches['cursor']): number {
+function encodeCursor(position: number, lastId: number, meaning: Switches['cursor']): number {
   if (meaning === 'id') return lastId;
   return meaning === 'offset' ? position : position * opaqueStep + opaqueBase;
 }
 
-function linksOf(request: PageRequest, cursor: number | null): Record<string, unknown> {
+function toLinks(request: PageRequest, cursor: number | null): Record<string, unknown> {
   const { path, rawQuery, origin, switches } = request;
   if (cursor === null) return switches.links === 'relative' ? {} : { next: null };
   const others = rawQuery.split('&').filter((part) => part !== '' && !/^page(\[|%5B)cursor(\]|%5D)=/i.test(part));

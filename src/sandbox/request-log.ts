@@ -1,25 +1,25 @@
-/** One request as the sandbox received it; never with a token, a password or a body. */
+/** A request that the sandbox received. It never contains a token, a password or a body. */
 export interface LoggedRequest {
   readonly place: number;
-  /** Real time of its arrival. */
+  /** Real time of arrival, in milliseconds since 1970. */
   readonly atMs: number;
   readonly method: string;
   readonly path: string;
   readonly query: string;
-  /** Null for a route the service does not have: unexpected. */
+  /** Null if the service has no such route. */
   readonly operation: string | null;
   readonly client: string | null;
-  /** Null as long as it is not answered, and for ever where the connection was cut. */
+  /** Null until the request is answered. Stays null if the connection was broken. */
   status: number | null;
-  /** From its arrival to the end of its answer, or to the cut. */
+  /** Milliseconds from the arrival to the end of the answer, or to the break of the connection. */
   durationMs: number | null;
-  /** Whether a fault struck it. */
+  /** Whether a fault affected the request. */
   faulty: boolean;
 }
 
 const maxEntries = 200_000;
 
-/** What was asked, in order of arrival; bounded, the oldest go first. */
+/** The received requests in order of arrival. If there are too many, the oldest are dropped. */
 export class RequestLog {
   #entries: LoggedRequest[] = [];
   #place = 0;
@@ -31,7 +31,7 @@ export class RequestLog {
     return logged;
   }
 
-  /** Entries with a larger place than `after`. */
+  /** Returns the entries whose place is larger than `after`. */
   since(after: number): readonly LoggedRequest[] {
     const first = this.#entries[0]?.place ?? 0;
     return this.#entries.slice(Math.max(0, after - first + 1));

@@ -3,10 +3,10 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
 import { switchesSchema } from './paging.ts';
-import type { LifeState, Step } from './store/life.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
-import { Sharing } from './store/sharing.ts';
-import { type Inhabitant, World, type WorldOptions } from './world.ts';
+import type { PlannedTask, SimulationState } from './store/simulation.ts';
+import { ValuePool } from './store/value-pool.ts';
+import { type SandboxClient, World, type WorldOptions } from './world.ts';
 
 const format = 'fulfilment-sync sandbox state 1';
 const chunkBytes = 1 << 20;
@@ -32,9 +32,9 @@ const headerSchema = z.object({
   }),
 });
 
-/** A row with the place of its client, and what it is. */
-type Line =
-  | { readonly client: number; readonly is: 'life'; readonly row: LifeState }
+/** A line of the state file: a row, its kind, and the index of its client. */
+type StateLine =
+  | { readonly client: number; readonly is: 'simulation'; readonly row: SimulationState }
   | { readonly client: number; readonly is: 'hidden'; readonly row: readonly (readonly [string, number])[] }
   | { readonly client: number; readonly is: 'product'; readonly row: Product }
   | { readonly client: number; readonly is: 'order'; readonly row: Order }
@@ -43,16 +43,20 @@ type Line =
   | { readonly client: number; readonly is: 'returnItem'; readonly row: ReturnItem }
   | { readonly client: number; readonly is: 'inbound'; readonly row: Inbound }
   | { readonly client: number; readonly is: 'slip'; readonly row: Slip }
-  | { readonly client: number; readonly is: 'step'; readonly row: Step };
+  | { readonly client: number; readonly is: 'step'; readonly row: PlannedTask };
 
-/** Writes everything a world holds, but tokens and requests, into a file that only its owner can read. */
+/**
+ * Writes a world into a file that only its owner can read. Tokens and logged requests are not saved. The file is
+ * replaced in one step, so that it is always complete.
+ * @throws Error if the file cannot be written
+ */
 export function saveWorld(world: World, file: string): void {
-  const temporary = `${file}.${process.pid}.tmp`;
+  const temporaryFile = `${file}.${process.pid}.tmp`;
   try {
-    writeWorld(world, temporary);
-    renameSync(temporary, file);
+    writeWorld(world, temporaryFile);
+    renameSync(temporaryFile, file);
   } catch (error) {
-    rmSync(temporary, { force: true });
+    rmSync(temporaryFile, { force: true });
     throw error;
   }
 }
@@ -69,62 +73,65 @@ function writeWorld(world: World, file: string): void {
 
 function writeLines(world: World, descriptor: number): void {
   let [pending, count] = ['', 0];
-  const put = (value: unknown) => {
-    // Both signs end a line for the reader, and stand unescaped in JSON.
-    pending += `${JSON.stringify(value).replaceAll(/[\u2028\u2029]/g, (sign) => (sign === '\u2028' ? '\\u2028' : '\\u2029'))}\n`;
+  const writeLine = (value: unknown) => {
+    // Both characters end a line when the file is read, but JSON.stringify does not escape them.
+    const json = JSON.stringify(value);
+    pending += `${json.replaceAll(/[\u2028\u2029]/g, (sign) => (sign === '\u2028' ? '\\u2028' : '\\u2029'))}\n`;
     count++;
     if (pending.length < chunkBytes) return;
-    writeAll(descriptor, pending);
+    writeText(descriptor, pending);
     pending = '';
   };
-  for (const name of world.clientNames) world.resident(name);
-  put(headerOf(world));
+  for (const name of world.clientNames) world.requireClient(name);
+  writeLine(toHeader(world));
   for (const [client, name] of world.clientNames.entries())
-    for (const line of linesOf(world.asLeft(name), client)) put(line);
-  put({ end: count });
-  writeAll(descriptor, pending);
+    for (const line of toLines(world.getUnadvancedClient(name), client)) writeLine(line);
+  writeLine({ end: count });
+  writeText(descriptor, pending);
 }
 
 /**
- * Puts back a world that was saved. Virtual time goes on where it stood.
- * @param speed takes the place of the one that was saved
- * @throws Error that names file and line where the file is no such state, or not all of one
+ * Loads a saved world. Virtual time continues from the saved moment.
+ * @param speed replaces the saved speed, if given
+ * @throws Error that names the file, if the file is not a state file or is incomplete
  */
 export async function loadWorld(file: string, speed: number | undefined): Promise<World> {
   let [world, count, ended]: [World | null, number, boolean] = [null, 0, false];
-  const sharing = new Sharing();
+  const pool = new ValuePool();
   for await (const text of createInterface({ input: createReadStream(file) })) {
     try {
       const line: unknown = JSON.parse(text);
-      if (world === null) world = worldOf(line, speed);
-      else if (isEnd(line, count)) ended = true;
-      else put(world, sharing.shared(line) as Line);
+      if (world === null) world = createWorld(line, speed);
+      else if (isEndLine(line, count)) ended = true;
+      else storeLine(world, pool.share(line) as StateLine);
     } catch (cause) {
-      throw new Error(`Line ${count + 1} of ${file} is not what a sandbox has saved; remove the file to start over`, {
-        cause,
-      });
+      throw new Error(
+        `Line ${count + 1} of ${file} cannot be read: a sandbox did not write it. Remove the file to start over`,
+        { cause },
+      );
     }
     count++;
   }
-  if (world === null || !ended) throw new Error(`${file} ends before the state does; remove the file to start over`);
+  if (world === null || !ended)
+    throw new Error(`${file} is incomplete: its last lines are missing. Remove the file to start over`);
   return world;
 }
 
-function headerOf({ clock, options, started, switches, faults }: World): z.input<typeof headerSchema> {
+function toHeader({ clock, options, started, switches, faults }: World): z.input<typeof headerSchema> {
   const rules = faults.rules.map(({ fault, seen, hits }) => ({ fault, seen, hits }));
-  const plain = (own: WorldOptions) => ({ ...own, clients: [...own.clients] });
+  const copyOptions = (given: WorldOptions) => ({ ...given, clients: [...given.clients] });
   return {
     format,
     nowMs: clock.nowMs(),
-    started: plain(started),
-    options: plain(options),
+    started: copyOptions(started),
+    options: copyOptions(options),
     switches,
     faults: { state: faults.random.state, rules },
   };
 }
 
-function* linesOf({ life, sight }: Inhabitant, client: number): Generator<Line> {
-  const { store } = life;
+function* toLines({ simulation, visibility }: SandboxClient, client: number): Generator<StateLine> {
+  const { store } = simulation;
   for (const row of store.products.values()) yield { client, is: 'product', row };
   for (const row of store.orders) yield { client, is: 'order', row };
   for (const row of store.shipments) yield { client, is: 'shipment', row };
@@ -132,30 +139,31 @@ function* linesOf({ life, sight }: Inhabitant, client: number): Generator<Line> 
   for (const row of store.returnItems) yield { client, is: 'returnItem', row };
   for (const row of store.inbounds) yield { client, is: 'inbound', row };
   for (const row of store.slips) yield { client, is: 'slip', row };
-  for (const row of life.agenda.entries) yield { client, is: 'step', row };
-  yield { client, is: 'hidden', row: sight.hidden };
-  // After the shipments it speaks of.
-  yield { client, is: 'life', row: life.state };
+  for (const row of simulation.agenda.entries) yield { client, is: 'step', row };
+  yield { client, is: 'hidden', row: visibility.hidden };
+  // After the shipments, because it refers to them.
+  yield { client, is: 'simulation', row: simulation.state };
 }
 
-function worldOf(line: unknown, speed: number | undefined): World {
+function createWorld(line: unknown, speed: number | undefined): World {
   const { nowMs, options, switches, faults, started } = headerSchema.parse(line);
-  const own: WorldOptions = { ...options, speed: speed ?? options.speed };
-  const world = new World(own, { nowMs, switches, started });
+  const worldOptions: WorldOptions = { ...options, speed: speed ?? options.speed };
+  const world = new World(worldOptions, { nowMs, switches, started });
   world.faults.random.state = faults.state;
   world.faults.restore(faults.rules as { fault: Fault; seen: number; hits: number }[]);
   return world;
 }
 
-function isEnd(line: unknown, count: number): boolean {
+function isEndLine(line: unknown, count: number): boolean {
   if (typeof line !== 'object' || line === null || !('end' in line)) return false;
-  if (line.end !== count) throw new Error(`${String(line.end)} lines were saved, ${count} are there`);
+  if (line.end !== count)
+    throw new Error(`The file should have ${String(line.end)} lines before its last one, but has ${count}`);
   return true;
 }
 
-function put(world: World, line: Line): void {
-  const { life, sight } = world.asLeft(world.clientNames[line.client] ?? '');
-  const { store } = life;
+function storeLine(world: World, line: StateLine): void {
+  const { simulation, visibility } = world.getUnadvancedClient(world.clientNames[line.client] ?? '');
+  const { store } = simulation;
   const nowMs = world.clock.nowMs();
   switch (line.is) {
     case 'product':
@@ -182,20 +190,20 @@ function put(world: World, line: Line): void {
       store.addSlip(line.row, nowMs);
       break;
     case 'step':
-      life.agenda.push(line.row);
+      simulation.agenda.push(line.row);
       break;
     case 'hidden':
-      sight.restore(line.row);
+      visibility.restore(line.row);
       break;
-    case 'life':
-      life.resume(line.row);
+    case 'simulation':
+      simulation.restore(line.row);
       break;
     default:
-      throw new Error('no row of a kind that is known');
+      throw new Error('The line has an unknown kind');
   }
 }
 
-function writeAll(descriptor: number, text: string): void {
+function writeText(descriptor: number, text: string): void {
   const bytes = Buffer.from(text);
   for (let offset = 0; offset < bytes.length; ) offset += writeSync(descriptor, bytes, offset);
 }

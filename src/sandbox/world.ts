@@ -1,89 +1,99 @@
 /**
- * The sandbox: a stand-in for the whole service, with a robot as its warehouse. It never imports src/warehouse, so
- * that two readings of the interface meet.
+ * The sandbox: a stand-in for the whole service, with a robot as its warehouse. It never imports src/warehouse. The
+ * tests thus compare two independent implementations of docs/interface.md.
  */
 
 import { randomBytes } from 'node:crypto';
 import { VirtualClock } from './clock.ts';
 import { Faults } from './faults.ts';
+import { ListVisibility } from './list-visibility.ts';
 import { type Switches, switchesSchema } from './paging.ts';
-import { Random, seedFor } from './random.ts';
+import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './request-log.ts';
-import { begin, liveUntil } from './robot/robot.ts';
-import { Sight } from './sight.ts';
-import { firstProducts } from './store/catalogue.ts';
+import { planFirstDay, simulateUntil } from './robot/robot.ts';
+import { createFirstProducts } from './store/catalogue.ts';
 import { ClientStore } from './store/client-store.ts';
 import { Ids } from './store/ids.ts';
-import { type Habits, Life } from './store/life.ts';
+import { Simulation, type SimulationOptions } from './store/simulation.ts';
 
 export interface WorldOptions {
   readonly clients: readonly string[];
   readonly seed: number;
-  /** Virtual seconds a second. */
+  /** Virtual seconds per real second. */
   readonly speed: number;
-  /** Virtual time at the beginning, in milliseconds since 1970. */
+  /** Virtual time at the start, in milliseconds since 1970. */
   readonly startMs: number;
-  /** Zone of the warehouses' clocks. */
+  /** Time zone of the warehouses. */
   readonly zone: string;
-  /** How many orders a day the robot's own shop takes for each client. */
+  /** Orders per day that the robot's shop takes for each client. */
   readonly ordersPerDay: number;
-  /** Whether the robot also does what polls cannot see: changes after SHIPPED, shipments visible only when SHIPPED. */
+  /**
+   * Whether the robot also does what polls cannot notice: it changes shipments after SHIPPED, and makes some visible
+   * only when they are SHIPPED.
+   */
   readonly lateChanges?: boolean | undefined;
 }
 
-/** What a world was when it was saved. */
-export interface Left {
+/** The part of a saved world that belongs to no client. */
+export interface SavedWorld {
   readonly nowMs: number;
   readonly switches: Switches;
   readonly started: WorldOptions;
 }
 
-/** One client, and what it is kept from seeing. */
-export interface Inhabitant {
-  readonly life: Life;
-  readonly sight: Sight;
+/** The simulation of one client, and what its lists show of it. */
+export interface SandboxClient {
+  readonly simulation: Simulation;
+  readonly visibility: ListVisibility;
 }
 
-/** More are kept only as long as they are valid. */
-const tokensKept = 1_000;
+/** From this number of tokens on, each new token first removes the expired ones. */
+const tokensBeforeCleanup = 1_000;
 
-/** Everything the sandbox knows. Each client sees its own part alone. */
+/** All data of the sandbox. Each client sees only its own part. */
 export class World {
   readonly log = new RequestLog();
-  /** What it was first started with, whatever a reset has changed. */
+  /** The options of the first start. A reset does not change them. */
   readonly started: WorldOptions;
   #options: WorldOptions;
   #clock: VirtualClock;
-  #inhabitants: Map<string, Inhabitant>;
+  #clients: Map<string, SandboxClient>;
   #tokens = new Map<string, { client: string; expiresAtMs: number }>();
   #switches: Switches;
-  #habits: Habits;
+  #simulationOptions: SimulationOptions;
   faults: Faults;
-  /** Counts what may have changed the state, so that it is saved when it did. */
+  /** Number of calls that may have changed the state. The state is saved only if this number has grown. */
   changes = 0;
-  /** Counts how often the world began anew. */
+  /** Number of resets. */
   beginnings = 0;
 
-  /** @param left what a world was when it was saved; its clients are empty, for `asLeft` to fill */
-  constructor(options: WorldOptions, left?: Left) {
+  /**
+   * Creates a world whose clients have their first products and tasks.
+   * @param saved if given, the world continues a saved one: its clients are empty, and the caller fills them through
+   *   `getUnadvancedClient`
+   */
+  constructor(options: WorldOptions, saved?: SavedWorld) {
     this.#options = options;
-    this.started = left?.started ?? options;
-    this.#clock = new VirtualClock(left?.nowMs ?? options.startMs, options.speed);
-    this.#switches = left?.switches ?? switchesSchema.parse({});
-    this.#habits = habitsOf(options, this.#switches);
-    this.#inhabitants = settle(options, this.#habits, left === undefined);
+    this.started = saved?.started ?? options;
+    this.#clock = new VirtualClock(saved?.nowMs ?? options.startMs, options.speed);
+    this.#switches = saved?.switches ?? switchesSchema.parse({});
+    this.#simulationOptions = toSimulationOptions(options, this.#switches);
+    this.#clients = createClients(options, this.#simulationOptions, saved === undefined);
     this.faults = new Faults(new Random(options.seed));
   }
 
-  /** Starts over: another seed, an empty store, no faults, no tokens, all switches as they are by default. */
+  /**
+   * Starts over with new clients, no faults, no tokens, no logged requests and the default switches.
+   * @param options replaces options such as the seed; the others keep their values
+   */
   reset(options: Partial<WorldOptions> = {}): void {
     this.beginnings++;
     this.#options = { ...this.#options, ...options };
     this.#clock = new VirtualClock(this.#options.startMs, this.#options.speed);
     this.#switches = switchesSchema.parse({});
-    this.#habits = habitsOf(this.#options, this.#switches);
-    this.#inhabitants = settle(this.#options, this.#habits, true);
+    this.#simulationOptions = toSimulationOptions(this.#options, this.#switches);
+    this.#clients = createClients(this.#options, this.#simulationOptions, true);
     this.#tokens.clear();
     this.faults = new Faults(new Random(this.#options.seed));
     this.log.clear();
@@ -103,46 +113,53 @@ export class World {
 
   set switches(switches: Switches) {
     this.#switches = switches;
-    Object.assign(this.#habits, habitsOf(this.#options, switches));
+    Object.assign(this.#simulationOptions, toSimulationOptions(this.#options, switches));
   }
 
   get clientNames(): string[] {
-    return [...this.#inhabitants.keys()];
+    return [...this.#clients.keys()];
   }
 
-  /** One client's part, brought up to the present. Undefined for a client that does not exist. */
-  client(name: string): Inhabitant | undefined {
-    const inhabitant = this.#inhabitants.get(name);
-    if (inhabitant === undefined) return undefined;
+  /** Simulates a client up to the present and returns it. Returns undefined if the client does not exist. */
+  findClient(name: string): SandboxClient | undefined {
+    const client = this.#clients.get(name);
+    if (client === undefined) return undefined;
     const nowMs = this.#clock.nowMs();
-    liveUntil(inhabitant.life, nowMs);
-    inhabitant.life.store.sweep(nowMs);
-    return inhabitant;
+    simulateUntil(client.simulation, nowMs);
+    client.simulation.store.unlistOldRows(nowMs);
+    return client;
   }
 
-  /** As `client`. @throws Refusal that names the clients there are */
-  resident(name: string): Inhabitant {
-    const found = this.client(name);
+  /**
+   * Simulates a client up to the present and returns it.
+   * @throws Refusal that names the clients of this sandbox, if the client does not exist
+   */
+  requireClient(name: string): SandboxClient {
+    const found = this.findClient(name);
     if (found === undefined) throw badParameter('client', `is not one of ${this.clientNames.join(', ')}`);
     return found;
   }
 
-  /** One client's part as it was left, for whoever puts back what was saved. */
-  asLeft(name: string): Inhabitant {
-    const found = this.#inhabitants.get(name);
+  /**
+   * Returns a client without simulating it up to the present. Saving and loading use this.
+   * @throws Error if the client does not exist
+   */
+  getUnadvancedClient(name: string): SandboxClient {
+    const found = this.#clients.get(name);
     if (found === undefined) throw new Error(`there is no client ${name}`);
     return found;
   }
 
   /**
-   * Gives out a token (interface.md, Token response). Its life is real time, so that fast virtual days do not drown in
-   * renewals. @throws Refusal where name or password is wrong
+   * Grants a token (docs/interface.md, 3.3 Token response). The token expires in real time, because in fast virtual
+   * time clients would have to renew it all the time.
+   * @throws Refusal if the user name or the password is wrong
    */
   grantToken(username: string, password: string): Record<string, unknown> {
-    // Each client's name is its password, too.
-    if (!this.#inhabitants.has(username) || password !== username)
+    // The password of a client is its name.
+    if (!this.#clients.has(username) || password !== username)
       throw new Refusal(400, 'The user name or password is incorrect.');
-    if (this.#tokens.size >= tokensKept) this.#dropExpiredTokens();
+    if (this.#tokens.size >= tokensBeforeCleanup) this.#dropExpiredTokens();
     const token = randomBytes(24).toString('base64url');
     const { tokenSeconds } = this.#switches;
     this.#tokens.set(token, { client: username, expiresAtMs: performance.now() + tokenSeconds * 1_000 });
@@ -157,8 +174,8 @@ export class World {
     };
   }
 
-  /** The client a token belongs to, null where it is invalid or expired. */
-  clientOfToken(token: string): string | null {
+  /** Returns the client of a token. Returns null if the token is invalid or expired. */
+  findClientByToken(token: string): string | null {
     const known = this.#tokens.get(token);
     if (known === undefined) return null;
     if (performance.now() < known.expiresAtMs) return known.client;
@@ -176,25 +193,28 @@ export class World {
   }
 }
 
-function habitsOf(options: WorldOptions, { unknownProducts, repeatedReturnLines, repeatedNumbers }: Switches): Habits {
+function toSimulationOptions(
+  options: WorldOptions,
+  { unknownProducts, repeatedReturnLines, repeatedNumbers }: Switches,
+): SimulationOptions {
   const { ordersPerDay, lateChanges = false } = options;
   return { ordersPerDay, lateChanges, unknownProducts, repeatedReturnLines, repeatedNumbers };
 }
 
-function settle(
+function createClients(
   { clients, seed, startMs, zone }: WorldOptions,
-  habits: Habits,
+  simulationOptions: SimulationOptions,
   isNew: boolean,
-): Map<string, Inhabitant> {
-  const inhabitants = clients.map((name, index): [string, Inhabitant] => {
-    const random = new Random(seedFor(seed, name));
+): Map<string, SandboxClient> {
+  const entries = clients.map((name, index): [string, SandboxClient] => {
+    const random = new Random(deriveSeed(seed, name));
     const ids = new Ids(random, { index, count: clients.length });
-    const life = new Life(new ClientStore(name, zone), random, ids, habits);
+    const simulation = new Simulation(new ClientStore(name, zone), random, ids, simulationOptions);
     if (isNew) {
-      for (const product of firstProducts(ids)) life.store.addProduct(product);
-      begin(life, startMs);
+      for (const product of createFirstProducts(ids)) simulation.store.addProduct(product);
+      planFirstDay(simulation, startMs);
     }
-    return [name, { life, sight: new Sight() }];
+    return [name, { simulation, visibility: new ListVisibility() }];
   });
-  return new Map(inhabitants);
+  return new Map(entries);
 }

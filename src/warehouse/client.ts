@@ -6,18 +6,21 @@ import { decodeEnvelope } from './decoding/envelope.ts';
 import { type Document, decodeDocument } from './decoding/jsonapi.ts';
 import { TokenSource } from './transport/auth.ts';
 import { type HttpAnswer, type HttpOptions, type HttpRequest, WarehouseHttp } from './transport/http.ts';
-import { nextQuery } from './transport/links.ts';
+import { readNextQuery } from './transport/links.ts';
 
 /** One page of a v3 list. */
 export interface ListPage extends Document {
-  /** The query of the next page, null at the end; an error where the link cannot be followed. The rows are good all the same. */
+  /**
+   * The query of the next page; null at the end; an error if the link cannot be followed. The page's data is valid
+   * anyway.
+   */
   readonly next: string | null | WarehouseError;
   readonly dateMs: number | null;
 }
 
 export interface ReadOptions {
   readonly signal: AbortSignal;
-  /** Runs before every single send, retries included. */
+  /** Runs before each attempt, including retries. */
   readonly beforeSend?: () => Promise<void>;
 }
 
@@ -33,21 +36,24 @@ export interface WriteRequest {
 
 export interface WriteOptions {
   readonly signal: AbortSignal;
-  /** Runs just before the request is written, once a token is there; what it throws keeps the request from being sent. */
+  /** Runs directly before the request is sent, after the token is ready. If it throws, the request is not sent. */
   readonly beforeSend: () => Promise<void>;
 }
 
-/** A link that cannot be followed is no reason to throw its page away. */
-function linkOf(links: Json | undefined, requested: URL): string | null | WarehouseError {
+/** Reads the next link. Returns an error instead of throwing it, because the page with a bad link is still valid. */
+function readNextLink(links: Json | undefined, requested: URL): string | null | WarehouseError {
   try {
-    return nextQuery(links, requested);
+    return readNextQuery(links, requested);
   } catch (error) {
     if (error instanceof WarehouseError) return error;
     throw error;
   }
 }
 
-/** What one client may ask of its service. All calls throw WarehouseError, or StoppedError once the signal is aborted. */
+/**
+ * The operations of one client at its service. All calls throw WarehouseError, or StoppedError if the signal is
+ * aborted.
+ */
 export class Warehouse {
   readonly #http: WarehouseHttp;
   readonly #tokens: TokenSource;
@@ -65,34 +71,34 @@ export class Warehouse {
     this.withoutRetries = () => new Warehouse(client, options, { http: this.#http, tokens: this.#tokens });
   }
 
-  /** The same service with the same token, for who tries again by himself: each read is asked once. */
+  /** Returns the same service with the same token, but each read is sent once. For callers that retry by themselves. */
   readonly withoutRetries: () => Warehouse;
 
-  /** Asks whether the service is up; needs no token (interface.md, Common operations). */
-  async status(signal: AbortSignal): Promise<void> {
+  /** Checks that the service is up. It needs no token (docs/interface.md, 6.1 Service status). */
+  async checkStatus(signal: AbortSignal): Promise<void> {
     const answer = await this.#http.send({ operation: 'common.status.get', signal });
     decodeEnvelope('common.status.get', answer.body);
   }
 
-  /** Asks whether the service is up, once, and lets us in. */
-  async ready(signal: AbortSignal): Promise<void> {
-    await this.status(signal);
+  /** Checks once that the service is up, and that it accepts the credentials. */
+  async signIn(signal: AbortSignal): Promise<void> {
+    await this.checkStatus(signal);
     await this.#tokens.get(signal);
   }
 
-  /** The service's clock, milliseconds since 1970; null where it sends no Date. Needs no token. */
-  async clock(signal: AbortSignal): Promise<number | null> {
+  /** Reads the service's clock, in milliseconds since 1970; null if it sends no Date. It needs no token. */
+  async readClock(signal: AbortSignal): Promise<number | null> {
     return (await this.#http.read({ operation: 'common.status.get', signal })).dateMs;
   }
 
-  /** Asks one page of a v3 list. `query` is encoded, without the question mark. */
+  /** Reads one page of a v3 list. `query` is encoded, without the question mark. */
   async list(operation: OperationName, query: string, options: ReadOptions): Promise<ListPage> {
     const answer = await this.#authorized({ operation, query, signal: options.signal }, options);
     const document = decodeDocument(operation, answer.body, 'list');
-    return { ...document, next: linkOf(document.links, answer.url), dateMs: answer.dateMs };
+    return { ...document, next: readNextLink(document.links, answer.url), dateMs: answer.dateMs };
   }
 
-  /** Reads one resource; null where the service itself says 404. */
+  /** Reads one resource. Returns null if the service itself answers 404. */
   async get(
     operation: OperationName,
     id: number,
@@ -108,8 +114,8 @@ export class Warehouse {
     }
   }
 
-  /** Whether the service has a resource; what it is made of is not looked at. */
-  async knows(operation: OperationName, id: number, options: ReadOptions): Promise<boolean> {
+  /** Returns true if the service has a resource. The answer is not decoded. */
+  async hasResource(operation: OperationName, id: number, options: ReadOptions): Promise<boolean> {
     try {
       await this.#authorized({ operation, path: { id }, signal: options.signal }, options);
       return true;
@@ -119,39 +125,43 @@ export class Warehouse {
     }
   }
 
-  /** Asks an operation of the older generations that changes nothing; the `result` of its envelope. NOK is thrown. */
+  /**
+   * Calls a read operation of the older generations. Returns the `result` of its envelope, and throws if it says NOK.
+   */
   async ask(request: WriteRequest, options: ReadOptions): Promise<Json> {
     const { body, ...rest } = request;
-    const answer = await this.#authorized({ ...rest, ...jsonBody(body), signal: options.signal }, options);
+    const answer = await this.#authorized({ ...rest, ...toJsonContent(body), signal: options.signal }, options);
     return decodeEnvelope(request.operation, answer.body);
   }
 
-  /** Asks an operation of the older generations that changes nothing, once, whatever comes of it: also after a 401. */
+  /** Calls a read operation of the older generations once, without a retry, not even after a 401. */
   async askOnce(request: WriteRequest, options: WriteOptions): Promise<Json> {
     const answer = await this.write(request, options);
     return decodeEnvelope(request.operation, answer.body);
   }
 
-  /** Sends a change, once: whether it is sent again is for the outbox to decide. After a 401 the next one has a new token. */
+  /**
+   * Sends a change once; the outbox decides whether it is sent again. After a 401, the next request has a new token.
+   */
   async write(request: WriteRequest, { signal, beforeSend }: WriteOptions): Promise<HttpAnswer> {
     const { body, ...rest } = request;
     const token = await this.#tokens.get(signal);
-    const { headers, ...content } = jsonBody(body);
-    const asked = { ...rest, ...content, headers: { ...headers, authorization: `bearer ${token}` }, signal };
+    const { headers, ...content } = toJsonContent(body);
+    const authorized = { ...rest, ...content, headers: { ...headers, authorization: `bearer ${token}` }, signal };
     try {
-      return await this.#told(request.operation, token, this.#http.send(asked, beforeSend));
+      return await this.#recordAcceptance(request.operation, token, this.#http.send(authorized, beforeSend));
     } catch (error) {
       if (!(error instanceof WarehouseError) || error.status !== 401) throw error;
-      throw this.#tokens.reject(token, request.operation) ? error : tokenRefused(request.operation, error);
+      throw this.#tokens.reject(token, request.operation) ? error : makeTokenRefusedError(request.operation, error);
     }
   }
 
-  /** An answer to a request, whatever it says but 401, shows that the token is let in. */
-  async #told<T>(operation: OperationName, token: string, answer: Promise<T>): Promise<T> {
+  /** Waits for an answer, and records that the service accepts the token: every answer but a 401 shows that. */
+  async #recordAcceptance<T>(operation: OperationName, token: string, answer: Promise<T>): Promise<T> {
     try {
-      const got = await answer;
+      const received = await answer;
       this.#tokens.accept(token, operation);
-      return got;
+      return received;
     } catch (error) {
       const isAnswer = error instanceof WarehouseError && error.jsonBody && error.status !== 401;
       if (isAnswer) this.#tokens.accept(token, operation);
@@ -159,42 +169,43 @@ export class Warehouse {
     }
   }
 
-  /** Adds the bearer token. A 401 costs one new token, shared by all callers that hold the same old one. */
+  /** Sends a read with the bearer token. After a 401, it tries once more with a new token, which all callers share. */
   async #authorized(request: HttpRequest, options: ReadOptions): Promise<HttpAnswer> {
     const ask = async (token: string) => {
       const headers = { ...request.headers, authorization: `bearer ${token}` };
-      const asked = { ...request, headers };
+      const authorized = { ...request, headers };
       const { beforeSend } = options;
-      const answer = this.#retries ? this.#http.read(asked, beforeSend) : this.#http.send(asked, beforeSend);
-      return this.#told(request.operation, token, answer);
+      const answer = this.#retries ? this.#http.read(authorized, beforeSend) : this.#http.send(authorized, beforeSend);
+      return this.#recordAcceptance(request.operation, token, answer);
     };
     const token = await this.#tokens.get(options.signal);
     try {
       return await ask(token);
     } catch (error) {
       if (!(error instanceof WarehouseError) || error.status !== 401) throw error;
-      if (!this.#tokens.reject(token, request.operation)) throw tokenRefused(request.operation, error);
+      if (!this.#tokens.reject(token, request.operation)) throw makeTokenRefusedError(request.operation, error);
       const another = await this.#tokens.get(options.signal);
       try {
         return await ask(another);
       } catch (again) {
         if (!(again instanceof WarehouseError) || again.status !== 401) throw again;
         this.#tokens.reject(another, request.operation);
-        throw tokenRefused(request.operation, again);
+        throw makeTokenRefusedError(request.operation, again);
       }
     }
   }
 }
 
-/** A 401 that a new token would not better. */
-function tokenRefused(operation: OperationName, cause: WarehouseError): WarehouseError {
+/** Makes the error of a 401 that a new token does not cure. */
+function makeTokenRefusedError(operation: OperationName, cause: WarehouseError): WarehouseError {
   return new WarehouseError(
     'token_refused',
-    `${operation}: answered 401 to a token that the service issued; whoever issued the credentials can say whether they may do this`,
+    `${operation}: answered 401 to a token that the service issued; ` +
+      'ask the issuer of the credentials whether they allow this operation',
     { outcome: 'not_executed', status: 401, jsonBody: cause.jsonBody, cause },
   );
 }
 
-function jsonBody(body: unknown): Pick<HttpRequest, 'headers' | 'body'> {
+function toJsonContent(body: unknown): Pick<HttpRequest, 'headers' | 'body'> {
   return body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
 }

@@ -7,7 +7,7 @@ import type { Database } from '../../src/erp/connection/pool.ts';
 import { outboxKinds } from '../../src/sync/push/kinds/registry.ts';
 import type { TestDatabase } from './database.ts';
 
-/** A browser without a window: remembers cookies, follows nothing by itself. */
+/** A minimal browser: it keeps cookies and does not follow redirects. */
 export class Visitor {
   readonly #cookies = new Map<string, string>();
   readonly base: string;
@@ -20,7 +20,7 @@ export class Visitor {
     return this.#ask(path, { headers: { accept: 'text/html', ...headers } });
   }
 
-  /** Sends a form; with the token of the form at `from`, where that is given. */
+  /** Sends a form. If `from` is given, adds the token of the form at that path. */
   async post(
     path: string,
     fields: Record<string, string> = {},
@@ -49,7 +49,10 @@ export class Visitor {
   }
 }
 
-/** Admin servers of this process, on the database of each test, of a worker that has not started; closed at its end. */
+/**
+ * Returns a function that starts an admin server in this process, for a worker that has not started. It uses the
+ * database of the test, and is closed at the end of the test.
+ */
 export function useAdmin(database: TestDatabase) {
   const servers: AdminServer[] = [];
   afterEach(async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect } from 'vitest';
 import { operations } from '../../src/sandbox/operations/all.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
-/** What answers hold, as far as tests look; a single document is read with `one`. */
+/** A resource of an answer, as far as tests read it. `readOne` reads a document with a single resource. */
 export interface Resource {
   id: number;
   type: string;
@@ -26,10 +26,10 @@ export interface Answer {
   date: string;
   body: Body;
 }
-export const one = ({ body }: Answer) => body.data as unknown as Resource;
+export const readOne = ({ body }: Answer) => body.data as unknown as Resource;
 export const titles = ({ body }: Answer) => body.errors.map(({ title }) => title).join('; ');
 
-interface Asked {
+interface RequestParts {
   readonly path?: Record<string, string | number>;
   readonly query?: string;
   readonly body?: unknown;
@@ -37,12 +37,12 @@ interface Asked {
   readonly headers?: Record<string, string>;
 }
 
-/** Operations answered with success, and not with NOK, since a block of tests began. */
+/** Operations that were answered with success, and not with NOK, since a block of tests began. */
 const answered = new Set<string>();
 
 /**
- * Calls operations of the sandbox over HTTP by their names, as one client. Every answer that is a success is checked
- * against the operation's own schema, in which no member may be missing, misspelt or too many.
+ * Calls operations of the sandbox over HTTP by their names, as one client. It checks every successful answer against
+ * the schema of the operation, which allows no missing, misspelt or additional member.
  */
 export class ServiceClient {
   readonly #control: SandboxControl;
@@ -60,18 +60,18 @@ export class ServiceClient {
     this.token = (body as unknown as { access_token: string }).access_token;
   }
 
-  async ask(name: string, asked: Asked = {}): Promise<Answer> {
+  async ask(name: string, parts: RequestParts = {}): Promise<Answer> {
     const operation = operations.find((known) => known.name === name);
     if (operation === undefined) throw new Error(`there is no operation ${name}`);
-    const path = operation.path.replaceAll(/:(\w+)/g, (_, part) => encodeURIComponent(asked.path?.[part] ?? ''));
-    const answer = await this.fetch(operation.method, `${path}${asked.query ? `?${asked.query}` : ''}`, asked);
+    const path = operation.path.replaceAll(/:(\w+)/g, (_, part) => encodeURIComponent(parts.path?.[part] ?? ''));
+    const answer = await this.fetch(operation.method, `${path}${parts.query ? `?${parts.query}` : ''}`, parts);
     if (answer.status !== 200) return answer;
     expect(operation.answer.safeParse(answer.body).error?.issues ?? [], `answer of ${name}`).toEqual([]);
     if (answer.body.messageCode !== 'NOK') answered.add(name);
     return answer;
   }
 
-  async fetch(method: string, path: string, { body, form, headers }: Asked = {}): Promise<Answer> {
+  async fetch(method: string, path: string, { body, form, headers }: RequestParts = {}): Promise<Answer> {
     const answer = await fetch(new URL(path, this.#control.url), {
       method,
       headers: {
@@ -86,7 +86,7 @@ export class ServiceClient {
   }
 }
 
-/** A client of a sandbox that `useSandbox` started, with a new token for each test. */
+/** Returns a client of a sandbox that `useSandbox` started. It gets a new token for each test. */
 export function useClient(control: SandboxControl, name = 'default'): ServiceClient {
   const client = new ServiceClient(control, name);
   beforeEach(() => client.logIn());
@@ -94,8 +94,8 @@ export function useClient(control: SandboxControl, name = 'default'): ServiceCli
 }
 
 /**
- * The tests of one operation. docs/coverage.md is made of these; the block fails where the operation was never answered
- * with success in it.
+ * Describes the tests of one operation. The block fails if the operation was never answered with success in it.
+ * `npm run coverage` lists these blocks.
  */
 export function describeOperation(name: string, tests: () => void): void {
   describe(name, () => {
@@ -105,7 +105,7 @@ export function describeOperation(name: string, tests: () => void): void {
   });
 }
 
-/** An address in JSON:API, with a provisional id. */
+/** Returns an address in JSON:API with a provisional id. */
 export const address = (id: string | number, changes: Record<string, unknown> = {}) => ({
   type: 'address',
   id,
@@ -132,7 +132,7 @@ interface OrderParts {
   readonly included?: unknown[];
 }
 
-/** The body of POST /v3/orders: an order of one mug, with changes. */
+/** Returns the body of POST /v3/orders for one order line, with changes. */
 export function orderBody(externalOrderNumber: string, parts: OrderParts = {}) {
   return {
     data: {

@@ -4,36 +4,36 @@ import pg from 'pg';
 import { afterEach, beforeEach, inject } from 'vitest';
 import { connectDatabase, openLeaseKeeper } from '../../src/app/deps/database.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
-import { type Database, openDatabase, poolConfig } from '../../src/erp/connection/pool.ts';
+import { type Database, makePoolConfig, openDatabase } from '../../src/erp/connection/pool.ts';
 import type { LeaseKeeper } from '../../src/erp/runs/leases.ts';
 import { templateName } from './global-setup.ts';
 import { waitFor } from './wait.ts';
 
-/** A database of one test: a copy of the migrated template, dropped afterwards. */
+/** The database of one test: a copy of the migrated template. It is dropped after the test. */
 export interface TestDatabase {
   readonly url: string;
   readonly db: Database;
-  /** Runs one statement with pg itself; rows as pg gives them. */
+  /** Runs one statement with pg and returns its rows. */
   readonly query: <T extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<T[]>;
-  /** A further pool on it, which the test's end closes. */
+  /** Opens another pool, which is closed at the end of the test. `max` is its number of connections. */
   readonly open: (max?: number) => Database;
-  /** The connections that a worker runs jobs with; opened once for a test, as a worker does. */
+  /** Returns the connections that a worker runs jobs with. They are opened once for each test. */
   readonly forRuns: () => { readonly db: Database; readonly keeper: LeaseKeeper };
-  /** Closes the connections of `forRuns` early: what their sessions wrote is in Postgres' statistics then. */
+  /** Closes the connections of `forRuns` early, so that new settings of the database apply to the next ones. */
   readonly endRuns: () => Promise<void>;
-  /** Backs the database up, whole. Its connections are closed and opened again. */
+  /** Copies the whole database as its backup. Closes and opens its connections. */
   readonly backUp: () => Promise<void>;
-  /** Replaces the database by its backup, as a restore from a dump does: the server gives it another oid. */
+  /** Replaces the database with its backup. The server gives it another oid, as after a restore from a dump. */
   readonly restore: () => Promise<void>;
 }
 
-/** One connection for all that creates and drops databases: files of one process share it. */
+/** The connection that creates and drops databases. All test files of a process share it. */
 let maintenance: Promise<pg.Client> | undefined;
 
 async function connectForMaintenance(): Promise<pg.Client> {
   const client = new pg.Client(inject('postgresUrl'));
   await client.connect();
-  // It does not keep the process alive.
+  // The connection must not keep the process alive.
   const { stream } = client.connection;
   if (stream instanceof Socket) stream.unref();
   return client;
@@ -44,7 +44,7 @@ async function maintain<T extends pg.QueryResultRow>(text: string, values: unkno
   return (await (await maintenance).query<T>(text, values)).rows;
 }
 
-/** Gives every test of the file its own database. Connections that a test leaves open fail it. */
+/** Gives every test of the file its own database. A test fails if it leaves connections open. */
 export function useDatabase({ migrated = true } = {}): TestDatabase {
   let url = '';
   let name = '';
@@ -57,22 +57,22 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     runs = null;
     await ended?.close();
   };
-  const openOwn = () => {
-    pools = [new pg.Pool(poolConfig(url, 'test', 6))];
+  const openFirstPool = () => {
+    pools = [new pg.Pool(makePoolConfig(url, 'test', 6))];
     db = openDatabase(pool());
   };
   const closeAll = async () => {
     await Promise.all([endRuns(), ...pools.map((open) => open.end())]);
-    await waitFor('all connections to be closed', async () => (await connectionsTo(name)) === 0, 5_000);
+    await waitFor('all connections to be closed', async () => (await countConnections(name)) === 0, 5_000);
   };
   beforeEach(async () => {
     name = `test_${randomBytes(6).toString('hex')}`;
-    // Copying files takes half the time of writing the copy to the WAL.
+    // `file_copy` takes half the time of the other strategy, which writes the copy to the WAL.
     await maintain(`create database ${name} ${migrated ? `template ${templateName} strategy file_copy` : ''}`);
     const address = new URL(inject('postgresUrl'));
     address.pathname = `/${name}`;
     url = address.href;
-    openOwn();
+    openFirstPool();
   });
   afterEach(async () => {
     try {
@@ -92,7 +92,7 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     query: async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []) =>
       (await pool().query<T>(text, values)).rows,
     open: (max = 4) => {
-      const further = new pg.Pool(poolConfig(url, 'test further', max));
+      const further = new pg.Pool(makePoolConfig(url, 'test further', max));
       pools.push(further);
       return openDatabase(further);
     },
@@ -108,18 +108,18 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     backUp: async () => {
       await closeAll();
       await maintain(`create database ${name}_backup template ${name}`);
-      openOwn();
+      openFirstPool();
     },
     restore: async () => {
       await closeAll();
       await maintain(`drop database ${name}`);
       await maintain(`alter database ${name}_backup rename to ${name}`);
-      openOwn();
+      openFirstPool();
     },
   };
 }
 
-async function connectionsTo(name: string): Promise<number> {
+async function countConnections(name: string): Promise<number> {
   const [row] = await maintain<{ count: number }>(
     'select count(*)::int as count from pg_stat_activity where datname = $1',
     [name],

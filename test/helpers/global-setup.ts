@@ -9,23 +9,26 @@ import { startRedis } from './processes/redis-server.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Address of the cluster's maintenance database. */
+    /** URL of the maintenance database of the test server. */
     postgresUrl: string;
-    /** Where this machine has no Redis, its lane is skipped. */
+    /** False if this machine has no Redis. Tests that need it are skipped then. */
     redisAvailable: boolean;
   }
 }
 
-/** Nothing of this server outlives the run, and statistics change only by ANALYZE. */
+/** Settings of the test server. Its data need not survive a crash, and statistics change only by ANALYZE. */
 const settings = { autovacuum: 'off', synchronous_commit: 'off', wal_level: 'minimal', max_wal_senders: '0' };
 
-/** Database that is migrated once; every test gets a copy. */
+/** Name of the database that is migrated once. Every test gets a copy of it. */
 export const templateName = 'migrated_template';
 
-/** One Postgres for a whole run, our own, on a free port. Files that need a Redis start one each: they flush it. */
+/**
+ * Builds the bundle and starts one Postgres for the whole run, on a free port. Test files that need Redis start their
+ * own, because they flush it.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const [postgres, bundle] = await Promise.all([startEmbeddedPostgres(settings, memoryFolder()), buildBundle()]);
-  // Inherited by the processes that run the tests.
+  // The processes that run the tests inherit this variable.
   process.env.TEST_PROGRAM = bundle.program;
   const redis = await startRedis();
   await redis?.stop();

@@ -10,7 +10,7 @@ const statement =
   /^\s*(?:import|export)\s+(type\s+)?(?:[^'";]*?\sfrom\s+)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]\s*\)/gm;
 
 /** Returns the imports of a TypeScript source. */
-export function importsOf(source: string): Import[] {
+export function parseImports(source: string): Import[] {
   return [...source.matchAll(statement)].map(([, type, target, dynamic]) => ({
     target: target ?? dynamic ?? '',
     typesOnly: type !== undefined,
@@ -18,7 +18,7 @@ export function importsOf(source: string): Import[] {
 }
 
 /**
- * Returns the groups of files that import each other, directly or through others (Tarjan's strongly connected components).
+ * Returns the groups of files that import each other, directly or through others (strongly connected components).
  * @param graph the files that each file imports
  */
 export function findCycles(graph: ReadonlyMap<string, readonly string[]>): string[][] {
@@ -27,20 +27,24 @@ export function findCycles(graph: ReadonlyMap<string, readonly string[]>): strin
   const lowest = new Map<string, number>();
   const stack: string[] = [];
   const visit = (file: string): number => {
-    const own = index.size;
-    index.set(file, own);
-    lowest.set(file, own);
+    const number = index.size;
+    index.set(file, number);
+    lowest.set(file, number);
     stack.push(file);
     for (const target of graph.get(file) ?? []) {
       if (!graph.has(target)) continue;
-      const reached = index.has(target) ? (stack.includes(target) ? (index.get(target) ?? own) : own) : visit(target);
-      lowest.set(file, Math.min(lowest.get(file) ?? own, reached));
+      const reached = index.has(target)
+        ? stack.includes(target)
+          ? (index.get(target) ?? number)
+          : number
+        : visit(target);
+      lowest.set(file, Math.min(lowest.get(file) ?? number, reached));
     }
-    if (lowest.get(file) === own) {
+    if (lowest.get(file) === number) {
       const cycle = stack.splice(stack.indexOf(file));
       if (cycle.length > 1) cycles.push(cycle.toSorted());
     }
-    return lowest.get(file) ?? own;
+    return lowest.get(file) ?? number;
   };
   for (const file of graph.keys()) if (!index.has(file)) visit(file);
   return cycles;

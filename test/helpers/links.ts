@@ -1,35 +1,49 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-/** The anchor that a heading gets where Markdown is shown. */
-const anchorOf = (heading: string) =>
+/** Returns the anchor that a heading gets when Markdown is rendered. */
+const toAnchor = (heading: string) =>
   heading
     .toLowerCase()
     .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
     .trim()
     .replaceAll(/\s/g, '-');
 
-const withoutCode = (text: string) => text.replaceAll(/```.*?```/gs, '').replaceAll(/`[^`\n]*`/g, '');
+const removeCode = (text: string) => text.replaceAll(/```.*?```/gs, '').replaceAll(/`[^`\n]*`/g, '');
 
-function anchorsOf(path: string): string[] {
+function readAnchors(path: string): string[] {
   const headings = readFileSync(path, 'utf8')
     .replaceAll(/```.*?```/gs, '')
     .matchAll(/^#+ (.+)$/gm);
-  return [...headings].map(([, heading = '']) => anchorOf(heading));
+  return [...headings].map(([, heading = '']) => toAnchor(heading));
 }
 
 /**
- * Links of a Markdown file that lead nowhere: to files that are not there, or to headings that they do not have. Addresses
- * of other places are not asked.
+ * Returns the broken links of a Markdown file: links to files or headings that do not exist. It does not check links to
+ * other sites.
  */
-export function brokenLinks(root: string, file: string): string[] {
-  const text = withoutCode(readFileSync(join(root, file), 'utf8'));
+export function findBrokenLinks(root: string, file: string): string[] {
+  const text = removeCode(readFileSync(join(root, file), 'utf8'));
   return [...text.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, target = '']) => {
     if (/^https?:/.test(target)) return [];
     const [name = '', anchor] = target.split('#', 2);
     const path = name === '' ? join(root, file) : join(root, dirname(file), name);
     if (!existsSync(path)) return [`${file}: ${target} is not there`];
     if (anchor === undefined || statSync(path).isDirectory()) return [];
-    return anchorsOf(path).includes(anchor) ? [] : [`${file}: ${target} has no such heading`];
+    return readAnchors(path).includes(anchor) ? [] : [`${file}: ${target} has no such heading`];
+  });
+}
+
+/** A test that a document names: its file, and its title or a part of it. */
+interface NamedTest {
+  readonly file: string;
+  readonly title: string;
+}
+
+/** Returns the named tests whose file does not exist or does not contain the title. */
+export function findMissingTests(root: string, named: readonly NamedTest[]): NamedTest[] {
+  return named.filter(({ file, title }) => {
+    const path = join(root, file);
+    return title === '' || !existsSync(path) || !readFileSync(path, 'utf8').includes(title);
   });
 }

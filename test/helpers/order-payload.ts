@@ -1,4 +1,4 @@
-/** The payload of order.create for one mug, with changes; `undefined` takes a member away. */
+/** Returns the payload of an order.create with one line, with changes. `undefined` removes a member. */
 export function orderPayload(externalOrderNumber: string, changes: Record<string, unknown> = {}) {
   return {
     externalOrderNumber,

@@ -9,8 +9,8 @@ import type { RunReport } from '../../src/sync/run/run.ts';
 import type { TestDatabase } from './database.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
-/** Configuration of one client `default` of a sandbox; times are short so that faults are met quickly. */
-export function configFor(database: TestDatabase, sandbox: SandboxControl, env: Record<string, string> = {}): Config {
+/** Returns the configuration of one client `default` of a sandbox, with a short time limit for requests. */
+export function makeConfig(database: TestDatabase, sandbox: SandboxControl, env: Record<string, string> = {}): Config {
   return readConfig(
     { database: true, clients: true },
     {
@@ -24,7 +24,7 @@ export function configFor(database: TestDatabase, sandbox: SandboxControl, env: 
   );
 }
 
-/** Every job that runs by itself, orders after the shipments that name them. */
+/** Every job that has a schedule. Orders come after the shipments that name them. */
 export const dailyJobs: readonly JobName[] = [
   'refresh-settings',
   'pull-shipments',
@@ -43,15 +43,15 @@ export type Pull = (
   options?: { env?: Record<string, string>; stop?: AbortSignal; trigger?: Trigger },
 ) => Promise<RunReport>;
 
-/** Runs something for the client `default`, with connections to the service of its own. */
-export async function inProcess<T>(
+/** Calls `run` for the client `default` with new connections to the service. */
+export async function runInProcess<T>(
   config: Config,
   database: TestDatabase,
   run: (deps: RunnerDeps, client: WarehouseClient) => Promise<T>,
 ): Promise<T> {
   const { db, keeper } = database.forRuns();
   const { warehouses, close } = openWarehouses(config);
-  const deps = { config, db, keeper, warehouses, worker: 'test', log: silentLogger, said: new Map() };
+  const deps = { config, db, keeper, warehouses, worker: 'test', log: silentLogger, reportedWarnings: new Map() };
   const client = config.clients[0];
   if (client === undefined) throw new Error('no client configured');
   try {
@@ -61,21 +61,23 @@ export async function inProcess<T>(
   }
 }
 
-/** Runs jobs in this process, as `fulfilment-sync run` does. */
+/** Returns a function that runs jobs in this process, as `fulfilment-sync run` does. */
 export function usePuller(database: TestDatabase, sandbox: SandboxControl): Pull {
   return async (job, { env, stop = new AbortController().signal, trigger = 'manual' } = {}) =>
-    inProcess(configFor(database, sandbox, env), database, (deps, client) => runJob(deps, job, client, trigger, stop));
+    runInProcess(makeConfig(database, sandbox, env), database, (deps, client) =>
+      runJob(deps, job, client, trigger, stop),
+    );
 }
 
-/** Runs any work under a lease of that name, as commands do. */
+/** Returns a function that runs any work under a lease of the given name, as commands do. */
 export function useWork(database: TestDatabase, sandbox: SandboxControl) {
   return (name: string, run: Work['run'], env: Record<string, string> = {}): Promise<RunReport> =>
-    inProcess(configFor(database, sandbox, env), database, (deps, client) =>
+    runInProcess(makeConfig(database, sandbox, env), database, (deps, client) =>
       runWork(deps, { name, run }, client, 'manual', new AbortController().signal),
     );
 }
 
-/** The totals of a run that must have ended well. */
+/** Returns the totals of a run. Throws an error if the run is not done. */
 export function done(report: RunReport) {
   if (report.status !== 'done')
     throw new Error(`The run was ${report.status}`, { cause: 'error' in report ? report.error : undefined });

@@ -1,16 +1,16 @@
 import { afterEach, vi } from 'vitest';
 import { openWarehouses } from '../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
-import { openPushConnections, openPusher, type PushConnections } from '../../src/app/worker/pushing.ts';
-import { identified } from '../../src/app/worker/runner.ts';
+import { openPushConnections, openPusher, type PushConnections } from '../../src/app/worker/open-pusher.ts';
+import { toClientIdentity } from '../../src/app/worker/runner.ts';
 import { registerClients } from '../../src/erp/runs/clients.ts';
 import type { TestDatabase } from './database.ts';
-import { configFor } from './puller.ts';
+import { makeConfig } from './puller.ts';
 import type { SandboxControl } from './sandbox-control.ts';
 
 const log = createLogger(process.env.TEST_LOG ?? 'silent');
 
-/** A row of the outbox, as tests look at it. */
+/** A row of the outbox, as far as tests read it. */
 export interface OutboxRow {
   id: number;
   kind: string;
@@ -23,14 +23,14 @@ export interface OutboxRow {
   written_at: Date | null;
 }
 
-/** Enqueues as an ERP does, pushes in this process as `fulfilment-sync run push-outbox` does, and reads what became of it. */
+/** Inserts rows as an ERP does, pushes in this process as `run push-outbox` does, and reads the rows. */
 export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
   const rows = (where = 'true', values: unknown[] = []) =>
     database.query<OutboxRow & Record<string, unknown>>(
       `select * from fulfilment.outbox where ${where} order by id`,
       values,
     );
-  // One set of connections for all pushes of a test: opening them costs more than most pushes.
+  // All pushes of a test share their connections, because opening them takes longer than most pushes.
   let open: PushConnections | null = null;
   const close = async () => {
     const opened = open;
@@ -42,7 +42,7 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
     /** Closes the connections of earlier pushes. */
     close,
     rows,
-    /** The one row of a test. */
+    /** Reads the row with this id. */
     row: async (id: number): Promise<OutboxRow> => {
       const [row] = await rows('id = $1', [id]);
       if (row === undefined) throw new Error(`there is no row ${id}`);
@@ -55,11 +55,14 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
       );
       return row?.id ?? 0;
     },
-    /** Pushes until nothing is due. A row that fails is not due again by chance: every random delay has half of its maximum. */
+    /**
+     * Pushes until nothing is due. Every random delay has half of its maximum, so that no failed row is due again by
+     * chance.
+     */
     push: async (env: Record<string, string> = {}): Promise<void> => {
       const random = vi.spyOn(Math, 'random').mockReturnValue(0.5);
-      const config = configFor(database, sandbox, env);
-      await registerClients(database.db, config.clients.map(identified));
+      const config = makeConfig(database, sandbox, env);
+      await registerClients(database.db, config.clients.map(toClientIdentity));
       const { warehouses, close: closeWarehouses } = openWarehouses(config);
       open ??= openPushConnections(database.url, log);
       const { pusher } = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log }, open);
@@ -70,7 +73,7 @@ export function usePusher(database: TestDatabase, sandbox: SandboxControl) {
         await closeWarehouses();
       }
     },
-    /** Makes everything due now that waits for its time, as if that had gone by. */
+    /** Makes all waiting rows due now, as if their time had passed. */
     hurry: async (): Promise<void> => {
       await database.query("update fulfilment.outbox set written_at = written_at - interval '1 hour'");
       await database.query("update sync.settings_reads set tried_at = tried_at - interval '1 minute'");

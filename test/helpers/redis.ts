@@ -2,7 +2,10 @@ import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, inject } from 'vitest';
 import { startRedis, type TestRedis } from './processes/redis-server.ts';
 
-/** A Redis for the tests of one file, emptied after each. Its `url` is read inside a test; the lane is skipped without. */
+/**
+ * Starts a Redis for the tests of one file, and flushes it after each test. `url` may be read only inside a test. Skip
+ * the tests if `available` is false.
+ */
 export function useRedis(): { readonly url: string; readonly available: boolean; flush: () => Promise<void> } {
   let redis: TestRedis | null = null;
   const available = inject('redisAvailable');

@@ -5,7 +5,13 @@ import type { ShipmentStatus } from '../../src/sandbox/store/model.ts';
 
 export type FaultRule = Partial<Fault> & Pick<Fault, 'operation' | 'effect'>;
 
-/** Speaks to a sandbox's control routes over HTTP, wherever it runs. */
+interface SeedOptions {
+  readonly statuses?: readonly ShipmentStatus[];
+  readonly client?: string;
+  readonly spreadDays?: number;
+}
+
+/** Calls the control routes of a sandbox over HTTP, in this or another process. */
 export class SandboxControl {
   url: URL;
 
@@ -24,7 +30,8 @@ export class SandboxControl {
     return (await answer.json()) as T;
   }
 
-  seed(shipments: number, statuses: ShipmentStatus[] = ['SHIPPED'], client = 'default', spreadDays = 30) {
+  /** Adds shipments with these statuses in turn, spread over the last `spreadDays` days. */
+  seed(shipments: number, { statuses = ['SHIPPED'], client = 'default', spreadDays = 30 }: SeedOptions = {}) {
     return this.call('POST', '/_sandbox/seed', { client, shipments, statuses, spreadDays });
   }
 
@@ -48,7 +55,7 @@ export class SandboxControl {
     return this.call('DELETE', '/_sandbox/faults');
   }
 
-  /** Requests received after `after`, those of the service only. */
+  /** Returns the requests to the service after the place `after`, without requests to control routes. */
   requests(after = 0): Promise<LoggedRequest[]> {
     return this.call('GET', `/_sandbox/requests?after=${after}`);
   }

@@ -4,12 +4,12 @@ import { createSandbox } from '../../src/sandbox/server/server.ts';
 import { World } from '../../src/sandbox/world.ts';
 import { SandboxControl } from './sandbox-control.ts';
 
-/** Without orders of its own, and in the same days whenever the tests run. */
+/** Options of a sandbox that makes no orders by itself. Its time is the same in every test run. */
 export const quiet = { ordersPerDay: 0, startMs: () => Date.parse('2026-05-04T08:00:00Z') };
-/** With orders of its own, in the same days whenever the tests run. */
+/** Options of a sandbox that makes orders by itself. Its time is the same in every test run. */
 export const lively = { ...quiet, ordersPerDay: 68 };
 
-/** A sandbox in this process, in which time stands still. It serves the whole file, and starts over with each test. */
+/** Starts a sandbox in this process for a whole file. It is reset for each test, and its time does not advance. */
 export function useSandbox(
   clients: readonly string[] = ['default'],
   { ordersPerDay = 68, startMs = () => Date.now() } = {},

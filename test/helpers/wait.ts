@@ -1,6 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** Waits until `condition` gives something truthy, and returns it. Fails, naming what was waited for, at the deadline. */
+/**
+ * Waits until `condition` returns a truthy value, and returns that value.
+ * @param what the condition in words, for the error
+ * @throws Error after `deadlineMs`
+ */
 export async function waitFor<T>(
   what: string,
   condition: () => Promise<T> | T,
@@ -8,11 +12,11 @@ export async function waitFor<T>(
 ): Promise<NonNullable<T>> {
   const endMs = performance.now() + deadlineMs;
   for (;;) {
-    const askedAtMs = performance.now();
+    const checkedAtMs = performance.now();
     const value = await condition();
     if (value) return value;
     if (performance.now() > endMs) throw new Error(`Waited ${deadlineMs} ms in vain for ${what}`);
-    // A condition that is expensive to ask must not take the machine from what is waited for.
-    await wait(Math.max(25, 2 * (performance.now() - askedAtMs)));
+    // An expensive condition must not slow down the work that it waits for.
+    await wait(Math.max(25, 2 * (performance.now() - checkedAtMs)));
   }
 }

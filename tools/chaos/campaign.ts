@@ -2,17 +2,17 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../src/app/deps/database.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
-import { Random, seedFor } from '../../src/sandbox/random.ts';
-import { beliefBroughtAbout } from '../../test/helpers/campaigns/belief.ts';
+import { deriveSeed, Random } from '../../src/sandbox/random.ts';
+import { ageAbsencesSql } from '../../test/helpers/campaigns/belief.ts';
 import { waitFor } from '../../test/helpers/wait.ts';
 import type { Fault } from './fault.ts';
-import { countOrders, cursorsAhead, problemsAtRest, watchTables } from './invariants.ts';
+import { countOrders, findCursorsAhead, findProblemsAtRest, watchTables } from './invariants.ts';
 import { Load } from './load.ts';
 import type { Servers } from './servers.ts';
 import { Stage } from './stage.ts';
 
-/** What came of one campaign. */
-export interface Outcome {
+/** The result of one campaign. */
+export interface CampaignResult {
   readonly fault: string;
   readonly seed: number;
   readonly queue: 'postgres' | 'redis';
@@ -21,44 +21,55 @@ export interface Outcome {
   readonly runs: number;
   readonly lost: number;
   readonly doubled: number;
-  /** From the last mending until every table equalled the service and every job had succeeded; null where it never was so. */
+  /**
+   * Time from the end of all faults until every table equals the service and every job has succeeded; null if that
+   * takes too long.
+   */
   readonly recoveredMs: number | null;
-  /** Until the last order was certain. */
+  /** Time from the end of all faults until no order is open; null if that takes too long. */
   readonly settledMs: number | null;
-  /** Most resident memory of a worker before and after, in MB. */
+  /** Largest resident memory of a worker before and after the campaign, in MB. */
   readonly memoryMb: readonly [number, number];
-  /** Of workers to Postgres, Redis and the service, before and after. */
+  /** Connections of the workers to Postgres, Redis and the service, before and after the campaign. */
   readonly connections: readonly [readonly number[], readonly number[]];
   readonly problems: readonly string[];
-  /** What the workers wrote, where something was wrong. */
+  /** Everything that the workers wrote; empty without problems. */
   readonly output: string;
 }
 
 export interface CampaignOptions {
-  /** How long it is worked under strikes. */
+  /** How long faults strike. */
   readonly lastsMs: number;
-  /** Whether the time that an absence needs to be believed is waited for, or brought about by hand. */
+  /** True: waits the real time until an absence is believed. False: sets the stored times back. */
   readonly patient: boolean;
 }
 
-/** How long tables may differ, and orders be open, once nothing is broken any more. */
+/** How long tables may differ and orders may be open after the end of all faults. */
 const deadlineMs = 150_000;
-/** What a worker may hold more than before: pages of a heap that was larger for a while. */
+/** How much the memory of a worker may grow: a heap that was larger for a while keeps some pages. */
 const memorySlackMb = 120;
-/** And all of them: connections to Postgres, Redis and the service that were not idle for long enough to be closed. */
+/** How many more connections all workers may have to Postgres, Redis and the service: idle ones close only later. */
 const connectionSlack = [8, 2, 32];
 
-/** Where a campaign keeps its queue: both in turn, unless the fault is one of Redis. */
-export function queueOf(fault: Fault, seed: number): Outcome['queue'] {
+/** Chooses the queue of a campaign: Redis and Postgres take turns, unless the fault needs one of them. */
+export function chooseQueue(fault: Fault, seed: number): CampaignResult['queue'] {
   return fault.queue ?? (seed % 2 === 0 ? 'redis' : 'postgres');
 }
 
-/** Plays one campaign: a shop and a warehouse at work, something that breaks again and again, and what is left in the end. */
-export async function play(servers: Servers, fault: Fault, seed: number, options: CampaignOptions): Promise<Outcome> {
-  const queue = queueOf(fault, seed);
+/**
+ * Plays one campaign: a shop and a warehouse work while a fault strikes again and again. Then ends the fault, measures
+ * the recovery, and checks the invariants.
+ */
+export async function play(
+  servers: Servers,
+  fault: Fault,
+  seed: number,
+  options: CampaignOptions,
+): Promise<CampaignResult> {
+  const queue = chooseQueue(fault, seed);
   const stage = await Stage.open(seed, servers, { queue, onSmallDisk: fault.onSmallDisk ?? false });
   const problems: string[] = [];
-  const attempt: Attempt = (work) =>
+  const recordFailure: FailureRecorder = (work) =>
     work.catch((error: unknown) => {
       problems.push(error instanceof Error ? error.message : String(error));
       return null;
@@ -67,33 +78,33 @@ export async function play(servers: Servers, fault: Fault, seed: number, options
   try {
     await watchTables(stage);
     await stage.startWorkers();
-    const differences = async () => {
+    const readDifferences = async () => {
       const found = await compareWithSandbox(db, stage.parts.sandbox.url).catch((error: Error) => [error.message]);
-      // It is no small thing to ask for: whoever waits for there to be none asks no more often than this.
+      // A comparison is expensive, so callers that poll are slowed down.
       if (found.length > 0) await wait(500);
       return found;
     };
-    await waitFor('the first load', async () => (await differences()).length === 0, 120_000);
-    const before = { memory: stage.mostMemoryMb(), connections: stage.connections };
-    const load = new Load(stage, new Random(seedFor(seed, 'load')));
+    await waitFor('the first load', async () => (await readDifferences()).length === 0, 120_000);
+    const before = { memory: stage.readMaxMemoryMb(), connections: stage.connections };
+    const load = new Load(stage, new Random(deriveSeed(seed, 'load')));
     const [strikes] = await Promise.all([
       strike(stage, fault, options.lastsMs),
       load.run(options.lastsMs),
       watchCursors(stage, options.lastsMs, problems),
     ]);
-    const { recoveredMs, settledMs } = await recover(stage, attempt, differences, options.patient);
-    // Orders that were settled after the tables equalled show in them a moment later.
-    await attempt(waitFor('the tables to equal the service', async () => (await differences()).length === 0));
-    problems.push(...(await differences()).slice(0, 5));
-    const most = before.connections.map((count, index) => count + (connectionSlack[index] ?? 0));
-    const areBack = () => stage.connections.every((count, index) => count <= (most[index] ?? 0));
-    await attempt(waitFor(`at most ${most.join(', ')} connections`, areBack, 90_000));
-    const after = { memory: stage.mostMemoryMb(), connections: stage.connections };
+    const { recoveredMs, settledMs } = await measureRecovery(stage, recordFailure, readDifferences, options.patient);
+    // Orders that settle after that comparison appear in the tables a moment later.
+    await recordFailure(waitFor('the tables to equal the service', async () => (await readDifferences()).length === 0));
+    problems.push(...(await readDifferences()).slice(0, 5));
+    const allowed = before.connections.map((count, index) => count + (connectionSlack[index] ?? 0));
+    const haveClosed = () => stage.connections.every((count, index) => count <= (allowed[index] ?? 0));
+    await recordFailure(waitFor(`at most ${allowed.join(', ')} connections`, haveClosed, 90_000));
+    const after = { memory: stage.readMaxMemoryMb(), connections: stage.connections };
     if (after.memory > before.memory + memorySlackMb)
       problems.push(`memory grew by ${after.memory - before.memory} MB`);
-    stage.restartFallen();
+    stage.restartEndedWorkers();
     problems.push(...stage.fallen.map((end) => `a worker ended by itself with ${end}`));
-    problems.push(...(await stage.stopWorkers(25_000)), ...(await problemsAtRest(stage)));
+    problems.push(...(await stage.stopWorkers(25_000)), ...(await findProblemsAtRest(stage)));
     const { lost, doubled, problems: orderProblems } = await countOrders(stage, load.orders);
     problems.push(...orderProblems);
     const [row] = await stage.query<{ runs: number }>(
@@ -121,27 +132,30 @@ export async function play(servers: Servers, fault: Fault, seed: number, options
   }
 }
 
-/** Waits for work. A failure is noted as a problem, and the result is null. */
-type Attempt = <T>(work: Promise<T>) => Promise<T | null>;
+/** A function that waits for work. If the work fails, it records a problem and returns null. */
+type FailureRecorder = <T>(work: Promise<T>) => Promise<T | null>;
 
-/** Ends what is broken. Measures how long the tables and the outbox take from then; null if they take too long. */
-async function recover(
+/**
+ * Ends all faults, and measures how long the tables and the outbox then take to recover; null if they take too long.
+ */
+async function measureRecovery(
   stage: Stage,
-  attempt: Attempt,
+  recordFailure: FailureRecorder,
   differences: () => Promise<string[]>,
   patient: boolean,
-): Promise<Pick<Outcome, 'recoveredMs' | 'settledMs'>> {
-  await mend(stage);
-  const mendedMs = performance.now();
-  const since = (what: Promise<unknown>) => attempt(what.then(() => Math.round(performance.now() - mendedMs)));
+): Promise<Pick<CampaignResult, 'recoveredMs' | 'settledMs'>> {
+  await endFaults(stage);
+  const endedMs = performance.now();
+  const measureUntil = (what: Promise<unknown>) =>
+    recordFailure(what.then(() => Math.round(performance.now() - endedMs)));
   const [recoveredMs, settledMs] = await Promise.all([
-    since(recovered(stage, differences)),
-    since(settled(stage, patient)),
+    measureUntil(waitForRecovery(stage, differences)),
+    measureUntil(waitForSettling(stage, patient)),
   ]);
   return { recoveredMs, settledMs };
 }
 
-/** Breaks it at random moments, until the time is up. */
+/** Lets the fault strike at random moments until the time is up. Returns the number of strikes. */
 async function strike(stage: Stage, fault: Fault, lastsMs: number): Promise<number> {
   const endMs = performance.now() + lastsMs;
   let strikes = 0;
@@ -153,18 +167,18 @@ async function strike(stage: Stage, fault: Fault, lastsMs: number): Promise<numb
   return strikes;
 }
 
-/** Looks again and again, also in the middle of everything, whether a cursor has gone ahead of its rows. */
+/** Checks every 200 ms, also during faults, that no cursor is ahead of its rows. */
 async function watchCursors(stage: Stage, lastsMs: number, problems: string[]): Promise<void> {
   const endMs = performance.now() + lastsMs;
   while (performance.now() < endMs) {
-    // Where the database is away there is nothing to see.
-    problems.push(...(await cursorsAhead(stage).catch(() => [])));
+    // If the database is away, nothing can be checked.
+    problems.push(...(await findCursorsAhead(stage).catch(() => [])));
     await wait(200);
   }
 }
 
-/** Makes everything whole again but what the workers themselves have to. */
-async function mend(stage: Stage): Promise<void> {
+/** Ends all faults. Leaves everything that the workers must repair by themselves. */
+async function endFaults(stage: Stage): Promise<void> {
   const { proxies, sandbox } = stage.parts;
   for (const proxy of Object.values(proxies)) {
     proxy.set({ kind: 'fair' });
@@ -172,11 +186,11 @@ async function mend(stage: Stage): Promise<void> {
   }
   await sandbox.clearFaults();
   for (const worker of stage.workers) worker.kill('SIGCONT');
-  stage.restartFallen();
+  stage.restartEndedWorkers();
 }
 
-/** Every job of every client has succeeded since, and every table equals the service. */
-async function recovered(stage: Stage, differences: () => Promise<string[]>): Promise<void> {
+/** Waits until every job of every client has succeeded once more, and every table equals the service. */
+async function waitForRecovery(stage: Stage, differences: () => Promise<string[]>): Promise<void> {
   const [now] = await stage.query<{ at: Date }>('select clock_timestamp() as at');
   let found: string[] = [];
   const late = `select client || ' ' || job as job from sync.jobs
@@ -197,15 +211,15 @@ async function recovered(stage: Stage, differences: () => Promise<string[]>): Pr
   }
 }
 
-/** No order is open. */
-async function settled(stage: Stage, patient: boolean): Promise<void> {
+/** Waits until no order is open. */
+async function waitForSettling(stage: Stage, patient: boolean): Promise<void> {
   const open = `select from fulfilment.outbox
     where status in ('pending', 'sending') or (status = 'unknown' and next_attempt_at is not null) limit 1`;
   await waitFor(
     'the orders to be settled',
     async () => {
       if ((await stage.query(open)).length === 0) return true;
-      if (!patient) await stage.query(beliefBroughtAbout);
+      if (!patient) await stage.query(ageAbsencesSql);
       await wait(patient ? 250 : 1_000);
       return false;
     },

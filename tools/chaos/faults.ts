@@ -15,15 +15,15 @@ const single: readonly Fault[] = [
   ...serviceFaults,
 ];
 
-const targetOf = ({ name }: Fault) => name.split('-', 1)[0];
+const readTarget = ({ name }: Fault) => name.split('-', 1)[0];
 
-/** Two of different targets: of the same the one that ends first would mend the other. */
+/** Draws two faults with different targets: of two with the same target, the first to end would end the other too. */
 function drawTwo(random: Random): Fault[] {
   const first = random.pick(single);
-  return [first, random.pick(single.filter((fault) => targetOf(fault) !== targetOf(first)))];
+  return [first, random.pick(single.filter((fault) => readTarget(fault) !== readTarget(first)))];
 }
 
-/** Every fault that campaigns are played with; the last plays any two of the others at a time. */
+/** All faults of the campaigns. The last one plays two of the others at a time. */
 export const faults: readonly Fault[] = [
   ...single,
   ...restoreFaults,

@@ -8,7 +8,7 @@ const watch = readFileSync(new URL('./watch.sql', import.meta.url), 'utf8');
 const tables = streams.flatMap(({ tables: { parent, children } }) => [parent, ...children]).map(({ name }) => name);
 const parents = streams.map(({ name, tables: { parent } }) => ({ name, table: parent.name }));
 
-/** Lets the campaign's database tell of every change, and refuse what it is told to. */
+/** Adds triggers to the campaign's database that record every change and refuse writes on request. */
 export async function watchTables(stage: Stage): Promise<void> {
   const triggers = tables.map(
     (table) => `create trigger chaos_see after insert or update or delete on fulfilment.${table}
@@ -26,8 +26,10 @@ export async function watchTables(stage: Stage): Promise<void> {
   await stage.query([watch, ...triggers, ...refusals].join('\n'));
 }
 
-/** Cursors that stand on a row which is not here. To be true at any moment, whatever is being done. */
-export async function cursorsAhead(stage: Stage): Promise<string[]> {
+/**
+ * Finds cursors whose last row is neither stored nor in quarantine. There must never be one, not even during a fault.
+ */
+export async function findCursorsAhead(stage: Stage): Promise<string[]> {
   const missing = parents.map(
     ({ name, table }) => `
       select c.client, c.stream, c.pass, c.last_id from sync.cursors c
@@ -39,7 +41,7 @@ export async function cursorsAhead(stage: Stage): Promise<string[]> {
   return rows.map((row) => `a cursor is ahead of its rows: ${JSON.stringify(row)}`);
 }
 
-/** Orders inserted, and how they are at the service. */
+/** The comparison of the inserted orders with the service. */
 export interface OrderCount {
   readonly lost: number;
   readonly doubled: number;
@@ -47,8 +49,8 @@ export interface OrderCount {
 }
 
 /**
- * Compares what is done here with what the service holds: each order once, with its last change.
- * @param inserted orders that the ERP inserted
+ * Compares the outbox with the orders at the service. Each order must be there once, with its last change.
+ * @param inserted number of orders that the ERP inserted
  */
 export async function countOrders(stage: Stage, inserted: number): Promise<OrderCount> {
   const state = await stage.parts.sandbox.call<{
@@ -91,8 +93,8 @@ export async function countOrders(stage: Stage, inserted: number): Promise<Order
   };
 }
 
-/** What the feed says and the tables do not, or the other way about. */
-async function feedProblems(stage: Stage): Promise<string[]> {
+/** Finds differences between the feed and the recorded changes of the tables. */
+async function findFeedProblems(stage: Stage): Promise<string[]> {
   const rows = await stage.query<Record<string, unknown>>(
     `with told as (select client, entity, id, key, operation, changed_at as at from fulfilment.changes where entity = any($1)),
        seen as (select distinct client, entity, id, key, operation, at from chaos.seen)
@@ -105,13 +107,13 @@ async function feedProblems(stage: Stage): Promise<string[]> {
   return rows.map(({ what, ...row }) => `${what} ${JSON.stringify(row)}`);
 }
 
-/** What must be true of a database at which nobody works any more. */
-export async function problemsAtRest(stage: Stage): Promise<string[]> {
+/** Checks the invariants of a database whose workers have all stopped. Returns a text for each problem. */
+export async function findProblemsAtRest(stage: Stage): Promise<string[]> {
   const left = await stage.query<{ what: string }>(`
     select 'a run is still running: ' || client || ' ' || job as what from sync.runs where status = 'running'
     union all select 'a lease is still held: ' || client || ' ' || name from sync.leases where expires_at is not null
     union all select 'a row is still being sent: ' || id from fulfilment.outbox where status = 'sending'
     union all select 'a connection is left: ' || application_name from pg_stat_activity
       where datname = current_database() and usename = '${workerRole}'`);
-  return [...left.map(({ what }) => what), ...(await cursorsAhead(stage)), ...(await feedProblems(stage))];
+  return [...left.map(({ what }) => what), ...(await findCursorsAhead(stage)), ...(await findFeedProblems(stage))];
 }

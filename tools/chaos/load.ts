@@ -3,10 +3,10 @@ import type { Random } from '../../src/sandbox/random.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 import { clients, type Stage } from './stage.ts';
 
-/** What the numbers of these orders begin with: the sandbox's own shop has others. */
+/** Prefix of the numbers of these orders. The orders that the sandbox makes have another one. */
 export const prefix = 'ERP-';
 
-/** Inserts rows that are not there yet: the answer to an insert may be lost as well as the insert. */
+/** Inserts rows that do not exist yet. Safe to repeat: if the answer is lost, the insert may have happened. */
 const insertRows = `
   insert into fulfilment.outbox (client, kind, reference, payload)
   select r.client, r.kind, r.reference, r.payload
@@ -15,14 +15,14 @@ const insertRows = `
   where not exists (select from fulfilment.outbox o where (o.client, o.kind, o.reference) = (r.client, r.kind, r.reference))
   order by r.place`;
 
-interface Row {
+interface OrderRow {
   readonly client: string;
   readonly kind: string;
   readonly reference: string;
   readonly payload: unknown;
 }
 
-/** What an ERP and a warehouse do in the meantime: orders, changes of orders, and days that go by. */
+/** The load of a campaign: the ERP inserts orders and changes of orders, and virtual time passes at the warehouse. */
 export class Load {
   readonly #stage: Stage;
   readonly #random: Random;
@@ -40,19 +40,19 @@ export class Load {
     while (performance.now() < endMs) {
       await parts.sandbox.advance(random.between(300, 3_000));
       const rows = clients.flatMap((client) => this.#draw(client));
-      if (rows.length > 0) await this.#stage.insist(insertRows, [JSON.stringify(rows)]);
-      // The rhythm of a shop.
+      if (rows.length > 0) await this.#stage.retryQuery(insertRows, [JSON.stringify(rows)]);
+      // Orders arrive at irregular intervals, as in a shop.
       await wait(random.between(50, 400));
     }
   }
 
-  #draw(client: string): Row[] {
+  #draw(client: string): OrderRow[] {
     const random = this.#random;
     return Array.from({ length: random.between(0, 4) }).flatMap(() => {
       const reference = `${prefix}${++this.orders}`;
       const order = { client, kind: 'order.create', reference, payload: orderPayload(reference) };
       if (random.chance(0.7)) return [order];
-      // One that waits in the warehouse: what is shipped takes no change any more.
+      // This order waits in the warehouse, because a shipped order cannot be changed any more.
       const waiting = { ...order, payload: orderPayload(reference, { preferredShippingDate: '2099-12-31' }) };
       return [waiting, { client, kind: 'order.update', reference, payload: { reference: 'changed' } }];
     });

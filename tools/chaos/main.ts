@@ -1,27 +1,28 @@
 /**
- * Breaks it on purpose (docs/reliability.md): `npm run chaos` plays a campaign of every fault, some ten minutes;
- * `npm run chaos -- --seeds 1-6 --faults worker-kill,postgres-crash` others. Exits with 1 where anything was wrong.
+ * Runs chaos campaigns (docs/reliability.md): `npm run chaos` plays one campaign per fault, in about ten minutes;
+ * `npm run chaos -- --seeds 1-6 --faults worker-kill,postgres-crash` plays selected ones. Exits with 1 if there is a
+ * problem.
  */
 import { spawnSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { type Outcome, play, queueOf } from './campaign.ts';
+import { type CampaignResult, chooseQueue, play } from './campaign.ts';
 import type { Fault } from './fault.ts';
 import { faults } from './faults.ts';
 import { Servers } from './servers.ts';
-import { readOutcomes, tableOf } from './table.ts';
+import { formatResultTable, readResults } from './table.ts';
 
 const usage = `npm run chaos -- [--seeds 1-6] [--faults a,b] [--lanes 2] [--hurry] [--results FILE]
 
-  --seeds    one number or a span; 1 unless given
-  --faults   names of faults; all unless given
-  --lanes    campaigns at the same time, each with servers of its own; 2 unless given
-  --hurry    brings the time about that an absence needs to be believed, instead of waiting for it
-  --results  appends what came of each campaign to this file, a line of JSON each
-  --table    prints what such a file holds as a table, and ends
-  --list     says what the faults are, and ends`;
+  --seeds    one number or a span; default 1
+  --faults   names of faults; default all
+  --lanes    number of campaigns at the same time, each with separate servers; default 2
+  --hurry    does not wait until an absence is believed, but sets the stored times back
+  --results  appends the result of each campaign to this file, one line of JSON each
+  --table    prints the results in such a file as a table, and ends
+  --list     lists the faults, and ends`;
 
 const lastsMs = 8_000;
 
@@ -44,8 +45,8 @@ function readTasks(seeds: string, names: string | undefined): Task[] {
   return span.flatMap((seed) => chosen.map((fault) => ({ fault, seed })));
 }
 
-function tell(outcome: Outcome, place: string): void {
-  const { fault, seed, queue, orders, runs, lost, doubled, recoveredMs, settledMs, problems } = outcome;
+function printResult(result: CampaignResult, place: string): void {
+  const { fault, seed, queue, orders, runs, lost, doubled, recoveredMs, settledMs, problems } = result;
   const seconds = (ms: number | null) => (ms === null ? 'never' : `${(ms / 1_000).toFixed(1)} s`);
   process.stdout.write(
     `${place} ${fault} seed ${seed}, queue in ${queue}: ${orders} orders, ${runs} runs, lost ${lost}, doubled ${doubled}, ` +
@@ -53,18 +54,18 @@ function tell(outcome: Outcome, place: string): void {
   );
   if (problems.length === 0) return;
   const file = join(tmpdir(), `chaos-${fault}-${seed}.log`);
-  writeFileSync(file, outcome.output);
+  writeFileSync(file, result.output);
   const shown = problems.slice(0, 8).map((problem) => `    ${problem.slice(0, 500)}\n`);
   process.stdout.write(`${shown.join('')}    what the workers wrote: ${file}\n`);
 }
 
-/** Of a campaign that could not be played to its end: it counts, as one that failed. */
-function failedOutcome({ fault, seed }: Task, error: unknown): Outcome {
+/** Creates the result of a campaign that ended with an error. It counts as failed. */
+function createFailedResult({ fault, seed }: Task, error: unknown): CampaignResult {
   const problem = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return {
     fault: fault.name,
     seed,
-    queue: queueOf(fault, seed),
+    queue: chooseQueue(fault, seed),
     strikes: 0,
     orders: 0,
     runs: 0,
@@ -79,21 +80,21 @@ function failedOutcome({ fault, seed }: Task, error: unknown): Outcome {
   };
 }
 
-/** Plays tasks one after the other, with servers of its own, until there are none left. */
-async function playLane(tasks: Task[], total: number, hurry: boolean, onOutcome: (outcome: Outcome) => void) {
+/** Plays tasks one after the other on separate servers, until none is left. */
+async function playLane(tasks: Task[], total: number, hurry: boolean, onResult: (result: CampaignResult) => void) {
   const servers = await Servers.start();
   if (!servers.hasSmallDisk)
     process.stdout.write(
-      'No disk can be mounted here: postgres-disk-full is played by statements that fail with 53100.\n',
+      'No disk can be mounted here, so postgres-disk-full makes statements fail with 53100 instead.\n',
     );
   try {
     for (let task = tasks.shift(); task !== undefined; task = tasks.shift()) {
       const place = `${total - tasks.length}/${total}`;
-      const outcome = await play(servers, task.fault, task.seed, { lastsMs, patient: !hurry }).catch((error: unknown) =>
-        failedOutcome(task, error),
+      const result = await play(servers, task.fault, task.seed, { lastsMs, patient: !hurry }).catch((error: unknown) =>
+        createFailedResult(task, error),
       );
-      tell(outcome, place);
-      onOutcome(outcome);
+      printResult(result, place);
+      onResult(result);
     }
   } finally {
     await servers.stop();
@@ -111,10 +112,10 @@ const options = {
   help: { type: 'boolean', default: false },
 } as const;
 
-/** @throws TypeError for options or values that there are not */
+/** @throws TypeError for unknown options or values */
 function readOptions() {
   const { values } = parseArgs({ options });
-  if (!/^[1-9]\d?$/.test(values.lanes)) throw new TypeError(`--lanes: ${values.lanes} is no number from 1 to 99`);
+  if (!/^[1-9]\d?$/.test(values.lanes)) throw new TypeError(`--lanes: ${values.lanes} is not a number from 1 to 99`);
   return { ...values, tasks: readTasks(values.seeds, values.faults) };
 }
 
@@ -129,35 +130,36 @@ async function main({
 }: ReturnType<typeof readOptions>): Promise<void> {
   if (help) return void process.stdout.write(`${usage}\n`);
   if (list) return void process.stdout.write(faults.map(({ name, about }) => `${name.padEnd(24)} ${about}\n`).join(''));
-  if (table !== undefined) return void process.stdout.write(`${tableOf(readOutcomes(readFileSync(table, 'utf8')))}\n`);
+  if (table !== undefined)
+    return void process.stdout.write(`${formatResultTable(readResults(readFileSync(table, 'utf8')))}\n`);
   const total = tasks.length;
-  // Changes that were not committed make it another program.
+  // `--dirty` marks results of a program with uncommitted changes.
   const commit = spawnSync('git', ['describe', '--always', '--dirty', '--exclude=*'], {
     encoding: 'utf8',
   }).stdout.trim();
-  const outcomes: Outcome[] = [];
+  const all: CampaignResult[] = [];
   if (results !== undefined) mkdirSync(dirname(results), { recursive: true });
-  const keep = (outcome: Outcome) => {
-    outcomes.push(outcome);
-    const { output: _, ...kept } = outcome;
+  const keep = (result: CampaignResult) => {
+    all.push(result);
+    const { output: _, ...kept } = result;
     const line = { ...kept, commit, belief: hurry ? 'brought about' : 'waited for' };
     if (results !== undefined) appendFileSync(results, `${JSON.stringify(line)}\n`);
   };
   process.once('SIGINT', () => {
-    process.stdout.write('Ends with the campaigns under way.\n');
+    process.stdout.write('Stops when the campaigns under way are over.\n');
     tasks.splice(0);
   });
   await Promise.all(Array.from({ length: Math.min(Number(lanes), total) }, () => playLane(tasks, total, hurry, keep)));
-  process.stdout.write(`\n${tableOf(outcomes)}\n`);
-  if (outcomes.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
+  process.stdout.write(`\n${formatResultTable(all)}\n`);
+  if (all.some(({ problems }) => problems.length > 0)) process.exitCode = 1;
 }
 
-let given: ReturnType<typeof readOptions> | undefined;
+let parsedOptions: ReturnType<typeof readOptions> | undefined;
 try {
-  given = readOptions();
+  parsedOptions = readOptions();
 } catch (error) {
   if (!(error instanceof TypeError)) throw error;
   process.stderr.write(`${error.message}\n\n${usage}\n`);
   process.exitCode = 2;
 }
-if (given !== undefined) await main(given);
+if (parsedOptions !== undefined) await main(parsedOptions);

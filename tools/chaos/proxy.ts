@@ -2,43 +2,46 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, Socket } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** How a network can be between two processes. */
-export type Weather =
+/** The state of a network between two processes. */
+export type NetworkState =
   | { readonly kind: 'fair' }
-  /** How much later every piece arrives. */
+  /** Every piece of data arrives `ms` later. */
   | { readonly kind: 'delay'; readonly ms: number }
   | { readonly kind: 'bandwidth'; readonly bytesPerSecond: number }
-  /** Nothing moves; once it is over everything arrives after all, also what was given up long ago. */
+  /** Nothing moves. When the pause is over, everything arrives, even data of requests that were given up long ago. */
   | { readonly kind: 'pause' }
-  /** Both sides believe in a connection over which nothing will ever come again, and nobody is told. */
+  /** Connections seem open to both sides, but all data vanishes, for ever and without an error. */
   | { readonly kind: 'half-open' }
-  /** Connections end in good order, in the middle of whatever they carry; new ones too. */
+  /** Open and new connections are closed normally, even in the middle of data. */
   | { readonly kind: 'drop' }
-  /** Connections are reset; new ones too. */
+  /** Open and new connections are reset. */
   | { readonly kind: 'reset' };
 
 interface Link {
   readonly near: Socket;
   readonly far: Socket;
-  /** Set where it was caught by `half-open`: what it is given vanishes, also in better weather. */
+  /** True if `half-open` has hit this connection: its data vanishes, even after the network works again. */
   lost: boolean;
 }
 
-/** Stands before a server on this machine and passes everything on, as the weather lets it. */
+/** A proxy before a server on this machine. It forwards all data as the state of the network allows. */
 export class TcpProxy {
   readonly #server: Server;
   readonly #target: URL;
   readonly #links = new Set<Link>();
-  #weather: Weather = { kind: 'fair' };
+  #state: NetworkState = { kind: 'fair' };
   #changed = Promise.withResolvers<void>();
 
   private constructor(target: URL) {
     this.#target = target;
-    // A link whose one side ended in good order may still carry what the other has to say.
+    // After one side has closed normally, the other side may still send data.
     this.#server = createServer({ allowHalfOpen: true }, (near) => this.#join(near));
   }
 
-  /** @param target address of the server; its scheme does not matter */
+  /**
+   * Starts a proxy on a free port.
+   * @param target address of the server; its scheme does not matter
+   */
   static async start(target: URL): Promise<TcpProxy> {
     const proxy = new TcpProxy(target);
     proxy.#server.listen(0, '127.0.0.1');
@@ -46,7 +49,7 @@ export class TcpProxy {
     return proxy;
   }
 
-  /** The server's address, by way of this proxy. */
+  /** The server's address with the host and port of this proxy. */
   get url(): URL {
     const url = new URL(this.#target);
     url.hostname = '127.0.0.1';
@@ -54,25 +57,25 @@ export class TcpProxy {
     return url;
   }
 
-  /** Connections made to it that are still open on the side of whoever made them. */
+  /** Number of connections to this proxy that the connecting side still holds. */
   get connections(): number {
     return [...this.#links].filter(({ near }) => !near.destroyed).length;
   }
 
-  /** Changes the weather, for the connections there are and for those to come. */
-  set(weather: Weather): void {
-    this.#weather = weather;
+  /** Changes the state of the network, for open and for new connections. */
+  set(state: NetworkState): void {
+    this.#state = state;
     const { resolve } = this.#changed;
     this.#changed = Promise.withResolvers<void>();
     resolve();
     for (const link of this.#links) {
-      if (weather.kind === 'half-open') link.lost = true;
-      if (weather.kind === 'drop') endBoth(link);
-      if (weather.kind === 'reset') resetBoth(link);
+      if (state.kind === 'half-open') link.lost = true;
+      if (state.kind === 'drop') endBoth(link);
+      if (state.kind === 'reset') resetBoth(link);
     }
   }
 
-  /** Connections that the server still holds although their other side will never hear of it: as its keep-alive would, ends them. */
+  /** Ends lost connections that the server still holds, as its keep-alive would do. */
   forgetLost(): void {
     for (const link of this.#links) if (link.lost) link.far.destroy();
   }
@@ -86,12 +89,12 @@ export class TcpProxy {
 
   #join(near: Socket): void {
     const far = new Socket({ allowHalfOpen: true });
-    const link: Link = { near, far, lost: this.#weather.kind === 'half-open' };
-    // Both ends are told by what is carried; an error is an end like any other.
+    const link: Link = { near, far, lost: this.#state.kind === 'half-open' };
+    // `#carry` notices errors and closes the other side.
     near.on('error', () => undefined);
     far.on('error', () => undefined);
-    if (this.#weather.kind === 'drop') return void near.destroy();
-    if (this.#weather.kind === 'reset') return void near.resetAndDestroy();
+    if (this.#state.kind === 'drop') return void near.destroy();
+    if (this.#state.kind === 'reset') return void near.resetAndDestroy();
     this.#links.add(link);
     far.connect(Number(this.#target.port), this.#target.hostname);
     const both = [this.#carry(link, near, far), this.#carry(link, far, near)];
@@ -101,26 +104,26 @@ export class TcpProxy {
   async #carry(link: Link, from: Socket, to: Socket): Promise<void> {
     try {
       for await (const piece of from as AsyncIterable<Buffer>) {
-        await this.#passage(piece.length);
+        await this.#delayPiece(piece.length);
         if (link.lost || to.destroyed) continue;
         if (!to.write(piece)) await Promise.race([once(to, 'drain'), once(to, 'close')]);
       }
-      // Neither does the end of a lost one arrive.
+      // The end of a lost connection does not arrive either.
       if (link.lost) from.destroy();
       else to.end();
     } catch {
-      // One side broke: so does the other, unless nobody is to know.
+      // One side broke, so the other side is reset, unless the connection is lost.
       if (!link.lost) to.resetAndDestroy();
     }
   }
 
-  /** Settles when a piece of this many bytes has got through. */
-  async #passage(bytes: number): Promise<void> {
-    while (this.#weather.kind === 'pause') await this.#changed.promise;
-    const weather = this.#weather;
-    if (weather.kind === 'delay') await wait(weather.ms);
-    if (weather.kind === 'bandwidth')
-      await Promise.race([wait((bytes / weather.bytesPerSecond) * 1_000), this.#changed.promise]);
+  /** Waits as long as the network needs for this many bytes. */
+  async #delayPiece(bytes: number): Promise<void> {
+    while (this.#state.kind === 'pause') await this.#changed.promise;
+    const state = this.#state;
+    if (state.kind === 'delay') await wait(state.ms);
+    if (state.kind === 'bandwidth')
+      await Promise.race([wait((bytes / state.bytesPerSecond) * 1_000), this.#changed.promise]);
   }
 }
 

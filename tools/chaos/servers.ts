@@ -12,28 +12,30 @@ import { waitFor } from '../../test/helpers/wait.ts';
 
 const template = 'chaos_template';
 const password = 'chaos';
-/** The role that owns the campaign's database and that workers log in as: no superuser, as limits do not hold for those. */
+/**
+ * The role that owns the campaign's database and that workers use. It is no superuser: limits do not apply to those.
+ */
 export const workerRole = 'chaos_worker';
-/** Where a disk of its own can be made for a tablespace (Linux, as root), its size. */
+/** Size of the disk for a tablespace that faults can fill. It can be made only on Linux, as root. */
 const smallDiskMb = 64;
 
 const ballast = 'ballast';
 
-/** A database of one campaign; `url` for workers, `superUrl` for whoever watches and breaks. */
+/** The database of one campaign. Workers use `url`; the campaign itself uses `superUrl`, as a superuser. */
 export interface ChaosDatabase {
   readonly name: string;
   readonly url: string;
   readonly superUrl: string;
 }
 
-/** Runs one statement of its own connection. */
+/** Executes one statement on a new connection. */
 export async function queryAt<T extends pg.QueryResultRow>(
   url: string,
   text: string,
   values: unknown[] = [],
 ): Promise<T[]> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 20_000 });
-  // What breaks fails the statement, which is told to the caller.
+  // A broken connection makes the statement fail, and the caller gets that error.
   client.on('error', () => undefined);
   await client.connect();
   try {
@@ -43,7 +45,7 @@ export async function queryAt<T extends pg.QueryResultRow>(
   }
 }
 
-/** A Postgres and a Redis that campaigns may break, one after the other. */
+/** A Postgres and a Redis for campaigns that run one after the other, and may break them. */
 export class Servers {
   readonly postgres: EmbeddedPostgres;
   readonly redis: TestRedis;
@@ -62,26 +64,26 @@ export class Servers {
     const postgres = await startEmbeddedPostgres({}, memoryFolder());
     await queryAt(postgres.url, `create role ${workerRole} login password '${password}' createrole`);
     await queryAt(postgres.url, `create database ${template} owner ${workerRole}`);
-    await migrateDatabase(databaseOf(postgres.url, template), silentLogger);
+    await migrateDatabase(toDatabaseUrl(postgres.url, template), silentLogger);
     const [data] = await queryAt<{ data_directory: string }>(postgres.url, 'show data_directory');
     const disk = mountSmallDisk(data?.data_directory ?? '');
     if (disk !== null) await queryAt(postgres.url, `create tablespace small location '${disk}'`);
     return new Servers(postgres, redis, disk);
   }
 
-  /** Whether a disk can be filled for real. */
+  /** True if there is a disk that can be filled. */
   get hasSmallDisk(): boolean {
     return this.#disk !== null;
   }
 
-  /** Leaves no room on the small disk. */
+  /** Fills the small disk. */
   fillDisk(): void {
     if (this.#disk === null) throw new Error('there is no small disk');
     const { bavail, bsize } = statfsSync(this.#disk);
     try {
       writeFileSync(join(this.#disk, ballast), Buffer.alloc(Number(bavail) * Number(bsize)));
     } catch (error) {
-      // Postgres took some of it in the meantime: then it is full as well.
+      // Postgres has taken some space meanwhile, so the disk is full anyway.
       if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
     }
   }
@@ -90,7 +92,7 @@ export class Servers {
     if (this.#disk !== null) rmSync(join(this.#disk, ballast), { force: true });
   }
 
-  /** A migrated database of its own, on the small disk where asked for. */
+  /** Creates a migrated database, on the small disk if asked for and if there is one. */
   async createDatabase(onSmallDisk = false): Promise<ChaosDatabase> {
     const name = `chaos_${++this.#databases}`;
     const place = onSmallDisk && this.#disk !== null ? 'tablespace small' : '';
@@ -99,12 +101,16 @@ export class Servers {
         await queryAt(this.postgres.url, `create database ${name} template ${template} owner ${workerRole} ${place}`);
         return true;
       } catch (error) {
-        // Another session is still on its way out of the template.
+        // Another session is still connected to the template.
         if (error instanceof Error && 'code' in error && error.code === '55006') return false;
         throw error;
       }
     });
-    return { name, url: databaseOf(this.postgres.url, name), superUrl: databaseOf(this.postgres.url, name, false) };
+    return {
+      name,
+      url: toDatabaseUrl(this.postgres.url, name),
+      superUrl: toDatabaseUrl(this.postgres.url, name, false),
+    };
   }
 
   async dropDatabase(name: string): Promise<void> {
@@ -112,7 +118,7 @@ export class Servers {
     await queryAt(this.postgres.url, `drop database if exists ${name}_backup with (force)`);
   }
 
-  /** Copies a database, whole. Its connections end; nobody can connect meanwhile. */
+  /** Copies a whole database. Its connections end, and no new ones are accepted meanwhile. */
   async backUpDatabase(name: string): Promise<void> {
     const { url } = this.postgres;
     await queryAt(url, `alter database ${name} allow_connections false`);
@@ -143,7 +149,7 @@ export class Servers {
   }
 }
 
-function databaseOf(url: string, name: string, asWorker = true): string {
+function toDatabaseUrl(url: string, name: string, asWorker = true): string {
   const address = new URL(url);
   address.pathname = `/${name}`;
   if (!asWorker) return address.href;
@@ -152,14 +158,14 @@ function databaseOf(url: string, name: string, asWorker = true): string {
   return address.href;
 }
 
-/** A disk of a few megabytes; null where this machine does not let us make one. */
+/** Mounts a small disk, and returns its path; null if this machine does not allow it. */
 function mountSmallDisk(dataFolder: string): string | null {
   if (process.getuid?.() !== 0 || process.platform !== 'linux') return null;
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-disk-'));
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${smallDiskMb}m`, 'tmpfs', folder], { stdio: 'ignore' });
   } catch {
-    // No right to mount, as in most containers: the fault is then made in another way, and says so.
+    // Most containers do not allow mounts. The fault then works in another way.
     rmSync(folder, { recursive: true });
     return null;
   }

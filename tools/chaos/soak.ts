@@ -1,7 +1,7 @@
 /**
- * Half an hour of real time at full speed (docs/reliability.md): `npm run soak -- --minutes 30`. Two clients, weeks of a warehouse's
- * life, orders all the time, one worker as it is deployed (`npm run build`), and a look every few seconds at what may grow.
- * Writes docs/reliability/soak.json and soak.svg.
+ * Runs one worker under load for half an hour (docs/reliability.md): `npm run soak -- --minutes 30`. Two clients, weeks
+ * of virtual time, a steady flow of orders, and the built worker (`npm run build`). Measures every 10 seconds what may
+ * grow, and writes docs/reliability/soak.json and soak.svg.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { jobNames, polledStreams, scheduleVariable } from '../../config/jobs.ts';
+import { jobNames, polledStreams, toScheduleVariable } from '../../config/jobs.ts';
 import { compareWithSandbox } from '../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../src/app/deps/database.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
@@ -17,7 +17,7 @@ import { orderPayload } from '../../test/helpers/order-payload.ts';
 import { CliProcess } from '../../test/helpers/processes/cli-process.ts';
 import { SandboxControl } from '../../test/helpers/sandbox-control.ts';
 import { waitFor } from '../../test/helpers/wait.ts';
-import { type Sample, type Soak, svgOf } from './plot.ts';
+import { drawSoak, type Sample, type Soak } from './plot.ts';
 import { queryAt, Servers } from './servers.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -25,7 +25,7 @@ const folder = join(root, 'docs/reliability');
 const speed = 1_200;
 const ordersPerSecond = 10;
 const sampleEveryMs = 10_000;
-/** What a worker opens at most (docs/scaling.md). */
+/** Maximum number of connections that one worker opens (docs/scaling.md). */
 const mostConnections = 30;
 
 const sizes = `
@@ -36,8 +36,8 @@ const sizes = `
     (select (coalesce(sum(uneventful_runs), 0) + (select count(*) from sync.runs))::int from sync.jobs) as runs,
     round(pg_database_size(current_database()) / 1048576.0)::int as "databaseMb"`;
 
-/** What is to be seen of a process from outside (Linux). */
-function look(pid: number): { memoryMb: number; descriptors: number } {
+/** Reads the memory and the number of open files of a process (Linux only). */
+function readProcessUsage(pid: number): { memoryMb: number; descriptors: number } {
   const [, kb = '0'] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
   return { memoryMb: Math.round(Number(kb) / 1_024), descriptors: readdirSync(`/proc/${pid}/fd`).length };
 }
@@ -52,8 +52,8 @@ async function insertOrders(url: string, from: number, count: number): Promise<v
   );
 }
 
-/** Works until the time is up, with a sample every few seconds. */
-async function soak(url: string, sandbox: SandboxControl, worker: CliProcess, minutes: number): Promise<Sample[]> {
+/** Produces load until the time is up, and takes a sample every 10 seconds. */
+async function runSoak(url: string, sandbox: SandboxControl, worker: CliProcess, minutes: number): Promise<Sample[]> {
   const startedMs = performance.now();
   const samples: Sample[] = [];
   let orders = 0;
@@ -67,8 +67,8 @@ async function soak(url: string, sandbox: SandboxControl, worker: CliProcess, mi
     orders += Math.max(0, due);
     if (elapsedMs >= samples.length * sampleEveryMs) {
       const [row] = await queryAt<Omit<Sample, 'seconds' | 'memoryMb' | 'descriptors'>>(url, sizes);
-      if (row === undefined) throw new Error('the database said nothing');
-      const sample = { seconds: Math.round(elapsedMs / 1_000), ...look(worker.child.pid ?? 0), ...row };
+      if (row === undefined) throw new Error('the database returned no sizes');
+      const sample = { seconds: Math.round(elapsedMs / 1_000), ...readProcessUsage(worker.child.pid ?? 0), ...row };
       samples.push(sample);
       if (samples.length % 6 === 1) process.stdout.write(`${JSON.stringify(sample)}\n`);
     }
@@ -77,8 +77,11 @@ async function soak(url: string, sandbox: SandboxControl, worker: CliProcess, mi
   return samples;
 }
 
-/** What has more in the last third of the time than in the second: more than a tenth, or (dead rows) half as large a share again. */
-function whatGrew(samples: readonly Sample[]): string[] {
+/**
+ * Finds growth from the second to the last third of the time: more than 10 % of memory or descriptors, or 50 % more as
+ * the share of dead rows. Also reports too many connections.
+ */
+function findGrowth(samples: readonly Sample[]): string[] {
   const third = Math.floor(samples.length / 3);
   const mean = (member: keyof Sample, from: number) =>
     samples.slice(from, from + third).reduce((sum, sample) => sum + sample[member], 0) / third;
@@ -114,8 +117,8 @@ async function main(minutes: number): Promise<void> {
     const clientsFile = join(root, 'node_modules/.cache/soak-clients.json');
     writeFileSync(clientsFile, JSON.stringify(clients));
     const env = {
-      ...Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off'])),
-      ...Object.fromEntries(Object.keys(polledStreams).map((job) => [scheduleVariable(job), '2s'])),
+      ...Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off'])),
+      ...Object.fromEntries(Object.keys(polledStreams).map((job) => [toScheduleVariable(job), '2s'])),
       SCHEDULE_RECONCILE: '1m',
       SCHEDULE_PRUNE: '1m',
       DATABASE_URL: url,
@@ -127,16 +130,16 @@ async function main(minutes: number): Promise<void> {
     const worker = new CliProcess(['worker'], env, join(root, 'dist/main.js'));
     processes.push(worker);
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
-    const samples = await soak(url, sandbox, worker, minutes);
+    const samples = await runSoak(url, sandbox, worker, minutes);
     const result: Soak = { version, minutes, speed, ordersPerSecond, samples };
     writeFileSync(join(folder, 'soak.json'), `${JSON.stringify(result)}\n`);
-    writeFileSync(join(folder, 'soak.svg'), svgOf(result));
+    writeFileSync(join(folder, 'soak.svg'), drawSoak(result));
     const { db, close } = connectDatabase(url, silentLogger, 'soak', 12);
     try {
       await waitFor(
         'the tables to equal the sandbox',
         async () => {
-          // A good hundred thousand rows: not looked at more often than it takes.
+          // A comparison reads more than 100,000 rows, so it is not repeated too often.
           await wait(5_000);
           return (await compareWithSandbox(db, sandbox.url)).length === 0;
         },
@@ -145,8 +148,8 @@ async function main(minutes: number): Promise<void> {
     } finally {
       await close();
     }
-    const grown = whatGrew(samples);
-    process.stdout.write(grown.length === 0 ? 'All of it is flat.\n' : `${grown.join('\n')}\n`);
+    const grown = findGrowth(samples);
+    process.stdout.write(grown.length === 0 ? 'Nothing grew.\n' : `${grown.join('\n')}\n`);
     if (grown.length > 0) process.exitCode = 1;
   } finally {
     for (const { child, ended } of processes) {

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type pg from 'pg';
-import { jobNames, polledStreams, scheduleVariable } from '../../config/jobs.ts';
-import { Random, seedFor } from '../../src/sandbox/random.ts';
+import { jobNames, polledStreams, toScheduleVariable } from '../../config/jobs.ts';
+import { deriveSeed, Random } from '../../src/sandbox/random.ts';
 import { CliProcess } from '../../test/helpers/processes/cli-process.ts';
 import { SandboxControl } from '../../test/helpers/sandbox-control.ts';
 import { waitFor } from '../../test/helpers/wait.ts';
@@ -16,13 +16,13 @@ export const clients = ['shop-a', 'shop-b'];
 const workersAtATime = 2;
 const ordersPerDay = 40;
 const historyDays = 3;
-/** The heap of a worker: with all that this machine has, it would grow for long before anything is thrown away. */
+/** Heap of a worker. With all memory of this machine, it would grow for a long time before garbage is collected. */
 const heapMb = 160;
-/** How long the campaign itself waits for what has to come, on a machine that has much to do. */
-const patienceMs = 120_000;
-const clockOff = fileURLToPath(new URL('./clock-off.ts', import.meta.url));
+/** How long the campaign waits for something that must happen, on a busy machine. */
+const maxWaitMs = 120_000;
+const clockOff = fileURLToPath(new URL('./wrong-clock.ts', import.meta.url));
 
-/** What stands on the stage of one campaign. */
+/** The servers, proxies and files of one campaign. */
 interface Parts {
   readonly servers: Servers;
   readonly database: ChaosDatabase;
@@ -33,26 +33,26 @@ interface Parts {
   readonly queue: 'postgres' | 'redis';
 }
 
-/** Real workers that reach a Postgres, a Redis and a sandbox over proxies, each of which can be broken. */
+/** Real workers that use a Postgres, a Redis and a sandbox through proxies. All of them can be broken. */
 export class Stage {
-  /** Chance of what breaks; what the shop does has its own, so that each is the same for the same seed. */
+  /** Randomness of the faults. The load has another source, so that both are the same for the same seed. */
   readonly random: Random;
   readonly parts: Parts;
   readonly workers: CliProcess[] = [];
   readonly #env: Record<string, string>;
   readonly #ended: { readonly worker: CliProcess; readonly asked: boolean }[] = [];
-  /** How workers ended that nobody asked to. */
+  /** Exit codes or signals of workers that ended although nothing had ended them. */
   readonly fallen: string[] = [];
 
   private constructor(seed: number, parts: Parts) {
-    this.random = new Random(seedFor(seed, 'faults'));
+    this.random = new Random(deriveSeed(seed, 'faults'));
     this.parts = parts;
     const file = join(parts.folder, 'clients.json');
     const baseUrl = parts.proxies.service.url.href;
     writeFileSync(file, JSON.stringify(clients.map((key) => ({ key, baseUrl, username: key, password: key }))));
-    const often = Object.keys(polledStreams).map((job) => [scheduleVariable(job), '4s']);
+    const often = Object.keys(polledStreams).map((job) => [toScheduleVariable(job), '4s']);
     this.#env = {
-      ...Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off'])),
+      ...Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off'])),
       ...Object.fromEntries(often),
       SCHEDULE_RECONCILE: '12s',
       DATABASE_URL: `${parts.proxies.postgres.url.href}`,
@@ -76,7 +76,7 @@ export class Stage {
       sandboxProcess.line('Sandbox at ', 60_000),
     ]);
     const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
-    // Were an order sent twice, it would be there twice.
+    // The sandbox accepts repeated numbers, so that an order that is sent twice is there twice.
     await sandbox.switches({ repeatedNumbers: true, cursor: (['id', 'offset', 'opaque'] as const)[seed % 3] ?? 'id' });
     await sandbox.advance(historyDays * 86_400);
     const [postgres, redis, service] = await Promise.all([
@@ -89,13 +89,13 @@ export class Stage {
     return new Stage(seed, { servers, database, sandbox, sandboxProcess, proxies, folder, queue });
   }
 
-  /** One statement past the proxy, as a superuser. */
+  /** Executes one statement as a superuser, not through the proxy. */
   query<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
     return queryAt<T>(this.parts.database.superUrl, text, values);
   }
 
-  /** As `query`, tried again while the database does not take it. */
-  insist(text: string, values: unknown[] = []): Promise<boolean> {
+  /** Executes one statement like `query`, and repeats it while the database cannot execute it. */
+  retryQuery(text: string, values: unknown[] = []): Promise<boolean> {
     return waitFor(
       `the database to take: ${text.slice(0, 60)}`,
       async () => {
@@ -103,16 +103,19 @@ export class Stage {
           await this.query(text, values);
           return true;
         } catch (error) {
-          if (error instanceof Error && 'code' in error && isPassing(String(error.code))) return false;
+          if (error instanceof Error && 'code' in error && isTransient(String(error.code))) return false;
           if (error instanceof Error && /terminated|timeout|not queryable/i.test(error.message)) return false;
           throw error;
         }
       },
-      patienceMs,
+      maxWaitMs,
     );
   }
 
-  /** @param clockOffMs how far its clock is ahead of this machine's */
+  /**
+   * Starts a worker.
+   * @param clockOffMs how far its clock is ahead of the clock of this machine
+   */
   startWorker(clockOffMs = 0): CliProcess {
     const wrong = clockOffMs === 0 ? '' : ` --import=${clockOff}`;
     const worker = new CliProcess(['worker'], {
@@ -129,50 +132,53 @@ export class Stage {
     await Promise.all(started.map((worker) => worker.line('worker_started', 60_000)));
   }
 
-  /** One that is at work: what a worker does while it begins is another matter than what it does when it has. */
+  /** Picks a worker that has started. Waits for one if there is none. */
   pickWorker(): Promise<CliProcess> {
     return waitFor(
       'a worker at work',
       () => {
         const atWork = this.workers.filter(
-          ({ child, output }) => !isOver(child) && output.includes('"worker_started"'),
+          ({ child, output }) => !hasEnded(child) && output.includes('"worker_started"'),
         );
         return atWork.length === 0 ? null : this.random.pick(atWork);
       },
-      patienceMs,
+      maxWaitMs,
     );
   }
 
   /** Ends a worker and starts another in its place. */
   replace(worker: CliProcess, signal: 'SIGKILL' | 'SIGTERM', clockOffMs = 0): void {
     const place = this.workers.indexOf(worker);
-    // Another fault has replaced it already.
+    // If another fault has replaced the worker already, there is nothing to do.
     if (place < 0) return;
-    if (isOver(worker.child)) this.fallen.push(endOf(worker.child));
+    if (hasEnded(worker.child)) this.fallen.push(describeExit(worker.child));
     worker.kill(signal);
     this.workers.splice(place, 1);
     this.#ended.push({ worker, asked: signal === 'SIGTERM' });
     this.startWorker(clockOffMs);
   }
 
-  /** Workers that ended although nobody asked them to are started again, as whoever runs them would. */
-  restartFallen(): void {
-    for (const worker of this.workers.filter(({ child }) => isOver(child))) this.replace(worker, 'SIGKILL');
+  /** Restarts workers that ended by themselves, as a process manager would do. */
+  restartEndedWorkers(): void {
+    for (const worker of this.workers.filter(({ child }) => hasEnded(child))) this.replace(worker, 'SIGKILL');
   }
 
-  /** Resident memory of the worker that has most, in MB; NaN where the system does not tell. */
-  mostMemoryMb(): number {
+  /** Returns the largest resident memory of a worker in MB; NaN if this is not Linux. */
+  readMaxMemoryMb(): number {
     if (process.platform !== 'linux') return Number.NaN;
     return Math.max(...this.workers.map(({ child }) => residentMb(child.pid ?? 0)));
   }
 
-  /** Connections that workers hold: to Postgres, to Redis, to the service; lost ones too. */
+  /** Numbers of connections that workers hold to Postgres, Redis and the service, lost ones included. */
   get connections(): readonly [postgres: number, redis: number, service: number] {
     const { postgres, redis, service } = this.parts.proxies;
     return [postgres.connections, redis.connections, service.connections];
   }
 
-  /** Asks all workers to stop; those that do not in time, or ended badly though they were asked to, are told of. */
+  /**
+   * Asks all workers to stop, and kills those that have not ended after `withinMs`.
+   * @returns a text for each worker that was asked to stop and did not end with 0
+   */
   async stopWorkers(withinMs: number): Promise<string[]> {
     const asked = [...this.#ended.filter((one) => one.asked).map(({ worker }) => worker), ...this.workers];
     for (const worker of this.workers) worker.kill('SIGTERM');
@@ -182,11 +188,11 @@ export class Stage {
     await Promise.all([...this.#ended.map(({ worker }) => worker.ended), ...this.workers.map(({ ended }) => ended)]);
     clearTimeout(timer);
     return asked.flatMap(({ child }) =>
-      child.exitCode === 0 ? [] : [`a worker that was asked to stop ended with ${endOf(child)}`],
+      child.exitCode === 0 ? [] : [`a worker that was asked to stop ended with ${describeExit(child)}`],
     );
   }
 
-  /** What workers wrote, the ones that are gone first. */
+  /** Everything that the workers wrote; those that have ended come first. */
   get output(): string {
     return [...this.#ended.map(({ worker }) => worker), ...this.workers].map(({ output }) => output).join('\n');
   }
@@ -203,11 +209,13 @@ export class Stage {
   }
 }
 
-const isOver = ({ exitCode, signalCode }: ChildProcess) => exitCode !== null || signalCode !== null;
-const endOf = ({ exitCode, signalCode }: ChildProcess) => String(signalCode ?? exitCode);
+const hasEnded = ({ exitCode, signalCode }: ChildProcess) => exitCode !== null || signalCode !== null;
+const describeExit = ({ exitCode, signalCode }: ChildProcess) => String(signalCode ?? exitCode);
 
-/** Not there, going down or coming up, full, read-only, or refused on purpose. */
-function isPassing(code: string): boolean {
+/**
+ * Returns true for errors that end by themselves: away, stopping or starting, full, read-only, or refused by a fault.
+ */
+function isTransient(code: string): boolean {
   return /^(ECONN.*|08.*|57P0.|53.*|25006|40.*|55000|55P03|3D000)$/.test(code);
 }
 

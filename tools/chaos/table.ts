@@ -1,19 +1,19 @@
-import type { Outcome } from './campaign.ts';
+import type { CampaignResult } from './campaign.ts';
 import { faults } from './faults.ts';
 
-/** An outcome as it is kept: without what the workers wrote. */
-export type Figures = Omit<Outcome, 'output'>;
+/** A campaign result as it is stored: without the output of the workers. */
+export type ResultFigures = Omit<CampaignResult, 'output'>;
 
-/** Reads a file of results: a line of JSON for each campaign. */
-export const readOutcomes = (text: string): Figures[] =>
+/** Reads the text of a results file: one line of JSON per campaign. */
+export const readResults = (text: string): ResultFigures[] =>
   text
     .split('\n')
     .filter((line) => line !== '')
-    .map((line) => JSON.parse(line) as Figures);
+    .map((line) => JSON.parse(line) as ResultFigures);
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
 
-function spread(times: readonly (number | null)[]): string {
+function formatTimes(times: readonly (number | null)[]): string {
   const known = times.filter((time) => time !== null).sort((a, b) => a - b);
   const seconds = (ms: number | undefined) => ((ms ?? 0) / 1_000).toFixed(1);
   const never = times.length - known.length;
@@ -21,7 +21,7 @@ function spread(times: readonly (number | null)[]): string {
   return never === 0 ? told : `${told}, ${never} never`;
 }
 
-function line(name: string, about: string, of: readonly Figures[]): string {
+function formatLine(name: string, about: string, of: readonly ResultFigures[]): string {
   const cells = [
     name,
     about,
@@ -32,21 +32,23 @@ function line(name: string, about: string, of: readonly Figures[]): string {
     sum(of.map(({ lost }) => lost)),
     sum(of.map(({ doubled }) => doubled)),
     of.filter(({ problems }) => problems.length > 0).length,
-    spread(of.map(({ recoveredMs }) => recoveredMs)),
-    spread(of.map(({ settledMs }) => settledMs)),
+    formatTimes(of.map(({ recoveredMs }) => recoveredMs)),
+    formatTimes(of.map(({ settledMs }) => settledMs)),
   ];
   return `| ${cells.join(' | ')} |`;
 }
 
-/** What came of campaigns, fault by fault, as a table of Markdown. Times are seconds: the median, and the longest. */
-export function tableOf(outcomes: readonly Figures[]): string {
+/**
+ * Formats campaign results as a Markdown table, one line per fault. Times are in seconds: the median and the longest.
+ */
+export function formatResultTable(results: readonly ResultFigures[]): string {
   const head = [
     '| fault | what it is | campaigns | strikes | orders | runs | lost | doubled | failed | recovered, s (longest) | settled, s (longest) |',
     '| --- | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: |',
   ];
   const lines = faults.flatMap(({ name, about }) => {
-    const of = outcomes.filter(({ fault }) => fault === name);
-    return of.length === 0 ? [] : [line(name, about, of)];
+    const of = results.filter(({ fault }) => fault === name);
+    return of.length === 0 ? [] : [formatLine(name, about, of)];
   });
-  return [...head, ...lines, line('**all**', '', outcomes)].join('\n');
+  return [...head, ...lines, formatLine('**all**', '', results)].join('\n');
 }

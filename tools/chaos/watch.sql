@@ -1,7 +1,7 @@
--- What a campaign puts into its database beside the product's own, to watch and to break it.
+-- Objects that a campaign adds to its database, to record changes and to refuse writes.
 create schema chaos;
 
--- Statements that write fail with this SQLSTATE, this share of them.
+-- This share of the statements that write fails with this SQLSTATE.
 create table chaos.refusal (code text not null, share real not null);
 insert into chaos.refusal values ('40001', 0);
 
@@ -16,7 +16,7 @@ begin
   return null;
 end $$;
 
--- Every committed change of a row, as the tables themselves show it: what the feed must tell, once.
+-- Every committed change of a row. The feed must have exactly one entry for each.
 create table chaos.seen (client text, entity text, id bigint, key text, operation text, at timestamptz);
 
 create function chaos.see() returns trigger language plpgsql security definer set search_path = pg_catalog as $$

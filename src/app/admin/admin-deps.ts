@@ -4,13 +4,13 @@ import type { Logger } from '../logging/logger.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import type { Daemon } from '../worker/daemon.ts';
 
-/** What the admin server works with. */
+/** The parts that the admin server uses. */
 export interface AdminDeps {
   readonly config: Config;
-  /** Uses a pool of its own, so requests for pages never wait for the connections of runs, nor the reverse. */
+  /** A separate pool, so that pages never wait for the connections of runs, and runs never for those of pages. */
   readonly db: Database;
   readonly log: Logger;
   readonly metrics: WorkMetrics;
-  /** Null until the worker has started. */
+  /** Returns the worker; null until it has started. */
   readonly daemon: () => Daemon | null;
 }

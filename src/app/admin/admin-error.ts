@@ -1,6 +1,6 @@
 import { CodedError } from '../../core/errors.ts';
 
-/** What was asked for cannot be done; the message says why. */
+/** A request that cannot be carried out. The message says why, and is shown to the operator. */
 export class AdminError extends CodedError {
   readonly status: 400 | 404 | 409;
   constructor(status: 400 | 404 | 409, message: string) {

@@ -2,23 +2,23 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import type { AdminDeps } from './admin-deps.ts';
 
 const path = '/queues';
-/** It brings styles inside its markup, and a base of its own; scripts of elsewhere it may not run either. */
+/** Content policy of Bull Board: its markup has inline styles and a base address. Foreign scripts stay forbidden. */
 const policy =
   "default-src 'none';script-src 'self';style-src 'self' 'unsafe-inline';img-src 'self' data:;font-src 'self';connect-src 'self';base-uri 'self';frame-ancestors 'none'";
 
-/** A server of Bull Board alone, which is asked through ours. */
+/** A separate server of Bull Board. The admin server hands requests over to it. */
 interface Board {
   readonly answer: FastifyInstance['routing'];
-  /** Shows the queues that the worker has by now. */
+  /** Shows the queues of the worker once it has started. */
   readonly refresh: () => void;
   readonly close: () => Promise<void>;
 }
 
 /**
- * Serves Bull Board at `/queues`, read only. It is loaded at the first request: few look at it, and a worker starts
- * faster without it. Headers of our own server are kept, but for the policy of its scripts and styles.
+ * Serves Bull Board at `/queues`, read only. It is loaded at the first request, so that a worker starts faster. The
+ * headers of the admin server stay, except for the content policy.
  */
-export function boardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
+export function registerBoardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps): void {
   let opening: Promise<Board> | undefined;
   app.addHook('onClose', async () => (await opening)?.close());
   for (const url of [path, `${path}/*`])
@@ -34,11 +34,13 @@ export function boardRoutes(app: FastifyInstance, { daemon, config }: AdminDeps)
     });
 }
 
+/** Answers 403 to every request that could change a queue. */
 async function refuseChanges({ method }: FastifyRequest, reply: FastifyReply): Promise<void> {
   if (method === 'GET' || method === 'HEAD') return;
-  await reply.code(403).send({ error: 'The queues are shown only; pause and run jobs at /schedules' });
+  await reply.code(403).send({ error: 'The queues are read-only; pause and run jobs at /schedules' });
 }
 
+/** Loads Bull Board and starts its server, which does not listen on a port. */
 async function openInnerServer(daemon: AdminDeps['daemon'], basePath: string): Promise<Board> {
   const { openBoard } = await import('../../queue/board.ts');
   const { plugin, show } = openBoard(basePath, path);

@@ -2,28 +2,29 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Overview } from '../health/overview.ts';
 import { addBasePath } from './access/base-path.ts';
-import { inTime } from './in-time.ts';
 import { maskQuotes } from './pages/html.ts';
-import { overviewParts } from './pages/overview.ts';
+import { renderOverviewParts } from './pages/overview.ts';
+import { withReadTimeout } from './read-timeout.ts';
 
-const everyMs = 2_000;
-/** A browser asks anew by itself; so that nobody watches for longer than his session lasts. */
-const longestMs = 15 * 60_000;
-const mostWatchers = 50;
+const refreshMs = 2_000;
+/** Maximum milliseconds of one stream of events. The browser then connects again, which checks its session. */
+const maxStreamMs = 15 * 60_000;
+const maxWatchers = 50;
 
-/** `/events`: the parts of the overview that changed, as server-sent events. */
-export function liveRoutes(app: FastifyInstance, read: () => Promise<Overview>, basePath: string): void {
+/** Registers `/events`, which sends the changed parts of the overview as server-sent events. */
+export function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Overview>, basePath: string): void {
   const closing = new AbortController();
   let watchers = 0;
   app.addHook('preClose', async () => closing.abort());
   app.get('/events', async (request, reply) => {
-    if (watchers >= mostWatchers) return reply.code(503).send({ error: 'Too many pages are open; reload later' });
+    if (watchers >= maxWatchers)
+      return reply.code(503).send({ error: 'Too many overview pages are open; close some, or reload later' });
     watchers++;
     const gone = new AbortController();
     request.raw.socket.once('close', () => gone.abort());
-    const end = AbortSignal.any([gone.signal, closing.signal, AbortSignal.timeout(longestMs)]);
+    const end = AbortSignal.any([gone.signal, closing.signal, AbortSignal.timeout(maxStreamMs)]);
     reply.hijack();
-    // What hooks set so far (the policy for content among it) goes along.
+    // The headers that hooks have set, such as the content policy, are sent too.
     reply.raw.writeHead(200, {
       ...(reply.getHeaders() as Record<string, string>),
       'content-type': 'text/event-stream',
@@ -31,7 +32,7 @@ export function liveRoutes(app: FastifyInstance, read: () => Promise<Overview>, 
     });
     const isViewer = request.role === 'viewer';
     const toText = (markup: string) => addBasePath(isViewer ? maskQuotes(markup) : markup, basePath);
-    await tell(reply, read, end, toText).finally(() => {
+    await sendChanges(reply, read, end, toText).finally(() => {
       watchers--;
       reply.raw.end();
     });
@@ -39,7 +40,8 @@ export function liveRoutes(app: FastifyInstance, read: () => Promise<Overview>, 
   });
 }
 
-async function tell(
+/** Sends changed parts until `end` is aborted. */
+async function sendChanges(
   reply: FastifyReply,
   read: () => Promise<Overview>,
   end: AbortSignal,
@@ -47,18 +49,17 @@ async function tell(
 ): Promise<void> {
   const sent = new Map<string, string>();
   while (!end.aborted) {
-    const parts = await inTime(read()).then(
-      (overview) => Object.entries(overviewParts(overview)).map(([id, { text }]) => [id, toText(text)] as const),
-      // The page says so; the next look may find the database again.
-      () => [['headline', '<h1 class="bad">The database cannot be read at present</h1>']] as const,
+    const parts = await withReadTimeout(read()).then(
+      (overview) => Object.entries(renderOverviewParts(overview)).map(([id, { text }]) => [id, toText(text)] as const),
+      // The next read may reach the database again.
+      () => [['headline', '<h1 class="bad">The database cannot be reached</h1>']] as const,
     );
     const changed = parts.filter(([id, text]) => sent.get(id) !== text);
     if (!reply.raw.writableNeedDrain) for (const [id, text] of changed) sent.set(id, text);
-    const message =
-      changed.length > 0 ? `data: ${JSON.stringify(Object.fromEntries(changed))}\n\n` : ': still here\n\n';
-    // Who does not read is left out until he has caught up.
+    const message = changed.length > 0 ? `data: ${JSON.stringify(Object.fromEntries(changed))}\n\n` : ': no change\n\n';
+    // A browser that does not read gets nothing until it has caught up.
     if (!end.aborted && !reply.raw.writableNeedDrain) reply.raw.write(message);
-    // Ended in the middle of the wait: the loop sees it.
-    await wait(everyMs, undefined, { signal: end }).catch(() => undefined);
+    // If the wait is aborted, the loop ends.
+    await wait(refreshMs, undefined, { signal: end }).catch(() => undefined);
   }
 }

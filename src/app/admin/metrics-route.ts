@@ -1,25 +1,25 @@
 import type { FastifyInstance } from 'fastify';
-import type { Standing } from '../health/overview.ts';
+import type { CurrentState } from '../health/overview.ts';
 import type { StateMetrics } from '../metrics/state-metrics.ts';
 import type { AdminDeps } from './admin-deps.ts';
-import { inTime } from './in-time.ts';
+import { withReadTimeout } from './read-timeout.ts';
 
-/** `/metrics`: what this worker did, and how everything stands. What cannot be read is said, and the rest told. */
-export function metricsRoute(
+/** Registers `/metrics`: the work of this worker and the current state. Without the database, only the work is sent. */
+export function registerMetricsRoute(
   app: FastifyInstance,
   { config, metrics, daemon, log }: AdminDeps,
   state: StateMetrics,
-  read: () => Promise<Standing>,
+  read: () => Promise<CurrentState>,
 ): void {
-  const own = config.clients.map(({ key }) => key);
+  const configuredClients = config.clients.map(({ key }) => key);
   app.get('/metrics', async (_request, reply) => {
-    const [standing, queues] = await Promise.all([
-      inTime(read()).catch(() => null),
+    const [current, queues] = await Promise.all([
+      withReadTimeout(read()).catch(() => null),
       countJobs(daemon()?.queues ?? new Map(), log),
     ]);
-    // Set at once and then written: another scrape cannot come in between.
-    if (standing === null) state.setUnknown();
-    else state.set(standing, own, config.LOOKBACK_DAYS);
+    // Values are set and sent without a wait between, so another scrape cannot interfere.
+    if (current === null) state.setUnknown();
+    else state.set(current, configuredClients, config.LOOKBACK_DAYS);
     for (const [name, counts] of queues) state.setQueue(name, counts);
     return reply.type(metrics.registry.contentType).send(await metrics.registry.metrics());
   });
@@ -27,13 +27,14 @@ export function metricsRoute(
 
 type Queues = NonNullable<ReturnType<AdminDeps['daemon']>>['queues'];
 
+/** Counts the jobs of each queue by state. Leaves out a queue that cannot be reached. */
 async function countJobs(queues: Queues, log: AdminDeps['log']) {
   const counted = await Promise.all(
     [...queues].map(async ([name, queue]) => {
       try {
-        return [[name, await inTime(queue.getJobCounts())] as const];
+        return [[name, await withReadTimeout(queue.getJobCounts())] as const];
       } catch {
-        // A queue that is away is told by queue_error; no count is better than a wrong one.
+        // The event `queue_error` tells that the queue is away.
         log.debug({ event: 'queue_not_counted', queue: name });
         return [];
       }

@@ -1,20 +1,24 @@
 import type { FastifyInstance } from 'fastify';
 import { sweepMs } from '../../queue/sweeper.ts';
-import type { Standing } from '../health/overview.ts';
-import type { StaleJob } from '../health/staleness.ts';
+import type { LateJob } from '../health/late-jobs.ts';
+import type { CurrentState } from '../health/overview.ts';
 import type { AdminDeps } from './admin-deps.ts';
-import { inTime } from './in-time.ts';
+import { withReadTimeout } from './read-timeout.ts';
 
-/** A worker whose last good sweep is older than this does not do its work at present. */
+/** A worker is not ready if its last complete sweep is older than this, in milliseconds. */
 const lateAfterMs = 20 * sweepMs;
-/** And this old: it is no use waiting. A database that is away for a minute is no reason to start the worker anew. */
+/** A worker should be restarted if its last complete sweep is older than this. A short outage of Postgres is fine. */
 const deadAfterMs = 40 * sweepMs;
 
 /**
- * `/livez` and `/readyz`: 200 while the worker's sweeps get done, 503 when none did for two minutes, or for one. `/readyz`
- * also names the jobs that are late, whosever fault it is, and since when; with `?stale=fail` they make it 503 too.
+ * Registers the probes. `/livez` answers 503 if no sweep was completed for two minutes, `/readyz` if none was for one.
+ * `/readyz` also lists the late jobs and since when they are late; with `?stale=fail` it answers 503 if there are any.
  */
-export function probeRoutes(app: FastifyInstance, { daemon }: AdminDeps, read: () => Promise<Standing>): void {
+export function registerProbeRoutes(
+  app: FastifyInstance,
+  { daemon }: AdminDeps,
+  read: () => Promise<CurrentState>,
+): void {
   const startedAtMs = performance.now();
   const open = { config: { open: true } };
   const sweepAgeMs = () => daemon()?.sinceLastSweepMs();
@@ -25,8 +29,8 @@ export function probeRoutes(app: FastifyInstance, { daemon }: AdminDeps, read: (
   });
   app.get<{ Querystring: { stale?: string } }>('/readyz', open, async (request, reply) => {
     const age = sweepAgeMs();
-    const stale = await inTime(read()).then(
-      (standing) => standing.stale.map(named),
+    const stale = await withReadTimeout(read()).then(
+      (state) => state.stale.map(toLateJobJson),
       () => null,
     );
     const ready = age !== undefined && age < lateAfterMs;
@@ -39,7 +43,8 @@ export function probeRoutes(app: FastifyInstance, { daemon }: AdminDeps, read: (
   });
 }
 
-const named = ({ client, job, since, lastSuccessAt, because }: StaleJob) => ({
+/** Returns a late job as `/readyz` lists it. */
+const toLateJobJson = ({ client, job, since, lastSuccessAt, because }: LateJob) => ({
   client,
   job,
   since: since.toISOString(),

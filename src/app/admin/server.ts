@@ -11,33 +11,34 @@ import { type FastifyInstance, fastify } from 'fastify';
 import { ZodError } from 'zod';
 import { CodedError } from '../../core/errors.ts';
 import { assetsFolder } from '../../core/installation.ts';
-import { sqlState } from '../../erp/connection/transaction.ts';
-import { openStandings } from '../health/overview.ts';
+import { readSqlState } from '../../erp/connection/transaction.ts';
+import { openStateReaders } from '../health/overview.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { StateMetrics } from '../metrics/state-metrics.ts';
-import { guard } from './access/access.ts';
+import { guardRoutes } from './access/access.ts';
 import { prefixAnswers, stripBasePath } from './access/base-path.ts';
 import { limitConnections, maxFormBytes, requestTimeoutMs, timeoutCheckMs } from './access/request-limits.ts';
 import { createSessionSigner } from './access/session-signer.ts';
-import { actionRoutes } from './actions.ts';
+import { registerActionRoutes } from './actions.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
-import { boardRoutes } from './board.ts';
-import { liveRoutes } from './live.ts';
-import { metricsRoute } from './metrics-route.ts';
+import { registerBoardRoutes } from './board.ts';
+import { registerLiveRoutes } from './live.ts';
+import { registerMetricsRoute } from './metrics-route.ts';
 import { html } from './pages/html.ts';
-import { barePage } from './pages/view.ts';
-import { probeRoutes } from './probes.ts';
-import { pageRoutes } from './routes.ts';
+import { renderBarePage } from './pages/view.ts';
+import { registerProbeRoutes } from './probes.ts';
+import { registerPageRoutes } from './routes.ts';
 
+/** A running admin server. */
 export interface AdminServer {
   readonly port: number;
   readonly close: () => Promise<void>;
 }
 
 /**
- * Serves probes, metrics, the status pages and the queue board (contracts, section 6).
- * @throws CodedError `admin_port_taken` that says what to do
+ * Starts the admin server.
+ * @throws CodedError `admin_port_taken` if the port is in use
  */
 export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
   const { config, log } = deps;
@@ -59,45 +60,45 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
   });
   limitConnections(app.server);
   try {
-    // First: what is registered afterwards inherits it.
-    explainErrors(app, log);
+    // First, because everything that is registered later inherits the handlers.
+    registerErrorHandlers(app, log);
     prefixAnswers(app, basePath);
     await app.register(helmet, strictPolicy);
     app.addHook('onRequest', async (request, reply) => {
-      // Nothing of the pages is kept by a browser or a proxy on the way.
+      // No browser and no proxy may store the pages.
       if (!request.url.startsWith(assetsPath)) reply.header('cache-control', 'no-store');
     });
     // A new token of either kind ends all sessions.
     const signer = createSessionSigner(deps.db, `${token ?? ''}\n${viewerToken ?? ''}`);
-    await guard(app, { token, viewerToken, log, signer });
-    const standings = openStandings(deps);
-    probeRoutes(app, deps, standings.standing);
-    metricsRoute(app, deps, new StateMetrics(deps.metrics.registry), standings.standing);
+    await guardRoutes(app, { token, viewerToken, log, signer });
+    const readers = openStateReaders(deps);
+    registerProbeRoutes(app, deps, readers.readState);
+    registerMetricsRoute(app, deps, new StateMetrics(deps.metrics.registry), readers.readState);
     await app.register(async (pages) => {
-      liveRoutes(pages, standings.overview, basePath);
-      pageRoutes(pages, deps, standings);
-      actionRoutes(pages, deps);
+      registerLiveRoutes(pages, readers.readOverview, basePath);
+      registerPageRoutes(pages, deps, readers);
+      registerActionRoutes(pages, deps);
     });
-    await assetRoutes(app);
-    boardRoutes(app, deps);
+    await registerAssetRoutes(app);
+    registerBoardRoutes(app, deps);
     const address = new URL(await app.listen({ host, port }));
     return { port: Number(address.port), close: () => app.close() };
   } catch (cause) {
     await app.close();
-    const taken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
-    if (!taken) throw cause;
-    const message = `ADMIN_PORT ${port} is in use on ${host}; set another (0 takes any free one)`;
+    const isPortTaken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
+    if (!isPortTaken) throw cause;
+    const message = `ADMIN_PORT ${port} is in use on ${host}; set another port (0 takes a free one)`;
     throw new CodedError('admin_port_taken', message, { cause });
   }
 }
 
 const assetsPath = '/assets/';
 
-/** Only what this server itself sends runs or is shown; nothing may frame it. */
+/** Content policy of the pages: they may load only from this server, and no other page may frame them. */
 const strictPolicy = {
-  // Whoever puts TLS in front of it decides that.
+  // The operator of the TLS proxy decides about this header.
   strictTransportSecurity: false,
-  // With `no-referrer`, browsers send `Origin: null` with our own forms, and we would refuse them.
+  // With `no-referrer`, browsers send `Origin: null` with our forms, and the server would refuse them.
   referrerPolicy: { policy: 'same-origin' as const },
   contentSecurityPolicy: {
     useDefaults: false,
@@ -114,8 +115,8 @@ const strictPolicy = {
   },
 };
 
-/** `/assets/…`: style, script and icon; open, as the login page needs them. */
-async function assetRoutes(app: FastifyInstance): Promise<void> {
+/** Registers style, script and icon. They need no session, because the login page uses them. */
+async function registerAssetRoutes(app: FastifyInstance): Promise<void> {
   await app.register(async (scope) => {
     scope.addHook('onRoute', (route) => {
       route.config = { ...route.config, open: true };
@@ -124,30 +125,45 @@ async function assetRoutes(app: FastifyInstance): Promise<void> {
   });
 }
 
-/** Problems in words: as a page for who looks at pages, else as JSON. Faults of our own are logged, and told as such. */
-function explainErrors(app: FastifyInstance, log: Logger): void {
+/** Answers errors as a page to browsers, and as JSON to others. Logs faults of this server. */
+function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error, request, reply) => {
-    const { status, words } = judged(error);
+    const { status, words } = toErrorAnswer(error);
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
     reply.code(status);
     if (!(request.headers.accept ?? '').includes('text/html')) return reply.send({ error: words });
     const title = STATUS_CODES[status] ?? 'Error';
     return reply
       .type('text/html')
-      .send(barePage(title, html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">To the overview</a></p>`));
+      .send(
+        renderBarePage(
+          title,
+          html`<h1>${title}</h1><p class="why">${words}</p><p><a href="/">Back to the overview</a></p>`,
+        ),
+      );
   });
-  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'There is no such page; see /' }));
+  app.setNotFoundHandler((_request, reply) =>
+    reply.code(404).send({ error: 'There is no page at this address; see /' }),
+  );
 }
 
-function judged(error: unknown): { status: number; words: string } {
+/** Returns the HTTP status and the text for an error. */
+function toErrorAnswer(error: unknown): { status: number; words: string } {
   if (error instanceof ZodError)
     return { status: 400, words: `${error.issues[0]?.path.join('.')}: ${error.issues[0]?.message}` };
   if (error instanceof AdminError) return { status: error.status, words: error.message };
   const given = error instanceof Error && 'statusCode' in error ? Number(error.statusCode) : 500;
-  if (given === 403) return { status: 403, words: 'The form is too old, or came from elsewhere: load the page again' };
-  if (given < 500) return { status: given, words: error instanceof Error ? error.message : 'It cannot be read' };
-  const away = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/.test(sqlState(error));
-  return away
-    ? { status: 503, words: 'The database cannot be reached at present; the worker goes on once it is back' }
-    : { status: 500, words: 'It failed; the log of the worker says why (event admin_failed)' };
+  if (given === 403)
+    return { status: 403, words: 'The form has expired, or came from another site; reload the page and send it again' };
+  if (given < 500)
+    return { status: given, words: error instanceof Error ? error.message : 'The request cannot be read' };
+  const isDatabaseAway = /^(ECONN|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND|57P|08|53|not_in_time|database_lost)/.test(
+    readSqlState(error),
+  );
+  return isDatabaseAway
+    ? {
+        status: 503,
+        words: 'The database cannot be reached; the worker continues when it is back. Reload the page later',
+      }
+    : { status: 500, words: 'The request failed; for the reason see the event admin_failed in the log of the worker' };
 }

@@ -1,11 +1,11 @@
 import { userInfo } from 'node:os';
 
-/** Who did it, for sync.audit: the account on this machine. */
-export function operatorName(): string {
+/** Returns the operator's name for sync.audit: the user name on this machine. */
+export function readOperatorName(): string {
   try {
     return userInfo().username;
   } catch {
-    // An account without an entry, as containers have: its number is all there is.
+    // In a container the user often has no entry in /etc/passwd. Then only its number is known.
     return `uid ${process.getuid?.() ?? 'unknown'}`;
   }
 }

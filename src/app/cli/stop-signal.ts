@@ -1,8 +1,9 @@
 /**
- * Aborted by SIGTERM or SIGINT; a second one ends the process at once. Also where the process was started with a channel
- * to its parent (as the demo does) and the parent is gone.
+ * Creates a signal that aborts on SIGTERM or SIGINT. A second SIGTERM or SIGINT ends the process at once. If the
+ * process has a channel to its parent (as in the demo), the signal also aborts when the parent ends.
+ * @param onStop called once, with the name of the signal or with "parent gone"
  */
-export function stopSignal(onStop?: (cause: string) => void): AbortSignal {
+export function createStopSignal(onStop?: (cause: string) => void): AbortSignal {
   const stop = new AbortController();
   const onSignal = (cause: string) => {
     if (stop.signal.aborted) process.exit(1);
@@ -13,7 +14,7 @@ export function stopSignal(onStop?: (cause: string) => void): AbortSignal {
   process.once('disconnect', () => {
     if (!stop.signal.aborted) onSignal('parent gone');
   });
-  // A listener keeps the channel open; it must not keep the process alive.
+  // The listener keeps the channel open. An open channel must not keep the process alive.
   process.channel?.unref();
   return stop.signal;
 }

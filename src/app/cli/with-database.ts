@@ -5,7 +5,11 @@ import { connectDatabase } from '../deps/database.ts';
 import { silentLogger } from '../logging/logger.ts';
 import { version } from '../version.ts';
 
-/** Opens the database for a command that only looks at it or mends a row, and closes it afterwards. */
+/**
+ * Opens the database for a command that executes no runs, calls `work`, and closes the database afterwards.
+ * @param name name of the connection in Postgres
+ * @throws SchemaError if the schema does not fit this version
+ */
 export async function withDatabase<T>(name: string, work: (db: Database) => Promise<T>): Promise<T> {
   const config = readConfig({ database: true, clients: false });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, name, 1);

@@ -1,43 +1,48 @@
 import { readConfig } from '../../../config/env.ts';
-import { identityOf } from '../../../config/files.ts';
+import { toIdentity } from '../../../config/files.ts';
 import { acceptIdentity } from '../../erp/maintenance/accept-identity.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
-import { operatorName } from '../cli/operator.ts';
+import { readOperatorName } from '../cli/operator.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
-import { formatTable, lookOfState } from '../terminal/table.ts';
-import { identified } from '../worker/runner.ts';
+import { formatTable, toStateLook } from '../terminal/table.ts';
+import { toClientIdentity } from '../worker/runner.ts';
 
 export interface ClientOptions {
   readonly json?: boolean;
   readonly keepCursors?: boolean;
 }
 
-/** One client, as it is set up here and as the database knows it. */
-interface Listed {
+/** One client: its settings in this process, and what the database knows about it. */
+interface ClientRow {
   readonly client: string;
-  /** Null: it is not set up here. */
+  /** Null if the client is not set up here. */
   readonly baseUrl: string | null;
   readonly timeZone: string | null;
   readonly state: string;
   readonly because: string | null;
-  /** When a client that is held back is tried again. */
+  /** When the client hold ends, and a run tries again; null without a hold. */
   readonly holdUntil: Date | null;
 }
 
-/** Shows the clients, and what keeps them from being read. */
+/** Prints the clients, and why any of them is not read. */
 export async function clientListCommand({ json }: ClientOptions): Promise<number> {
   const configured = readConfig({ database: true, clients: false }).clients;
   return withDatabase('client', async (db) => {
     const known = new Map((await readClients(db)).map((row) => [row.client, row]));
     const keys = [...new Set([...configured.map(({ key }) => key), ...known.keys()])].sort();
-    const rows = keys.map((client): Listed => {
-      const own = configured.find(({ key }) => key === client);
+    const rows = keys.map((client): ClientRow => {
+      const configuredClient = configured.find(({ key }) => key === client);
       const row = known.get(client);
-      const fits = own === undefined || row === undefined || row.identity === identityOf(own);
-      const { baseUrl, timeZone } = own ?? { baseUrl: null, timeZone: null };
-      return { client, baseUrl: baseUrl?.href ?? null, timeZone, ...stateOf(row, own !== undefined, fits) };
+      const fits = configuredClient === undefined || row === undefined || row.identity === toIdentity(configuredClient);
+      const { baseUrl, timeZone } = configuredClient ?? { baseUrl: null, timeZone: null };
+      return {
+        client,
+        baseUrl: baseUrl?.href ?? null,
+        timeZone,
+        ...describeState(row, configuredClient !== undefined, fits),
+      };
     });
     if (json) print(JSON.stringify(rows, null, 2));
     else if (rows.length === 0)
@@ -47,37 +52,38 @@ export async function clientListCommand({ json }: ClientOptions): Promise<number
   });
 }
 
-const free = { holdUntil: null };
+const noHold = { holdUntil: null };
 
-function stateOf(
+function describeState(
   row: KnownClient | undefined,
   isConfigured: boolean,
   fits: boolean,
-): Pick<Listed, 'state' | 'because' | 'holdUntil'> {
-  if (!isConfigured) return { ...free, state: 'not set up here', because: 'its rows stay as they are' };
-  if (row === undefined) return { ...free, state: 'new', because: 'no worker has met it yet' };
+): Pick<ClientRow, 'state' | 'because' | 'holdUntil'> {
+  if (!isConfigured)
+    return { ...noHold, state: 'not set up here', because: 'this process does not read it; its rows stay as they are' };
+  if (row === undefined) return { ...noHold, state: 'new', because: 'no worker has started with it yet' };
   if (!fits) {
-    const because = `its rows come from ${row.baseUrl} or another account there; if this one is meant: fulfilment-sync client accept-identity ${row.client}`;
-    return { ...free, state: 'parked', because };
+    const because = `its rows come from ${row.baseUrl}, or from another account there; to accept the new account: fulfilment-sync client accept-identity ${row.client}`;
+    return { ...noHold, state: 'parked', because };
   }
-  if (row.holdCode === null) return { ...free, state: 'ok', because: null };
+  if (row.holdCode === null) return { ...noHold, state: 'ok', because: null };
   const because = `${row.holdReason}; tried again at ${row.holdUntil?.toISOString()}, or at once with: fulfilment-sync run <job> --client ${row.client}`;
   return { state: row.holdCode, because, holdUntil: row.holdUntil };
 }
 
-function formatClients(rows: readonly Listed[]): string {
+function formatClients(rows: readonly ClientRow[]): string {
   const table = formatTable(
     ['client', 'base URL', 'zone', 'state'],
     rows.map(({ client, baseUrl, timeZone, state }) => [client, baseUrl ?? '-', timeZone ?? '-', state]),
-    { look: (text, heading) => (heading === 'state' ? lookOfState(text) : null) },
+    { look: (text, heading) => (heading === 'state' ? toStateLook(text) : null) },
   );
   const notes = rows.flatMap(({ client, because }) => (because === null ? [] : [`${client}: ${because}`]));
   return [table, notes.join('\n')].filter((part) => part !== '').join('\n\n');
 }
 
 /**
- * Accepts the account that is set up here for a client whose rows came from another one.
- * @throws UsageError where the client is not set up
+ * Accepts the account that is set up here for a client whose rows came from another account.
+ * @throws UsageError if the client is not set up here
  */
 export async function acceptIdentityCommand(key: string, { keepCursors = false }: ClientOptions): Promise<number> {
   const { clients } = readConfig({ database: true, clients: true });
@@ -85,29 +91,29 @@ export async function acceptIdentityCommand(key: string, { keepCursors = false }
   if (client === undefined)
     throw new UsageError(`There is no client ${key}; known are ${clients.map((known) => known.key).join(', ')}`);
   return withDatabase('client', async (db) => {
-    const { accepted, formerBaseUrl, waitingRows, buriedRows } = await acceptIdentity(
+    const { accepted, formerBaseUrl, waitingRows, deadRows } = await acceptIdentity(
       db,
-      identified(client),
+      toClientIdentity(client),
       keepCursors,
-      operatorName(),
+      readOperatorName(),
     );
     if (!accepted) {
-      print(`${key}: that is the account its rows come from already; nothing was changed`);
+      print(`${key}: its rows already come from this account; nothing was changed`);
       return 0;
     }
     print(
       `${key}: ${client.baseUrl.href} is accepted${formerBaseUrl === null ? '' : `; until now it was ${formerBaseUrl}`}`,
     );
-    print(keepCursors ? 'Its streams go on where they stood.' : 'Its streams are read anew from the beginning.');
+    print(keepCursors ? 'Its streams continue from their cursors.' : 'Its streams are read again from the beginning.');
     if (!keepCursors && formerBaseUrl !== null)
-      print('Rows of the former service stay in the tables; for a clean beginning give the client another key.');
-    if (buriedRows > 0)
+      print('Rows of the former service stay in the tables; to start without them, give the client another key.');
+    if (deadRows > 0)
       print(
-        `${buriedRows} outbox rows whose outcome at the former service is not known are dead: outbox list --status dead`,
+        `${deadRows} outbox rows are now dead, because their outcome at the former service is not known; see: fulfilment-sync outbox list --status dead`,
       );
     if (waitingRows > 0)
       print(
-        `${waitingRows} pending outbox rows go to the new service; to keep one back: fulfilment-sync outbox cancel <id>`,
+        `${waitingRows} pending outbox rows will be sent to the new service; to cancel one: fulfilment-sync outbox cancel <id>`,
       );
     return 0;
   });

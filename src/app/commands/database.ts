@@ -4,7 +4,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { acceptDatabase, type OperatorAnswer } from '../../erp/outbox/accept-database.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { operatorName } from '../cli/operator.ts';
+import { readOperatorName } from '../cli/operator.ts';
 import { print } from '../cli/print.ts';
 import { withDatabase } from '../cli/with-database.ts';
 
@@ -12,17 +12,17 @@ export interface DatabaseOptions {
   readonly as: OperatorAnswer;
 }
 
-/** Accepts the database that DATABASE_URL leads to, so that rows are sent from it again, or never (`copy`). */
+/** Accepts the database at DATABASE_URL, so that its rows are sent again, or never (`copy`). */
 export function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> {
   return withDatabase('database', async (db) => {
     const former = await readPushDatabase(db);
     if (former?.change === 'none' && as === 'moved' && former.acceptedAs !== 'copy') {
-      print('This is the database that rows are sent from already; nothing was changed.');
+      print('Rows are sent from this database already; nothing was changed.');
       return 0;
     }
     if (former !== null) print(`Compared with the database that rows were sent from: ${changeInWords[former.change]}.`);
     if (former?.change === 'none' && as === 'restored')
-      print('Its identity has not changed, so every open row is taken for one of the backup.');
+      print('Its identity has not changed, so every open row is treated as a row of the backup.');
     await accept(db, as);
     return 0;
   });
@@ -30,16 +30,18 @@ export function acceptDatabaseCommand({ as }: DatabaseOptions): Promise<number> 
 
 async function accept(db: Database, as: OperatorAnswer): Promise<void> {
   const lookedUp = outboxKinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
-  const rows = await acceptDatabase(db, { as, by: operatorName(), lookedUp, advice: operatorChoices });
+  const rows = await acceptDatabase(db, { as, by: readOperatorName(), lookedUp, advice: operatorChoices });
   if (as === 'copy') {
-    print('Accepted as a copy: nothing is sent from it. Pulls go on.');
+    print('Accepted as a copy: nothing is sent from it. Pulls continue.');
     return;
   }
   print(`Accepted as ${as}: rows are sent again.`);
   if (as === 'moved') return;
-  print(`${countRows(rows.lookedUp)} of the backup: looked up at the service before anything is sent.`);
+  print(`${formatRowCount(rows.lookedUp)} of the backup: looked up at the service before anything is sent.`);
   if (rows.toDecide > 0)
-    print(`${countRows(rows.toDecide)} of the backup: you decide, see: fulfilment-sync outbox list --status unknown`);
+    print(
+      `${formatRowCount(rows.toDecide)} of the backup: you must decide, see: fulfilment-sync outbox list --status unknown`,
+    );
 }
 
-const countRows = (count: number) => (count === 1 ? '1 row' : `${count} rows`);
+const formatRowCount = (count: number) => (count === 1 ? '1 row' : `${count} rows`);

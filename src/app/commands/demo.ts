@@ -1,13 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { polledStreams, scheduleVariable } from '../../../config/jobs.ts';
+import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
-import { countRows, latestLines } from '../../erp/reports/snapshot.ts';
+import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
 import { print } from '../cli/print.ts';
-import { stopSignal } from '../cli/stop-signal.ts';
+import { createStopSignal } from '../cli/stop-signal.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
-import { freePort } from '../demo/free-port.ts';
+import { findFreePort } from '../demo/find-free-port.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';
 import { DemoProcess, startSandbox } from '../demo/processes.ts';
 import { DemoView, describeLine } from '../demo/view.ts';
@@ -20,22 +20,22 @@ export interface DemoOptions {
   readonly once?: boolean;
 }
 
-/** Ten virtual minutes a second: an order is shipped within the minute. */
+/** Virtual seconds per second. At this speed an order is shipped within a minute. */
 const liveSpeed = 600;
 const cycleDays = 14;
 const tableNames = streams.flatMap(({ tables }) => [tables.parent, ...tables.children]).map(({ name }) => name);
 const waitForRunMs = 60_000;
-/** Taken where it is free, so that its address is easy to remember. */
-const usualAdminPort = 8080;
+/** Port of the status page, if it is free. A fixed port is easy to remember. */
+const preferredAdminPort = 8080;
 
-/** Shows everything at work on this machine alone, and leaves nothing behind. */
+/** Runs a temporary Postgres, a sandbox and a worker, shows what they do, and deletes everything at the end. */
 export async function demoCommand({ once = false }: DemoOptions): Promise<number> {
-  const stop = stopSignal();
+  const stop = createStopSignal();
   const started: DemoProcess[] = [];
   let postgres: EmbeddedPostgres | undefined;
   let database: { db: Database; close: () => Promise<void> } | undefined;
   try {
-    print('Starting a Postgres of our own …');
+    print('Starting a temporary Postgres …');
     postgres = await startEmbeddedPostgres();
     if (stop.aborted) return 0;
     const log = await openLogger({ level: 'error', pretty: true });
@@ -45,7 +45,7 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
     print(`Sandbox of the warehouse service at ${sandbox.href}`);
     database = connectDatabase(postgres.url, log, 'demo', 2);
-    const adminPort = await freePort(usualAdminPort);
+    const adminPort = await findFreePort(preferredAdminPort);
     const worker = startWorker(postgres.url, sandbox, adminPort, started);
     const page = `http://127.0.0.1:${adminPort}/`;
     print(`Worker started; its status page is ${page}`);
@@ -56,10 +56,10 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
     });
     const play = once
       ? playOnce(database.db, sandbox)
-      : playOn(database.db, sandbox, { databaseUrl: postgres.url, page }, stop);
-    return await Promise.race([play, stopped, worker.died()]);
+      : playUntilStopped(database.db, sandbox, { databaseUrl: postgres.url, page }, stop);
+    return await Promise.race([play, stopped, worker.failOnExit()]);
   } finally {
-    // Postgres last, so that the worker can give back what it holds.
+    // Postgres stops last, so that the worker can release its leases.
     await Promise.all(started.map((process) => process.end()));
     await database?.close();
     await postgres?.stop();
@@ -72,7 +72,7 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
     WAREHOUSE_BASE_URL: sandbox.href,
     WAREHOUSE_USERNAME: 'default',
     WAREHOUSE_PASSWORD: 'default',
-    ...Object.fromEntries(Object.keys(polledStreams).map((job) => [scheduleVariable(job), '2s'])),
+    ...Object.fromEntries(Object.keys(polledStreams).map((job) => [toScheduleVariable(job), '2s'])),
     SCHEDULE_REFRESH_SETTINGS: '10s',
     SCHEDULE_RECONCILE: '10s',
     ADMIN_PORT: String(adminPort),
@@ -84,8 +84,8 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
   return worker;
 }
 
-/** Redraws until stopped. */
-async function playOn(
+/** Redraws the view every second until stopped. */
+async function playUntilStopped(
   db: Database,
   sandbox: URL,
   { databaseUrl, page }: { readonly databaseUrl: string; readonly page: string },
@@ -103,13 +103,16 @@ async function playOn(
   );
   while (!stop.aborted) {
     await view.draw();
-    // Stopped in the middle of the wait: the loop sees it.
+    // An abort ends the wait; the loop then ends.
     await wait(1_000, undefined, { signal: stop }).catch(() => undefined);
   }
   return 0;
 }
 
-/** Days of warehouse life are pulled, half an hour more goes by, its changes are pulled; then tables and sandbox are compared. */
+/**
+ * Pulls 14 virtual days, then the changes of another half hour, and compares the tables with the sandbox.
+ * @returns 0 if they are equal, else 1
+ */
 async function playOnce(db: Database, sandbox: URL): Promise<number> {
   await advance(sandbox, cycleDays);
   await waitForRuns(db);
@@ -118,10 +121,10 @@ async function playOnce(db: Database, sandbox: URL): Promise<number> {
   const differences = await compareWithSandbox(db, sandbox);
   const counts = Object.entries(await countRows(db, tableNames));
   print(formatTable(['table', 'rows'], counts));
-  print('\nSome lines of parcels, with the order each is for:');
-  for (const line of await latestLines(db, 5)) print(describeLine(line));
+  print('\nSome lines of shipments, each with its order:');
+  for (const line of await readLatestLines(db, 5)) print(describeLine(line));
   if (differences.length === 0) {
-    print('\nEvery row is what the sandbox holds.');
+    print('\nThe tables equal the sandbox in every row.');
     return 0;
   }
   print(`\n${differences.length} differences between the tables and the sandbox:`);
@@ -138,7 +141,10 @@ async function advance(sandbox: URL, days: number): Promise<void> {
   if (!answer.ok) throw new Error(`The sandbox did not advance: ${answer.status}`);
 }
 
-/** Waits until every job that comes round before long has begun anew, and ended well. */
+/**
+ * Waits until every job that is due within a minute has had another run that is done.
+ * @throws Error if a run failed, or if the runs take longer than a minute
+ */
 async function waitForRuns(db: Database): Promise<void> {
   const before = new Map(
     (await readJobStatus(db)).map(({ job, lastStartedAt }) => [job, lastStartedAt?.getTime() ?? 0]),

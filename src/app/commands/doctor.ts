@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import { readConfig } from '../../../config/env.ts';
-import { countWatched } from '../../erp/reports/diagnosis.ts';
+import { countWatchedArticles } from '../../erp/reports/database-facts.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { checkClients } from '../doctor/check-clients.ts';
@@ -16,7 +16,10 @@ export interface DoctorOptions {
   readonly json?: boolean;
 }
 
-/** Looks at everything a worker needs, changes nothing, and says what to do. */
+/**
+ * Checks everything that a worker needs, and prints what to do. Changes nothing.
+ * @returns 1 if a check failed, else 0; warnings do not count
+ */
 export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'doctor', 2);
@@ -24,11 +27,11 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
     const database = await checkDatabase(db);
     const isUsable = database.every(({ state }) => state !== 'fail');
     const known: readonly KnownClient[] = isUsable ? await readClients(db) : [];
-    const watched = isUsable ? await countWatched(db) : null;
+    const watched = isUsable ? await countWatchedArticles(db) : null;
     const pushes = isUsable ? await checkPushes(db) : [];
     const [sessions, queue, clients, settings] = await Promise.all([
       isUsable ? checkSessions(config, silentLogger) : [],
-      // In a database that cannot be used there is nothing more to find.
+      // The queue in a database that cannot be used needs no check.
       config.REDIS_URL === undefined && !isUsable ? [] : checkQueue(config, silentLogger),
       checkClients(config, known),
       checkSettings(config, watched),
@@ -43,7 +46,7 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
 
 const looks = { ok: 'green', warn: 'yellow', fail: 'red' } as const;
 
-/** A line each, with what to do below it. */
+/** Formats each finding as a line, with its remedy below, and the counts at the end. */
 export function formatFindings(findings: readonly Finding[]): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
   const lines = findings.flatMap(({ check, state, found, remedy }) => [
@@ -51,5 +54,10 @@ export function formatFindings(findings: readonly Finding[]): string {
     ...(remedy === null ? [] : [`${' '.repeat(6 + width)}  -> ${remedy}`]),
   ]);
   const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;
-  return [...lines, '', `${count('ok')} ok, ${count('warn')} to look at, ${count('fail')} to mend`].join('\n');
+  const [warnings, problems] = [count('warn'), count('fail')];
+  return [
+    ...lines,
+    '',
+    `${count('ok')} ok, ${warnings} ${warnings === 1 ? 'warning' : 'warnings'}, ${problems} ${problems === 1 ? 'problem' : 'problems'}`,
+  ].join('\n');
 }

@@ -1,26 +1,26 @@
 import { readConfig } from '../../../config/env.ts';
 import { hourMs } from '../../core/time.ts';
 import { storeOutboxKinds } from '../../erp/outbox/kinds.ts';
-import { migrate, type Tell } from '../../erp/schema/migrate.ts';
+import { migrate, type ProgressReporter } from '../../erp/schema/migrate.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { payloadSchema } from '../../sync/push/payload/payload.ts';
+import { toPayloadSchema } from '../../sync/push/payload/payload.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openQueuePool } from '../deps/queue.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import type { Logger } from '../logging/logger.ts';
 import { version } from '../version.ts';
 
-/** Building an index on a large table takes its time; given up half way, it would begin anew each time. */
+/** Time limit of a migration. It is long, because an index on a large table that is given up must start again. */
 const migrationTimeoutMs = 6 * hourMs;
 
 /**
- * Brings the ERP database up to date: the schemas fulfilment and sync, and the queue's own, so that REDIS_URL can be
- * set and unset later without another migration.
- * @param tell receives progress
- * @returns the names of the migrations applied now
+ * Migrates the ERP database: the schemas fulfilment and sync, and the schema of the queue. The queue's schema is made
+ * even if REDIS_URL is set, so that REDIS_URL can be set and unset later without another migration.
+ * @param tell receives lines about the progress
+ * @returns the names of the migrations that were applied now
  */
-export async function migrateDatabase(databaseUrl: string, log: Logger, tell?: Tell): Promise<string[]> {
+export async function migrateDatabase(databaseUrl: string, log: Logger, tell?: ProgressReporter): Promise<string[]> {
   // One connection holds the lock, one migrates, and one reads the progress.
   const { db, close } = connectDatabase(databaseUrl, log, 'migrate', 3, migrationTimeoutMs);
   const pool = openQueuePool(databaseUrl, log);
@@ -28,7 +28,7 @@ export async function migrateDatabase(databaseUrl: string, log: Logger, tell?: T
     const applied = await migrate(db, version, { tell });
     await storeOutboxKinds(
       db,
-      outboxKinds.map((kind) => ({ kind: kind.name, schema: payloadSchema(kind) })),
+      outboxKinds.map((kind) => ({ kind: kind.name, schema: toPayloadSchema(kind) })),
     );
     await migrateQueue(pool);
     return applied;

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { type Json, parseObject } from '../../core/json.ts';
 import { toVisible } from '../../core/quote.ts';
-import { sqlState } from '../../erp/connection/transaction.ts';
+import { readSqlState } from '../../erp/connection/transaction.ts';
 import {
   actOnOutbox,
   allowedFrom,
@@ -13,15 +13,15 @@ import {
 import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../../erp/outbox/read-outbox.ts';
 import { followUpRules } from '../../sync/push/kinds/registry.ts';
 import { shortenResult } from '../../sync/push/payload/mask.ts';
-import { operatorName } from '../cli/operator.ts';
+import { readOperatorName } from '../cli/operator.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
-import { adviceFor } from '../terminal/outbox-advice.ts';
-import { shownPayload } from '../terminal/shown-payload.ts';
-import { formatTable, lookOfState } from '../terminal/table.ts';
+import { adviseOperator } from '../terminal/outbox-advice.ts';
+import { toShownPayload } from '../terminal/shown-payload.ts';
+import { formatTable, toStateLook } from '../terminal/table.ts';
 
-/** What chooses rows: numbers, or everything that fits. */
+/** The options that select rows, and those of single commands. */
 export interface OutboxOptions {
   readonly client?: string;
   readonly status?: string;
@@ -35,18 +35,18 @@ export interface OutboxOptions {
   readonly json?: boolean;
 }
 
-const pastOf = { retry: 'sent again', done: 'marked as done', cancel: 'cancelled' } as const;
+const doneWords = { retry: 'will be sent again', done: 'marked as done', cancel: 'cancelled' } as const;
 const defaultLimit = 100;
 
-/** Shows rows, with the reason why each is not through. */
+/** Prints rows, with what each unfinished row waits for. */
 export async function outboxListCommand(options: OutboxOptions): Promise<number> {
-  const filter = filterOf([], options);
+  const filter = toFilter([], options);
   const limit = options.limit ?? defaultLimit;
   const shown = Object.keys(filter).length === 0 ? { open: true } : filter;
   const rows = await withDatabase('outbox', (db) => listOutbox(db, shown, limit));
   if (options.json) print(JSON.stringify(rows, null, 2));
   else if (rows.length === 0)
-    print('open' in shown ? 'All rows of the outbox are through.' : 'No row of the outbox fits.');
+    print('open' in shown ? 'The outbox has no unfinished rows.' : 'No row of the outbox matches.');
   else {
     const cells = rows.map((row) => [
       row.id,
@@ -61,24 +61,24 @@ export async function outboxListCommand(options: OutboxOptions): Promise<number>
     ]);
     print(
       formatTable(['id', 'client', 'kind', 'reference', 'status', 'attempts', 'created', 'next', 'because'], cells, {
-        look: (text, heading) => (heading === 'status' ? lookOfState(text) : null),
+        look: (text, heading) => (heading === 'status' ? toStateLook(text) : null),
       }),
     );
-    if (rows.length === limit) print(`\nThe first ${limit}; more with --limit`);
-    print('\nOne whole: outbox show <id>');
+    if (rows.length === limit) print(`\nOnly the first ${limit} rows are shown; use --limit to see more`);
+    print('\nTo see one row in full: fulfilment-sync outbox show <id>');
   }
   return 0;
 }
 
-/** Shows one row with its history; personal data in its payload is masked unless it is asked for. */
+/** Prints one row with its history. Personal data in its payload is masked, unless `reveal` is set. */
 export async function outboxShowCommand(id: string, { json, reveal }: OutboxOptions): Promise<number> {
   const row = await withDatabase('outbox', (db) =>
-    reveal ? revealOutbox(db, idOf(id), operatorName()) : readOutbox(db, idOf(id)),
+    reveal ? revealOutbox(db, parseRowId(id), readOperatorName()) : readOutbox(db, parseRowId(id)),
   );
-  if (row === null) return missing(id);
+  if (row === null) return reportMissingRow(id);
   const shown = {
     ...row,
-    payload: shownPayload(row, reveal ?? false),
+    payload: toShownPayload(row, reveal ?? false),
     result: reveal || row.result === null ? row.result : shortenResult(row.result),
   };
   if (json) print(JSON.stringify(shown, null, 2));
@@ -101,23 +101,27 @@ export async function outboxShowCommand(id: string, { json, reveal }: OutboxOpti
         ]),
       )}`,
     );
-    print(`\n${adviceFor(row)}`);
+    print(`\n${adviseOperator(row)}`);
   }
   return 0;
 }
 
-/** Sends rows again, marks them as done, or cancels them: by their numbers, or all that fit. */
+/**
+ * Retries rows, marks them as done, or cancels them: those with these numbers, or all that match the options.
+ * @returns 1 if a row was named that does not exist or whose status does not allow the action, else 0
+ * @throws UsageError if neither numbers nor options are given, or if `--yes` is missing
+ */
 export async function outboxActCommand(
   action: OutboxAction,
   ids: readonly string[],
   options: OutboxOptions,
 ): Promise<number> {
-  const asked = filterOf(ids, options);
-  // By a filter, only what is dead, unless another status is named: nothing is lost or doubled by one word too few.
-  const filter = ids.length > 0 ? asked : { status: 'dead', ...asked };
-  if (Object.keys(asked).length === 0)
+  const chosen = toFilter(ids, options);
+  // A filter without --status selects only dead rows, so that a forgotten option cannot lose or double anything.
+  const filter = ids.length > 0 ? chosen : { status: 'dead', ...chosen };
+  if (Object.keys(chosen).length === 0)
     throw new UsageError(`Name rows by their numbers, or by --status, --kind, --client, --reference or --error`);
-  const result = resultOf(options.result);
+  const result = parseResult(options.result);
   return withDatabase('outbox', async (db) => {
     if (ids.length === 0 && !options.yes) {
       const count = await countOutbox(db, filter, action);
@@ -125,33 +129,37 @@ export async function outboxActCommand(
         `This would ${action} ${count} ${filter.status} rows; add --yes to do it (outbox list shows them)`,
       );
     }
-    const by = `${operatorName()} (outbox ${action})`;
+    const by = `${readOperatorName()} (outbox ${action})`;
     const done = await actOnOutbox(db, action, filter, { by, followUps: followUpRules, result });
     const left = (filter.ids ?? []).filter((id) => !done.includes(id));
     if (options.json) print(JSON.stringify({ done, left }));
-    else print(`${done.length} ${done.length === 1 ? 'row' : 'rows'} ${pastOf[action]}`);
+    else print(`${done.length} ${done.length === 1 ? 'row' : 'rows'} ${doneWords[action]}`);
     if (left.length === 0) return 0;
     process.stderr.write(
-      `Not done for ${left.join(', ')}: there is no such row, or it is not ${allowedFrom[action].join(', ')}; see outbox show <id>\n`,
+      `Nothing was done for ${left.join(', ')}: there is no such row, or its status is not ${allowedFrom[action].join(' or ')}; see: fulfilment-sync outbox show <id>\n`,
     );
     return 1;
   });
 }
 
-/** Gives a row another payload: JSON, or a file whose name follows @, or - for standard input. */
+/**
+ * Replaces the payload of a row.
+ * @param payload JSON; or @ and the name of a file; or - for standard input
+ * @returns 1 if the database refuses the payload or the row, else 0
+ */
 export async function outboxReplaceCommand(id: string, payload: string): Promise<number> {
   const text =
     payload === '-' ? readFileSync(0, 'utf8') : payload.startsWith('@') ? readPayloadFile(payload.slice(1)) : payload;
   parsePayload(text, 'payload');
   return withDatabase('outbox', async (db) => {
     try {
-      await replaceOutbox(db, idOf(id), text, `${operatorName()} (outbox replace)`);
+      await replaceOutbox(db, parseRowId(id), text, `${readOperatorName()} (outbox replace)`);
     } catch (error) {
-      if (sqlState(error) !== '22023' || !(error instanceof Error)) throw error;
+      if (readSqlState(error) !== '22023' || !(error instanceof Error)) throw error;
       process.stderr.write(`${error.message}\n`);
       return 1;
     }
-    print(`Row ${id} has its new payload and is pending`);
+    print(`Row ${id} has the new payload and is pending`);
     return 0;
   });
 }
@@ -170,14 +178,14 @@ function parsePayload(text: string, name: string): Json {
   return value;
 }
 
-const resultOf = (text: string | undefined): Json => (text === undefined ? {} : parsePayload(text, 'result'));
+const parseResult = (text: string | undefined): Json => (text === undefined ? {} : parsePayload(text, 'result'));
 
-function filterOf(ids: readonly string[], options: OutboxOptions): OutboxFilter {
+function toFilter(ids: readonly string[], options: OutboxOptions): OutboxFilter {
   const { client, status, kind, reference, error } = options;
   if (status !== undefined && !(outboxStatuses as readonly string[]).includes(status))
     throw new UsageError(`There is no status ${status}; known are ${outboxStatuses.join(', ')}`);
   return {
-    ...(ids.length === 0 ? {} : { ids: ids.map(idOf) }),
+    ...(ids.length === 0 ? {} : { ids: ids.map(parseRowId) }),
     ...(client === undefined ? {} : { client }),
     ...(status === undefined ? {} : { status }),
     ...(kind === undefined ? {} : { kind }),
@@ -186,12 +194,13 @@ function filterOf(ids: readonly string[], options: OutboxOptions): OutboxFilter 
   };
 }
 
-function idOf(text: string): number {
-  if (!/^[1-9]\d{0,14}$/.test(text)) throw new UsageError(`${text} is no number of an outbox row`);
+function parseRowId(text: string): number {
+  if (!/^[1-9]\d{0,14}$/.test(text))
+    throw new UsageError(`${text} is not the number of an outbox row; see: fulfilment-sync outbox list`);
   return Number(text);
 }
 
-function missing(id: string): number {
+function reportMissingRow(id: string): number {
   process.stderr.write(`There is no row ${id} in the outbox; see: fulfilment-sync outbox list\n`);
   return 1;
 }

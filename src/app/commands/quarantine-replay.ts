@@ -1,26 +1,27 @@
 import { streams } from '../../../jobs/registry.ts';
-import { type Replayed, replayQuarantine } from '../../sync/rescan/replay.ts';
-import { inColumns } from '../../sync/rescan/rescan-jobs.ts';
+import { type ReplayCounts, replayQuarantine } from '../../sync/rescan/replay.ts';
+import { withColumnComparison } from '../../sync/rescan/rescan-jobs.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { describeEnd, exitCodeFor, inForeground } from '../cli/foreground.ts';
+import { findStream } from '../cli/find-stream.ts';
 import { print } from '../cli/print.ts';
-import { streamNamed } from '../cli/stream-named.ts';
+import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
 import { runWork } from '../worker/runner.ts';
 import type { QuarantineOptions } from './quarantine.ts';
 
-/** Decodes what is in quarantine again, of one stream or of all. */
+/** Replays the quarantine of one stream or of all streams, and prints the counts. */
 export async function quarantineReplayCommand(name: string | undefined, options: QuarantineOptions): Promise<number> {
-  const chosen = name === undefined ? streams : [streamNamed(name)];
-  return inForeground(options.client, options.json === true, async ({ deps, clients, stop }) => {
+  const chosen = name === undefined ? streams : [findStream(name)];
+  return withForeground(options.client, options.json === true, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
     const results: object[] = [];
     for (const client of clients) {
-      const counts = new Map<string, Replayed>();
+      const counts = new Map<string, ReplayCounts>();
       const work = {
         name: 'replay',
         nextDue: () => null,
         run: async (context: Parameters<typeof replayQuarantine>[0]) => {
-          for (const stream of chosen) counts.set(stream.name, await replayQuarantine(inColumns(context), stream));
+          for (const stream of chosen)
+            counts.set(stream.name, await replayQuarantine(withColumnComparison(context), stream));
         },
       };
       const report = await runWork(deps, work, client, 'manual', stop);

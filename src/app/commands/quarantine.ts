@@ -1,6 +1,6 @@
 import { listQuarantined, readQuarantined } from '../../erp/pull/quarantine.ts';
+import { findStream } from '../cli/find-stream.ts';
 import { print } from '../cli/print.ts';
-import { streamNamed } from '../cli/stream-named.ts';
 import { UsageError } from '../cli/usage.ts';
 import { withDatabase } from '../cli/with-database.ts';
 import { formatTable } from '../terminal/table.ts';
@@ -11,9 +11,9 @@ export interface QuarantineOptions {
   readonly json?: boolean;
 }
 
-/** Shows what is in quarantine, without the resources themselves: they hold personal data. */
+/** Prints the rows in quarantine. Leaves out the resources themselves, because they hold personal data. */
 export async function quarantineListCommand({ client, stream, json }: QuarantineOptions): Promise<number> {
-  if (stream !== undefined) streamNamed(stream);
+  if (stream !== undefined) findStream(stream);
   const rows = await withDatabase('quarantine', (db) =>
     listQuarantined(db, { client: client ?? null, stream: stream ?? null }),
   );
@@ -34,14 +34,17 @@ export async function quarantineListCommand({ client, stream, json }: Quarantine
     print(
       formatTable(['number', 'client', 'stream', 'id', 'member', 'reason', 'times', 'first seen', 'last seen'], cells),
     );
-    print('\nOne whole: quarantine show <number>. Again, after an upgrade: quarantine replay [stream]');
+    print(
+      '\nTo see one in full: quarantine show <number>. To decode again, after an upgrade: quarantine replay [stream]',
+    );
   }
   return 0;
 }
 
-/** Shows one resource whole, as it was received. */
+/** Prints one resource in full, as it was received. */
 export async function quarantineShowCommand(number: string, { json }: QuarantineOptions): Promise<number> {
-  if (!/^[1-9]\d{0,14}$/.test(number)) throw new UsageError(`${number} is no number of a quarantine row`);
+  if (!/^[1-9]\d{0,14}$/.test(number))
+    throw new UsageError(`${number} is not the number of a quarantine row; see: fulfilment-sync quarantine list`);
   const row = await withDatabase('quarantine', (db) => readQuarantined(db, Number(number)));
   if (row === null) {
     process.stderr.write(`There is no row ${number} in quarantine; see: fulfilment-sync quarantine list\n`);

@@ -1,5 +1,5 @@
 /**
- * What each command does. A command ends with 0 if all went well, with 2 for wrong usage, and with 1 otherwise.
+ * The commands. A command returns its exit code: 0 if all went well, 2 for wrong usage, 1 otherwise.
  */
 
 import type { WarehouseClient } from '../../../config/files.ts';
@@ -8,26 +8,26 @@ import { changeInWords } from '../../core/database-mark.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
-import { type Refusal, readStanding, refusalOf } from '../../erp/runs/standing.ts';
+import { findRefusal, readJobState, type StartRefusal } from '../../erp/runs/job-state.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { describeEnd, exitCodeFor, inForeground } from '../cli/foreground.ts';
 import { UsageError } from '../cli/usage.ts';
-import { openPusher } from '../worker/pushing.ts';
-import { identified, runJob } from '../worker/runner.ts';
+import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
+import { openPusher } from '../worker/open-pusher.ts';
+import { runJob, toClientIdentity } from '../worker/runner.ts';
 
 export interface RunOptions {
   readonly client?: string;
 }
 
 /**
- * Runs one job once, in this process, for one client or for all, due or not.
- * @throws UsageError where the job or the client is not known
+ * Runs one job once in this process, for one client or for all, even if it is not due.
+ * @throws UsageError if the job or the client is not known
  */
 export async function runCommand(job: string, { client: only }: RunOptions): Promise<number> {
   if (job === pushJob.name) return pushOnce(only);
   if (!isJobName(job))
     throw new UsageError(`There is no job ${job}; known are ${[...jobNames, pushJob.name].join(', ')}`);
-  return inForeground(only, false, async ({ deps, clients, stop }) => {
+  return withForeground(only, false, async ({ deps, clients, stop }) => {
     const reports: RunReport[] = [];
     for (const client of clients) {
       const report = await runJob(deps, job, client, 'manual', stop);
@@ -38,15 +38,15 @@ export async function runCommand(job: string, { client: only }: RunOptions): Pro
   });
 }
 
-/** Pushes what is due, until nothing is. What waits for its time, or for a person, is left. */
+/** Pushes the rows that are due, until none is due. Leaves the rows that wait for their time or for a person. */
 async function pushOnce(only: string | undefined): Promise<number> {
-  return inForeground(only, false, async ({ deps, clients, stop }) => {
+  return withForeground(only, false, async ({ deps, clients, stop }) => {
     const counts = new Map(clients.map(({ key }) => [key, new Map<string, number>()]));
     const onSettled = ({ client, status }: { readonly client: string; readonly status: string }) => {
-      const own = counts.get(client);
-      own?.set(status, (own.get(status) ?? 0) + 1);
+      const clientCounts = counts.get(client);
+      clientCounts?.set(status, (clientCounts.get(status) ?? 0) + 1);
     };
-    await registerClients(deps.db, clients.map(identified));
+    await registerClients(deps.db, clients.map(toClientIdentity));
     const databaseUrl = deps.config.DATABASE_URL ?? '';
     const { pusher, close } = openPusher({ ...deps, databaseUrl, onSettled, ...(only === undefined ? {} : { only }) });
     try {
@@ -55,8 +55,8 @@ async function pushOnce(only: string | undefined): Promise<number> {
     } finally {
       await close();
     }
-    const heldBecause = await whyHeld(deps.db);
-    const refusals = await Promise.all(clients.map((client) => pushRefusal(deps.db, client)));
+    const heldBecause = await explainHold(deps.db);
+    const refusals = await Promise.all(clients.map((client) => findPushRefusal(deps.db, client)));
     for (const [index, { key }] of clients.entries()) {
       const counted = [...(counts.get(key) ?? [])].map(([status, count]) => `${status} ${count}`).join(', ');
       const refusal = refusals[index];
@@ -65,14 +65,17 @@ async function pushOnce(only: string | undefined): Promise<number> {
       process.stdout.write(`${key} ${pushJob.name}: ${text}\n`);
     }
     const isParked = refusals.some((refusal) => refusal?.reason === 'identity');
-    return stop.aborted || isParked || heldBecause !== null || [...counts.values()].some((own) => own.has('dead'))
+    return stop.aborted ||
+      isParked ||
+      heldBecause !== null ||
+      [...counts.values()].some((statuses) => statuses.has('dead'))
       ? 1
       : 0;
   });
 }
 
 /** Returns why nothing is sent from this database; null if rows are sent. */
-async function whyHeld(db: Database): Promise<string | null> {
+async function explainHold(db: Database): Promise<string | null> {
   const database = await readPushDatabase(db);
   if (database === null) return null;
   const { change, acceptedAs } = database;
@@ -81,11 +84,11 @@ async function whyHeld(db: Database): Promise<string | null> {
   return acceptedAs === 'copy' ? 'this database is a copy: nothing is sent from it' : null;
 }
 
-/** Why nothing of a client is pushed; null where nothing is against it. */
-async function pushRefusal(db: Database, client: WarehouseClient): Promise<Refusal | null> {
-  const asked = { ...identified(client), job: pushJob.name };
-  const standing = await readStanding(db, asked);
-  return standing === null ? null : refusalOf(asked, standing);
+/** Returns why no row of a client is pushed; null if its rows are pushed. */
+async function findPushRefusal(db: Database, client: WarehouseClient): Promise<StartRefusal | null> {
+  const request = { ...toClientIdentity(client), job: pushJob.name };
+  const state = await readJobState(db, request);
+  return state === null ? null : findRefusal(request, state);
 }
 
 function isJobName(name: string): name is JobName {

@@ -5,9 +5,9 @@ import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
-import { usualOrdersPerDay } from '../../sandbox/store/life.ts';
+import { defaultOrdersPerDay } from '../../sandbox/store/simulation.ts';
 import { World } from '../../sandbox/world.ts';
-import { stopSignal } from '../cli/stop-signal.ts';
+import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
 
 export interface SandboxOptions {
@@ -21,25 +21,25 @@ export interface SandboxOptions {
   readonly state?: string;
 }
 
-const usualSpeed = 60;
+const defaultSpeed = 60;
 const saveEveryMs = 5_000;
-/** Saving takes no more than this share of the time, however much there is to save. */
-const savingShare = 0.05;
+/** Largest share of the time that saving may take. A large state is saved less often. */
+const maxSavingShare = 0.05;
 
-/** Serves the sandbox until it is stopped; to this machine alone, unless told otherwise. */
+/** Serves the sandbox until it is stopped. By default only this machine can reach it. */
 export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
   const world = await openWorld(options);
-  // At once: a file that cannot be written is better found out now.
+  // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);
-  const stopped = once(stopSignal(), 'abort');
+  const stopped = once(createStopSignal(), 'abort');
   const address = await listen(app, host, port);
   const kept = state === undefined ? '' : `\nIts state is kept in ${state}.`;
   process.stdout.write(
-    `Sandbox at ${address} for ${world.clientNames.join(', ')}; each name is user name and password.${kept}\n`,
+    `Sandbox at ${address} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,
   );
-  const stopSaving = state === undefined ? undefined : keepSaved(world, state);
+  const stopSaving = state === undefined ? undefined : startSaving(world, state);
   await stopped;
   await app.close();
   stopSaving?.();
@@ -54,40 +54,40 @@ function saveFirst(world: World, file: string): void {
   }
 }
 
-/** A new world, or the one that a state file holds. */
+/** Opens the world of the state file if there is one, else creates a new world. */
 async function openWorld(options: SandboxOptions): Promise<World> {
-  const names = namesOf(options.clients);
+  const names = parseClientNames(options.clients);
   const { state, speed, seed, ordersPerDay, lateChanges = false } = options;
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed);
-    assertSame(world, options, names);
+    assertSameOptions(world, options, names);
     return world;
   }
   return new World({
     clients: names ?? ['default'],
     seed: seed ?? 1,
-    speed: speed ?? usualSpeed,
-    ordersPerDay: ordersPerDay ?? usualOrdersPerDay,
+    speed: speed ?? defaultSpeed,
+    ordersPerDay: ordersPerDay ?? defaultOrdersPerDay,
     lateChanges,
     startMs: Date.now(),
     zone: defaultTimeZone,
   });
 }
 
-/** What a state file holds cannot be another by an option. */
-function assertSame({ started: kept }: World, given: SandboxOptions, names: string[] | null): void {
+/** @throws UsageError if an option differs from the state file: options cannot change a saved world */
+function assertSameOptions({ started: saved }: World, options: SandboxOptions, names: string[] | null): void {
   const isSame =
-    (names ?? kept.clients).join() === kept.clients.join() &&
-    (given.seed ?? kept.seed) === kept.seed &&
-    (given.ordersPerDay ?? kept.ordersPerDay) === kept.ordersPerDay &&
-    (given.lateChanges ?? kept.lateChanges ?? false) === (kept.lateChanges ?? false);
+    (names ?? saved.clients).join() === saved.clients.join() &&
+    (options.seed ?? saved.seed) === saved.seed &&
+    (options.ordersPerDay ?? saved.ordersPerDay) === saved.ordersPerDay &&
+    (options.lateChanges ?? saved.lateChanges ?? false) === (saved.lateChanges ?? false);
   if (isSame) return;
   throw new UsageError(
-    `${given.state} holds clients ${kept.clients.join(',')}, seed ${kept.seed} and ${kept.ordersPerDay} orders per day: leave out --clients, --seed, --orders-per-day and --late-changes, or name another file`,
+    `${options.state} holds clients ${saved.clients.join(',')}, seed ${saved.seed} and ${saved.ordersPerDay} orders per day: leave out --clients, --seed, --orders-per-day and --late-changes, or name another file`,
   );
 }
 
-function namesOf(clients: string | undefined): string[] | null {
+function parseClientNames(clients: string | undefined): string[] | null {
   if (clients === undefined) return null;
   const names = clients.split(',').map((name) => name.trim());
   if (names.some((name) => !/^[a-z][a-z0-9_-]{0,31}$/.test(name)) || new Set(names).size < names.length)
@@ -106,8 +106,8 @@ async function listen(app: FastifyInstance, host: string, port: number): Promise
   }
 }
 
-/** Saves soon after something was changed by a call. The function returned saves for the last time. */
-function keepSaved(world: World, file: string): () => void {
+/** Saves the world every few seconds if a call has changed it. The returned function stops this and saves once more. */
+function startSaving(world: World, file: string): () => void {
   let [saved, notBeforeMs] = [world.changes, 0];
   const timer = setInterval(() => {
     const startMs = performance.now();
@@ -117,10 +117,10 @@ function keepSaved(world: World, file: string): () => void {
       saveWorld(world, file);
       saved = changes;
     } catch (error) {
-      // The world goes on in memory; it is tried again in a moment, and at the end.
+      // The world continues in memory. Saving is tried again soon, and at the end.
       process.stderr.write(`${file} could not be written: ${describeError(error)}\n`);
     }
-    notBeforeMs = performance.now() + (performance.now() - startMs) / savingShare;
+    notBeforeMs = performance.now() + (performance.now() - startMs) / maxSavingShare;
   }, saveEveryMs);
   return () => {
     clearInterval(timer);

@@ -8,20 +8,20 @@ import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { StoredGate } from '../../erp/runs/gates.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
-import { stopSignal } from '../cli/stop-signal.ts';
+import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
 import {
   describeProblem,
-  inWords,
-  problemOfPause,
-  problemsOfClient,
-  problemsOfJob,
-  problemsOfStream,
+  findClientProblems,
+  findJobProblems,
+  findStreamProblems,
+  formatWait,
+  toPauseProblem,
 } from '../health/problems.ts';
 import { readSnapshot } from '../health/snapshot.ts';
 import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../terminal/outbox-view.ts';
-import { formatTable, lookOfState } from '../terminal/table.ts';
+import { formatTable, toStateLook } from '../terminal/table.ts';
 import { version } from '../version.ts';
 
 export interface StatusOptions {
@@ -39,15 +39,17 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
   try {
     await assertSchemaFits(db, version);
     if (!watch) {
-      process.stdout.write(`${await describe(db, config.LOOKBACK_DAYS, json)}\n`);
+      process.stdout.write(`${await describeStatus(db, config.LOOKBACK_DAYS, json)}\n`);
       return 0;
     }
-    const stop = stopSignal();
+    const stop = createStopSignal();
     while (!stop.aborted) {
-      // An outage is when one watches.
-      const text = await describe(db, config.LOOKBACK_DAYS, json).catch((error: unknown) => outage(error, json));
+      // If the database cannot be read, the watch continues: an operator often watches during an outage.
+      const text = await describeStatus(db, config.LOOKBACK_DAYS, json).catch((error: unknown) =>
+        describeOutage(error, json),
+      );
       process.stdout.write(`${process.stdout.isTTY ? clear : ''}${text}\n`);
-      // Stopped in the middle of the wait: the loop sees it.
+      // An abort ends the wait; the loop then ends.
       await wait(watchMs, undefined, { signal: stop }).catch(() => undefined);
     }
     return 0;
@@ -56,42 +58,43 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
   }
 }
 
-async function describe(db: Database, lookbackDays: number, json: boolean): Promise<string> {
+async function describeStatus(db: Database, lookbackDays: number, json: boolean): Promise<string> {
   const { now, ...snapshot } = await readSnapshot(db);
   const { jobs, streams, clients, gates, pauses } = snapshot;
   if (json) return JSON.stringify({ lookbackDays, ...snapshot, clients: clients.map(withoutIdentity) }, null, 2);
-  const ofClients = [
-    ...clients.flatMap((row) => problemsOfClient(row, now)).map(describeProblem),
-    ...waits(gates, now),
+  const clientNotes = [
+    ...clients.flatMap((row) => findClientProblems(row, now)).map(describeProblem),
+    ...describeGates(gates, now),
   ];
   return [
     formatStatus(jobs, streams, lookbackDays, now),
-    ofClients.join('\n'),
-    pauses.map(problemOfPause).map(describeProblem).join('\n'),
+    clientNotes.join('\n'),
+    pauses.map(toPauseProblem).map(describeProblem).join('\n'),
     formatOutbox(snapshot, now),
   ]
     .filter(Boolean)
     .join('\n\n');
 }
 
-function outage(error: unknown, json: boolean): string {
+function describeOutage(error: unknown, json: boolean): string {
   const words = describeError(error);
-  return json ? JSON.stringify({ error: words }) : `It cannot be read at present: ${words}`;
+  return json ? JSON.stringify({ error: words }) : `The status cannot be read now: ${words}`;
 }
 
 const withoutIdentity = ({ identity: _identity, ...client }: KnownClient) => client;
 
-/** The tables a person reads: how each job stands, how fresh each stream is, and below them what is wrong. */
+/** Formats the tables for a person: the state of each job, how fresh each stream is, and the problems below. */
 export function formatStatus(
   jobs: readonly JobStatus[],
   streams: readonly StreamStatus[],
   lookbackDays: number,
   now: Date,
 ): string {
-  if (jobs.length === 0) return 'No job was ever registered here; start a worker with: fulfilment-sync worker';
+  if (jobs.length === 0)
+    return 'No job is registered in this database yet; start a worker with: fulfilment-sync worker';
   const notes = [
-    ...jobs.flatMap((job) => problemsOfJob(job, now)),
-    ...streams.flatMap((stream) => problemsOfStream(stream, lookbackDays, now)),
+    ...jobs.flatMap((job) => findJobProblems(job, now)),
+    ...streams.flatMap((stream) => findStreamProblems(stream, lookbackDays, now)),
   ];
   const parts = [formatJobs(jobs), formatStreams(streams, now, lookbackDays), notes.map(describeProblem).join('\n')];
   return parts.filter((part) => part !== '').join('\n\n');
@@ -103,18 +106,18 @@ function formatJobs(rows: readonly JobStatus[]): string {
     rows.map((row) => [
       row.client,
       row.job,
-      stateOf(row),
+      describeJobState(row),
       row.lastStartedAt === null ? '-' : row.lastStartedAt.toISOString().slice(0, 19),
       row.lastFetched,
       row.lastChanged,
       formatSpan(row.lagSeconds),
       row.quarantined,
     ]),
-    { look: (text, heading) => (heading === 'state' ? lookOfState(text) : null) },
+    { look: (text, heading) => (heading === 'state' ? toStateLook(text) : null) },
   );
 }
 
-function stateOf({ running, pausedSince, lastOutcome }: JobStatus): string {
+function describeJobState({ running, pausedSince, lastOutcome }: JobStatus): string {
   if (running) return 'running';
   return pausedSince === null ? (lastOutcome ?? 'waiting') : 'paused';
 }
@@ -153,8 +156,8 @@ function formatStreams(rows: readonly StreamStatus[], now: Date, lookbackDays: n
   );
 }
 
-/** The gates that calls wait for. */
-const waits = (gates: readonly StoredGate[], now: Date) =>
+/** Describes the gates that are closed now. */
+const describeGates = (gates: readonly StoredGate[], now: Date) =>
   gates
     .filter(({ nextAt }) => nextAt > now)
-    .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${inWords(nextAt, now)}`);
+    .map(({ gate, client, nextAt }) => `${client} ${gate}: may be asked again ${formatWait(nextAt, now)}`);

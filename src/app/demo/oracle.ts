@@ -1,28 +1,30 @@
 /**
- * The demo, and the comparison of the tables with the sandbox. The comparison covers every row and every column.
+ * The demo, and the oracle: a comparison of the tables with the sandbox. It covers every row and every column.
  */
 
 import { isDeepStrictEqual } from 'node:util';
 import { streams as allStreams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { keyOf } from '../../erp/mirror/tables.ts';
-import { readTable, type StoredRow } from '../../erp/reports/snapshot.ts';
+import { keyColumns } from '../../erp/mirror/tables.ts';
+import { readTable, type StoredRow } from '../../erp/reports/stored-rows.ts';
 import type { Stream } from '../../sync/reading/stream.ts';
 import { type ExpectedRow, expectedRows } from './expected-rows.ts';
 import { type ClientState, stateSchema } from './sandbox-state.ts';
 
-/** Differences of the rows of one table, in words that name the columns. */
+/**
+ * Describes the differences between the expected and the actual rows of one table. Names rows and columns, no values.
+ */
 function compareRows(
   what: string,
   key: readonly string[],
   expected: readonly ExpectedRow[],
   actual: readonly StoredRow[],
 ): string[] {
-  const nameOf = (row: Readonly<Record<string, unknown>>) => key.map((column) => row[column]).join(' ');
-  const stored = new Map(actual.map((row) => [nameOf(row.columns), row]));
+  const formatKey = (row: Readonly<Record<string, unknown>>) => key.map((column) => row[column]).join(' ');
+  const stored = new Map(actual.map((row) => [formatKey(row.columns), row]));
   const differences: string[] = [];
   for (const row of expected) {
-    const name = nameOf(row);
+    const name = formatKey(row);
     const found = stored.get(name);
     stored.delete(name);
     if (found === undefined) differences.push(`${what} ${name} is missing`);
@@ -43,18 +45,19 @@ async function compareStream(db: Database, state: ClientState, { tables }: Strea
     const { lists, rows } = expectedRows[table.name] ?? { lists: [], rows: () => [] };
     const expected = rows(...lists.map((list) => state.lists[list] ?? []));
     const stored = await readTable(db, state.client, table.name);
-    differences.push(...compareRows(`${state.client}: ${table.name}`, keyOf(table), expected, stored));
+    differences.push(...compareRows(`${state.client}: ${table.name}`, keyColumns(table), expected, stored));
   }
   return differences;
 }
 
-/** Lists of the sandbox that the rows of a stream are made from. */
-const listsFor = ({ tables: { parent, children } }: Stream) =>
+/** Returns the lists of the sandbox that the rows of a stream are made from. */
+const findLists = ({ tables: { parent, children } }: Stream) =>
   [parent, ...children].flatMap(({ name }) => expectedRows[name]?.lists ?? []);
 
 /**
- * Compares the tables of some streams, or of all, with what the sandbox holds by its own account, row by row, all columns
- * that come from it. Returns what differs, in words; empty where nothing does.
+ * Compares the tables of some streams, or of all, with the state that the sandbox reports: every row, and every column
+ * that comes from the service.
+ * @returns a text for each difference; empty if there is none
  */
 export async function compareWithSandbox(
   db: Database,
@@ -62,7 +65,7 @@ export async function compareWithSandbox(
   streams = allStreams.map(({ name }) => name),
 ): Promise<string[]> {
   const compared = allStreams.filter(({ name }) => streams.includes(name));
-  const lists = new Set(compared.flatMap(listsFor));
+  const lists = new Set(compared.flatMap(findLists));
   const answer = await fetch(new URL(`/_sandbox/state?lists=${[...lists].join(',')}`, sandbox));
   const clients = stateSchema.parse(await answer.json());
   const differences = clients.flatMap((state) => compared.map((stream) => compareStream(db, state, stream)));

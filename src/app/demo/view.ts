@@ -1,12 +1,12 @@
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type JobStatus, readJobStatus } from '../../erp/reports/job-status.ts';
-import { latestLines, type ShippedLine } from '../../erp/reports/snapshot.ts';
+import { readLatestLines, type ShippedLine } from '../../erp/reports/stored-rows.ts';
 import { formatTable } from '../terminal/table.ts';
 
 const clearScreen = '\u001b[H\u001b[2J';
 
-/** Shows what the worker does: a table that is redrawn on a terminal, one line a finished run elsewhere. */
+/** Shows what the worker does: a table that is redrawn on a terminal, else one line per finished run. */
 export class DemoView {
   readonly #db: Database;
   readonly #heading: string;
@@ -35,7 +35,7 @@ export class DemoView {
         formatSpan(row.lagSeconds),
       ]),
     );
-    const lines = (await latestLines(this.#db, 8)).map(describeLine);
+    const lines = (await readLatestLines(this.#db, 8)).map(describeLine);
     const errors = rows.flatMap(({ job, lastError }) => (lastError === null ? [] : [`${job}: ${lastError}`]));
     return [
       this.#heading,
@@ -61,7 +61,7 @@ export class DemoView {
   }
 }
 
-/** One line of a parcel in a sentence of its own. */
+/** Describes one line of a shipment. */
 export function describeLine({ externalOrderNumber, status, warehouseCode, quantity, sku }: ShippedLine): string {
   return `  order ${externalOrderNumber}: ${quantity} x ${sku} from ${warehouseCode}, ${status}`;
 }

@@ -5,22 +5,22 @@
 import { hostname } from 'node:os';
 import type pg from 'pg';
 import { Listener } from '../../erp/connection/listener.ts';
-import { assertTakesWrites, type Database, makePool, openDatabase, poolConfig } from '../../erp/connection/pool.ts';
+import { assertWritable, type Database, makePool, makePoolConfig, openDatabase } from '../../erp/connection/pool.ts';
 import { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { repeatedWarnings } from '../logging/repeated.ts';
+import { throttleWarnings } from '../logging/throttle-warnings.ts';
 
 const databasePoolSize = 12;
-/** Shorter than a lease, so that a heartbeat without an answer is noticed in time. */
+/** Timeout of a heartbeat in milliseconds. It is shorter than a lease, so that a missing answer is noticed in time. */
 const heartbeatTimeoutMs = 5_000;
 
-/** A database with the pool behind it, which its opener ends. */
+/** A database whose pool the caller has to close. */
 export interface OpenDatabase {
   readonly db: Database;
   readonly close: () => Promise<void>;
 }
 
-/** Opens the ERP database. A connection that breaks while idle is logged, replaced, and no reason to end. */
+/** Opens the ERP database. A connection that breaks while idle is logged and replaced; the process continues. */
 export function connectDatabase(
   databaseUrl: string,
   log: Logger,
@@ -28,12 +28,12 @@ export function connectDatabase(
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
 ): OpenDatabase {
-  return opened(openPool(poolConfig(databaseUrl, name, max, queryTimeoutMs), log));
+  return toOpenDatabase(openPool(makePoolConfig(databaseUrl, name, max, queryTimeoutMs), log));
 }
 
 /**
- * As `connectDatabase`, for work that cannot do without writing: a connection that takes no writes, as one opened in the
- * middle of a failover may, is given up at once, rather than kept and used for as long as it is good for nothing.
+ * Opens the ERP database for work that must write. A new connection that takes no writes is closed at once, because the
+ * pool would otherwise keep it. During a failover, a connection may be read-only.
  */
 export function connectForWriting(
   databaseUrl: string,
@@ -42,27 +42,27 @@ export function connectForWriting(
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
 ): OpenDatabase {
-  const config = poolConfig(databaseUrl, name, max, queryTimeoutMs);
-  return opened(openPool({ ...config, onConnect: assertTakesWrites }, log));
+  const config = makePoolConfig(databaseUrl, name, max, queryTimeoutMs);
+  return toOpenDatabase(openPool({ ...config, onConnect: assertWritable }, log));
 }
 
-const opened = (pool: pg.Pool): OpenDatabase => ({ db: openDatabase(pool), close: () => pool.end() });
+const toOpenDatabase = (pool: pg.Pool): OpenDatabase => ({ db: openDatabase(pool), close: () => pool.end() });
 
 /** Opens a pool whose broken connections are logged and replaced. */
 export function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
   const pool = makePool(options);
-  const warn = repeatedWarnings(log);
-  const lost = (error: Error) => warn({ event: 'database_connection_lost', ...errorFields(error) });
-  pool.on('error', lost);
-  // The pool listens only while a client is idle. One that breaks while in use fails its query, which is handled there;
-  // without a listener the event alone would end the process.
+  const warn = throttleWarnings(log);
+  const logLostConnection = (error: Error) => warn({ event: 'database_connection_lost', ...errorFields(error) });
+  pool.on('error', logLostConnection);
+  // The pool listens only to idle connections. A connection that breaks while in use fails its query, which is handled
+  // there, but the event would end the process if nothing listened to it.
   pool.on('connect', (client) => {
-    client.on('error', lost);
+    client.on('error', logLostConnection);
   });
   return pool;
 }
 
-/** Keeps leases alive on a connection of its own. */
+/** Opens a separate connection that renews leases. */
 export function openLeaseKeeper(databaseUrl: string, log: Logger): { keeper: LeaseKeeper; close: () => Promise<void> } {
   const { db, close } = connectForWriting(databaseUrl, log, 'leases', 1, heartbeatTimeoutMs);
   return {
@@ -71,19 +71,19 @@ export function openLeaseKeeper(databaseUrl: string, log: Logger): { keeper: Lea
   };
 }
 
-/** Listens to a channel of the ERP database, for as long as it is not closed. */
+/** Listens to a channel of the ERP database until it is closed. */
 export function openListener(
   databaseUrl: string,
   channel: string,
   onNotify: (payload: string) => void,
   log: Logger,
 ): Listener {
-  const warn = repeatedWarnings(log);
+  const warn = throttleWarnings(log);
   const onError = (error: Error) => warn({ event: 'listen_connection_lost', ...errorFields(error) });
   return new Listener({ databaseUrl, channel, onNotify, onError });
 }
 
-/** Names a worker in leases and the ledger. */
+/** Returns the name of this worker in leases and in `sync.runs`: host name and process id. */
 export function workerName(): string {
   return `${hostname()}:${process.pid}`;
 }

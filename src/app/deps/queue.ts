@@ -1,26 +1,22 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
-import {
-  assertTakesWrites,
-  keepAliveInitialDelayMillis,
-  mergeOptions,
-  openDatabase,
-} from '../../erp/connection/pool.ts';
+import { assertWritable, keepAliveInitialDelayMillis, mergeOptions, openDatabase } from '../../erp/connection/pool.ts';
 import {
   assertPostgresQueueFits,
   assertRedisFits,
+  buildPostgresBackend,
+  buildRedisBackend,
   longestBlockMs,
-  postgresBackend,
   type QueueBackend,
   type QueueTelemetry,
-  redisBackend,
 } from '../../queue/backend.ts';
 import type { Logger } from '../logging/logger.ts';
 import { type OpenDatabase, openPool } from './database.ts';
 
-/** Two Workers, each of which keeps a client for LISTEN and needs another, and the producers. */
+/** Connections of the queue: two BullMQ workers need two each (one of them for LISTEN), and the producers share two. */
 const queuePoolSize = 6;
 
+/** A queue backend whose connections the caller has to close. */
 export interface OpenQueueBackend {
   readonly backend: QueueBackend;
   readonly close: () => Promise<void>;
@@ -28,7 +24,7 @@ export interface OpenQueueBackend {
 
 /**
  * Opens the queue: in Redis if REDIS_URL is set, else in Postgres.
- * @throws QueueSetupError if that Redis or that schema cannot carry it
+ * @throws QueueSetupError if the settings of Redis, or the schema of the queue, do not fit
  */
 export async function openQueueBackend(
   config: Pick<Config, 'REDIS_URL'>,
@@ -44,18 +40,18 @@ export async function openQueueBackend(
     await pool.end();
     throw error;
   }
-  return { backend: postgresBackend(pool, telemetry), close: () => pool.end() };
+  return { backend: buildPostgresBackend(pool, telemetry), close: () => pool.end() };
 }
 
-/** Opens a pool for the queue alone: each Worker keeps a client of it, and BullMQ's statements name no schema. */
+/** Opens a pool for the queue only: BullMQ's workers hold connections, and its statements name no schema. */
 export function openQueuePool(databaseUrl: string, log: Logger): PgPool {
-  const pool = openPool({ ...queuePoolConfig(databaseUrl), max: queuePoolSize, onConnect: assertTakesWrites }, log);
-  // BullMQ describes the part of pg it uses with types of its own, which pg's are not assignable to by the letter.
+  const pool = openPool({ ...queuePoolConfig(databaseUrl), max: queuePoolSize, onConnect: assertWritable }, log);
+  // BullMQ has its own types for the part of pg that it uses. The types of pg are not assignable to them.
   return pool as unknown as PgPool;
 }
 
-/** Opens one connection with the settings of the queue's pool, to look at them. */
-export function openQueueSessions(databaseUrl: string, log: Logger): OpenDatabase {
+/** Opens one connection with the settings of the queue's pool, so that `doctor` can check them. */
+export function openQueueConnection(databaseUrl: string, log: Logger): OpenDatabase {
   const pool = openPool({ ...queuePoolConfig(databaseUrl), max: 1 }, log);
   return { db: openDatabase(pool), close: () => pool.end() };
 }
@@ -79,5 +75,5 @@ async function openRedisBackend(url: string, log: Logger, telemetry?: QueueTelem
     await close();
     throw error;
   }
-  return { backend: redisBackend(producer, consumer, telemetry), close };
+  return { backend: buildRedisBackend(producer, consumer, telemetry), close };
 }

@@ -1,9 +1,9 @@
 import { Redis } from 'ioredis';
 import { CodedError } from '../../core/errors.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { repeatedWarnings } from '../logging/repeated.ts';
+import { throttleWarnings } from '../logging/throttle-warnings.ts';
 
-/** How long Redis may take to answer. */
+/** Timeout of an answer of Redis, in milliseconds. */
 const redisAnswerMs = 5_000;
 
 /** The two connections that BullMQ needs: one that fails fast, and one that may block while it waits for a job. */
@@ -15,18 +15,18 @@ export interface RedisConnections {
 }
 
 /**
- * Prepares the connections of a queue in Redis; nothing is sent before `connect`.
- * @param longestBlockMs how long a blocking command of the consumer waits for a job
+ * Prepares the connections of a queue in Redis. Nothing is sent before `connect`.
+ * @param longestBlockMs maximum time in milliseconds that a blocking command of the consumer waits for a job
  */
 export function openRedisConnections(url: string, longestBlockMs: number, log: Logger): RedisConnections {
   const retryStrategy = (times: number) => Math.min(times * 100, 2_000);
-  const warn = repeatedWarnings(log);
-  const lost = (error: unknown) => warn({ event: 'redis_connection_lost', ...errorFields(error) });
+  const warn = throttleWarnings(log);
+  const logLostConnection = (error: unknown) => warn({ event: 'redis_connection_lost', ...errorFields(error) });
   const producer = new Redis(url, {
     maxRetriesPerRequest: 1,
     enableOfflineQueue: false,
     commandTimeout: redisAnswerMs,
-    // A connection that swallows what it is given is otherwise kept, and every command on it waits in vain.
+    // Without it, a connection on which nothing is answered would be kept, and every command on it would time out.
     socketTimeout: redisAnswerMs,
     retryStrategy,
     lazyConnect: true,
@@ -37,8 +37,8 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
     retryStrategy,
     lazyConnect: true,
   });
-  producer.on('error', lost);
-  consumer.on('error', lost);
+  producer.on('error', logLostConnection);
+  consumer.on('error', logLostConnection);
   return {
     producer,
     consumer,
@@ -51,8 +51,8 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
 }
 
 /**
- * Returns what a Redis says of itself (INFO: server, memory, persistence).
- * @throws Error if it cannot be reached
+ * Returns the answer of Redis to INFO: server, memory, persistence.
+ * @throws Error if Redis cannot be reached
  */
 export async function readRedisInfo(url: string): Promise<string> {
   const redis = new Redis(url, {
@@ -61,7 +61,7 @@ export async function readRedisInfo(url: string): Promise<string> {
     retryStrategy: () => null,
     lazyConnect: true,
   });
-  // The call itself says only that the connection is closed.
+  // The error of the call says only that the connection is closed. The event has the cause.
   let cause: Error | undefined;
   redis.on('error', (error) => {
     cause = error;

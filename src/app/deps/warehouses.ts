@@ -1,15 +1,19 @@
+/**
+ * Opens the service of every client over one set of connections. One request at a time is sent on a connection.
+ */
+
 import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import type { Config } from '../../../config/env.ts';
 import { Warehouse } from '../../warehouse/client.ts';
 import type { Exchange } from '../../warehouse/transport/http.ts';
 import { NotConnectedError } from '../../warehouse/transport/http-error.ts';
 
-/** Bytes of one answer; a page of 100 shipments has some 200 KB, a list of 100,000 parcels some 30 MB. */
+/** Maximum bytes of one answer. A page of 100 shipments has about 200 KB, a list of 100,000 parcels about 30 MB. */
 const maxResponseBytes = 64 * 1024 * 1024;
 const connectTimeoutMs = 10_000;
 
 /**
- * Opens the service's side of every configured client, over one set of connections.
+ * Opens the service of every configured client.
  * @param onExchange receives every request with its outcome
  */
 export function openWarehouses(
@@ -25,31 +29,31 @@ export function openWarehouses(
   };
   const warehouses = new Map(
     config.clients.map((client) => {
-      const told = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
-      return [client.key, new Warehouse(client, { ...options, ...told })];
+      const observer = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
+      return [client.key, new Warehouse(client, { ...options, ...observer })];
     }),
   );
   return { warehouses, close: () => dispatcher.destroy() };
 }
 
-/** Opens connections to services, directly or by the proxies that the settings name. */
+/** Creates the dispatcher of all connections, which go direct or through the proxies of the settings. */
 function openDispatcher({ HTTP_TIMEOUT_MS, HTTP_PROXY, HTTPS_PROXY, NO_PROXY }: Config): Dispatcher {
   const timeout = Math.min(connectTimeoutMs, HTTP_TIMEOUT_MS);
   const options = {
     maxResponseSize: maxResponseBytes,
     keepAliveTimeout: 30_000,
-    // One request at a time on a connection: an answer that hangs must not hold up others behind it.
+    // One request at a time on a connection: an answer that hangs must not delay others.
     pipelining: 1,
   };
   if (HTTP_PROXY === undefined && HTTPS_PROXY === undefined)
-    return new Agent({ ...options, connect: connectOrSayNot(timeout) });
+    return new Agent({ ...options, connect: createConnector(timeout) });
   const tls = { timeout, rejectUnauthorized: true };
   return new EnvHttpProxyAgent({
     ...options,
-    connect: connectOrSayNot(timeout),
+    connect: createConnector(timeout),
     requestTls: tls,
     proxyTls: tls,
-    // Empty rather than absent: undici would read the environment by itself.
+    // Empty instead of undefined: otherwise undici would read the environment.
     httpProxy: HTTP_PROXY ?? '',
     httpsProxy: HTTPS_PROXY ?? '',
     noProxy: NO_PROXY ?? '',
@@ -57,10 +61,10 @@ function openDispatcher({ HTTP_TIMEOUT_MS, HTTP_PROXY, HTTPS_PROXY, NO_PROXY }: 
 }
 
 /**
- * Connects as undici does. An error while connecting gets a type of its own: by its code alone a failed TLS handshake
- * looks like a connection that broke after the request was written.
+ * Creates a connector that works like undici's, but throws NotConnectedError if it cannot connect. By its code alone, a
+ * failed TLS handshake looks like a connection that broke after the request was written.
  */
-function connectOrSayNot(timeout: number): buildConnector.connector {
+function createConnector(timeout: number): buildConnector.connector {
   const connect = buildConnector({ timeout, rejectUnauthorized: true });
   return (options, callback) =>
     connect(options, (...[error, socket]) => {

@@ -4,38 +4,38 @@ import {
   readMissingRoles,
   readServerFacts,
   readUnusableSchemas,
-} from '../../erp/reports/diagnosis.ts';
+} from '../../erp/reports/database-facts.ts';
 import { readSchemaDrift } from '../../erp/schema/drift.ts';
 import { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits, isMigratedByNewer } from '../../erp/schema/schema-fit.ts';
 import { version } from '../version.ts';
-import { type Finding, fail, ok, orFailure, warn } from './finding.ts';
+import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
 
-/** A clock that is further off confuses people who compare logs; what is due goes by the database's alone. */
+/** Largest difference of the clocks without a warning. Only log times suffer: due times use the database's clock. */
 const maxSkewMs = 5_000;
-/** Of max_connections, what one worker opens at most (docs/scaling.md). */
+/** Maximum number of connections that one worker opens (docs/scaling.md). */
 const workerConnections = 30;
-const namedAtMost = 3;
+const maxNamed = 3;
 
-const reachable =
-  'check DATABASE_URL: host, port, database, user and password, and that Postgres lets this machine in (pg_hba.conf)';
+const connectionRemedy =
+  'check DATABASE_URL: host, port, database, user and password, and that pg_hba.conf of Postgres allows this machine';
 
-/** Whether the ERP database is there, has our schema as it should be, and lets us do what workers do. */
+/** Checks that the ERP database can be reached, has the schema of this version, and grants what workers need. */
 export async function checkDatabase(db: Database): Promise<readonly Finding[]> {
-  const server = await orFailure('database', reachable, () => checkServer(db));
-  // Without it nothing else can be told.
+  const server = await runCheck('database', connectionRemedy, () => checkServer(db));
+  // Without a connection nothing else can be checked.
   if (server.some(({ state }) => state === 'fail')) return server;
   const unusable = await readUnusableSchemas(db);
   if (unusable.length > 0) {
     const found = `this role may not use schema ${unusable.join(', ')}`;
-    return [...server, fail('grants', found, `let workers log in as the role that migrated, or: ${usageOf(unusable)}`)];
+    return [...server, fail('grants', found, `use the role that ran migrate, or: ${formatGrant(unusable)}`)];
   }
-  const schema = await orFailure('schema', 'run: fulfilment-sync migrate', () => checkSchema(db));
+  const schema = await runCheck('schema', 'run: fulfilment-sync migrate', () => checkSchema(db));
   if (schema.some(({ state }) => state === 'fail')) return [...server, ...schema];
-  return [...server, ...schema, ...(await orFailure('grants', 'see docs/erp.md', () => checkGrants(db)))];
+  return [...server, ...schema, ...(await runCheck('grants', 'see docs/erp.md', () => checkGrants(db)))];
 }
 
-const usageOf = (schemas: readonly string[]) => `grant usage on schema ${schemas.join(', ')} to <role>`;
+const formatGrant = (schemas: readonly string[]) => `grant usage on schema ${schemas.join(', ')} to <role>`;
 
 async function checkServer(db: Database): Promise<readonly Finding[]> {
   const askedAtMs = Date.now();
@@ -45,13 +45,13 @@ async function checkServer(db: Database): Promise<readonly Finding[]> {
   const free = facts.maxConnections - facts.connections;
   return [
     facts.readOnly
-      ? fail('database', 'it takes no writes', 'point DATABASE_URL to the primary, not to a replica')
+      ? fail('database', 'it is read-only', 'point DATABASE_URL to the primary, not to a replica')
       : ok('database', `Postgres ${facts.version}, ${size}`),
     Math.abs(skewMs) > maxSkewMs
       ? warn(
           'clock',
           `this machine and the database differ by ${Math.round(skewMs / 1_000)} s`,
-          'run a time service (NTP) on both',
+          'synchronise both clocks (NTP)',
         )
       : ok('clock', 'this machine and the database agree'),
     free < workerConnections
@@ -73,39 +73,39 @@ async function checkSchema(db: Database): Promise<readonly Finding[]> {
     return [fail('schema', error.message, remedy)];
   }
   if (await isMigratedByNewer(db))
-    return [ok('schema', `a newer version has migrated it, and ${version} can work with it; not compared`)];
+    return [ok('schema', `a newer version has migrated it, and version ${version} can work with it; not compared`)];
   const { missing, unexpected } = await readSchemaDrift(db);
-  const several = (parts: readonly string[]) =>
-    `${parts.slice(0, namedAtMost).join('; ')}${parts.length > namedAtMost ? `; and ${parts.length - namedAtMost} more` : ''}`;
+  const listSome = (parts: readonly string[]) =>
+    `${parts.slice(0, maxNamed).join('; ')}${parts.length > maxNamed ? `; and ${parts.length - maxNamed} more` : ''}`;
   if (missing.length > 0) {
     const remedy = 'somebody changed it by hand: restore these from test/schema.sql of this version, or from a backup';
-    return [fail('schema', `it lacks ${several(missing)}`, remedy)];
+    return [fail('schema', `missing: ${listSome(missing)}`, remedy)];
   }
   if (unexpected.length > 0) {
-    const remedy = 'keep your own tables and columns in a schema of your own: migrations know nothing of them';
-    return [warn('schema', `it holds what is not ours: ${several(unexpected)}`, remedy)];
+    const remedy = 'move your tables and columns to another schema: migrations do not take care of them';
+    return [warn('schema', `not part of this version: ${listSome(unexpected)}`, remedy)];
   }
-  return [ok('schema', `as version ${version} makes it`)];
+  return [ok('schema', `matches version ${version}`)];
 }
 
 async function checkGrants(db: Database): Promise<readonly Finding[]> {
   const [missing, roles] = [await readMissingGrants(db), await readMissingRoles(db)];
   const grants =
     missing.length === 0
-      ? ok('grants', 'this role may read and write all that workers do')
+      ? ok('grants', 'this role has all rights that workers need')
       : fail(
           'grants',
-          `this role lacks ${missing.slice(0, namedAtMost).join(', ')}${missing.length > namedAtMost ? `, and ${missing.length - namedAtMost} more` : ''}`,
-          'let workers log in as the role that migrated, or grant them all on schemas fulfilment, sync and bullmq',
+          `this role lacks ${missing.slice(0, maxNamed).join(', ')}${missing.length > maxNamed ? `, and ${missing.length - maxNamed} more` : ''}`,
+          'use the role that ran migrate, or grant all on schemas fulfilment, sync and bullmq to this role',
         );
   return [
     grants,
     roles.length === 0
-      ? ok('roles', 'fulfilment_reader and fulfilment_writer are there for the ERP')
+      ? ok('roles', 'fulfilment_reader and fulfilment_writer exist for the ERP')
       : warn(
           'roles',
-          `${roles.join(' and ')}: not there, or without grants`,
-          'have a superuser run what docs/erp.md shows under Roles',
+          `${roles.join(' and ')}: missing, or without grants`,
+          'run the statements in docs/erp.md under Roles as a superuser',
         ),
   ];
 }

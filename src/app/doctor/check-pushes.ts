@@ -1,11 +1,11 @@
 import { changeInWords } from '../../core/database-mark.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
-import { type Finding, fail, ok, orFailure } from './finding.ts';
+import { type Finding, fail, ok, runCheck } from './finding.ts';
 
-/** Finds out whether rows may be sent from this database (docs/backup.md). */
+/** Checks whether rows may be sent from this database (docs/backup.md). */
 export function checkPushes(db: Database): Promise<readonly Finding[]> {
-  return orFailure('pushes', 'run: fulfilment-sync migrate', async () => {
+  return runCheck('pushes', 'run: fulfilment-sync migrate', async () => {
     const database = await readPushDatabase(db);
     if (database === null) return [ok('pushes', 'no worker has run yet; the first one sends from this database')];
     const { change, acceptedAs, acceptedAt } = database;
@@ -14,7 +14,8 @@ export function checkPushes(db: Database): Promise<readonly Finding[]> {
       const remedy = 'say what it is: fulfilment-sync database accept --as moved, restored or copy (docs/backup.md)';
       return [fail('pushes', `nothing is sent (database_changed): ${changeInWords[change]}`, remedy)];
     }
-    if (acceptedAs === 'copy') return [ok('pushes', `this database is a copy since ${since}: nothing is sent`)];
+    if (acceptedAs === 'copy')
+      return [ok('pushes', `this database was accepted as a copy at ${since}: nothing is sent from it`)];
     return [ok('pushes', `rows are sent from this database since ${since}`)];
   });
 }

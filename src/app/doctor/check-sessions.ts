@@ -1,32 +1,32 @@
 import type { Config } from '../../../config/env.ts';
-import { readSessionSettings, type SessionSettings } from '../../erp/reports/diagnosis.ts';
+import { readSessionSettings, type SessionSettings } from '../../erp/reports/database-facts.ts';
 import { connectDatabase } from '../deps/database.ts';
-import { openQueueSessions } from '../deps/queue.ts';
+import { openQueueConnection } from '../deps/queue.ts';
 import type { Logger } from '../logging/logger.ts';
-import { type Finding, fail, ok, orFailure } from './finding.ts';
+import { type Finding, fail, ok, runCheck } from './finding.ts';
 
-/** Settings that every session of the product's own pools must have. Work stays correct only with these. */
-const ofWork: Partial<SessionSettings> = { timeZone: 'UTC', searchPath: 'pg_catalog', lockTimeoutMs: 5_000 };
-const ofQueue: Partial<SessionSettings> = { searchPath: 'bullmq' };
+/** Settings that every session of our pools must have. The program works correctly only with these. */
+const workSettings: Partial<SessionSettings> = { timeZone: 'UTC', searchPath: 'pg_catalog', lockTimeoutMs: 5_000 };
+const queueSettings: Partial<SessionSettings> = { searchPath: 'bullmq' };
 
 const remedy =
-  'something between here and Postgres drops the `options` of a connection: a pooler (pgbouncer: session mode, and' +
+  'a connection pooler drops the `options` of a connection: configure it to pass them on (pgbouncer: session mode, and' +
   ' ignore_startup_parameters without options)';
 
-/** Finds out whether the sessions of each pool have the settings that the product gives them. */
+/** Checks that the sessions of each pool have the settings that the program gives them. */
 export function checkSessions(config: Config, log: Logger): Promise<readonly Finding[]> {
   const url = config.DATABASE_URL ?? '';
-  return orFailure('sessions', 'see what Postgres says about it in its log', async () => {
+  return runCheck('sessions', 'see the log of Postgres', async () => {
     const work = connectDatabase(url, log, 'doctor sessions', 1);
-    const queue = config.REDIS_URL === undefined ? openQueueSessions(url, log) : null;
+    const queue = config.REDIS_URL === undefined ? openQueueConnection(url, log) : null;
     try {
       const wrong = [
-        ...differences('work', ofWork, await readSessionSettings(work.db)),
-        ...(queue === null ? [] : differences('queue', ofQueue, await readSessionSettings(queue.db))),
+        ...findDifferences('work', workSettings, await readSessionSettings(work.db)),
+        ...(queue === null ? [] : findDifferences('queue', queueSettings, await readSessionSettings(queue.db))),
       ];
       return [
         wrong.length === 0
-          ? ok('sessions', 'every pool has its own settings')
+          ? ok('sessions', 'the sessions of every pool have the right settings')
           : fail('sessions', wrong.join('; '), remedy),
       ];
     } finally {
@@ -35,7 +35,7 @@ export function checkSessions(config: Config, log: Logger): Promise<readonly Fin
   });
 }
 
-function differences(pool: string, wanted: Partial<SessionSettings>, found: SessionSettings): string[] {
+function findDifferences(pool: string, wanted: Partial<SessionSettings>, found: SessionSettings): string[] {
   return (Object.keys(wanted) as (keyof SessionSettings)[])
     .filter((name) => wanted[name] !== found[name])
     .map((name) => `pool ${pool}: ${name} is ${found[name]}, not ${wanted[name]}`);

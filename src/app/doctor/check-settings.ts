@@ -1,63 +1,62 @@
 /**
- * Checks of everything a worker needs. They change nothing.
+ * The checks of `doctor`: everything that a worker needs. They change nothing.
  */
 
 import { statfs } from 'node:fs/promises';
-import { type Config, namesSet, secretNames, variableNames } from '../../../config/env.ts';
-import { pushJob, scheduleVariable } from '../../../config/jobs.ts';
+import { type Config, findSetVariables, secretNames, variableNames } from '../../../config/env.ts';
+import { pushJob, toScheduleVariable } from '../../../config/jobs.ts';
 import { hourMs } from '../../core/time.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { checkTransport } from './check-transport.ts';
-import { type Finding, ok, orFailure, warn } from './finding.ts';
+import { type Finding, ok, runCheck, warn } from './finding.ts';
 
-const fileForms = secretNames.map((name) => `${name}_FILE`);
+const fileVariables = secretNames.map((name) => `${name}_FILE`);
 const minFreeBytes = 1024 ** 3;
 
 /**
- * Settings without effect, operations that the interface description does not show, and room on this machine's disk.
- * @param watched articles in stock_watch; null where that is not known
+ * Checks for settings without effect, for operations that docs/interface.md does not show, and the free disk space.
+ * @param watched number of articles in stock_watch; null if it is not known
  */
 export async function checkSettings(config: Config, watched: number | null): Promise<readonly Finding[]> {
   return [
     ...checkVariables(config, watched),
     checkOperations(config),
     ...checkTransport(config),
-    ...(await orFailure('disk', 'see df', checkDisk)),
+    ...(await runCheck('disk', 'check the disk with df', checkDisk)),
   ];
 }
 
 function checkVariables(config: Config, watched: number | null): readonly Finding[] {
-  const set = namesSet();
+  const set = findSetVariables();
   const unknown = set.filter(
-    (name) => !(variableNames as string[]).includes(name) && !fileForms.includes(name) && !name.startsWith('SCHEDULE_'),
+    (name) =>
+      !(variableNames as string[]).includes(name) && !fileVariables.includes(name) && !name.startsWith('SCHEDULE_'),
   );
   const { 'track-trace': trackTrace, 'pull-stock': stock } = config.schedules;
-  const idle: string[] = [];
+  const ineffective: string[] = [];
   if (config.pushSweepMs === null)
-    idle.push(
+    ineffective.push(
       ...set
         .filter((name) => name.startsWith('PUSH_'))
-        .map((name) => `${name} (${scheduleVariable(pushJob.name)} is off)`),
+        .map((name) => `${name} (${toScheduleVariable(pushJob.name)} is off)`),
     );
   if (trackTrace.kind === 'every' && trackTrace.everyMs < hourMs)
-    idle.push('SCHEDULE_TRACK_TRACE (it is asked once an hour at most)');
-  if (stock.kind !== 'off' && watched === 0) idle.push('SCHEDULE_PULL_STOCK (fulfilment.stock_watch is empty)');
+    ineffective.push('SCHEDULE_TRACK_TRACE (it is asked once an hour at most)');
+  if (stock.kind !== 'off' && watched === 0) ineffective.push('SCHEDULE_PULL_STOCK (fulfilment.stock_watch is empty)');
   return [
-    ...unknown.map((name) =>
-      warn('settings', `there is no variable ${name}`, 'see .env.example for how it is spelled'),
-    ),
-    idle.length === 0
-      ? ok('settings', `${set.length} variables set, all with effect`)
-      : warn('settings', `without effect: ${idle.join(', ')}`, 'take them away, or set what they need'),
+    ...unknown.map((name) => warn('settings', `there is no variable ${name}`, 'check its spelling in .env.example')),
+    ineffective.length === 0
+      ? ok('settings', `${set.length} variables are set, and all have an effect`)
+      : warn('settings', `without effect: ${ineffective.join(', ')}`, 'remove them, or set what they need'),
   ];
 }
 
-/** Methods and paths that are taken on trust, of what is in use (docs/assumptions.md). */
+/** Names the operations in use whose method and path are assumed (docs/assumptions.md). */
 function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
   const pushed = pushSweepMs === null ? [] : outboxKinds.map(({ operation }) => operation);
   const used = [...pushed, ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const])];
   const assumed = [...new Set(used)].filter((name) => !operations[name].documented);
-  if (assumed.length === 0) return ok('operations', 'all that are in use are documented');
+  if (assumed.length === 0) return ok('operations', 'all operations in use are documented');
   return ok('operations', `not shown in the interface description: ${assumed.join(', ')} (docs/assumptions.md)`);
 }
 
@@ -66,7 +65,7 @@ async function checkDisk(): Promise<readonly Finding[]> {
   const free = `${Math.round((bavail * bsize) / 1024 ** 3)} GB are free here`;
   return [
     bavail * bsize < minFreeBytes
-      ? warn('disk', free, 'make room: logs, and Postgres if it is on this machine, need it')
+      ? warn('disk', free, 'free disk space: logs need it, and Postgres if it runs on this machine')
       : ok('disk', free),
   ];
 }

@@ -1,12 +1,12 @@
 import { describeError } from '../../core/errors.ts';
 
-/** One thing that was looked at. */
+/** The result of one check. */
 export interface Finding {
-  /** What was looked at, in a few words. */
+  /** Name of the check, in a few words. */
   readonly check: string;
   readonly state: 'ok' | 'warn' | 'fail';
   readonly found: string;
-  /** What to do; null where nothing is to be done. */
+  /** What to do; null if nothing needs to be done. */
   readonly remedy: string | null;
 }
 
@@ -24,8 +24,8 @@ export const fail = (check: string, found: string, remedy: string): Finding => (
   remedy,
 });
 
-/** The findings of `look`; where it cannot even look, that is the finding. */
-export async function orFailure(
+/** Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`. */
+export async function runCheck(
   check: string,
   remedy: string,
   look: () => Promise<readonly Finding[]>,

@@ -1,18 +1,18 @@
-/** Something a person should know of, and what he can do about it. */
+/** Something that an operator should know, and what to do about it. */
 export interface Problem {
-  /** `bad`: something does not get through. `warn`: it should be looked at. `note`: it is meant, or under way. */
+  /** `bad`: an operator must act, or work is stuck. `warn`: look at it. `note`: intended, or being worked on. */
   readonly severity: 'bad' | 'warn' | 'note';
-  /** Client, and what of it: a job, a stream, the outbox. */
+  /** The client, and the job, stream or part of the outbox that is concerned. */
   readonly subject: string;
   readonly text: string;
-  /** What to do; null where nothing is to be done. */
+  /** What to do; null if there is nothing to do. */
   readonly remedy: string | null;
-  /** Page of the admin server that shows more. */
+  /** Path of the admin page that shows more. */
   readonly page?: string;
 }
 
-/** A problem of these parts. */
-export const problem = (
+/** Creates a problem. */
+export const createProblem = (
   severity: Problem['severity'],
   subject: string,
   text: string,

@@ -1,5 +1,5 @@
 import type { Database } from '../../erp/connection/pool.ts';
-import { isHampered, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
+import { isRestricted, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
 import { type PushDatabase, readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { readRates, type StoredRate } from '../../erp/outbox/rates.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/reports/job-status.ts';
@@ -9,16 +9,16 @@ import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { readGates, type StoredGate } from '../../erp/runs/gates.ts';
 import { type Pause, readPauses } from '../../erp/runs/pauses.ts';
 
-/** How everything stands, by the database, the same whichever worker or command looks. */
+/** The state of all clients as the database has it. Every worker and command sees the same. */
 export interface Snapshot {
   /** The database's clock. */
   readonly now: Date;
   readonly jobs: readonly JobStatus[];
   readonly streams: readonly StreamStatus[];
   readonly outbox: readonly OutboxStatus[];
-  /** Clients and kinds of which nothing is sent, or a few rows at a time. */
+  /** Push holds, and clients and kinds that are sent only a few rows at a time. */
   readonly holds: readonly StoredHealth[];
-  /** Clients whose rows are sent more slowly, as their service asks. */
+  /** Send rates of the clients whose service answered 429. */
   readonly rates: readonly StoredRate[];
   readonly clients: readonly KnownClient[];
   readonly gates: readonly StoredGate[];
@@ -27,7 +27,7 @@ export interface Snapshot {
   readonly database: PushDatabase | null;
 }
 
-/** Reads all of it; on a pool of several connections side by side. */
+/** Reads the snapshot. The queries run at the same time, on several connections of the pool. */
 export async function readSnapshot(db: Database): Promise<Snapshot> {
   const [now, jobs, streams, outbox, health, rates, clients, gates, pauses, database] = await Promise.all([
     readDatabaseClock(db),
@@ -41,5 +41,5 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     readPauses(db),
     readPushDatabase(db),
   ]);
-  return { now, jobs, streams, outbox, holds: health.filter(isHampered), rates, clients, gates, pauses, database };
+  return { now, jobs, streams, outbox, holds: health.filter(isRestricted), rates, clients, gates, pauses, database };
 }

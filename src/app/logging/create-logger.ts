@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { loggable } from './log-schema.ts';
+import { pickLogFields } from './log-schema.ts';
 import { errorFields, type Logger } from './logger.ts';
 
 export interface LogOptions {
@@ -27,7 +27,7 @@ export function createLogger(level: string, destination: pino.DestinationStream 
     formatters: {
       level: (label) => ({ level: label }),
     },
-    // Every line passes here, also one that a library writes, or one that a mistake in our code would make a message.
+    // Every line passes here, also a line of a library, and a message that our code writes by mistake.
     hooks: {
       logMethod([fields], method) {
         method.call(this, toFields(fields));
@@ -39,8 +39,8 @@ export function createLogger(level: string, destination: pino.DestinationStream 
 
 /** Turns what pino would write as a message into fields. */
 function toFields(given: unknown): Record<string, unknown> {
-  if (given instanceof Error) return loggable({ event: 'error', ...errorFields(given) });
-  return typeof given === 'object' && given !== null ? loggable(given as Record<string, unknown>) : {};
+  if (given instanceof Error) return pickLogFields({ event: 'error', ...errorFields(given) });
+  return typeof given === 'object' && given !== null ? pickLogFields(given as Record<string, unknown>) : {};
 }
 
 /** Returns whether standard output is a terminal whose user wants colours (NO_COLOR). */

@@ -1,69 +1,69 @@
-import { withoutQuotes } from '../../core/quote.ts';
+import { removeQuotes } from '../../core/quote.ts';
 
 /**
- * Every field that a log line may have, and what it holds. Nothing else is written: a field that is not here is named,
- * and its value left out. No field holds a request, an answer, a row or a member of one.
+ * Every field that a log line may have, and its meaning. Of any other field, only the name is written. No field holds a
+ * request, an answer, a row, or a member of one.
  */
 const logFields = {
   event: 'what happened; docs/operations.md lists them',
   client: 'client key',
   job: 'job name',
-  run: 'number of the run: lease_token in sync.runs, with client and job',
+  leaseToken: 'token of the lease of a run; with client and job it finds the run in sync.runs (lease_token)',
   outbox: 'number of the outbox row',
   kind: 'kind of the outbox row',
-  step: 'sent or looked up',
-  became: 'status that a row taken over has now',
+  step: 'what was done with the row: sent or looked up',
+  became: 'status of a row after it was taken over from a lost worker',
   code: 'stable code of a problem',
-  error: 'the problem in our own words, those of others left out',
-  stack: 'where in this program, for faults of its own',
-  warnings: 'what a run noticed, in our own words',
+  error: 'the problem in words of this program; quoted words of others are left out',
+  stack: 'place in the code, if the fault is in this program',
+  warnings: 'warnings of a run, in words of this program',
   reason: 'why a run did not begin',
   dueAt: 'when the job is due next',
-  durationMs: 'how long it took',
-  delayMs: 'after how long it is tried again',
-  retryMs: 'after how long the start is tried again',
-  afterMs: 'how long was waited',
-  missed: 'turns that went by',
+  durationMs: 'duration',
+  delayMs: 'time until the next try',
+  retryMs: 'time until the start is tried again',
+  afterMs: 'time that was waited',
+  missed: 'number of missed runs',
   pages: 'pages read',
   fetched: 'resources read',
   created: 'rows inserted',
   updated: 'rows updated',
   removed: 'rows deleted',
-  unchanged: 'resources that were as they are',
-  stale: 'readings not applied because a newer one was there',
+  unchanged: 'resources that were stored already as received',
+  stale: 'readings not written because a newer one is stored',
   quarantined: 'resources put into quarantine',
-  rows: 'rows concerned',
-  heldBack: 'lines of this kind left out since the last one',
+  rows: 'number of rows concerned',
+  heldBack: 'number of lines of this kind that were left out since the last one',
   task: 'part of a sweep',
   queue: 'backend or name of the queue',
   set: 'schedulers that were set',
-  removedSchedulers: 'schedulers that were taken away',
-  lost: 'schedulers that had been there to be, and were not',
+  removedSchedulers: 'schedulers that were removed',
+  lost: 'schedulers that were missing from the queue',
   clients: 'number of clients',
   version: 'version of this program',
   worker: 'host name and process id',
-  cause: 'signal, or that the parent is gone',
+  cause: 'why the worker stops: a signal, or the end of its parent process',
   host: 'address listened on',
   port: 'port listened on',
-  action: 'what an operator did on the page',
-  from: 'address of whoever asked the admin server',
+  action: 'what an operator did on a page',
+  from: 'address from which a request to the admin server came',
   endpoint: 'origin that traces are sent to',
 } as const;
 
 const known = new Set(Object.keys(logFields));
 
-/** What of an object is logged. */
-export function loggable(fields: Record<string, unknown>): Record<string, unknown> {
+/** Returns the fields of an object that may be logged. The names of all others are listed in `leftOut`. */
+export function pickLogFields(fields: Record<string, unknown>): Record<string, unknown> {
   const entries = Object.entries(fields).filter(([name]) => known.has(name));
   const unknown = Object.keys(fields).filter((name) => !known.has(name));
-  const left = unknown.length === 0 ? {} : { leftOut: unknown };
-  return { ...Object.fromEntries(entries.map(([name, value]) => [name, plain(value)])), ...left };
+  const leftOut = unknown.length === 0 ? {} : { leftOut: unknown };
+  return { ...Object.fromEntries(entries.map(([name, value]) => [name, toLoggableValue(value)])), ...leftOut };
 }
 
-/** Texts without quotations; numbers, truth values and times as they are; lists of those. Anything deeper is left out. */
-function plain(value: unknown): unknown {
-  if (typeof value === 'string') return withoutQuotes(value);
-  if (Array.isArray(value)) return value.map(plain);
+/** Returns a value as it may be logged: texts without quotations, and lists. Objects are left out, except dates. */
+function toLoggableValue(value: unknown): unknown {
+  if (typeof value === 'string') return removeQuotes(value);
+  if (Array.isArray(value)) return value.map(toLoggableValue);
   if (value instanceof Date || value === null || typeof value !== 'object') return value;
   return '(left out)';
 }

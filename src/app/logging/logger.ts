@@ -1,12 +1,12 @@
 /**
- * Log lines, made by a schema of fields. Fields that the schema does not list are left out.
+ * The logger. It writes lines of fields. Fields that log-schema.ts does not list are left out.
  */
 
 import { describeError } from '../../core/errors.ts';
 
 /**
  * Writes one event per call, as fields only. A free-text message is not possible: it would bypass the field list of
- * log-schema.ts. Lives apart from the pino logger, so that commands which never log do not load pino.
+ * log-schema.ts. This file is apart from the pino logger, so that commands that never log do not load pino.
  */
 export type Logger = Readonly<
   Record<
@@ -21,8 +21,8 @@ const ignore = () => undefined;
 export const silentLogger: Logger = { debug: ignore, info: ignore, warn: ignore, error: ignore, fatal: ignore };
 
 /**
- * Turns an error into log fields: its stable code, and its chain of causes in words. The stack is added only if the
- * error has no code, because then the fault is in this program.
+ * Turns an error into log fields: its stable code, and its chain of causes in words. Adds the stack only if the error
+ * has no code, because then the fault is in this program.
  */
 export function errorFields(error: unknown): { code: string; error: string; stack?: string } {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unexpected';
@@ -30,7 +30,7 @@ export function errorFields(error: unknown): { code: string; error: string; stac
   return code === 'unexpected' && error instanceof Error ? { ...fields, stack: readFrames(error) } : fields;
 }
 
-/** Returns the frames of a stack without the message above them: `error` holds it already, and it may quote data. */
+/** Returns the frames of a stack without the message above them. The field `error` has it, and it may quote data. */
 function readFrames({ stack = '', message }: Error): string {
   return stack
     .replace(message, '')

@@ -1,5 +1,5 @@
 /**
- * Metrics of work and of state, for Prometheus. Labels hold only names from the configuration and the code.
+ * Metrics of the work of this worker, for Prometheus. Labels hold only names from the configuration and the code.
  */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
@@ -7,20 +7,20 @@ import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { RunReport } from '../../sync/run/run.ts';
 import type { Exchange } from '../../warehouse/transport/http.ts';
 
-/** Seconds; a page of a list takes some tens of milliseconds, the longest timeout is ten minutes. */
+/** Upper bounds in seconds. A page of a list takes tens of milliseconds; the longest timeout is ten minutes. */
 const requestBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const runBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 1_800];
 const rowOutcomes = ['created', 'updated', 'removed', 'unchanged', 'stale', 'quarantined'] as const;
-/** Statuses that are told apart; of others the class. */
-const ownStatuses = new Set(['401', '403', '404', '405', '408', '409', '422', '425', '429', '503']);
+/** HTTP statuses that are labels. Of any other status, the label is its class. */
+const exactStatuses = new Set(['401', '403', '404', '405', '408', '409', '422', '425', '429', '503']);
 
-/** What this worker did since it started. Every label has a bounded set of values. */
+/** Counters and histograms since the start of this worker. Every label has a bounded set of values. */
 export class WorkMetrics {
   readonly registry = new Registry();
   readonly #kinds: ReadonlySet<string>;
   readonly #requests = this.#histogram(
     'fulfilment_request_duration_seconds',
-    'Requests to the service; status is the HTTP status (or its class), or the code of the error where none came',
+    'Requests to the service; status: HTTP status or its class, or the error code if there was no answer',
     ['operation', 'status'],
     requestBuckets,
   );
@@ -32,14 +32,14 @@ export class WorkMetrics {
   readonly #runDuration = this.#histogram('fulfilment_run_duration_seconds', 'Runs that began', ['job'], runBuckets);
   readonly #pages = this.#counter('fulfilment_pages_total', 'Pages read from the service', ['client', 'job']);
   readonly #fetched = this.#counter('fulfilment_fetched_total', 'Resources read from the service', ['client', 'job']);
-  readonly #rows = this.#counter('fulfilment_rows_total', 'What became of what was read, by outcome', [
+  readonly #rows = this.#counter('fulfilment_rows_total', 'Received resources, by outcome', [
     'client',
     'job',
     'outcome',
   ]);
   readonly #attempts = this.#counter(
     'fulfilment_push_attempts_total',
-    'Attempts (step sent) and look-ups of outbox rows, by what became of the row',
+    'Attempts (step sent) and look-ups of outbox rows, by the new status of the row',
     ['client', 'kind', 'step', 'outcome'],
   );
   readonly #attemptDuration = this.#histogram(
@@ -50,8 +50,8 @@ export class WorkMetrics {
   );
 
   /**
-   * @param kinds of outbox rows that are known here: an ERP may write anything into a row
-   * @param sinceLastSweepMs undefined until the first sweep was done
+   * @param kinds known kinds of outbox rows. The ERP may write anything into a row; other kinds count as `unknown`
+   * @param sinceLastSweepMs returns the milliseconds since the last complete sweep; undefined before the first
    */
   constructor(version: string, kinds: readonly string[], sinceLastSweepMs: () => number | undefined) {
     this.#kinds = new Set(kinds);
@@ -65,7 +65,7 @@ export class WorkMetrics {
     }).set({ version }, 1);
     new Gauge({
       name: 'fulfilment_worker_sweep_age_seconds',
-      help: 'Since the last sweep that did all it had to; since the start, where none was done yet',
+      help: 'Time since the last complete sweep, or since the start of the worker',
       registers,
       collect() {
         this.set((sinceLastSweepMs() ?? performance.now()) / 1_000);
@@ -74,13 +74,13 @@ export class WorkMetrics {
   }
 
   onExchange(client: string, { operation, status, durationMs }: Exchange): void {
-    const named = boundedStatus(status);
-    this.#requests.observe({ operation, status: named }, durationMs / 1_000);
-    this.#requestCount.inc({ client, status: named });
+    const label = toStatusLabel(status);
+    this.#requests.observe({ operation, status: label }, durationMs / 1_000);
+    this.#requestCount.inc({ client, status: label });
   }
 
   onRun(client: string, job: string, report: RunReport, durationMs: number): void {
-    const outcome = report.status === 'skipped' ? `skipped_${report.reason}` : report.status;
+    const outcome = toRunOutcome(report);
     this.#runs.inc({ client, job, outcome });
     if (report.status === 'skipped') return;
     const { totals } = report;
@@ -90,11 +90,11 @@ export class WorkMetrics {
     for (const one of rowOutcomes) this.#rows.inc({ client, job, outcome: one }, totals[one]);
   }
 
-  onSettled({ client, step, status, durationMs }: Settlement, asked: string): void {
-    const kind = this.#kinds.has(asked) ? asked : 'unknown';
-    const named = step.replaceAll(' ', '_');
-    this.#attempts.inc({ client, kind, step: named, outcome: status });
-    this.#attemptDuration.observe({ kind, step: named }, durationMs / 1_000);
+  onSettled({ client, step, status, durationMs }: Settlement, rowKind: string): void {
+    const kind = this.#kinds.has(rowKind) ? rowKind : 'unknown';
+    const label = step.replaceAll(' ', '_');
+    this.#attempts.inc({ client, kind, step: label, outcome: status });
+    this.#attemptDuration.observe({ kind, step: label }, durationMs / 1_000);
   }
 
   #counter<T extends string>(name: string, help: string, labelNames: T[]): Counter<T> {
@@ -106,7 +106,14 @@ export class WorkMetrics {
   }
 }
 
-function boundedStatus(status: string): string {
+/** Returns the label of a run's outcome. It is `lost` for an abandoned run, so that existing queries keep working. */
+function toRunOutcome(report: RunReport): string {
+  if (report.status === 'skipped') return `skipped_${report.reason}`;
+  return report.status === 'abandoned' ? 'lost' : report.status;
+}
+
+/** Returns the label of an HTTP status or an error code. */
+function toStatusLabel(status: string): string {
   if (!/^\d{3}$/.test(status)) return status;
-  return ownStatuses.has(status) ? status : `${status.charAt(0)}xx`;
+  return exactStatuses.has(status) ? status : `${status.charAt(0)}xx`;
 }

@@ -1,20 +1,23 @@
 import { Argument, InvalidArgumentError } from 'commander';
 import { polledStreams } from '../../../config/jobs.ts';
 
-/** Names of the streams, for help and completion; what a command knows, it looks up itself. */
+/** Names of the streams, for help and completion. Commands check the names themselves. */
 export const streams = Object.values(polledStreams);
 
-/** Makes what a command came to the exit code of the process. */
-export async function finish(command: Promise<number>): Promise<void> {
+/** Waits for a command, and makes its result the exit code of the process. */
+export async function setExitCode(command: Promise<number>): Promise<void> {
   process.exitCode = await command;
 }
 
-/** @throws InvalidArgumentError where the option's value is no whole number */
-export function wholeNumber(text: string): number {
+/**
+ * Reads the value of an option as a whole number.
+ * @throws InvalidArgumentError if it is not a whole number of at most 9 digits
+ */
+export function parseWholeNumber(text: string): number {
   if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
   return Number(text);
 }
 
-/** An argument that completion knows the values of; the command itself says what it thinks of another. */
-export const oneOf = (name: string, values: readonly string[]) =>
+/** Creates an argument whose values are known to completion. The command itself rejects other values. */
+export const createChoiceArgument = (name: string, values: readonly string[]) =>
   new Argument(name, values.join(', ')).choices(values).argParser((value) => value);

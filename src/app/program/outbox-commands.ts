@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { OutboxOptions } from '../commands/outbox.ts';
-import { finish, wholeNumber } from './options.ts';
+import { parseWholeNumber, setExitCode } from './options.ts';
 
 function withOutboxFilter(command: Command): Command {
   return command
@@ -8,60 +8,60 @@ function withOutboxFilter(command: Command): Command {
     .option('--status <status>', 'pending, sending, done, dead, unknown or cancelled')
     .option('--kind <kind>', 'such as order.create')
     .option('--reference <reference>', 'external order number, external reference, slip reference or sku')
-    .option('--error <text>', 'rows whose last_error holds this text')
-    .option('--json', 'for programs');
+    .option('--error <text>', 'rows whose last_error contains this text')
+    .option('--json', 'print JSON');
 }
 
-/** `outbox …` */
+/** Adds the commands `outbox …`. */
 export function addOutboxCommands(cli: Command): void {
   const outbox = cli
     .command('outbox')
-    .description('what the ERP asked for: see it, and put it right')
+    .description('show, retry, replace, cancel or mark as done the rows of the outbox')
     .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead');
   withOutboxFilter(
-    outbox.command('list').description('show rows, those that are not through unless options name others, and why'),
+    outbox.command('list').description('show rows and what each waits for; without a filter, only unfinished rows'),
   )
-    .option('--limit <number>', 'so many at most (100)', wholeNumber)
+    .option('--limit <number>', 'maximum number of rows (100)', parseWholeNumber)
     .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead')
     .action(async (options: OutboxOptions) =>
-      finish((await import('../commands/outbox.ts')).outboxListCommand(options)),
+      setExitCode((await import('../commands/outbox.ts')).outboxListCommand(options)),
     );
   outbox
     .command('show')
     .description('show one row with its history; personal data in its payload is masked')
     .argument('<id>', 'number of the row')
-    .option('--reveal', 'show the payload as it is')
-    .option('--json', 'for programs')
+    .option('--reveal', 'show the payload unmasked')
+    .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  fulfilment-sync outbox show 42')
     .action(async (id: string, options: OutboxOptions) =>
-      finish((await import('../commands/outbox.ts')).outboxShowCommand(id, options)),
+      setExitCode((await import('../commands/outbox.ts')).outboxShowCommand(id, options)),
     );
   const actions = [
-    ['retry', 'send rows again; those that may have been carried out are looked up first, where they can be'],
-    ['done', 'mark rows as done: it is true at the service already'],
-    ['cancel', 'take pending or dead rows out for good, and free their lanes'],
+    ['retry', 'send rows again; if the service may have carried a row out, it is looked up first, if its kind can be'],
+    ['done', 'mark rows as done: the service has carried them out already'],
+    ['cancel', 'cancel pending or dead rows for good, so that the later rows of their lanes can be sent'],
   ] as const;
   for (const [action, description] of actions) {
     const command = withOutboxFilter(outbox.command(action).description(description))
-      .argument('[ids...]', 'numbers of rows; without any, all that fit the options')
-      .option('--yes', 'do it to all that fit');
-    if (action === 'done') command.option('--result <json>', 'what the ERP reads as its result');
+      .argument('[ids...]', 'numbers of rows; without numbers, all rows that match (only dead ones without --status)')
+      .option('--yes', 'confirms a change of all rows that match');
+    if (action === 'done') command.option('--result <json>', 'result for the ERP to read, a JSON object');
     command
       .addHelpText(
         'after',
         `\nExamples:\n  fulfilment-sync outbox ${action} 42 43\n  fulfilment-sync outbox ${action} --status dead --kind order.create --yes`,
       )
       .action(async (ids: string[], options: OutboxOptions) =>
-        finish((await import('../commands/outbox.ts')).outboxActCommand(action, ids, options)),
+        setExitCode((await import('../commands/outbox.ts')).outboxActCommand(action, ids, options)),
       );
   }
   outbox
     .command('replace')
-    .description('give a pending or dead row another payload; it keeps its place and its history')
+    .description('replace the payload of a pending or dead row; it keeps its place and its history')
     .argument('<id>', 'number of the row')
     .argument('<payload>', 'JSON, @file, or - for standard input')
     .addHelpText('after', '\nExample:\n  fulfilment-sync outbox replace 42 @order.json')
     .action(async (id: string, payload: string) =>
-      finish((await import('../commands/outbox.ts')).outboxReplaceCommand(id, payload)),
+      setExitCode((await import('../commands/outbox.ts')).outboxReplaceCommand(id, payload)),
     );
 }

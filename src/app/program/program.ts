@@ -1,5 +1,5 @@
 /**
- * The commands' names, options and help. A command's code is loaded only when it is called.
+ * The names, options and help of all commands. The code of a command is loaded only when the command is called.
  */
 
 import completion from '@bomb.sh/tab/commander';
@@ -17,24 +17,24 @@ import type { RunOptions } from '../commands/run.ts';
 import type { SandboxOptions } from '../commands/sandbox.ts';
 import type { StatusOptions } from '../commands/status.ts';
 import { version } from '../version.ts';
-import { finish, oneOf, wholeNumber } from './options.ts';
+import { createChoiceArgument, parseWholeNumber, setExitCode } from './options.ts';
 import { addOutboxCommands } from './outbox-commands.ts';
 import { addQuarantineCommands } from './quarantine-commands.ts';
 import { addRescanCommands } from './rescan-commands.ts';
 
 /**
- * Runs one command, and sets the exit code of the process.
- * @param words what the user typed after the name of the program
+ * Executes one command, and sets the exit code of the process.
+ * @param words the words that the user typed after the name of the program
  */
 export async function runCli(words: readonly string[] = process.argv.slice(2)): Promise<void> {
   try {
     await createCli().parseAsync(words, { from: 'user' });
   } catch (error) {
-    process.exitCode = exitCodeOf(error);
+    process.exitCode = reportError(error);
   }
 }
 
-/** Each command loads its own code when it is called, so that none waits for what the others need. */
+/** Creates the command line with all commands. Each loads its code when it is called, so that it starts fast. */
 export function createCli(): Command {
   const cli = new Command('fulfilment-sync')
     .description("Keeps an ERP's Postgres tables in step with a warehouse fulfilment service.")
@@ -51,33 +51,37 @@ export function createCli(): Command {
     .command('worker')
     .description('run the daemon until it is stopped')
     .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
-    .action(async () => finish((await import('../commands/worker.ts')).workerCommand()));
+    .action(async () => setExitCode((await import('../commands/worker.ts')).workerCommand()));
   cli
     .command('migrate')
     .description('create or upgrade the schemas in the ERP database')
     .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate')
-    .action(async () => finish((await import('../commands/migrate.ts')).migrateCommand()));
+    .action(async () => setExitCode((await import('../commands/migrate.ts')).migrateCommand()));
   cli
     .command('status')
-    .description('show how every job of every client stands')
-    .option('--watch', 'again every two seconds, until it is stopped')
-    .option('--json', 'for programs')
+    .description('show the state of every job of every client, and all problems')
+    .option('--watch', 'show it again every two seconds, until stopped')
+    .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  fulfilment-sync status --json')
-    .action(async (options: StatusOptions) => finish((await import('../commands/status.ts')).statusCommand(options)));
+    .action(async (options: StatusOptions) =>
+      setExitCode((await import('../commands/status.ts')).statusCommand(options)),
+    );
   cli
     .command('doctor')
-    .description('look at everything a worker needs, change nothing, and say what to do')
-    .option('--json', 'for programs')
-    .addHelpText('after', '\nExits with 1 where something is to be mended.\n\nExample:\n  fulfilment-sync doctor')
-    .action(async (options: DoctorOptions) => finish((await import('../commands/doctor.ts')).doctorCommand(options)));
+    .description('check everything that a worker needs, and say what to do; changes nothing')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExits with 1 if there is a problem.\n\nExample:\n  fulfilment-sync doctor')
+    .action(async (options: DoctorOptions) =>
+      setExitCode((await import('../commands/doctor.ts')).doctorCommand(options)),
+    );
   cli
     .command('run')
-    .description('run one job once in this process, due or not')
-    .addArgument(oneOf('<job>', [...jobNames, pushJob.name]))
+    .description('run one job once in this process, even if it is not due')
+    .addArgument(createChoiceArgument('<job>', [...jobNames, pushJob.name]))
     .option('--client <key>', 'only this client')
     .addHelpText('after', '\nExample:\n  fulfilment-sync run pull-shipments --client default')
     .action(async (job: string, options: RunOptions) =>
-      finish((await import('../commands/run.ts')).runCommand(job, options)),
+      setExitCode((await import('../commands/run.ts')).runCommand(job, options)),
     );
   addScheduleCommands(cli);
   addDatabaseCommands(cli);
@@ -85,6 +89,11 @@ export function createCli(): Command {
   addOutboxCommands(cli);
   addQuarantineCommands(cli);
   addSandboxCommands(cli);
+  addCompletion(cli);
+  return cli;
+}
+
+function addCompletion(cli: Command): void {
   completion(cli);
   cli.commands
     .find((command) => command.name() === 'complete')
@@ -93,76 +102,75 @@ export function createCli(): Command {
       'after',
       '\nExamples:\n  source <(fulfilment-sync complete bash)\n  fulfilment-sync complete zsh > ~/.zfunc/_fulfilment-sync\n  fulfilment-sync complete fish | source',
     );
-  return cli;
 }
 
 function addSandboxCommands(cli: Command): void {
   cli
     .command('sandbox')
     .description('serve a stand-in for the fulfilment service on this machine')
-    .option('--host <address>', 'address to listen on; it has no guard, so keep it to yourself', '127.0.0.1')
-    .option('--port <number>', 'port; 0 takes any free one', wholeNumber, 8090)
-    .option('--seed <number>', 'what the robot warehouse makes of its days (1)', wholeNumber)
-    .option('--clients <names>', 'client names, comma separated; password is the name (default)')
-    .option('--speed <factor>', 'virtual seconds a second; 0 stands still until /_sandbox/advance (60)', wholeNumber)
+    .option('--host <address>', 'address to listen on; everybody who can reach it can control the sandbox', '127.0.0.1')
+    .option('--port <number>', 'port; 0 takes any free one', parseWholeNumber, 8090)
+    .option('--seed <number>', 'seed of the random events in the robot warehouse (1)', parseWholeNumber)
+    .option('--clients <names>', 'client names, comma separated; the password is the name (default)')
     .option(
-      '--orders-per-day <number>',
-      "orders that the robot's own shop takes for each client; 0: none (68)",
-      wholeNumber,
+      '--speed <factor>',
+      'virtual seconds per second; 0: time moves only with /_sandbox/advance (60)',
+      parseWholeNumber,
     )
-    .option('--late-changes', 'the robot also does what polls cannot see, such as changes after SHIPPED')
-    .option('--state <file>', 'keep everything in this file, and go on from it at the next start')
+    .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
+    .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
+    .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .addHelpText(
       'after',
       '\nExample:\n  fulfilment-sync sandbox --port 8090 --clients shop-a,shop-b --state sandbox.ndjson',
     )
     .action(async (options: SandboxOptions) =>
-      finish((await import('../commands/sandbox.ts')).sandboxCommand(options)),
+      setExitCode((await import('../commands/sandbox.ts')).sandboxCommand(options)),
     );
   cli
     .command('demo')
-    .description('show it all at work: a Postgres, a sandbox and a worker of their own')
-    .option('--once', 'one full cycle, a summary, and the check that the tables are what the sandbox holds')
+    .description('start a temporary Postgres, a sandbox and a worker, and show what they do')
+    .option('--once', 'run one full cycle, compare the tables with the sandbox, print a summary, and end')
     .addHelpText('after', '\nExample:\n  npm run demo -- --once')
-    .action(async (options: DemoOptions) => finish((await import('../commands/demo.ts')).demoCommand(options)));
+    .action(async (options: DemoOptions) => setExitCode((await import('../commands/demo.ts')).demoCommand(options)));
 }
 
 function addScheduleCommands(cli: Command): void {
   const actions = [
-    ['pause', 'keep a job from being started; what is under way is finished'],
-    ['resume', 'let a job be started again'],
+    ['pause', 'stop starting a job; a run under way finishes'],
+    ['resume', 'start a paused job again'],
   ] as const;
   for (const [action, description] of actions)
     cli
       .command(action)
       .description(description)
-      .addArgument(oneOf('<job>', [...jobNames, pushJob.name]))
+      .addArgument(createChoiceArgument('<job>', [...jobNames, pushJob.name]))
       .option('--client <key>', 'only for this client')
       .addHelpText('after', `\nExample:\n  fulfilment-sync ${action} pull-shipments --client default`)
       .action(async (job: string, options: PauseOptions) => {
         const { pauseCommand, resumeCommand } = await import('../commands/pause.ts');
-        return finish((action === 'pause' ? pauseCommand : resumeCommand)(job, options));
+        return setExitCode((action === 'pause' ? pauseCommand : resumeCommand)(job, options));
       });
   const client = cli
     .command('client')
-    .description('the clients, and the accounts that their rows come from')
+    .description('show the clients, or accept a changed account of a client')
     .addHelpText('after', '\nExample:\n  fulfilment-sync client list');
   client
     .command('list')
-    .description('show them, and what keeps them from being read')
-    .option('--json', 'for programs')
+    .description('show the clients, and why a client is not read')
+    .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  fulfilment-sync client list')
     .action(async (options: ClientOptions) =>
-      finish((await import('../commands/client.ts')).clientListCommand(options)),
+      setExitCode((await import('../commands/client.ts')).clientListCommand(options)),
     );
   client
     .command('accept-identity')
-    .description('go on with another base URL or username than the one the rows of a client came from')
+    .description('accept a changed base URL or user name of a client, so that it is read and pushed again')
     .argument('<client>', 'client key')
-    .option('--keep-cursors', 'it is the same account at another address: go on where its streams stood')
+    .option('--keep-cursors', 'the account is the same, at another address: continue from the stored cursors')
     .addHelpText('after', '\nExample:\n  fulfilment-sync client accept-identity default')
     .action(async (key: string, options: ClientOptions) =>
-      finish((await import('../commands/client.ts')).acceptIdentityCommand(key, options)),
+      setExitCode((await import('../commands/client.ts')).acceptIdentityCommand(key, options)),
     );
 }
 
@@ -170,11 +178,11 @@ function addDatabaseCommands(cli: Command): void {
   const answer = new Option('--as <answer>', 'what this database is').choices(['moved', 'restored', 'copy']);
   const database = cli
     .command('database')
-    .description('the database that rows of the outbox are sent from')
+    .description('accept the database from which the rows of the outbox are sent')
     .addHelpText('after', '\nExample:\n  fulfilment-sync database accept --as restored');
   database
     .command('accept')
-    .description('accept a database that was restored, copied or moved, so that its rows are sent again, or never')
+    .description('accept a database that was moved, restored or copied, so that its rows are sent again, or never')
     .addOption(answer.makeOptionMandatory())
     .addHelpText(
       'after',
@@ -184,25 +192,27 @@ function addDatabaseCommands(cli: Command): void {
         '\n\nExample:\n  fulfilment-sync database accept --as restored',
     )
     .action(async (options: DatabaseOptions) =>
-      finish((await import('../commands/database.ts')).acceptDatabaseCommand(options)),
+      setExitCode((await import('../commands/database.ts')).acceptDatabaseCommand(options)),
     );
 }
 
-/** A server that is not there, or does not let us in: what the driver says of it names no setting. */
-function isOutOfReach(error: unknown): boolean {
-  if (error instanceof AggregateError) return error.errors.some(isOutOfReach);
+/**
+ * Returns true if a server cannot be reached, or refuses the login. Such errors of a driver do not name our setting.
+ */
+function isUnreachable(error: unknown): boolean {
+  if (error instanceof AggregateError) return error.errors.some(isUnreachable);
   const code = error instanceof Error && !(error instanceof CodedError) && 'code' in error ? String(error.code) : '';
   return /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|28P01|28000|3D000)$/.test(
     code,
   );
 }
 
-/** Says what went wrong in words, and gives the exit code: 2 for wrong usage or configuration, else 1. */
-function exitCodeOf(error: unknown): number {
-  // Commander has written its message already; help and version end with 0.
+/** Writes the error to standard error, and returns the exit code: 2 for wrong usage or configuration, else 1. */
+function reportError(error: unknown): number {
+  // Commander has written its message already. Help and version end with 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-  const hint = isOutOfReach(error)
-    ? '\nCheck DATABASE_URL (and REDIS_URL, where it is set); fulfilment-sync doctor says more'
+  const hint = isUnreachable(error)
+    ? '\nCheck DATABASE_URL (and REDIS_URL, if it is set); fulfilment-sync doctor says more'
     : '';
   process.stderr.write(`${describeError(error)}${hint}\n`);
   return error instanceof ConfigError || error instanceof UsageError ? 2 : 1;

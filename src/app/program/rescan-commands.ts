@@ -1,50 +1,51 @@
 import type { Command } from 'commander';
 import type { BackfillOptions, ReconcileOptions, RescanOptions } from '../commands/rescan.ts';
-import { finish, oneOf, streams } from './options.ts';
+import { createChoiceArgument, setExitCode, streams } from './options.ts';
 
-/** Adds the commands that read what polls have read already once more. */
+/** Adds the commands that read resources again: reconcile, backfill and refetch. */
 export function addRescanCommands(cli: Command): void {
   cli
     .command('reconcile')
-    .description('hold what the service lists against the tables, column by column, and heal what differs')
-    .addArgument(oneOf('<stream>', streams))
+    .description('compare the lists of the service with the tables, column by column, and heal what differs')
+    .addArgument(createChoiceArgument('<stream>', streams))
     .option('--client <key>', 'only this client')
-    .option('--accept-missing', 'read the whole list and mark every row that it does not show as gone')
-    .option('--json', 'for programs')
+    .option('--accept-missing', 'read the whole list, and mark every row that is not in it as unlisted')
+    .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nOrders and return-items: 120 days and one slice of those before; it says which. The rest: the whole list.' +
+      '\nOrders and return-items: the last 120 days and one slice of older days; the output names them.' +
+        '\nOther streams: the whole list.' +
         '\n\nExample:\n  fulfilment-sync reconcile shipments',
     )
     .action(async (stream: string, options: ReconcileOptions) =>
-      finish((await import('../commands/rescan.ts')).reconcileCommand(stream, options)),
+      setExitCode((await import('../commands/rescan.ts')).reconcileCommand(stream, options)),
     );
   cli
     .command('backfill')
-    .description('read a span of days again, or everything, beside the polls')
-    .addArgument(oneOf('<stream>', streams))
+    .description('read a span of days again, or everything; polls continue meanwhile')
+    .addArgument(createChoiceArgument('<stream>', streams))
     .option('--from <day>', "first day, YYYY-MM-DD in the client's zone")
     .option('--to <day>', 'last day')
-    .option('--background', 'leave it to the workers')
+    .option('--background', 'let the workers do it')
     .option('--client <key>', 'only this client')
-    .option('--json', 'for programs')
+    .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      "\nThe days are those of the date that belongs to the stream, such as an order's orderedOn: see docs/streams.md." +
+      '\nEach stream has its own date, such as orderedOn of an order: see docs/streams.md.' +
         '\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
     )
     .action(async (stream: string, options: BackfillOptions) =>
-      finish((await import('../commands/rescan.ts')).backfillCommand(stream, options)),
+      setExitCode((await import('../commands/rescan.ts')).backfillCommand(stream, options)),
     );
   cli
     .command('refetch')
-    .description('read one resource again by its id, of a stream that the service reads by id')
-    .addArgument(oneOf('<stream>', streams))
+    .description('read one resource again by its id; not for streams that the service cannot read by id')
+    .addArgument(createChoiceArgument('<stream>', streams))
     .argument('<id>', 'id at the service')
     .option('--client <key>', 'only this client')
-    .option('--json', 'for programs')
+    .option('--json', 'print JSON')
     .addHelpText('after', '\nExample:\n  fulfilment-sync refetch shipments 1042')
     .action(async (stream: string, id: string, options: RescanOptions) =>
-      finish((await import('../commands/rescan.ts')).refetchCommand(stream, id, options)),
+      setExitCode((await import('../commands/rescan.ts')).refetchCommand(stream, id, options)),
     );
 }

@@ -1,17 +1,17 @@
 import { toVisible } from '../../core/quote.ts';
 import { formatSpan } from '../../core/time.ts';
+import { findOutboxProblems } from '../health/outbox-problems.ts';
 import { describeProblem } from '../health/problems.ts';
-import { problemsOfOutbox } from '../health/problems-of-outbox.ts';
 import type { Snapshot } from '../health/snapshot.ts';
 import { formatTable } from './table.ts';
 
-/** How the outbox of each client stands, and below it what stands in the way. Empty where nothing was ever asked. */
+/** Formats the row counts of each client's outbox, and the problems below. Returns '' if there are neither. */
 export function formatOutbox(
   snapshot: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients' | 'database'>,
   now: Date,
 ): string {
   const rows = snapshot.outbox;
-  const problems = problemsOfOutbox(snapshot, now);
+  const problems = findOutboxProblems(snapshot, now);
   if (rows.length + problems.length === 0) return '';
   const table = formatTable(
     ['client', 'outbox: dead', 'unknown', 'pending', 'sending', 'done 24h', 'oldest'],

@@ -4,17 +4,17 @@ const barWidth = 30;
 const redrawMs = 100;
 const lineMs = 5_000;
 
-/** What a view writes to: standard error, so that results stay apart from it. */
+/** The stream that a view writes to. It is usually standard error, so that standard output holds only results. */
 export interface ProgressTarget {
   readonly isTTY?: boolean;
   write(text: string): unknown;
 }
 
-/** Shows how far long work has come: a bar on a terminal, a line now and then elsewhere. */
+/** Shows the progress of a rescan: a bar on a terminal, else a line every 5 seconds. */
 export class ProgressView {
   readonly #label: string;
   readonly #target: ProgressTarget;
-  // What is done within moments needs no progress.
+  // Work that ends before the first interval is over shows no progress.
   #shownAtMs = performance.now();
   #drawn = false;
 
@@ -36,18 +36,21 @@ export class ProgressView {
     this.#drawn = terminal;
   }
 
-  /** Takes the bar away, so that the result stands in its place. */
+  /** Clears the bar, so that the result is printed in its place. */
   end(): void {
     if (this.#drawn) this.#target.write('\r\u001b[K');
   }
 }
 
-/** `default shipments [######....] 61 %  6,100 read, 3 healed`; without rows here to measure by, counts alone. */
+/**
+ * Describes the progress, as in `default shipments [######....] 61 %  6,100 read in 61 pages, 3 healed`. Returns the
+ * counts alone if the number of expected rows is not known or 0.
+ */
 export function describeProgress(label: string, rescan: Rescan, withBar: boolean): string {
   const { fetched, expected, missing, stale } = rescan;
   const counts = `${fetched.toLocaleString('en')} read in ${rescan.pages.toLocaleString('en')} pages, ${missing + stale} healed`;
   if (expected === null || expected === 0) return `${label}  ${counts}`;
-  // More may come than was stored here when it began: never more than all of it.
+  // The service may list more resources than the tables held at the beginning.
   const share = Math.min(1, fetched / expected);
   const filled = Math.round(share * barWidth);
   const bar = withBar ? ` [${'#'.repeat(filled)}${'.'.repeat(barWidth - filled)}]` : '';

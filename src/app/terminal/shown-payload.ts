@@ -3,10 +3,12 @@ import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { maskPayload } from '../../sync/push/payload/mask.ts';
 
 /**
- * The payload of an outbox row as a person is shown it: personal data and what its kind does not know are hidden, unless
- * it was asked for as it is. One of a shape that is never sent is not shown either, and that is said.
+ * Returns the payload of an outbox row as it is shown to a person. Personal data and members that the row's kind does
+ * not know are masked.
+ * @param revealed true: nothing is masked
+ * @returns a text that says why, if the payload has a shape that cannot be sent
  */
-export function shownPayload(row: { readonly kind: string; readonly payload: string }, revealed: boolean): Json {
+export function toShownPayload(row: { readonly kind: string; readonly payload: string }, revealed: boolean): Json {
   try {
     const payload = parseExact(row.payload);
     const kind = outboxKinds.find(({ name }) => name === row.kind);

@@ -1,42 +1,42 @@
 /**
- * Texts for a terminal: tables, progress, outbox rows. Nothing here reads or writes a database.
+ * Formats text for a terminal: tables, progress, outbox rows. Nothing here reads or writes a database.
  */
 
 import { styleText } from 'node:util';
 import stringWidth from 'string-width';
 import { toVisible } from '../../core/quote.ts';
 
-/** A look of a cell on a terminal; where there is none, or NO_COLOR is set, it is plain text. */
+/** The style of a cell on a terminal. Without a terminal, or if NO_COLOR is set, cells are plain text. */
 export type Look = Parameters<typeof styleText>[0];
 
 export interface TableOptions {
-  /** Characters of a line; unbounded unless standard output is a terminal. */
+  /** Width of a line in characters. Default: the width of the terminal; unlimited without a terminal. */
   readonly width?: number | undefined;
-  /** Look of a cell by its text and heading; null: plain. */
+  /** Returns the style of a cell, given its text and its heading; null: plain. */
   readonly look?: (text: string, heading: string) => Look | null;
 }
 
 const gap = 2;
-/** A column is made no narrower than this, or than its longest word. */
-const leastWidth = 6;
-const mostWord = 24;
+/** A column is never narrower than `minWidth`, nor than its longest word of up to `maxWordWidth` characters. */
+const minWidth = 6;
+const maxWordWidth = 24;
 
 type Cell = string | number;
 
 /**
- * Lays rows out in columns as wide as their longest cell, numbers to the right. Where that is wider than the terminal,
- * long cells are broken into lines; where even that does not fit, each row is written as a list.
+ * Formats rows as columns that are as wide as their longest cell. Numbers are aligned to the right. If the table is
+ * wider than the terminal, long cells are broken into lines. If that does not fit either, each row becomes a list.
  */
 export function formatTable(
   headings: readonly string[],
-  given: readonly (readonly Cell[])[],
+  cells: readonly (readonly Cell[])[],
   { width = process.stdout.isTTY ? process.stdout.columns : undefined, look = () => null }: TableOptions = {},
 ): string {
-  const rows = given.map((row) => row.map(toCell));
+  const rows = cells.map((row) => row.map(toCell));
   const columns = headings.map((heading, index) => [heading, ...rows.map((row) => String(row[index] ?? ''))]);
   const widths = fitWidths(columns, width ?? Number.POSITIVE_INFINITY);
-  if (widths === null) return asLists(headings, rows, look);
-  const layOut = (cells: readonly Cell[], isHeading: boolean) => {
+  if (widths === null) return formatLists(headings, rows, look);
+  const formatRow = (cells: readonly Cell[], isHeading: boolean) => {
     const broken = cells.map((cell, index) => breakLines(String(cell), widths[index] ?? 0));
     const height = Math.max(...broken.map((lines) => lines.length));
     return Array.from({ length: height }, (_, line) =>
@@ -53,22 +53,22 @@ export function formatTable(
         .trimEnd(),
     ).join('\n');
   };
-  return [layOut(headings, true), ...rows.map((row) => layOut(row, false))].join('\n');
+  return [formatRow(headings, true), ...rows.map((row) => formatRow(row, false))].join('\n');
 }
 
-/** A cell as it is printed: on one line, without characters that a terminal would carry out. */
+/** Prepares a cell for printing: joins its lines, and replaces control characters that a terminal would execute. */
 const toCell = (cell: Cell): Cell => (typeof cell === 'number' ? cell : toVisible(cell.replaceAll('\n', ' ')));
 
-/** Widths of the columns that fit into a line; null where the longest words alone do not. */
+/** Returns column widths that fit into a line of `width` characters; null if there are none. */
 function fitWidths(columns: readonly (readonly string[])[], width: number): number[] | null {
   const widths = columns.map((cells) => Math.max(...cells.map((cell) => stringWidth(cell))));
-  const least = columns.map((cells) => {
+  const minWidths = columns.map((cells) => {
     const longestWord = Math.max(...cells.flatMap((cell) => cell.split(' ')).map((word) => stringWidth(word)));
-    return Math.max(leastWidth, Math.min(mostWord, longestWord));
+    return Math.max(minWidth, Math.min(maxWordWidth, longestWord));
   });
   const total = () => widths.reduce((sum, size) => sum + size + gap, -gap);
   while (total() > width) {
-    const room = widths.map((size, index) => size - (least[index] ?? 0));
+    const room = widths.map((size, index) => size - (minWidths[index] ?? 0));
     const index = room.indexOf(Math.max(...room));
     const take = Math.min(room[index] ?? 0, total() - width);
     if (take <= 0) return null;
@@ -77,7 +77,7 @@ function fitWidths(columns: readonly (readonly string[])[], width: number): numb
   return widths;
 }
 
-/** A text in lines of at most `width`, broken between words, and within one that is longer. */
+/** Breaks a text into lines of at most `width` characters, between words. A word longer than that is split. */
 function breakLines(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = '';
@@ -96,7 +96,7 @@ function breakLines(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-function asLists(
+function formatLists(
   headings: readonly string[],
   rows: readonly (readonly Cell[])[],
   look: NonNullable<TableOptions['look']>,
@@ -129,5 +129,5 @@ const stateLooks: Readonly<Record<string, Look>> = {
   parked: 'red',
 };
 
-/** The look of a word that names a state. */
-export const lookOfState = (text: string): Look | null => stateLooks[text] ?? null;
+/** Returns the style of a word that names a state; null if it has none. */
+export const toStateLook = (text: string): Look | null => stateLooks[text] ?? null;

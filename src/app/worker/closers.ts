@@ -1,8 +1,8 @@
-/** What has to be closed at the end: in reverse order, one after the other. */
+/** Everything that has to be closed at the end. It is closed in reverse order, one after the other. */
 export class Closers {
   readonly #closers: (() => Promise<unknown>)[] = [];
 
-  /** Adds something that was opened. Returns it. */
+  /** Adds an opened part, and returns it. */
   add<T extends { close: () => Promise<unknown> }>(part: T): T {
     this.#closers.unshift(() => part.close());
     return part;

@@ -18,42 +18,43 @@ import { connectForWriting, openLeaseKeeper, openListener, workerName } from '..
 import { openQueueBackend } from '../deps/queue.ts';
 import { openWarehouses } from '../deps/warehouses.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { repeatedWarnings } from '../logging/repeated.ts';
+import { throttleWarnings } from '../logging/throttle-warnings.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import { version } from '../version.ts';
 import { Closers } from './closers.ts';
-import { processorOf } from './processor.ts';
-import { openPusher } from './pushing.ts';
+import { openPusher } from './open-pusher.ts';
+import { createProcessor } from './processor.ts';
 import { logReachability } from './reachability.ts';
 import type { RunnerDeps } from './runner.ts';
 import { Schedules } from './schedules.ts';
 
-/** Runs of one worker at the same time. */
+/** Maximum number of runs of one queue that a worker makes at the same time. */
 const concurrency = 8;
-/** How long runs may take to end after a stop; their HTTP is called off at once, a page being written is finished. */
-const stopWithinMs = 20_000;
-/** How long pushes that are under way may take to be answered after a stop; what is not answered by then is unknown. */
-const pushWithinMs = 15_000;
+/** Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being written is finished. */
+const stopTimeoutMs = 20_000;
+/** Milliseconds that a stop waits for the answers of sent rows. A row without an answer becomes unknown. */
+const pushStopTimeoutMs = 15_000;
 
-/** A worker at work. */
+/** A started worker. */
 export interface Daemon {
-  /** Milliseconds since the last sweep that did all it had to; undefined before the first. */
+  /** Returns the milliseconds since the last complete sweep; undefined before the first. */
   readonly sinceLastSweepMs: () => number | undefined;
-  /** Settles, with the reason, where this worker must not go on: the database was migrated beyond its code. */
+  /** Resolves with the reason when this worker must not continue, because the database was migrated beyond its code. */
   readonly outdated: Promise<SchemaError>;
   readonly queues: ReadonlyMap<QueueName, TaskQueue>;
-  /** Queues at once what is due of a client. */
+  /** Queues the due jobs of a client at once. */
   readonly wakeClient: (client: string) => void;
   /**
-   * Stops claiming, lets the page being written be finished, gives leases back, closes everything.
-   * @returns false where that took too long; what is left behind runs out by itself
+   * Stops claiming, finishes the pages that are being written, releases the leases and closes everything.
+   * @returns false if that took too long. Leases and claims that are left then expire.
    */
   readonly stop: () => Promise<boolean>;
 }
 
 /**
- * Starts a worker. It runs due jobs and queues again what the queue has lost, until it is stopped.
- * @throws SchemaError, QueueSetupError where it must not start
+ * Starts a worker. Until it is stopped, it runs due jobs, pushes rows, and queues due jobs again that the queue lost.
+ * @throws SchemaError if the schema does not fit this version
+ * @throws QueueSetupError if the queue is not set up as it has to be
  */
 export async function startDaemon(
   config: Config,
@@ -67,14 +68,14 @@ export async function startDaemon(
     const { deps, backend } = await openConnections(closers, { config, databaseUrl, log, metrics, telemetry });
     const { queues, schedules, workers, stopping, outdated } = await openQueues(closers, deps, backend);
     await schedules.prepare();
-    // Not before it is known whose rows they are.
+    // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
     const pushing = config.pushSweepMs === null ? null : closers.add(startPushing(deps, databaseUrl, metrics));
     const sweeper = new Sweeper(schedules.sweeperTasks());
     closers.add({ close: () => sweeper.stop() });
     const { worker, warehouses } = deps;
-    for (const running of workers) inBackground(running.run(), log);
+    for (const running of workers) runInBackground(running.run(), log);
     sweeper.start();
-    inBackground(logReachability(warehouses, log, stopping.signal), log);
+    runInBackground(logReachability(warehouses, log, stopping.signal), log);
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {
       outdated,
@@ -83,14 +84,14 @@ export async function startDaemon(
       sinceLastSweepMs: () => sweeper.sinceLastDoneMs(),
       stop: async () => {
         stopping.abort(new StoppedError());
-        // Claims nothing more from now on; it is waited for with the rest.
-        inBackground(pushing?.close() ?? Promise.resolve(), log);
+        // From now on nothing is claimed. `closeAll` waits for the end.
+        runInBackground(pushing?.close() ?? Promise.resolve(), log);
         for (const running of workers) running.cancelAllJobs('stopping');
         const closing = closers.closeAll().then(() => true);
-        const inTime = await Promise.race([closing, wait(stopWithinMs, false, { ref: false })]);
-        if (inTime) log.info({ event: 'worker_stopped', worker });
-        else log.error({ event: 'stop_forced', worker, afterMs: stopWithinMs });
-        return inTime;
+        const hasStopped = await Promise.race([closing, wait(stopTimeoutMs, false, { ref: false })]);
+        if (hasStopped) log.info({ event: 'worker_stopped', worker });
+        else log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
+        return hasStopped;
       },
     };
   } catch (error) {
@@ -99,9 +100,11 @@ export async function startDaemon(
   }
 }
 
-const inBackground = (work: Promise<unknown>, log: Logger) =>
+/** Lets work continue without waiting for it. Logs its error. */
+const runInBackground = (work: Promise<unknown>, log: Logger) =>
   void work.catch((error: unknown) => log.error({ event: 'background_failed', ...errorFields(error) }));
 
+/** What the connections of a worker are opened with. */
 interface DaemonOptions {
   readonly config: Config;
   readonly databaseUrl: string;
@@ -124,10 +127,10 @@ async function openConnections(
   const { backend } = closers.add(await openQueueBackend(config, databaseUrl, log, telemetry));
   const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
   const worker = workerName();
-  return { deps: { config, db, keeper, warehouses, worker, log, said: new Map(), onRun }, backend };
+  return { deps: { config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun }, backend };
 }
 
-/** Makes the queues and their workers, and waits until they are ready. No worker runs yet. */
+/** Creates the queues and their workers, and waits until they are ready. No worker runs yet. */
 async function openQueues(closers: Closers, deps: RunnerDeps, backend: QueueBackend) {
   const stopping = new AbortController();
   const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
@@ -136,17 +139,17 @@ async function openQueues(closers: Closers, deps: RunnerDeps, backend: QueueBack
   const schedules = new Schedules(deps, queues);
   const workers = names.map((name) => {
     const slots = new RunSlots(concurrency, deps.config.clients.length, name === 'bulk');
-    const processor = processorOf(deps, schedules, slots, stopping.signal, onOutdated);
+    const processor = createProcessor(deps, schedules, slots, stopping.signal, onOutdated);
     return closers.add(backend.worker(name, processor, concurrency));
   });
-  const warn = repeatedWarnings(deps.log);
+  const warn = throttleWarnings(deps.log);
   const parts = [...queues.values(), ...workers];
   for (const part of parts) part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
   await Promise.all(parts.map((part) => part.waitUntilReady()));
   return { queues, schedules, workers, stopping, outdated };
 }
 
-/** Pushes as rows come, told by a notification or found by looking. */
+/** Starts pushing. A notification of the database, or a periodic sweep, finds the rows. */
 function startPushing(
   deps: RunnerDeps,
   databaseUrl: string,
@@ -160,8 +163,8 @@ function startPushing(
   const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => void pusher.wakeFor(payload), deps.log);
   pusher.start();
   const end = async () => {
-    // Side by side: a connection that does not end must not keep the pusher claiming.
-    await Promise.all([listener.close(), pusher.stop(pushWithinMs)]);
+    // At the same time: if the listener does not close, the pusher must stop claiming anyway.
+    await Promise.all([listener.close(), pusher.stop(pushStopTimeoutMs)]);
     await close();
   };
   let ending: Promise<void> | undefined;

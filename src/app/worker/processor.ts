@@ -9,8 +9,8 @@ import { errorFields } from '../logging/logger.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
 import type { Schedules } from './schedules.ts';
 
-/** What a worker does with a queued job: a tick is fanned out to the clients that are due, the rest is run. */
-export function processorOf(
+/** Creates the processor of queued jobs. It queues a run for each due client on a tick, and runs everything else. */
+export function createProcessor(
   deps: RunnerDeps,
   schedules: Schedules,
   slots: RunSlots,
@@ -20,7 +20,7 @@ export function processorOf(
   const clients = new Map(deps.config.clients.map((client) => [client.key, client]));
   return async ({ name, data }, _token, cancelled) => {
     const job = jobNames.find((known) => known === name);
-    // Queued by a newer version, an older one, or one that is set up otherwise: theirs to run.
+    // A worker of another version or configuration queued it. That worker runs it.
     if (job === undefined || deps.config.schedules[job].kind === 'off') return;
     const { client: key } = jobDataSchema.parse(data);
     if (key === undefined) return schedules.onTick(job);
@@ -32,23 +32,23 @@ export function processorOf(
       room.abort(new StoppedError());
     };
     const slot = slots.take(key, job, jobs[job].savesProgress ? makeRoom : null);
-    // Without a slot it stays due, and is queued again when a run of this client or a long run ends.
+    // Without a slot the job stays due. It is queued again when a run of this client, or a long run, ends.
     if (slot === null) return;
-    let ended = true;
+    let hasEnded = true;
     try {
       const signal = AbortSignal.any([stop, room.signal, ...(cancelled === undefined ? [] : [cancelled])]);
       const report = await runJob(deps, job, client, 'schedule', signal).catch((error: unknown) => {
-        // Not a failure of the run, which would be in the ledger: the database could not take its record.
+        // A failed run would be recorded. Here the database could not store the record.
         deps.log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
         if (error instanceof SchemaError) onOutdated(error);
-        throw new CodedError('run_unrecorded', `${job}: see the log`);
+        throw new CodedError('run_unrecorded', `the database could not store the record of ${job}; see the log`);
       });
-      ended = report.status !== 'stopped';
-      // The ledger has the story; BullMQ only shows that it failed.
-      if (report.status === 'failed' || report.status === 'lost')
-        throw new CodedError('run_failed', `${job}: see sync.runs`);
+      hasEnded = report.status !== 'stopped';
+      // `sync.runs` has the reason. BullMQ only shows that the job failed.
+      if (report.status === 'failed' || report.status === 'abandoned')
+        throw new CodedError('run_failed', `${job} failed; see sync.runs`);
     } finally {
-      for (const waiting of slot.give(ended)) if (!stop.aborted) schedules.wakeClient(waiting);
+      for (const waiting of slot.give(hasEnded)) if (!stop.aborted) schedules.wakeClient(waiting);
     }
   };
 }

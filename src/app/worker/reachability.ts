@@ -2,15 +2,15 @@ import { StoppedError, WarehouseError } from '../../core/errors.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 
-/** Asks each client's service once whether it is up, so that a wrong base URL shows in the first lines of the log. */
+/** Asks the service of each client once for its status, so that the first lines of the log show a wrong base URL. */
 export async function logReachability(
   warehouses: ReadonlyMap<string, Warehouse>,
   log: Logger,
   stop: AbortSignal,
 ): Promise<void> {
-  const asked = [...warehouses].map(async ([client, warehouse]) => {
+  const requests = [...warehouses].map(async ([client, warehouse]) => {
     try {
-      await warehouse.status(stop);
+      await warehouse.checkStatus(stop);
       log.info({ event: 'service_up', client });
     } catch (error) {
       if (error instanceof StoppedError) return;
@@ -18,5 +18,5 @@ export async function logReachability(
       log.warn({ event: 'service_not_up', client, ...errorFields(error) });
     }
   });
-  await Promise.all(asked);
+  await Promise.all(requests);
 }

@@ -3,22 +3,22 @@ import type { Config } from '../../../config/env.ts';
 import type { QueueTelemetry } from '../../queue/backend.ts';
 import { version } from '../version.ts';
 
-/** Traces on their way to a collector. */
+/** The connection to a collector of traces. */
 export interface Tracing {
   readonly telemetry: QueueTelemetry;
-  /** Where they are sent, for people. */
+  /** Origin of the collector, for the log. */
   readonly endpoint: string;
-  /** Sends what is left. */
+  /** Sends the remaining traces, and stops. */
   readonly close: () => Promise<void>;
 }
 
-/** So long may a collector take; one that is away must not keep a worker from stopping. */
-const exportMs = 2_000;
+/** Timeout of an export in milliseconds. A collector that is away must not delay the stop of a worker. */
+const exportTimeoutMs = 2_000;
 
 /**
- * Sends traces of queued jobs and of requests to the service to OTEL_EXPORTER_OTLP_ENDPOINT by OTLP over HTTP; null where
- * none is set, and nothing of it is loaded then. A span of a request holds method, path and status; no query (which has
- * order numbers), no header and no body.
+ * Starts to send traces of queued jobs and of requests to OTEL_EXPORTER_OTLP_ENDPOINT, by OTLP over HTTP. If that is
+ * not set, returns null and loads no library. The span of a request has method, path and status. It has no header, no
+ * body and no query, because queries have order numbers.
  */
 export async function startTracing(config: Config): Promise<Tracing | null> {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, HTTP_PROXY, HTTPS_PROXY, NO_PROXY } = config;
@@ -32,9 +32,9 @@ export async function startTracing(config: Config): Promise<Tracing | null> {
     import('bullmq-otel'),
   ]);
   const url = `${endpoint.replace(/(?<!\/)\/+$/, '')}/v1/traces`;
-  // The exporter uses the HTTP client of Node, not undici: it gets the proxies in its own way.
+  // The exporter uses the HTTP client of Node, not undici, so it needs the proxies in another form.
   const httpAgentOptions = { keepAlive: true, proxyEnv: { HTTP_PROXY, HTTPS_PROXY, NO_PROXY } };
-  const exporter = new otlp.OTLPTraceExporter({ url, timeoutMillis: exportMs, httpAgentOptions });
+  const exporter = new otlp.OTLPTraceExporter({ url, timeoutMillis: exportTimeoutMs, httpAgentOptions });
   const provider = new node.NodeTracerProvider({
     resource: resources.resourceFromAttributes({ 'service.name': 'fulfilment-sync', 'service.version': version }),
     spanProcessors: [new node.BatchSpanProcessor(exporter)],
@@ -54,8 +54,11 @@ export async function startTracing(config: Config): Promise<Tracing | null> {
     telemetry: new bullmq.BullMQOtel({ tracerName: 'fulfilment-sync', version }),
     close: async () => {
       stop();
-      // What a collector does not take within moments is lost; no order depends on it.
-      await Promise.race([provider.shutdown().catch(() => undefined), wait(exportMs, undefined, { ref: false })]);
+      // Traces that the collector does not take in this time are dropped. Nothing depends on them.
+      await Promise.race([
+        provider.shutdown().catch(() => undefined),
+        wait(exportTimeoutMs, undefined, { ref: false }),
+      ]);
     },
   };
 }

@@ -8,22 +8,22 @@ const maxPauseMs = 5_000;
 export interface ListenOptions {
   readonly databaseUrl: string;
   readonly channel: string;
-  /** A notification came, or the connection is new and some may have been missed. */
+  /** Called on each notification, and after each connect, because notifications may have been missed before. */
   readonly onNotify: (payload: string) => void;
   readonly onError: (error: Error) => void;
 }
 
-/** How often a connection on which nothing was heard is asked whether it is there, and how long it has to say so. */
-const pingMs = 15_000;
-const answerMs = 5_000;
+/** Time between two pings of the connection, and the time that the server has to answer one. */
+const pingIntervalMs = 15_000;
+const answerTimeoutMs = 5_000;
 
-const closeWithinMs = 1_000;
+const closeTimeoutMs = 1_000;
 
-/** Listens to a channel on a connection of its own, which is made anew whenever it breaks or no longer answers. */
+/** A listener on a channel, with a separate connection. It reconnects if the connection breaks or does not answer. */
 export class Listener {
   readonly #options: ListenOptions;
   #client: pg.Client | undefined;
-  /** Until it is connected again, or asked whether it still is. */
+  /** Waits for the next connect or the next ping. */
   #timer: NodeJS.Timeout | undefined;
   #pauseMs = firstPauseMs;
   #closed = false;
@@ -33,14 +33,14 @@ export class Listener {
     void this.#connect();
   }
 
-  /** Ends it for good. */
+  /** Ends the listener. It does not reconnect. */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
     const client = this.#client;
     this.#client = undefined;
-    // One that swallows what it is given never says that it has ended.
-    await Promise.race([client?.end(), wait(closeWithinMs, undefined, { ref: false })]);
+    // If the network drops all packets, the connection never reports its end.
+    await Promise.race([client?.end(), wait(closeTimeoutMs, undefined, { ref: false })]);
   }
 
   async #connect(): Promise<void> {
@@ -51,41 +51,42 @@ export class Listener {
       keepAlive: true,
       keepAliveInitialDelayMillis,
       connectionTimeoutMillis: 10_000,
-      query_timeout: answerMs,
+      query_timeout: answerTimeoutMs,
     });
     this.#client = client;
-    client.on('error', (error) => this.#lost(client, error));
-    client.on('end', () => this.#lost(client, new Error('the connection ended')));
+    client.on('error', (error) => this.#reconnect(client, error));
+    client.on('end', () => this.#reconnect(client, new Error('the connection ended')));
     client.on('notification', ({ payload = '' }) => onNotify(payload));
     try {
       await client.connect();
       await client.query(`listen ${client.escapeIdentifier(channel)}`);
       this.#pauseMs = firstPauseMs;
       if (this.#client !== client) return;
-      this.#pingLater(client);
+      this.#schedulePing(client);
       onNotify('');
     } catch (error) {
-      this.#lost(client, error as Error);
+      this.#reconnect(client, error as Error);
     }
   }
 
-  /** A connection that waits for notifications alone would never find out that none can come any more. */
-  #pingLater(client: pg.Client): void {
+  /** Schedules a ping. A connection that only waits for notifications would not notice that it is broken. */
+  #schedulePing(client: pg.Client): void {
     this.#timer = setTimeout(() => {
-      // Both ends of it tell `#lost` as well; whoever comes first counts.
+      // The events `error` and `end` call `#reconnect` too. The first call counts.
       client.query('select').then(
-        () => this.#client === client && this.#pingLater(client),
-        (error: Error) => this.#lost(client, error),
+        () => this.#client === client && this.#schedulePing(client),
+        (error: Error) => this.#reconnect(client, error),
       );
-    }, pingMs);
+    }, pingIntervalMs);
   }
 
-  #lost(client: pg.Client, error: Error): void {
+  /** Gives up a lost connection and connects again after a pause, which doubles with each failure. */
+  #reconnect(client: pg.Client, error: Error): void {
     if (this.#closed || this.#client !== client) return;
     this.#client = undefined;
     clearTimeout(this.#timer);
     this.#options.onError(error);
-    // Its other events are of no interest any more; ending what is broken may fail, and that is all the same.
+    // Ending a broken connection may fail. That failure does not matter.
     client.end().catch(() => undefined);
     this.#timer = setTimeout(() => void this.#connect(), this.#pauseMs);
     this.#pauseMs = Math.min(maxPauseMs, this.#pauseMs * 2);

@@ -2,11 +2,13 @@ import { sql, type Transaction } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
 /**
- * Locks by name, so that transactions run one after the other. Each name is a row of sync.locks. Any role that may connect
- * could take an advisory key and keep it.
+ * Locks by name, so that transactions run one after the other. Each name is a row of sync.locks, not an advisory lock:
+ * any role that may connect could take an advisory lock and keep it.
  */
 
-/** Returns a CTE `locked`. It locks the name until the transaction ends; it has no row if the name does not exist yet. */
+/**
+ * Returns a CTE `locked`. It locks the name until the transaction ends; it has no row if the name does not exist yet.
+ */
 export const lockingCte = (name: string) => sql`
   locked as materialized (select from sync.locks where name = ${name} for update)`;
 
@@ -27,8 +29,10 @@ export async function lockName(trx: Transaction<DB>, name: string): Promise<void
   await sql`with ${lockingCte(name)} select from locked`.execute(trx);
 }
 
-/** Locks a name until the transaction ends, together with others that share it. `lockName` waits for all of them. */
-export async function shareName(trx: Transaction<DB>, name: string): Promise<void> {
+/**
+ * Locks a name until the transaction ends. Several transactions may share this lock. `lockName` waits for all of them.
+ */
+export async function lockNameShared(trx: Transaction<DB>, name: string): Promise<void> {
   const share = () =>
     trx.selectFrom('sync.locks').select('name').where('name', '=', name).forShare().executeTakeFirst();
   if ((await share()) !== undefined) return;

@@ -8,18 +8,20 @@ import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** After this long without a sign of life the system asks the other side for one; its own default is two hours. */
+/** Idle time after which the system sends a keep-alive probe to the other side. The system's default is two hours. */
 export const keepAliveInitialDelayMillis = 10_000;
 
-/** All SQL of the product goes through this; row types are generated from the migrated database. */
+/** The database, as all our SQL uses it. Its row types are generated from the migrated schema. */
 export type Database = Kysely<DB>;
 
-/** How a page transaction is kept from holding locks for long after its worker froze. */
+/**
+ * Limit of the time that a session idles in a transaction or waits for a lock. A frozen worker keeps no lock longer.
+ */
 const sessionTimeoutMs = 5_000;
 
 /**
- * Column values as this product wants them: bigint as a number (ids are checked to be safe integers before they are
- * stored), date as the text it is rather than a moment in some zone. Times and numerics keep pg's defaults.
+ * Parsers of column values. A bigint becomes a number: ids are checked to be safe integers before they are stored. A
+ * date stays text, because it has no time zone. Times and numerics keep pg's defaults.
  */
 const typeParsers: pg.CustomTypesConfig = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') => {
@@ -30,20 +32,20 @@ const typeParsers: pg.CustomTypesConfig = {
 };
 
 /**
- * The server ends a statement a little before its answer is given up here: by that alone it would go on, and keep its
- * locks, with nobody there to hear of it.
+ * Returns the server's time limit for a statement, a little shorter than the client's. If only the client gave up, the
+ * server would continue the statement and keep its locks.
  */
 const statementTimeoutMs = (queryTimeoutMs: number) => Math.round(queryTimeoutMs - Math.min(5_000, queryTimeoutMs / 5));
 
 /**
- * Merges the `options` of a database URL with ours. pg would take those of the URL instead of ours: the session would have no
+ * Merges the `options` of a database URL with ours. pg would use only those of the URL: the session would have no
  * lock_timeout and another search_path. If both set the same parameter, ours wins.
  */
 export function mergeOptions(
   databaseUrl: string,
   ours: readonly string[],
 ): Pick<pg.PoolConfig, 'connectionString' | 'options'> {
-  // Node cannot parse a URL without a host, as Postgres allows for a socket.
+  // Postgres allows a URL without a host, for a socket. Node cannot parse it.
   const queryAt = databaseUrl.indexOf('?');
   const parameters = new URLSearchParams(queryAt < 0 ? '' : databaseUrl.slice(queryAt + 1));
   const theirs = parameters.getAll('options');
@@ -55,8 +57,11 @@ export function mergeOptions(
   };
 }
 
-/** Settings of every pool of the product's own (the queue has another). Zone UTC, so that a text has one meaning. */
-export function poolConfig(databaseUrl: string, name: string, max: number, queryTimeoutMs = 60_000): pg.PoolConfig {
+/**
+ * Returns the settings of a pool. The queue uses another pool. The time zone is UTC, so that a timestamp without a zone
+ * has one meaning.
+ */
+export function makePoolConfig(databaseUrl: string, name: string, max: number, queryTimeoutMs = 60_000): pg.PoolConfig {
   return {
     ...mergeOptions(databaseUrl, [
       '-c timezone=UTC',
@@ -69,44 +74,53 @@ export function poolConfig(databaseUrl: string, name: string, max: number, query
     types: typeParsers,
     application_name: `fulfilment-sync ${name}`,
     connectionTimeoutMillis: 10_000,
-    // A network that swallows packets gives no error; without this a query would wait for the system to give up.
+    // A network that drops packets gives no error. Without this limit a query would wait until the system gives up.
     query_timeout: queryTimeoutMs,
     keepAlive: true,
     keepAliveInitialDelayMillis,
   };
 }
 
-/** The error of a connection that is of no use, or was not to be had in time. pg gives such errors no code. */
-const lostError = (cause: Error) => new CodedError('database_lost', 'the database gives no answer', { cause });
+/** Returns the error of a connection that broke or did not open in time. pg gives such errors no code. */
+const toLostError = (cause: Error) =>
+  new CodedError(
+    'database_lost',
+    'the database does not answer; check that it runs and that DATABASE_URL leads to it',
+    {
+      cause,
+    },
+  );
 
-/** Timers of pg may fire a little before the time that is measured here. */
+/** Tolerance for the timers of pg: they may fire a little before the time that we measure. */
 const timerSlackMs = 50;
 
-/** Whether the connection has ended. A wrong password or a missing TLS does not end it, and keeps its own words. */
+/**
+ * Returns whether the connection has ended. A wrong password or missing TLS does not end it; pg's error is kept then.
+ */
 const hasEnded = (client: pg.ClientBase) => {
   const { stream } = (client as pg.Client).connection;
   return stream.destroyed || stream.readableEnded;
 };
 
-/** A client whose connection attempts fail with `database_lost` if the connection ends or is not there in time. */
+/** A client whose connection attempt fails with `database_lost` if the connection ends before it is open. */
 class WatchedClient extends pg.Client {
   override connect(): Promise<pg.Client>;
   override connect(callback: (error: Error) => void): void;
   override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {
-    const typed = (error: unknown) => (isUncoded(error) && hasEnded(this) ? lostError(error) : error);
+    const toCodedError = (error: unknown) => (isUncoded(error) && hasEnded(this) ? toLostError(error) : error);
     if (callback !== undefined) {
-      super.connect((error: Error) => callback(typed(error) as Error));
+      super.connect((error: Error) => callback(toCodedError(error) as Error));
       return undefined;
     }
     return super.connect().catch((error: unknown) => {
-      throw typed(error);
+      throw toCodedError(error);
     });
   }
 }
 
 /**
- * Makes a pool. Errors of its connections have the code `database_lost`. A connection on which a query had no answer in time is
- * ended: pg would go on using it, and every later query on it would wait in vain as well.
+ * Makes a pool. If a connection is lost, its errors have the code `database_lost`. If a query has no answer in time,
+ * its connection is ended: pg would continue to use it, and every later query on it would wait in vain.
  */
 export function makePool(options: pg.PoolConfig): pg.Pool {
   const pool = new pg.Pool({ ...options, Client: WatchedClient });
@@ -116,16 +130,17 @@ export function makePool(options: pg.PoolConfig): pg.Pool {
   return pool;
 }
 
+/** Makes the queries of a connection fail with `database_lost` after the connection ended or did not answer in time. */
 function watchQueries(client: pg.PoolClient, timeoutMs: number): void {
   const query = client.query.bind(client) as (...given: unknown[]) => unknown;
   let lost: CodedError | undefined;
-  const typed = (error: unknown, startedAtMs: number) => {
+  const toCodedError = (error: unknown, startedAtMs: number) => {
     if (!isUncoded(error)) return error;
     const isUnanswered = performance.now() - startedAtMs >= timeoutMs - timerSlackMs;
     if (!isUnanswered && !hasEnded(client)) return error;
     const isNew = lost === undefined;
-    lost ??= lostError(error);
-    if (isNew && !hasEnded(client)) giveUp(client, lost);
+    lost ??= toLostError(error);
+    if (isNew && !hasEnded(client)) endLostClient(client, lost);
     return lost;
   };
   const watched = (...given: unknown[]) => {
@@ -133,14 +148,14 @@ function watchQueries(client: pg.PoolClient, timeoutMs: number): void {
     const callback = given.at(-1);
     if (typeof callback === 'function')
       return query(...given.slice(0, -1), (error: unknown, result: unknown) =>
-        callback(typed(error, startedAtMs), result),
+        callback(toCodedError(error, startedAtMs), result),
       );
-    // What follows, such as the rollback, fails for the same reason, and says so.
+    // Later statements, such as the rollback, fail with the same error.
     if (lost !== undefined) return Promise.reject(lost);
     const result = query(...given);
     if (!(result instanceof Promise)) return result;
     return result.catch((error: unknown) => {
-      throw typed(error, startedAtMs);
+      throw toCodedError(error, startedAtMs);
     });
   };
   client.query = watched as typeof client.query;
@@ -148,29 +163,29 @@ function watchQueries(client: pg.PoolClient, timeoutMs: number): void {
 
 type ConnectCallback = (error: unknown, ...rest: unknown[]) => void;
 
-/** For callers that wait for a free connection in vain, and for connections that are not there in time. */
+/** Makes `connect` fail with `database_lost` if no connection becomes free, or none opens, in time. */
 function watchConnects(pool: pg.Pool, timeoutMs: number): void {
   const connect = pool.connect.bind(pool) as (callback?: ConnectCallback) => Promise<pg.PoolClient> | undefined;
   const watched = (callback?: ConnectCallback) => {
     const startedAtMs = performance.now();
-    const typed = (error: unknown) => {
+    const toCodedError = (error: unknown) => {
       if (!isUncoded(error)) return error;
       const isLate = performance.now() - startedAtMs >= timeoutMs - timerSlackMs;
-      return isLate || hasCode(error.cause, 'database_lost') ? lostError(error) : error;
+      return isLate || hasCode(error.cause, 'database_lost') ? toLostError(error) : error;
     };
-    if (callback !== undefined) return connect((error, ...rest) => callback(typed(error), ...rest));
+    if (callback !== undefined) return connect((error, ...rest) => callback(toCodedError(error), ...rest));
     return connect()?.catch((error: unknown) => {
-      throw typed(error);
+      throw toCodedError(error);
     });
   };
   pool.connect = watched as typeof pool.connect;
 }
 
 /**
- * For new connections of whoever has to write.
- * @throws CodedError where the server takes no writes on it
+ * Checks that a new connection accepts writes.
+ * @throws CodedError `database_read_only`
  */
-export async function assertTakesWrites(client: pg.ClientBase): Promise<void> {
+export async function assertWritable(client: pg.ClientBase): Promise<void> {
   const { rows } = await client.query<{ transaction_read_only: string }>('show transaction_read_only');
   if (rows[0]?.transaction_read_only === 'on')
     throw new CodedError(
@@ -179,26 +194,30 @@ export async function assertTakesWrites(client: pg.ClientBase): Promise<void> {
     );
 }
 
-function giveUp(client: pg.PoolClient, error: Error): void {
-  // With a query under way the socket is closed at once; waiting for that to be over would be waiting for the answer.
+/** Ends a connection that does not answer, and reports it to its holder. */
+function endLostClient(client: pg.PoolClient, error: Error): void {
+  // While a query is under way, `end` closes the socket at once. Its promise would wait for the answer, so we do not.
   void (client as pg.Client).end();
-  // One that is ended tells nobody, and whoever keeps it, as the queue does to listen, would keep it for good.
+  // `end` itself reports no error. A holder such as the queue's listener would keep the dead connection forever.
   client.emit('error', error);
 }
 
-/** Replaces the lock of kysely's migrator: it uses an advisory key, which any role may take, and waits for an hour. */
-class OwnMigrationLock extends PostgresAdapter {
+/**
+ * An adapter without the lock of kysely's migrator. That lock is an advisory lock, which any role may take, and it
+ * waits for an hour. `withMigrationLock` replaces it.
+ */
+class NoMigrationLock extends PostgresAdapter {
   override async acquireMigrationLock(): Promise<void> {}
   override async releaseMigrationLock(): Promise<void> {}
 }
 
 class Dialect extends PostgresDialect {
   override createAdapter(): PostgresAdapter {
-    return new OwnMigrationLock();
+    return new NoMigrationLock();
   }
 }
 
-/** Wraps a pool; the pool stays its maker's to end. */
+/** Opens the database on a pool. The caller ends the pool. */
 export function openDatabase(pool: pg.Pool): Database {
   return new Kysely<DB>({ dialect: new Dialect({ pool }) });
 }

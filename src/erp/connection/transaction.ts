@@ -2,13 +2,14 @@ import type { Transaction } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 import type { Database } from './pool.ts';
 
-/** Deadlock, serialization failure, lock timeout: the transaction did nothing wrong and is simply made again. */
-const repeatable = new Set(['40P01', '40001', '55P03']);
+/** The SQLSTATEs after which a transaction is repeated: deadlock, serialization failure and lock timeout. */
+const repeatableStates = new Set(['40P01', '40001', '55P03']);
 const maxAttempts = 5;
 
 /**
- * Runs `work` in one transaction, again where the database asks for it. `work` must take all it writes from memory.
- * @param waitForLocks false: a lock that is not given in time is an error at once, as the caller knows what to leave out
+ * Runs `work` in one transaction. Repeats it after a deadlock, a serialization failure or a lock timeout, up to 5 times
+ * in all. Therefore `work` must be repeatable.
+ * @param waitForLocks if false, a lock timeout is thrown at once. The caller then leaves out what is locked.
  */
 export async function inTransaction<T>(
   db: Database,
@@ -19,23 +20,27 @@ export async function inTransaction<T>(
     try {
       return await db.transaction().execute(work);
     } catch (error) {
-      if (attempt >= maxAttempts || !repeatable.has(sqlState(error)) || (!waitForLocks && isLockTimeout(error)))
+      if (
+        attempt >= maxAttempts ||
+        !repeatableStates.has(readSqlState(error)) ||
+        (!waitForLocks && isLockTimeout(error))
+      )
         throw error;
     }
   }
 }
 
-/** Whether the database took offence at the data itself: a value out of range, text it cannot hold, nesting too deep. */
-export function refusesData(error: unknown): boolean {
-  return /^(22|54)/.test(sqlState(error));
+/** Returns whether the database refuses the data itself: a value out of range, invalid text, or too deep nesting. */
+export function isDataRefused(error: unknown): boolean {
+  return /^(22|54)/.test(readSqlState(error));
 }
 
-/** Returns whether somebody else kept a lock for longer than lock_timeout. */
+/** Returns whether another session held a lock for longer than lock_timeout. */
 export function isLockTimeout(error: unknown): boolean {
-  return sqlState(error) === '55P03';
+  return readSqlState(error) === '55P03';
 }
 
-/** The SQLSTATE of a Postgres error; empty for any other. */
-export function sqlState(error: unknown): string {
+/** Returns the SQLSTATE of a Postgres error; empty for any other error. */
+export function readSqlState(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
 }

@@ -51,7 +51,7 @@ export interface FulfilmentChanges {
    */
   id: number | null;
   /**
-   * Key of the row where its table has no bigint id
+   * Key of the row, if its table has no bigint id
    */
   key: string | null;
   /**
@@ -259,7 +259,7 @@ export interface FulfilmentInbounds {
    */
   id: number;
   /**
-   * Inbound packing slip that announced it; null where none did
+   * Inbound packing slip that announced it; null if there is none
    */
   inbound_packing_slip_id: number | null;
   /**
@@ -578,7 +578,7 @@ export interface FulfilmentOrders {
    */
   phone_number: string | null;
   /**
-   * Pick-up point as received, where it was included
+   * Pick-up point as received, if it was included
    */
   pick_up_point: Json | null;
   /**
@@ -621,27 +621,27 @@ export interface FulfilmentOrders {
 
 export interface FulfilmentOutbox {
   /**
-   * Look-ups since the last attempt that found it absent and count
+   * Look-ups since the last attempt that did not find the change, and count
    */
   absences: Generated<number>;
   /**
-   * When it was last found absent, so that it counts
+   * Time of the last look-up that did not find the change, and counts
    */
   absent_at: Timestamp | null;
   /**
-   * Times it was sent; look-ups are not counted
+   * Number of sends; look-ups do not count
    */
   attempts: Generated<number>;
   /**
-   * Attempts before that, which PUSH_MAX_ATTEMPTS does not count
+   * Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them
    */
   bounded_attempts: Generated<number>;
   /**
-   * PUSH_MAX_AGE counts from here: the first attempt that counted, or the last time it was retried by hand or replaced
+   * PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
    */
   bounded_from: Generated<Timestamp>;
   /**
-   * Number of the last claim, by which a late settlement is recognised; also the read_no of its answer
+   * Number of the last claim. It identifies late outcomes, and is the read_no of the answer
    */
   claim_no: number | null;
   /**
@@ -653,7 +653,7 @@ export interface FulfilmentOutbox {
    */
   created_at: Generated<Timestamp>;
   /**
-   * Identity of the database in which the row was inserted (sync.database_mark); null: it is older than this column
+   * Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
    */
   database_mark: Generated<string | null>;
   /**
@@ -665,19 +665,19 @@ export interface FulfilmentOutbox {
    */
   finished_at: Timestamp | null;
   /**
-   * Number of the row; rows of one lane (client, family, reference) are dealt with in this order
+   * Number of the row; rows of one lane (client, family, reference) are sent in this order
    */
   id: Generated<number>;
   /**
-   * What is asked, such as order.create (docs/outbox.md); at most 64 characters
+   * What the row asks for, such as order.create (docs/outbox.md); at most 64 characters
    */
   kind: string;
   /**
-   * Why it is not done, in words
+   * Why the row is not done, as text
    */
   last_error: string | null;
   /**
-   * While sending: when it may be taken from its worker
+   * While sending: when another worker may take the row over
    */
   lease_until: Timestamp | null;
   /**
@@ -685,19 +685,19 @@ export interface FulfilmentOutbox {
    */
   lookups: Generated<number>;
   /**
-   * pending: not sent before; unknown: when it is looked up, null where an operator has to decide
+   * pending: not sent before this time; unknown: when it is looked up, or null if an operator has to decide
    */
   next_attempt_at: Generated<Timestamp | null>;
   /**
-   * How it is asked, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) gives its JSON Schema
+   * Contents of the request, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) returns its JSON Schema
    */
   payload: Generated<Json>;
   /**
-   * What it is about: external order number, external reference, slip reference or sku; at most 200 characters
+   * External order number, external reference, slip reference or sku; at most 200 characters
    */
   reference: string;
   /**
-   * While unknown: what the service said no with; it is dead of it unless a look-up finds it there
+   * While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change
    */
   refusal: string | null;
   /**
@@ -705,19 +705,19 @@ export interface FulfilmentOutbox {
    */
   replaced_at: Timestamp | null;
   /**
-   * What the service made of it; its members by kind are in docs/outbox.md
+   * Answer of the service; docs/outbox.md lists its members by kind
    */
   result: Json | null;
   /**
-   * While sending: stamped before the request is written; null means that nothing was
+   * While sending: set before the request is written; null means that no request was written
    */
   sent_at: Timestamp | null;
   /**
-   * pending, sending, unknown (perhaps carried out; being found out), done, dead (refused, or given up), cancelled
+   * pending, sending, unknown (the service may have carried it out), done, dead (refused or given up) or cancelled
    */
   status: Generated<string>;
   /**
-   * Times it was sent in vain since the last attempt that counted: 429, or a token that was refused; each makes it wait longer
+   * Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
    */
   unburnt: Generated<number>;
   /**
@@ -839,7 +839,7 @@ export interface FulfilmentReturnItems {
    */
   restock_in: string | null;
   /**
-   * restockOn, read in the client's zone where it names none
+   * restockOn, read in the client's zone if it names no zone
    */
   restock_on: Timestamp | null;
   /**
@@ -847,7 +847,7 @@ export interface FulfilmentReturnItems {
    */
   return_id: number | null;
   /**
-   * Line that announced it; null where nobody did
+   * Line of the return authorization that announced it; null if there is none
    */
   return_merchandise_authorization_item_id: number | null;
   /**
@@ -1311,7 +1311,7 @@ export interface FulfilmentStockLevels {
    */
   sku: string;
   /**
-   * Pieces; null where the service has told none so far
+   * Pieces; null if the service has not told any yet
    */
   stock: number | null;
 }
@@ -1353,7 +1353,7 @@ export interface FulfilmentTrackTraceEvents {
    */
   id: Generated<number>;
   /**
-   * packageNumber; empty where there is none
+   * packageNumber; empty if the item has none
    */
   package_number: Generated<string>;
   /**
@@ -1400,7 +1400,7 @@ export interface FulfilmentTrackTraces {
    */
   first_seen_at: Generated<Timestamp>;
   /**
-   * packageNumber; empty where there is none
+   * packageNumber; empty if the item has none
    */
   package_number: Generated<string>;
   /**
@@ -1416,7 +1416,7 @@ export interface FulfilmentTrackTraces {
    */
   shipment_method: string | null;
   /**
-   * Since when it left the list: its final status is never seen
+   * Since when the package is not on the list any more; its final status is not seen
    */
   unlisted_since: Timestamp | null;
 }
@@ -1431,11 +1431,11 @@ export interface SyncAbsences {
    */
   id: number;
   /**
-   * poll or reconcile: each misses by its own lists
+   * poll or reconcile: each compares with its own lists
    */
   pass: string;
   /**
-   * When it was first missed
+   * When a walk first lacked the row
    */
   since: Generated<Timestamp>;
   /**
@@ -1443,7 +1443,7 @@ export interface SyncAbsences {
    */
   stream: string;
   /**
-   * Complete walks that lacked it, one after the other
+   * Number of complete walks in a row that lacked the row
    */
   walks: Generated<number>;
 }
@@ -1469,19 +1469,19 @@ export interface SyncAudit {
    */
   action: string;
   /**
-   * When
+   * Time of the action
    */
   at: Generated<Timestamp>;
   /**
-   * Worker, who called the command, or page with the address it was asked from
+   * Worker, user of the command, or page with the address that asked for it
    */
   by: string;
   /**
-   * Client key; null: not about one
+   * Client key; null if the action is not about one client
    */
   client: string | null;
   /**
-   * The rest in words
+   * Details, as text
    */
   detail: string;
   /**
@@ -1492,11 +1492,11 @@ export interface SyncAudit {
 
 export interface SyncClients {
   /**
-   * When it was accepted
+   * When the account was accepted
    */
   accepted_at: Generated<Timestamp>;
   /**
-   * Base URL as accepted
+   * Accepted base URL
    */
   base_url: string;
   /**
@@ -1504,43 +1504,43 @@ export interface SyncClients {
    */
   client: string;
   /**
-   * Why scheduled runs wait: credentials_refused, no_answer, asked_to_wait; null where they do not
+   * Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not
    */
   hold_code: string | null;
   /**
-   * The same in words
+   * The reason of the hold, as text
    */
   hold_reason: string | null;
   /**
-   * Since when
+   * When the hold began
    */
   hold_since: Timestamp | null;
   /**
-   * How often it was tried in vain
+   * Number of failed probes
    */
   hold_times: Generated<number>;
   /**
-   * When one run tries again; the others follow once it got done
+   * When one run, the probe, tries again; the other runs follow if it succeeds
    */
   hold_until: Timestamp | null;
   /**
-   * Fingerprint of base URL and username, as accepted: whoever is set up with another reads and pushes nothing
+   * Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
    */
   identity: string;
   /**
-   * When somebody last came with it
+   * When a worker or command last came with that other account
    */
   offered_at: Timestamp | null;
   /**
-   * Its base URL
+   * Base URL of that other account
    */
   offered_base_url: string | null;
   /**
-   * Another fingerprint that a worker or command came with
+   * Fingerprint of another account that a worker or command was set up with
    */
   offered_identity: string | null;
   /**
-   * When a worker that pushes for it was last there, to half a minute
+   * When a worker that pushes for the client was last seen, to half a minute
    */
   served_at: Timestamp | null;
 }
@@ -1582,7 +1582,7 @@ export interface SyncCursors {
    */
   last_id: number | null;
   /**
-   * What page[cursor] was seen to mean: the last id, an offset, or nothing we know
+   * What page[cursor] was seen to contain: id, offset, opaque, or unknown
    */
   meaning: Generated<string>;
   /**
@@ -1590,7 +1590,7 @@ export interface SyncCursors {
    */
   pass: string;
   /**
-   * The query with which the last page that held rows was asked; the next walk asks it again
+   * Query of the last page that held rows; the next walk begins with it
    */
   query: string | null;
   /**
@@ -1636,7 +1636,7 @@ export interface SyncFindings {
    */
   id: number;
   /**
-   * How far back the row's newest date lay then, by the service's clock: what a lookback would have had to reach; null for extras, and for what has moved since the last complete poll
+   * Age of the row's newest date when it was found, by the service's clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll
    */
   late_seconds: number | null;
   /**
@@ -1651,7 +1651,7 @@ export interface SyncFreshness {
    */
   client: string;
   /**
-   * Service's clock when the last poll that read everything began
+   * When the last poll that read everything began, by the service's clock
    */
   complete_at: Timestamp | null;
   /**
@@ -1663,7 +1663,7 @@ export interface SyncFreshness {
    */
   stream: string;
   /**
-   * Resources a poll usually reads (moving average)
+   * Resources that a poll usually reads (moving average)
    */
   usual_fetched: number | null;
 }
@@ -1686,18 +1686,18 @@ export interface SyncGaps {
    */
   stream: string;
   /**
-   * What lies after this was still listed
+   * End of the span: later changes were still listed
    */
   to_at: Timestamp;
 }
 
 export interface SyncGates {
   /**
-   * Client that last passed
+   * Client that last passed the gate
    */
   client: string;
   /**
-   * When that call was over; null while it is under way, or where its worker was lost
+   * When that call ended; null while it runs, or if its worker was lost
    */
   finished_at: Timestamp | null;
   /**
@@ -1705,23 +1705,23 @@ export interface SyncGates {
    */
   gate: string;
   /**
-   * Fingerprint of base URL and username: another key for the same account meets the same gate
+   * Fingerprint of base URL and user name: two client keys with the same account share a gate
    */
   identity: string;
   /**
-   * When it opens again
+   * When the gate opens again
    */
   next_at: Timestamp;
   /**
-   * How often whoever passed was lost before the call was over
+   * Number of times that a worker was lost between passing the gate and the end of the call
    */
   spent: Generated<number>;
   /**
-   * How often it was passed
+   * Number of times that the gate was passed
    */
   taken: Generated<number>;
   /**
-   * When it was last passed
+   * When the gate was last passed
    */
   taken_at: Timestamp;
 }
@@ -1752,7 +1752,7 @@ export interface SyncJobs {
    */
   last_changed: Generated<number>;
   /**
-   * What the last run failed with; null after a success
+   * Error of the last run; null after a success
    */
   last_error: string | null;
   /**
@@ -1772,11 +1772,11 @@ export interface SyncJobs {
    */
   last_pages: Generated<number>;
   /**
-   * When a run was last refused or found missed
+   * When a run was last skipped or missed
    */
   last_skip_at: Timestamp | null;
   /**
-   * Why
+   * Reason of the last skipped or missed run
    */
   last_skip_reason: string | null;
   /**
@@ -1784,11 +1784,11 @@ export interface SyncJobs {
    */
   last_started_at: Timestamp | null;
   /**
-   * End of the last run that read everything it had to
+   * End of the last run that succeeded
    */
   last_success_at: Timestamp | null;
   /**
-   * Runs that were refused, or missed because none could start in time
+   * Runs that were skipped, or missed because no worker could start them in time
    */
   skips: Generated<number>;
   /**
@@ -1800,14 +1800,14 @@ export interface SyncJobs {
    */
   uneventful_runs: Generated<number>;
   /**
-   * What the last run noticed and a person should know
+   * Warnings of the last run
    */
   warnings: Generated<string[]>;
 }
 
 export interface SyncLeases {
   /**
-   * When the present or last holder got it
+   * When the present or last holder acquired it
    */
   acquired_at: Timestamp | null;
   /**
@@ -1815,11 +1815,11 @@ export interface SyncLeases {
    */
   client: string;
   /**
-   * When it may be taken over; null when given back
+   * When another worker may take it over; null if it was released
    */
   expires_at: Timestamp | null;
   /**
-   * Worker that holds it; null when given back
+   * Worker that holds the lease; null if it was released
    */
   holder: string | null;
   /**
@@ -1864,7 +1864,7 @@ export interface SyncOutboxAttempts {
    */
   at: Generated<Timestamp>;
   /**
-   * Status that followed from it
+   * Status that the row got
    */
   became: string;
   /**
@@ -1880,7 +1880,7 @@ export interface SyncOutboxAttempts {
    */
   duration_ms: number | null;
   /**
-   * The failure in words
+   * The error, as text
    */
   error: string | null;
   /**
@@ -1896,7 +1896,7 @@ export interface SyncOutboxAttempts {
    */
   outbox_id: number;
   /**
-   * sent (or tried to), looked up, taken over from a lost worker, or what a person did
+   * sent (or tried to), looked up, taken over from a lost worker, or the action of an operator
    */
   step: string;
 }
@@ -1937,7 +1937,7 @@ export interface SyncPauses {
    */
   job: string;
   /**
-   * Since when
+   * When the job was paused
    */
   since: Generated<Timestamp>;
 }
@@ -1952,15 +1952,15 @@ export interface SyncProvenKinds {
    */
   kind: string;
   /**
-   * HTTP method; empty: carried out before this table was there
+   * HTTP method; empty if the kind was carried out before this table existed
    */
   method: string;
   /**
-   * Path below the base URL; empty as method is
+   * Path below the base URL; empty if method is
    */
   path: string;
   /**
-   * When it was noted
+   * When it was recorded
    */
   proven_at: Generated<Timestamp>;
 }
@@ -1979,7 +1979,7 @@ export interface SyncPushDatabase {
    */
   accepted_by: string;
   /**
-   * When a worker first found that this database is another one than mark; null: it is the same
+   * When a worker first found that this database is not the accepted one; null if it is
    */
   changed_at: Timestamp | null;
   /**
@@ -2002,35 +2002,35 @@ export interface SyncPushHolds {
    */
   code: string;
   /**
-   * Distinct rows (of a client: questions) that failed since one got through
+   * Distinct rows (for a client: questions) that failed since one was successful
    */
   failures: Generated<number>;
   /**
-   * Kind that it is about; empty: all of the client
+   * Kind; empty for the whole client
    */
   kind: Generated<string>;
   /**
-   * Of a client: held until a question to the service is answered, not only until then
+   * True if the hold of a client ends only when the service has answered a question, not only by time
    */
   probe: boolean;
   /**
-   * Why, in words
+   * The reason, as text
    */
   reason: string;
   /**
-   * Rows that all workers together may have under way once it is not held any more; null: as many as they have slots
+   * Rows that all workers together may send at the same time after the hold; null: no such limit
    */
   send_window: number | null;
   /**
-   * When it began
+   * When the hold began
    */
   since: Generated<Timestamp>;
   /**
-   * How often it was held anew
+   * Number of holds in a row
    */
   times: Generated<number>;
   /**
-   * Held until then
+   * When the hold ends, or may be probed
    */
   until: Timestamp;
 }
@@ -2045,7 +2045,7 @@ export interface SyncPushRates {
    */
   client: string;
   /**
-   * When the allowance was last reckoned
+   * When allowance was last computed
    */
   filled_at: Generated<Timestamp>;
   /**
@@ -2053,15 +2053,15 @@ export interface SyncPushRates {
    */
   lowered_at: Generated<Timestamp>;
   /**
-   * Rows a second; halved by a 429, a tenth of a row more with each row that is sent
+   * Rows per second: halved by a 429, and a tenth of a row more for each row that is sent
    */
   per_second: number;
   /**
-   * Refusals since then
+   * Number of 429s since then
    */
   refused: Generated<number>;
   /**
-   * First of these refusals
+   * When the first of these 429s came
    */
   since: Generated<Timestamp>;
 }
@@ -2087,11 +2087,11 @@ export interface SyncQuarantine {
    */
   client: string;
   /**
-   * The resource as received with what was included for it, as JSON text (text, for Postgres' jsonb refuses some JSON)
+   * The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)
    */
   document: string;
   /**
-   * When it was first met
+   * When it was first received
    */
   first_seen_at: Generated<Timestamp>;
   /**
@@ -2099,15 +2099,15 @@ export interface SyncQuarantine {
    */
   id: Generated<number>;
   /**
-   * When it was last met
+   * When it was last received
    */
   last_seen_at: Generated<Timestamp>;
   /**
-   * Member that stands in the way
+   * Member that could not be decoded
    */
   member_path: string;
   /**
-   * Number of the reading it is from, so that a replay cannot undo a newer one
+   * Number of its reading, so that a replay cannot undo a newer reading
    */
   read_no: Generated<number>;
   /**
@@ -2115,15 +2115,15 @@ export interface SyncQuarantine {
    */
   reason: string;
   /**
-   * The id where it is readable
+   * The id, if it can be read
    */
   resource_id: number | null;
   /**
-   * The id where it is readable, else a hash of the document
+   * The id if it can be read, else a hash of the document
    */
   resource_key: string;
   /**
-   * Job of the run that last met it
+   * Job of the run that last received it
    */
   run_job: string | null;
   /**
@@ -2131,7 +2131,7 @@ export interface SyncQuarantine {
    */
   run_lease_token: number | null;
   /**
-   * Worker that last met it
+   * Worker that last received it
    */
   run_worker: string;
   /**
@@ -2139,7 +2139,7 @@ export interface SyncQuarantine {
    */
   stream: string;
   /**
-   * How often it was met
+   * Number of times that it was received
    */
   times: Generated<number>;
 }
@@ -2154,11 +2154,11 @@ export interface SyncRereads {
    */
   id: number;
   /**
-   * What the last read found
+   * Why it is read again
    */
   last_reason: string | null;
   /**
-   * Not read again before
+   * Time of the next read
    */
   next_try_at: Timestamp;
   /**
@@ -2166,7 +2166,7 @@ export interface SyncRereads {
    */
   stream: string;
   /**
-   * Reads that settled nothing
+   * Number of reads so far that did not help
    */
   tries: Generated<number>;
 }
@@ -2184,7 +2184,7 @@ export interface SyncRescanPages {
 
 export interface SyncRescans {
   /**
-   * Whether workers go on with it; else the command that began it does
+   * True if workers continue it; false if only its command does
    */
   background: Generated<boolean>;
   /**
@@ -2192,15 +2192,15 @@ export interface SyncRescans {
    */
   client: string;
   /**
-   * What it failed with
+   * Error with which it failed
    */
   error: string | null;
   /**
-   * Rows stored in its windows when it began: what progress is measured by
+   * Rows stored in its windows when it began, to measure progress
    */
   expected: number | null;
   /**
-   * Rows here that the service does not have
+   * Rows of the tables that the service does not have
    */
   extra: Generated<number>;
   /**
@@ -2216,7 +2216,7 @@ export interface SyncRescans {
    */
   from_day: string | null;
   /**
-   * False where the service did not show a list to its end: nothing may be concluded from an absence
+   * False if the service did not show a list to its end; then nothing follows from a missing row
    */
   full_list: Generated<boolean>;
   /**
@@ -2224,7 +2224,7 @@ export interface SyncRescans {
    */
   id: Generated<number>;
   /**
-   * reconcile (proves the tables, healing them) or backfill (reads a span again)
+   * reconcile (compares and heals the tables) or backfill (reads a span of days again)
    */
   kind: string;
   /**
@@ -2232,11 +2232,11 @@ export interface SyncRescans {
    */
   last_id: number | null;
   /**
-   * What page[cursor] was seen to mean
+   * What page[cursor] was seen to contain
    */
   meaning: Generated<string>;
   /**
-   * Resources that were not stored here
+   * Resources that were not in the tables
    */
   missing: Generated<number>;
   /**
@@ -2248,7 +2248,7 @@ export interface SyncRescans {
    */
   pages: Generated<number>;
   /**
-   * The query with which the last page that held rows was asked
+   * Query of the last page that held rows
    */
   query: string | null;
   /**
@@ -2260,7 +2260,7 @@ export interface SyncRescans {
    */
   requested_at: Generated<Timestamp>;
   /**
-   * Resources that were stored otherwise than the service has them
+   * Resources that differed from the tables
    */
   stale: Generated<number>;
   /**
@@ -2268,7 +2268,7 @@ export interface SyncRescans {
    */
   started_at: Timestamp | null;
   /**
-   * Windows that were walked to their end
+   * Number of windows that were walked to their end
    */
   step: Generated<number>;
   /**
@@ -2280,7 +2280,7 @@ export interface SyncRescans {
    */
   to_day: string | null;
   /**
-   * Spans of days it walks one after the other, {after, before}, both exclusive
+   * Date windows that it walks one after the other, {after, before}, both exclusive
    */
   windows: Json | null;
 }
@@ -2295,7 +2295,7 @@ export interface SyncRuns {
    */
   created: Generated<number>;
   /**
-   * The failure in words
+   * The error, as text
    */
   error: string | null;
   /**
@@ -2335,7 +2335,7 @@ export interface SyncRuns {
    */
   removed: Generated<number>;
   /**
-   * Readings not applied because a newer one was there
+   * Readings that were not applied because a newer one was stored
    */
   stale: Generated<number>;
   /**
@@ -2351,7 +2351,7 @@ export interface SyncRuns {
    */
   trigger: string;
   /**
-   * Resources that were as they are
+   * Resources without a change
    */
   unchanged: Generated<number>;
   /**
@@ -2359,7 +2359,7 @@ export interface SyncRuns {
    */
   updated: Generated<number>;
   /**
-   * What the run noticed and a person should know
+   * Warnings of the run
    */
   warnings: Generated<string[]>;
   /**
@@ -2374,7 +2374,7 @@ export interface SyncSettingsReads {
    */
   client: string;
   /**
-   * When they were last read well; null before the first time
+   * When they were last read successfully; null before the first time
    */
   read_at: Timestamp | null;
   /**

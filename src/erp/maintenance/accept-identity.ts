@@ -6,51 +6,55 @@ import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { appendChanges, type Change } from '../mirror/feed.ts';
 import { recordAudit } from '../runs/audit.ts';
-import { type ClientIdentity, identityLock } from '../runs/clients.ts';
-import { recordAbandoned } from '../runs/due-jobs.ts';
+import { identityLock, type OfferedAccount } from '../runs/clients.ts';
+import { recordAbandonedRuns } from '../runs/due-jobs.ts';
 
-/** Jobs beside the polls that read what belongs to an account, and may run at any time. */
+/** Jobs beside the polls that read data of an account. They may run at any time. */
 const rereadJobs = ['refresh-settings', 'pull-stock'];
 
-/** What came of accepting another account. */
+/** The result of accepting an account. */
 export interface Acceptance {
   readonly accepted: boolean;
   readonly formerBaseUrl: string | null;
-  /** Outbox rows that wait: they go to the new service. */
+  /** Number of pending outbox rows. They will be sent to the new service. */
   readonly waitingRows: number;
-  /** Outbox rows whose outcome at the former service is not known: they are dead now, and nobody sends them by himself. */
-  readonly buriedRows: number;
+  /** Number of outbox rows whose outcome at the former service is unknown. They are dead now; a person decides. */
+  readonly deadRows: number;
 }
 
 /**
- * Accepts another identity for a client. Runs under way are cut off. Unless `keepCursors` says that it is the same account
- * at another address, everything is read anew from the beginning: cursors of one service mean nothing to another.
+ * Accepts another identity for a client. Runs under way are abandoned.
+ * @param keepCursors true: it is the same account at another address. Otherwise everything is read again from the
+ *   beginning, because the cursors of one service mean nothing to another.
+ * @param by the operator, for the audit
  */
 export async function acceptIdentity(
   db: Database,
-  { client, identity, baseUrl }: ClientIdentity,
+  { client, identity, baseUrl }: OfferedAccount,
   keepCursors: boolean,
   by: string,
 ): Promise<Acceptance> {
   return inTransaction(db, async (trx) => {
-    // Waits for runs that are starting, see holdIdentity.
+    // Waits for runs that are starting, see lockIdentity.
     await lockName(trx, identityLock(client));
     const former = await trx
       .selectFrom('sync.clients')
       .select(['identity', 'base_url'])
       .where('client', '=', client)
       .executeTakeFirst();
-    const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, buriedRows: 0 };
+    const result = { formerBaseUrl: former?.base_url ?? null, waitingRows: 0, deadRows: 0 };
     if (former?.identity === identity) return { ...result, accepted: false };
-    // First of all, as runs lock their lease before anything else.
-    await cutOffRuns(trx, client);
+    // Runs lock their lease before anything else. The same order here avoids deadlocks.
+    await abandonRuns(trx, client);
     await storeIdentity(trx, { client, identity, baseUrl });
     const changes = keepCursors ? [] : await forgetService(trx, client);
-    if (keepCursors && former !== undefined) await carryGates(trx, former.identity, identity);
+    if (keepCursors && former !== undefined) await copyGates(trx, former.identity, identity);
     await trx.deleteFrom('sync.push_holds').where('client', '=', client).execute();
     await trx.deleteFrom('sync.push_rates').where('client', '=', client).execute();
     if (!keepCursors) await trx.deleteFrom('sync.proven_kinds').where('client', '=', client).execute();
-    const buriedRows = keepCursors ? 0 : await buryUnsettled(trx, client, former?.base_url ?? 'the former service', by);
+    const deadRows = keepCursors
+      ? 0
+      : await markUnsettledDead(trx, client, former?.base_url ?? 'the former service', by);
     const { count: waitingRows } = await trx
       .selectFrom('fulfilment.outbox')
       .select(sql<number>`count(*)::int`.as('count'))
@@ -70,11 +74,12 @@ export async function acceptIdentity(
     await recordAudit(trx, { by, action: 'identity_accepted', client, detail });
     await notifyPushers(trx);
     await appendChanges(trx, client, changes);
-    return { ...result, waitingRows, buriedRows, accepted: true };
+    return { ...result, waitingRows, deadRows, accepted: true };
   });
 }
 
-async function storeIdentity(trx: Transaction<DB>, { client, identity, baseUrl }: ClientIdentity): Promise<void> {
+/** Stores the accepted identity. Ends the offer of another account and the client hold. */
+async function storeIdentity(trx: Transaction<DB>, { client, identity, baseUrl }: OfferedAccount): Promise<void> {
   const noOffer = { offered_identity: null, offered_base_url: null, offered_at: null };
   const noHold = { hold_code: null, hold_reason: null, hold_since: null, hold_until: null, hold_times: 0 };
   const accepted = { identity, base_url: baseUrl, accepted_at: sql<Date>`now()` };
@@ -85,8 +90,8 @@ async function storeIdentity(trx: Transaction<DB>, { client, identity, baseUrl }
     .execute();
 }
 
-/** Their leases end, so that nothing they still hold in memory is written; what they did is due again. */
-async function cutOffRuns(trx: Transaction<DB>, client: string): Promise<void> {
+/** Ends the leases of all runs of a client, so that they cannot write any more. Their jobs are due again. */
+async function abandonRuns(trx: Transaction<DB>, client: string): Promise<void> {
   const cut = await trx
     .updateTable('sync.leases')
     .set((eb) => ({ token: eb('token', '+', 1), holder: null, expires_at: null }))
@@ -94,17 +99,23 @@ async function cutOffRuns(trx: Transaction<DB>, client: string): Promise<void> {
     .where('expires_at', 'is not', null)
     .returning(['client', 'name as job'])
     .execute();
-  await recordAbandoned(trx, cut);
+  await recordAbandonedRuns(trx, cut);
 }
 
 /**
- * What was or may have been sent to the former service must not be looked up at another one, found absent and sent again:
- * a person decides. What certainly was not sent waits for its turn.
+ * Marks rows dead that were or may have been sent to the former service: a look-up at another service would not find
+ * them, and they would be sent again. A person decides. Rows that were certainly not sent become pending again.
+ * @returns the number of rows that are dead now
  */
-async function buryUnsettled(trx: Transaction<DB>, client: string, formerBaseUrl: string, by: string): Promise<number> {
+async function markUnsettledDead(
+  trx: Transaction<DB>,
+  client: string,
+  formerBaseUrl: string,
+  by: string,
+): Promise<number> {
   const because =
-    `what became of it at ${formerBaseUrl} is not known, and another service was accepted since:` +
-    ' outbox retry or done';
+    `the outcome at ${formerBaseUrl} is not known, because another account was accepted before it was clear:` +
+    ' use outbox retry or outbox done';
   await trx
     .updateTable('fulfilment.outbox')
     .set((eb) => ({
@@ -120,7 +131,7 @@ async function buryUnsettled(trx: Transaction<DB>, client: string, formerBaseUrl
     .where('written_at', 'is', null)
     .execute();
   const { rows } = await sql`
-    with buried as (
+    with marked as (
       update fulfilment.outbox
       set status = 'dead', finished_at = now(), next_attempt_at = null, lease_until = null,
         claim_no = null, sent_at = null, refusal = null, last_error = ${because},
@@ -131,13 +142,13 @@ async function buryUnsettled(trx: Transaction<DB>, client: string, formerBaseUrl
     )
     insert into sync.outbox_attempts (outbox_id, step, by, became, error)
     select id, 'taken over', ${by}, 'dead', ${because}
-    from buried
+    from marked
     returning 1`.execute(trx);
   return rows.length;
 }
 
-/** The same account must not be asked sooner because its address has changed. */
-async function carryGates(trx: Transaction<DB>, former: string, identity: string): Promise<void> {
+/** Copies the gates to the new identity: the same account must not be called sooner because its address has changed. */
+async function copyGates(trx: Transaction<DB>, former: string, identity: string): Promise<void> {
   await sql`
     insert into sync.gates as g (gate, identity, client, next_at, taken_at, finished_at)
     select gate, ${identity}, client, next_at, taken_at, finished_at
@@ -157,10 +168,15 @@ const forgottenTables = [
   'sync.quarantine',
 ] as const;
 
-/** Forgets how far streams had come, and what of the former service pushes and replays would take for the new one's. */
+/**
+ * Deletes the state of the client's streams, and marks settings and return authorizations of the former service. Pushes
+ * and replays would take them for those of the new one.
+ * @returns the changes for the feed
+ */
 async function forgetService(trx: Transaction<DB>, client: string): Promise<Change[]> {
   for (const table of forgottenTables) await trx.deleteFrom(table).where('client', '=', client).execute();
-  // Codes lead to ids, and references to announced returns: those of the former service mean nothing to the new one.
+  // Pushes find ids by settings codes, and return authorizations by references. Those of the former service are not
+  // valid at the new one.
   const returns = await trx
     .updateTable('fulfilment.return_merchandise_authorizations')
     .set({ unlisted_since: sql<Date>`now()` })

@@ -1,6 +1,6 @@
 /**
- * Statements that concern all other folders: retention, a changed account, secrets. They work in bounded steps, and
- * never delete what mirrors the service.
+ * Statements that concern all folders: retention, accepting another account, and secrets. Retention deletes a bounded
+ * number of rows per step, and never deletes rows of resources.
  */
 
 import { type RawBuilder, sql, type Transaction } from 'kysely';
@@ -8,17 +8,20 @@ import { lockName } from '../connection/locks.ts';
 import type { DB } from '../generated/tables.ts';
 import { unknownToService } from '../pull/rereads.ts';
 
-/** What is let go of by age. */
-export interface Prunable {
+/** A table whose old rows are deleted. */
+export interface PruneTarget {
   readonly name: string;
-  /** Deletes at most `limit` of what is older than this many days; answers how many were deleted. */
+  /** Deletes at most `limit` rows that are older than `days`. Returns the number of deleted rows. */
   readonly prune: (trx: Transaction<DB>, days: number, limit: number) => Promise<number>;
 }
 
-const cutoff = (days: number) => sql`now() - make_interval(days => ${days})`;
+/** Returns SQL: the time before which rows are old. */
+const toCutoff = (days: number) => sql`now() - make_interval(days => ${days})`;
 
-/** Rows of a table, by a condition on their age. Whoever comes second finds the rows taken, and passes them over. */
-function rowsOf(name: string, condition: (days: number) => RawBuilder<unknown>): Prunable {
+/**
+ * Makes the prune target of a table, from a condition on the age of row t. It skips rows that another worker deletes.
+ */
+function makePruneTarget(name: string, condition: (days: number) => RawBuilder<unknown>): PruneTarget {
   return {
     name,
     prune: async (trx, days, limit) => {
@@ -32,8 +35,8 @@ function rowsOf(name: string, condition: (days: number) => RawBuilder<unknown>):
   };
 }
 
-/** From its beginning, as far as all of it is old. */
-const feed: Prunable = {
+/** The prune target of the feed. It deletes from the beginning, up to the first entry that is not old. */
+const feedTarget: PruneTarget = {
   name: 'fulfilment.changes',
   prune: async (trx, days, limit) => {
     await lockName(trx, 'prune feed');
@@ -47,7 +50,7 @@ const feed: Prunable = {
         delete from fulfilment.changes c
         using first f
         where c.seq = f.seq and c.seq < coalesce(
-          (select min(y.seq) from first y where y.changed_at >= ${cutoff(days)}), 9223372036854775807)
+          (select min(y.seq) from first y where y.changed_at >= ${toCutoff(days)}), 9223372036854775807)
         returning c.seq
       ), marked as (
         update sync.feed_mark
@@ -60,22 +63,28 @@ const feed: Prunable = {
   },
 };
 
-/** All that grows with time, of every client, also of those that are no longer set up. What mirrors the service stays. */
-export const prunables: readonly Prunable[] = [
-  rowsOf('sync.runs', (days) => sql`t.finished_at < ${cutoff(days)}`),
-  rowsOf('fulfilment.outbox', (days) => sql`t.status in ('done', 'cancelled') and t.finished_at < ${cutoff(days)}`),
-  rowsOf('fulfilment.track_trace_events', (days) => sql`t.seen_at < ${cutoff(days)}`),
-  rowsOf('sync.quarantine', (days) => sql`t.last_seen_at < ${cutoff(days)}`),
-  rowsOf('sync.gaps', (days) => sql`t.noticed_at < ${cutoff(days)}`),
-  // Asked for by id once, in vain, and by nothing since.
-  rowsOf('sync.rereads', (days) => sql`t.last_reason = ${unknownToService} and t.next_try_at < ${cutoff(days)}`),
-  // The last one of each kind tells where the next begins.
-  rowsOf(
+/** All tables that grow with time. They are pruned for every client, also for clients that are no longer set up. */
+export const pruneTargets: readonly PruneTarget[] = [
+  makePruneTarget('sync.runs', (days) => sql`t.finished_at < ${toCutoff(days)}`),
+  makePruneTarget(
+    'fulfilment.outbox',
+    (days) => sql`t.status in ('done', 'cancelled') and t.finished_at < ${toCutoff(days)}`,
+  ),
+  makePruneTarget('fulfilment.track_trace_events', (days) => sql`t.seen_at < ${toCutoff(days)}`),
+  makePruneTarget('sync.quarantine', (days) => sql`t.last_seen_at < ${toCutoff(days)}`),
+  makePruneTarget('sync.gaps', (days) => sql`t.noticed_at < ${toCutoff(days)}`),
+  // Rereads that found nothing, and that no run has tried again since.
+  makePruneTarget(
+    'sync.rereads',
+    (days) => sql`t.last_reason = ${unknownToService} and t.next_try_at < ${toCutoff(days)}`,
+  ),
+  // The last rescan of each stream and kind is kept: the next one reads it.
+  makePruneTarget(
     'sync.rescans',
-    (days) => sql`t.finished_at < ${cutoff(days)} and exists (
+    (days) => sql`t.finished_at < ${toCutoff(days)} and exists (
       select from sync.rescans l
       where l.client = t.client and l.stream = t.stream and l.kind = t.kind and l.outcome = 'done' and l.id > t.id)`,
   ),
-  rowsOf('sync.audit', (days) => sql`t.at < ${cutoff(days)}`),
-  feed,
+  makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),
+  feedTarget,
 ];

@@ -5,31 +5,31 @@ import {
   type ChildTable,
   type Comparison,
   columnRefs,
+  columnTypes,
   comparedTypes,
   differs,
   type Family,
   feedNames,
-  keyOf,
+  hasSameKey,
+  keyColumns,
   type MirrorRow,
-  only,
+  pickColumns,
   placeTypes,
   rowSet,
   rowsByIds,
-  sameKey,
   tableRef,
-  typesOf,
-  type Written,
+  type WrittenRow,
 } from './tables.ts';
 
-/** A line that two families claim is one row: the last mention counts. */
-function rowsFor(table: ChildTable, families: readonly Family[]): MirrorRow[] {
+/** Collects the child rows of a table. If two families bring the same row, the last one counts. */
+function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
   const rows = families
     .flatMap(({ children }) => children.filter((set) => set.table === table.name))
     .flatMap((set) => set.rows);
   const keyed = rows.map(
     (row) =>
       [
-        keyOf(table)
+        keyColumns(table)
           .map((column) => String(row[column]))
           .join(':'),
         row,
@@ -38,26 +38,29 @@ function rowsFor(table: ChildTable, families: readonly Family[]): MirrorRow[] {
   return [...new Map(keyed).values()];
 }
 
-/** The lines as a set named i, with no more than tells where they belong. */
-function placesOf(table: ChildTable, families: readonly Family[]) {
+/** Returns SQL: the child rows as a set named i, with their key and parent only. */
+function makePlaceSet(table: ChildTable, families: readonly Family[]) {
   const types = placeTypes(table);
   return rowSet(
     types,
-    rowsFor(table, families).map((row) => only(types, row)),
+    collectRows(table, families).map((row) => pickColumns(types, row)),
   );
 }
 
-/** Ids of the parents whose lines in this table are all there are. */
-const completeFor = (table: ChildTable, families: readonly Family[]) =>
+/** Lists the ids of the parents whose child rows in this table are complete. */
+const listCompleteParents = (table: ChildTable, families: readonly Family[]) =>
   families
     .filter(({ children }) => children.some((set) => set.table === table.name && set.complete))
     .map(({ parent }) => parent.id);
 
-/** SQL, to be joined to a query by union all: parents that lines are stored for so far, each with the parent it goes to. */
-export function movedFrom(client: string, child: ChildTable, families: readonly Family[]) {
-  // Where the parent is part of its key a line cannot move.
-  if (keyOf(child).includes(child.parentColumn)) return sql``;
-  const rows = rowsFor(child, families);
+/**
+ * Returns SQL, appended to a query with `union all`: the stored parent of each child row that the reading brings for
+ * another parent, and that other parent.
+ */
+export function selectMoves(client: string, child: ChildTable, families: readonly Family[]) {
+  // If the parent is part of its key, a child row cannot move.
+  if (keyColumns(child).includes(child.parentColumn)) return sql``;
+  const rows = collectRows(child, families);
   const [ids, parents] = [rows.map(({ id }) => id), rows.map((row) => row[child.parentColumn])];
   const stored = sql.ref(`t.${child.parentColumn}`);
   return sql`
@@ -67,40 +70,47 @@ export function movedFrom(client: string, child: ChildTable, families: readonly 
     where ${stored} <> i.goes_to`;
 }
 
-/** SQL, to be joined to a query by union: ids of parents whose lines in this table differ from those stored. */
-export function touchedByChildren(client: string, compare: Comparison, child: ChildTable, families: readonly Family[]) {
+/**
+ * Returns SQL, appended to a query with `union`: ids of parents whose child rows in this table differ from the stored.
+ */
+export function selectTouchedByChildren(
+  client: string,
+  compare: Comparison,
+  child: ChildTable,
+  families: readonly Family[],
+) {
   const [stored, claimed] = [sql.ref(`t.${child.parentColumn}`), sql.ref(`i.${child.parentColumn}`)];
   const types = comparedTypes(child, compare);
-  const rows = rowsFor(child, families).map((row) => only(types, row));
+  const rows = collectRows(child, families).map((row) => pickColumns(types, row));
   return sql`
     union
     select ${claimed} from ${rowSet(types, rows)}
-    left join ${tableRef(child.name)} t on ${sameKey(child, client)}
+    left join ${tableRef(child.name)} t on ${hasSameKey(child, client)}
     where t.client is null or ${differs(child, compare, 'i')}
     union
     select ${stored} from ${tableRef(child.name)} t
-    where t.client = ${anyClient(client)} and ${stored} = any(${completeFor(child, families)}::bigint[])
-      and not exists (select from ${placesOf(child, families)} where ${sameKey(child, client)})`;
+    where t.client = ${anyClient(client)} and ${stored} = any(${listCompleteParents(child, families)}::bigint[])
+      and not exists (select from ${makePlaceSet(child, families)} where ${hasSameKey(child, client)})`;
 }
 
-/** Writes the lines of these families that are new or differ. */
+/** Writes the child rows of these families that are new or differ. Returns the rows that it wrote. */
 export async function writeChildren(
   trx: Transaction<DB>,
   client: string,
   table: ChildTable,
   families: readonly Family[],
-): Promise<Written[]> {
-  const rows = rowsFor(table, families);
+): Promise<WrittenRow[]> {
+  const rows = collectRows(table, families);
   if (rows.length === 0) return [];
-  const [key, columns] = [keyOf(table), Object.keys(typesOf(table))];
+  const [key, columns] = [keyColumns(table), Object.keys(columnTypes(table))];
   const assignments = columns
     .filter((column) => !key.includes(column))
     .map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`);
   if (key.includes('id')) assignments.push(sql`unlisted_since = null`);
-  const written = await sql<Written>`
+  const written = await sql<WrittenRow>`
     insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
     select ${client}, ${columnRefs(columns, 'i')}
-    from ${rowSet(typesOf(table), rows)}
+    from ${rowSet(columnTypes(table), rows)}
     order by ${columnRefs(key, 'i')}
     on conflict (client, ${columnRefs(key)}) do update set ${sql.join(assignments)}, changed_at = now()
       where ${differs(table, 'columns', 'excluded')}
@@ -108,19 +118,19 @@ export async function writeChildren(
   return written.rows;
 }
 
-/** Deletes stored children that a complete reading of their parent no longer lists. */
+/** Deletes stored child rows that a complete reading of their parent no longer lists. Returns the deleted rows. */
 export async function removeChildren(
   trx: Transaction<DB>,
   client: string,
   table: ChildTable,
   families: readonly Family[],
-): Promise<Pick<Written, 'id' | 'key'>[]> {
-  const complete = completeFor(table, families);
+): Promise<Pick<WrittenRow, 'id' | 'key'>[]> {
+  const complete = listCompleteParents(table, families);
   if (complete.length === 0) return [];
-  const { rows: gone } = await sql<Pick<Written, 'id' | 'key'>>`
+  const { rows: gone } = await sql<Pick<WrittenRow, 'id' | 'key'>>`
     delete from ${tableRef(table.name)} t
     where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
-      and not exists (select from ${placesOf(table, families)} where ${sameKey(table, client)})
+      and not exists (select from ${makePlaceSet(table, families)} where ${hasSameKey(table, client)})
     returning ${feedNames(table)}`.execute(trx);
   return gone;
 }

@@ -1,60 +1,66 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import { othersAtWork, somethingWaits } from '../runs/confirmations.ts';
+import { otherReadersExist, rereadsOrQuarantineExist } from '../runs/confirmations.ts';
 import type { Lease } from '../runs/leases.ts';
-import { movedFrom, touchedByChildren } from './children.ts';
+import { selectMoves, selectTouchedByChildren } from './children.ts';
 import {
   type Comparison,
   comparedTypes,
   differs,
   type Family,
+  hasSameKey,
   type MirrorTables,
-  only,
+  pickColumns,
   rowSet,
   rowsByIds,
-  sameKey,
   tableRef,
 } from './tables.ts';
 
-/** Whose reading it is, and how old. */
+/** The client, stream and age of a reading, and how it is compared. */
 export interface ReadingScope {
   readonly client: string;
   readonly stream: string;
-  /** Drawn before the request was sent. Of several requests the oldest; a parent may bring its own as `read_no`. */
+  /**
+   * The number drawn before the request was sent; of several requests, the smallest. A parent that was read by another
+   * request brings that request's number as `read_no`.
+   */
   readonly readNo: number;
   readonly compare: Comparison;
   /**
-   * Of readings whose number was drawn after their answer: by id, the number that was drawn before they asked. Where what
-   * is stored comes from between the two, it cannot be known which is newer, and the reading is not applied.
+   * For readings whose number was drawn after their answer: by id, the number that was drawn before their request. If
+   * the number of the stored row lies between the two, we cannot know which is newer. The reading is then not applied.
    */
-  readonly askedBy?: ReadonlyMap<number, number>;
+  readonly readNoAtRequest?: ReadonlyMap<number, number>;
 }
 
-/** What a reading touches. */
-interface Touched {
-  /** Parents that are stored, each with the number of the reading it comes from. */
+/** The stored parents of a reading, and the parents that it changes. */
+interface TouchedParents {
+  /** Ids of stored parents, each with the number of its stored reading. */
   readonly stored: ReadonlyMap<number, number>;
   /** Ids of parents that are new here, differ, were unlisted, or have children that differ. */
   readonly ids: ReadonlySet<number>;
-  /** Parents that are stored for a line which goes to another. */
+  /** The stored parents of child rows that move to another parent. */
   readonly moves: readonly { readonly id: number; readonly goesTo: number }[];
 }
 
-/** Finds what a reading touches. What is not stored at all needs no comparing, which is most of the work of a first load. */
+/**
+ * Finds the parents that a reading touches. Parents that are not stored are not compared: in a first load these are
+ * most of them.
+ */
 export async function findTouched(
   trx: Transaction<DB>,
   { client, compare }: ReadingScope,
   tables: MirrorTables,
   families: readonly Family[],
-): Promise<Touched> {
+): Promise<TouchedParents> {
   const ids = families.map(({ parent }) => parent.id);
   const { rows } = await sql<{ id: number; goesTo: number | null; readNo: number | null }>`
     select t.id, null::bigint as "goesTo", t.read_no as "readNo"
     from ${tableRef(tables.parent.name)} t
     where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])
     ${sql.join(
-      tables.children.map((child) => movedFrom(client, child, families)),
+      tables.children.map((child) => selectMoves(client, child, families)),
       sql``,
     )}`.execute(trx);
   const stored = new Map(rows.flatMap(({ id, goesTo, readNo }) => (goesTo === null ? [[id, readNo ?? 0]] : [])));
@@ -64,7 +70,7 @@ export async function findTouched(
   return { stored, ids: new Set([...ids.filter((id) => !stored.has(id)), ...differing]), moves };
 }
 
-/** Of families whose parents are stored, those that differ from what is: in the parent, or in what belongs to it. */
+/** Finds the parents that differ from the stored rows, in themselves or in their child rows. Expects stored parents. */
 async function findDiffering(
   trx: Transaction<DB>,
   { client, compare }: Pick<ReadingScope, 'client' | 'compare'>,
@@ -74,19 +80,19 @@ async function findDiffering(
   if (families.length === 0) return [];
   const { rows } = await sql<{ id: number }>`
     select id
-    from (${differing({ client, compare }, tables, families)}) as differing`.execute(trx);
+    from (${selectDiffering({ client, compare }, tables, families)}) as differing`.execute(trx);
   return rows.map(({ id }) => id);
 }
 
-/** SQL: ids of parents that are not stored or differ from what is, in themselves or in what belongs to them. */
-function differing(
+/** Returns SQL: ids of parents that are not stored, are unlisted, or differ in themselves or in their child rows. */
+function selectDiffering(
   { client, compare }: Pick<ReadingScope, 'client' | 'compare'>,
   tables: MirrorTables,
   families: readonly Family[],
 ) {
   const types = comparedTypes(tables.parent, compare);
-  const parents = families.map(({ parent }) => only(types, parent));
-  const byChildren = tables.children.map((child) => touchedByChildren(client, compare, child, families));
+  const parents = families.map(({ parent }) => pickColumns(types, parent));
+  const byChildren = tables.children.map((child) => selectTouchedByChildren(client, compare, child, families));
   return sql`
     select i.id
     from ${rowSet(types, parents)}
@@ -94,16 +100,17 @@ function differing(
       tables.parent,
       client,
       families.map(({ parent }) => parent.id),
-    )} on ${sameKey(tables.parent, client)}
+    )} on ${hasSameKey(tables.parent, client)}
     where t.id is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
     ${sql.join(byChildren, sql``)}`;
 }
 
 /**
- * Whether a reading may bring anything at all: a row that is new or differs, or something for what waits in its stream to be
- * read. Where it does not, there is nothing to write, and it need not enter the stream: whoever does afterwards reads later.
+ * Returns whether a reading may write anything: a row is new or differs, another reader is at work, or a resource of
+ * the stream waits for a reread or is in quarantine. If not, the reading need not lock the stream: every later reader
+ * of the stream has a later reading.
  */
-export async function mayBringNews(
+export async function mayWriteAnything(
   db: Kysely<DB>,
   lease: Lease,
   scope: ReadingScope,
@@ -111,7 +118,7 @@ export async function mayBringNews(
   families: readonly Family[],
 ): Promise<boolean> {
   const { rows } = await sql<{ news: boolean }>`
-    select ${othersAtWork(lease, scope.stream)} or ${somethingWaits(lease.client, scope.stream)}
-      or exists (${differing(scope, tables, families)}) as news`.execute(db);
+    select ${otherReadersExist(lease, scope.stream)} or ${rereadsOrQuarantineExist(lease.client, scope.stream)}
+      or exists (${selectDiffering(scope, tables, families)}) as news`.execute(db);
   return rows[0]?.news ?? true;
 }

@@ -5,14 +5,14 @@ import type { DB } from '../generated/tables.ts';
 export interface Change {
   readonly entity: string;
   readonly id: number | null;
-  /** Set where the row's table has no bigint id of its own. */
+  /** Set if `id` does not identify a row of this table. */
   readonly key?: string | null;
   readonly operation: 'created' | 'updated' | 'unlisted' | 'removed';
 }
 
 /**
- * Appends to the feed. It must be the last statement of its transaction: from here to the commit all other writers of
- * the feed wait, which is what makes seq rise in commit order.
+ * Appends changes to the feed. It must be the last statement of its transaction. From here to the commit all other
+ * writers of the feed wait, so that seq rises in the order of commits.
  */
 export async function appendChanges(trx: Transaction<DB>, client: string, changes: readonly Change[]): Promise<void> {
   if (changes.length === 0) return;

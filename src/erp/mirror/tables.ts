@@ -3,9 +3,9 @@ import type { Json } from '../../core/json.ts';
 import { anyClient } from '../connection/any-client.ts';
 import { mirrorColumns } from '../generated/mirror-columns.ts';
 
-/** Values of one row by column; times as ISO text with an offset. `id` is null only where it is no part of the key. */
+/** A row, by column. Times are ISO text with an offset. `id` is null only if it is no part of the key. */
 export type MirrorRow = { readonly id: number | null; readonly raw: Json; readonly [column: string]: unknown };
-/** The row of a resource that has an id of its own; with the number of its own reading where several are written at once. */
+/** A row of a resource, with its id. It has `read_no` if the rows of several readings are written at once. */
 type ParentRow = MirrorRow & { readonly id: number; readonly read_no?: number };
 
 /** A table that mirrors one kind of resource. */
@@ -13,11 +13,14 @@ export interface MirrorTable {
   readonly name: string;
   /** Columns that come from the resource, with their SQL types. */
   readonly columns: Readonly<Record<string, string>>;
-  /** Columns filled from elsewhere. Where a reading brings no value they stay, as long as the column they hang on does. */
-  readonly derived?: Readonly<Record<string, { readonly type: string; readonly hangsOn: string }>>;
+  /**
+   * Columns that are filled from other resources. If a reading brings no value for one, its stored value stays, unless
+   * the column that it depends on (`dependsOn`) changes.
+   */
+  readonly derived?: Readonly<Record<string, { readonly type: string; readonly dependsOn: string }>>;
 }
 
-/** Values of a column by its SQL type; times as ISO text with an offset. */
+/** The type of a column's values, by SQL type. Times are ISO text with an offset. */
 interface ColumnValues {
   readonly bigint: number;
   readonly boolean: boolean;
@@ -34,8 +37,8 @@ type TableName = keyof typeof mirrorColumns;
 type ColumnName<Name extends TableName> = keyof (typeof mirrorColumns)[Name] & string;
 
 /**
- * A row of a mirror table, with every column that a reading fills: one that is forgotten is a compile error.
- * `Derived`: columns that are filled from elsewhere.
+ * A row of a mirror table, with every column that a reading fills. A missing column is a compile error. `Derived` names
+ * the columns that are filled from other resources.
  */
 export type TableRow<Name extends TableName, Derived extends string = never> = {
   readonly [Column in Exclude<keyof (typeof mirrorColumns)[Name], Derived>]:
@@ -47,61 +50,64 @@ export type TableRow<Name extends TableName, Derived extends string = never> = {
 
 /**
  * Declares a mirror table. Its columns are those of the schema.
- * @param hangsOn columns that are filled from elsewhere, each with the column that it depends on
+ * @param dependencies the columns that are filled from other resources, each with the column that it depends on
  */
-export function mirrorTable<Name extends TableName>(
+export function declareMirrorTable<Name extends TableName>(
   name: Name,
-  hangsOn?: { readonly [Column in ColumnName<Name>]?: ColumnName<Name> },
+  dependencies?: { readonly [Column in ColumnName<Name>]?: ColumnName<Name> },
 ): MirrorTable {
-  const others = (hangsOn ?? {}) as Readonly<Record<string, string>>;
+  const others = (dependencies ?? {}) as Readonly<Record<string, string>>;
   const all: Readonly<Record<string, string>> = mirrorColumns[name];
   const columns = Object.fromEntries(Object.entries(all).filter(([column]) => others[column] === undefined));
   const derived = Object.fromEntries(
-    Object.entries(others).map(([column, other]) => [column, { type: all[column] ?? '', hangsOn: other }]),
+    Object.entries(others).map(([column, other]) => [column, { type: all[column] ?? '', dependsOn: other }]),
   );
   return Object.keys(derived).length === 0 ? { name, columns } : { name, columns, derived };
 }
 
-/** Declares a table of lines. */
-export const childTable = <Name extends TableName>(
+/** Declares a table of child rows. */
+export const declareChildTable = <Name extends TableName>(
   name: Name,
   parentColumn: ColumnName<Name>,
   key?: readonly ColumnName<Name>[],
 ): ChildTable => ({
-  ...mirrorTable(name),
+  ...declareMirrorTable(name),
   parentColumn,
   ...(key === undefined ? {} : { key }),
 });
 
-/** A table of lines. `parentColumn` names the parent's id. */
+/** A table of child rows. `parentColumn` holds the id of the parent. */
 export interface ChildTable extends MirrorTable {
   readonly parentColumn: string;
-  /** Columns of its key beside the client; its rows have feed keys, in this order and joined by colons. Default: `id`. */
+  /** Key columns beside the client; default: `id`. If set, the feed names rows by these values, joined by colons. */
   readonly key?: readonly string[];
 }
 
-/** A mirrored kind with its lines. */
+/** The tables of a family: the parent's table and the tables of its child rows. */
 export interface MirrorTables {
   readonly parent: MirrorTable;
   readonly children: readonly ChildTable[];
 }
 
-/** Lines of one kind that belong to one resource. */
+/** The child rows of one parent in one table. */
 interface ChildRows {
   /** Name of their table. */
   readonly table: string;
   readonly rows: readonly MirrorRow[];
-  /** True where these are all there are, so that others stored for this parent are gone. */
+  /** True if these are all child rows of the parent. Other stored ones are then removed. */
   readonly complete: boolean;
 }
 
-/** A parent with its children, read at one moment. */
+/** A parent with its child rows, read at one moment. */
 export interface Family {
   readonly parent: ParentRow;
   readonly children: readonly ChildRows[];
 }
 
-/** What of a stored row is held against a reading: `raw` finds every change of the service, `columns` damage here too. */
+/**
+ * The parts of a stored row that are compared with a reading. `raw` finds every change at the service; `columns` finds
+ * damage in our tables too.
+ */
 export type Comparison = 'raw' | 'columns';
 
 export const tableRef = (name: string) => sql.table(`fulfilment.${name}`);
@@ -109,63 +115,66 @@ export const tableRef = (name: string) => sql.table(`fulfilment.${name}`);
 export const columnRefs = (columns: readonly string[], prefix?: string) =>
   sql.join(columns.map((column) => sql.ref(prefix === undefined ? column : `${prefix}.${column}`)));
 
-/** Columns that make a row of the table its own, beside the client. */
-export const keyOf = (table: MirrorTable | ChildTable): readonly string[] =>
+/** Returns the key columns of a table, without the client. */
+export const keyColumns = (table: MirrorTable | ChildTable): readonly string[] =>
   ('key' in table ? table.key : null) ?? ['id'];
 
-/** Every column a reading fills, `raw` and the key included, with its type. */
-export function typesOf(table: MirrorTable): Readonly<Record<string, string>> {
+/** Returns every column that a reading fills, `id` and `raw` included, with its type. */
+export function columnTypes(table: MirrorTable): Readonly<Record<string, string>> {
   const derived = Object.entries(table.derived ?? {}).map(([column, { type }]) => [column, type] as const);
   return { id: 'bigint', ...table.columns, ...Object.fromEntries(derived), raw: 'jsonb' };
 }
 
-/** Rows as a set with typed columns, named i; JSON keeps every digit of raw. A row may lack columns: they are null. */
+/**
+ * Returns SQL: rows as a set with typed columns, named i. Columns that a row lacks are null. Rows are passed as JSON,
+ * which keeps every digit of `raw`.
+ */
 export function rowSet(types: Readonly<Record<string, string>>, rows: readonly object[]) {
   const definition = Object.entries(types).map(([column, type]) => sql`${sql.ref(column)} ${sql.raw(type)}`);
   return sql`jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as i (${sql.join(definition)})`;
 }
 
 /**
- * SQL: the stored rows with these ids, named t, to be joined with a reading. They are looked up once, by their ids. The OFFSET
- * keeps the planner from mixing that with the join: it would then search the list of ids for each row of the reading, or,
- * without statistics, read all rows of the client.
+ * Returns SQL: the stored rows with these ids, named t, to be joined with a reading. They are looked up once, by their
+ * ids. The OFFSET keeps the planner from merging this subquery with the join. Merged, it would search the list of ids
+ * for each row of the reading or, without statistics, read all rows of the client.
  */
 export const rowsByIds = (table: MirrorTable | ChildTable, client: string, ids: readonly unknown[]) => sql`(
       select * from ${tableRef(table.name)}
       where client = ${anyClient(client)} and id = any(${ids}::bigint[]) offset 0) t`;
 
-/** Whether the stored row t and the reading i are of one key. */
-export function sameKey(table: MirrorTable | ChildTable, client: string) {
-  const pairs = keyOf(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);
+/** Returns SQL: whether the stored row t and the reading i have the same key. */
+export function hasSameKey(table: MirrorTable | ChildTable, client: string) {
+  const pairs = keyColumns(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);
   return sql`t.client = ${anyClient(client)} and ${sql.join(pairs, sql` and `)}`;
 }
 
-/** Whether the stored row t differs from the reading `from`. */
+/** Returns SQL: whether the stored row t differs from the reading `from`. */
 export function differs(table: MirrorTable | ChildTable, compare: Comparison, from: 'i' | 'excluded') {
   const parent = 'parentColumn' in table ? [table.parentColumn] : [];
-  const whole = [...(keyOf(table).includes('id') ? [] : ['id']), ...Object.keys(table.columns), 'raw'];
+  const whole = [...(keyColumns(table).includes('id') ? [] : ['id']), ...Object.keys(table.columns), 'raw'];
   const columns = compare === 'columns' ? whole : [...parent, 'raw'];
   const derived = Object.keys(table.derived ?? {}).map((column) => {
     const [stored, read] = [sql.ref(`t.${column}`), sql.ref(`${from}.${column}`)];
     return sql` or (${read} is not null and ${stored} is distinct from ${read})`;
   });
-  // A line that was taken for gone and is met again differs, whatever it holds.
+  // An unlisted child row that the reading brings counts as different, so that it is listed again.
   const unlisted =
-    'parentColumn' in table && keyOf(table).includes('id') ? sql` or t.unlisted_since is not null` : sql``;
+    'parentColumn' in table && keyColumns(table).includes('id') ? sql` or t.unlisted_since is not null` : sql``;
   return sql`(
     (${columnRefs(columns, 't')}) is distinct from (${columnRefs(columns, from)})
     ${sql.join(derived, sql``)}${unlisted})`;
 }
 
-/** A row that was written, as the feed names it. */
-export interface Written {
+/** A row that was written, with the id and key that the feed uses. */
+export interface WrittenRow {
   readonly id: number | null;
   readonly key: string | null;
   readonly created: boolean;
   readonly changed: boolean;
 }
 
-/** What the feed calls a row: its id, and a key where the id is not what tells it from others. */
+/** Returns SQL: the id and the key of a row t in the feed. The key is null if the id identifies the row. */
 export const feedNames = (table: MirrorTable | ChildTable) =>
   'key' in table && table.key !== undefined
     ? sql`t.id, ${sql.join(
@@ -174,21 +183,21 @@ export const feedNames = (table: MirrorTable | ChildTable) =>
       )} as key`
     : sql`t.id, null as key`;
 
-/** Comparing by raw needs no more than raw, which spares the database most of the reading. */
+/** Returns the columns that a comparison needs, with their types. Comparing by `raw` needs few, which saves work. */
 export function comparedTypes(table: MirrorTable | ChildTable, compare: Comparison): Readonly<Record<string, string>> {
-  const types = typesOf(table);
+  const types = columnTypes(table);
   if (compare === 'columns') return types;
-  const needed = new Set([...keyOf(table), 'id', 'raw', ...Object.keys(table.derived ?? {})]);
+  const needed = new Set([...keyColumns(table), 'id', 'raw', ...Object.keys(table.derived ?? {})]);
   if ('parentColumn' in table) needed.add(table.parentColumn);
   return Object.fromEntries(Object.entries(types).filter(([column]) => needed.has(column)));
 }
 
-/** What tells where a line belongs. */
+/** Returns the key columns and the parent column of a table of child rows, with their types. */
 export function placeTypes(table: ChildTable): Readonly<Record<string, string>> {
-  const needed = [...keyOf(table), table.parentColumn];
-  return Object.fromEntries(Object.entries(typesOf(table)).filter(([column]) => needed.includes(column)));
+  const needed = [...keyColumns(table), table.parentColumn];
+  return Object.fromEntries(Object.entries(columnTypes(table)).filter(([column]) => needed.includes(column)));
 }
 
-/** A row without the columns that are not asked for. */
-export const only = (types: Readonly<Record<string, string>>, row: MirrorRow) =>
+/** Returns a row with the columns of `types` only. */
+export const pickColumns = (types: Readonly<Record<string, string>>, row: MirrorRow) =>
   Object.fromEntries(Object.keys(types).map((column) => [column, row[column]]));

@@ -1,10 +1,10 @@
 import { sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import { confirmedSince } from '../runs/confirmations.ts';
+import { isConfirmedSince } from '../runs/confirmations.ts';
 import type { Change } from './feed.ts';
 
-/** Marks rows that the service does not have, unless a newer reading found them. */
+/** Marks rows that the service no longer has as unlisted, unless a newer reading found them. */
 export async function markUnlisted(
   trx: Transaction<DB>,
   client: string,
@@ -18,7 +18,7 @@ export async function markUnlisted(
     set unlisted_since = now(), read_no = ${readNo}
     where client = ${anyClient(client)} and id = any(${ids}::bigint[]) and unlisted_since is null
       and read_no < ${readNo}
-      and not ${confirmedSince(client, stream, readNo, sql`t.id`)}
+      and not ${isConfirmedSince(client, stream, readNo, sql`t.id`)}
     returning id`.execute(trx);
   return rows.map(({ id }) => ({ entity: table, id, operation: 'unlisted' }));
 }

@@ -4,16 +4,16 @@ import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
-import { type AcceptedAs, delayGates } from './push-database.ts';
+import { type AcceptanceKind, delayGates } from './push-database.ts';
 
-/** What an operator may say of the present database. */
-export type OperatorAnswer = Extract<AcceptedAs, 'moved' | 'restored' | 'copy'>;
+/** The ways in which an operator can accept the present database. */
+export type OperatorAnswer = Extract<AcceptanceKind, 'moved' | 'restored' | 'copy'>;
 
-/** Rows that were pending or sending in the backup, by what happens to them now. */
+/** Numbers of rows that were pending or sending in the backup, by what happens to them now. */
 export interface AcceptedDatabase {
-  /** The service is asked what it knows of them. */
+  /** Rows that a look-up decides. */
   readonly lookedUp: number;
-  /** The operator decides: `outbox retry` or `outbox done`. */
+  /** Rows that the operator decides with `outbox retry` or `outbox done`. */
   readonly toDecide: number;
 }
 
@@ -22,50 +22,54 @@ export interface AcceptDatabaseOptions {
   readonly by: string;
   /** Kinds whose rows can be looked up at the service. */
   readonly lookedUp: readonly string[];
-  /** What an operator can do about a row of another kind. */
+  /** Tells an operator what to do about a row of a kind that cannot be looked up. */
   readonly advice: string;
 }
 
 /** SQL: the identity of this database. */
-const presentMark = sql<string>`sync.database_mark()`;
+const currentMark = sql<string>`sync.database_mark()`;
 
 /**
- * Accepts the present database. With `restored`, rows that came with the backup and were not settled become `unknown`: the
- * former database may have sent them after the backup. Rows that were inserted since are not touched, if the identity of the
- * database tells them apart.
+ * Accepts the present database. With `restored`, each unsettled row of the backup becomes `unknown`: the former
+ * database may have sent it after the backup was made. Rows that were inserted after the restore are not touched, if
+ * the identity of the database tells them apart.
+ * @returns the numbers of rows that became unknown
  */
 export async function acceptDatabase(db: Database, options: AcceptDatabaseOptions): Promise<AcceptedDatabase> {
   const { as, by } = options;
   return inTransaction(db, async (trx) => {
     const former = await trx
       .selectFrom('sync.push_database')
-      .select(sql<boolean>`mark = ${presentMark}`.as('isSame'))
+      .select(sql<boolean>`mark = ${currentMark}`.as('isSame'))
       .forUpdate()
       .executeTakeFirst();
-    const accepted = { mark: presentMark, accepted_as: as, accepted_by: by };
+    const accepted = { mark: currentMark, accepted_as: as, accepted_by: by };
     const changes = { ...accepted, accepted_at: sql<Date>`clock_timestamp()`, changed_at: null };
     await trx
       .insertInto('sync.push_database')
       .values(accepted)
       .onConflict((conflict) => conflict.column('only_row').doUpdateSet(changes))
       .execute();
-    await trx.deleteFrom('sync.push_workers').where('confirmed_mark', 'is distinct from', presentMark).execute();
-    const doubted =
-      as === 'restored' ? await doubtRows(trx, options, former?.isSame ?? false) : { lookedUp: 0, toDecide: 0 };
+    await trx.deleteFrom('sync.push_workers').where('confirmed_mark', 'is distinct from', currentMark).execute();
+    const unknownRows =
+      as === 'restored'
+        ? await markBackupRowsUnknown(trx, options, former?.isSame ?? false)
+        : { lookedUp: 0, toDecide: 0 };
     if (as !== 'moved') await delayGates(trx);
-    const detail = `as ${as}: ${doubted.lookedUp} rows are looked up, ${doubted.toDecide} wait for a decision`;
+    const detail = `as ${as}: ${unknownRows.lookedUp} rows are looked up, ${unknownRows.toDecide} wait for a decision`;
     await recordAudit(trx, { by, action: 'database_accepted', client: null, detail });
     await notifyPushers(trx);
-    return doubted;
+    return unknownRows;
   });
 }
 
 /**
- * Makes rows of the backup unknown. They get a new claim number: no late answer of a former worker settles them. A dead row of
- * the backup stays dead, with the note that it may have been sent.
- * @param isSame the database has the identity of the former one, as after a disk snapshot: every open row may be of the backup
+ * Makes the open rows of the backup unknown. Each gets a new claim number, so that a late answer to a former worker
+ * cannot settle it. A dead row of the backup stays dead, with the note that it may have been sent.
+ * @param isSame true if the database has the identity of the former one, as after a restored disk snapshot: then every
+ * open row may come from the backup
  */
-async function doubtRows(
+async function markBackupRowsUnknown(
   trx: Transaction<DB>,
   { by, lookedUp, advice }: AcceptDatabaseOptions,
   isSame: boolean,

@@ -1,19 +1,22 @@
 /**
- * The outbox: claims, settlements, look-ups, holds, send rates and what operators do. A row is sent only under a
- * claim, and only a claim that is still held settles it.
+ * The outbox: claims, settlements, look-ups, push holds, send rates and the actions of operators. A row is sent only
+ * under a claim, and only a claim that is still held settles it.
  */
 
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
-import { claimSpan } from './claims-held.ts';
-import { mayPush, pendingKinds } from './due.ts';
-import { hampers, holds, lockFew } from './holds.ts';
-import { judged, lingers, type WaitRule } from './lane-order.ts';
+import { mayPush, pendingKinds } from './due-work.ts';
+import { claimSpan } from './held-claims.ts';
+import { holds, restricts, tryLockHealth } from './holds.ts';
+import { judgedRows, lingerSpan, type WaitRule } from './lane-order.ts';
 
-/** So many due rows are looked through for heads of lanes, where a short look did not fill the slots. */
+/** Number of due rows that are searched for heads of lanes if a shorter search did not fill the slots. */
 const wideWindow = 100;
-/** Bytes of payloads that one claim reads, unless its first row alone is larger; as JSON in JSON they may be twice as many. */
-const mostBytes = 8 * 1024 * 1024;
+/**
+ * Maximum bytes of payloads that one claim reads. A first row that is larger is read alone. As JSON inside JSON,
+ * payloads can take twice as many bytes.
+ */
+const maxBytes = 8 * 1024 * 1024;
 
 /** A row that this process may send now. */
 export interface ClaimedRow {
@@ -23,59 +26,67 @@ export interface ClaimedRow {
   readonly reference: string;
   /** JSON text, with every digit. */
   readonly payload: string;
-  /** Attempts so far, this one included, and how many of them count for PUSH_MAX_ATTEMPTS. */
+  /** Number of attempts, including this one. */
   readonly attempts: number;
+  /** Number of attempts that count for PUSH_MAX_ATTEMPTS, including this one. */
   readonly boundedAttempts: number;
   readonly ageMs: number;
-  /** Times it was sent in vain, since the last attempt that counted, for reasons that are not its own. */
+  /** Number of attempts since the last one that counted that failed for reasons outside this row. */
   readonly unburnt: number;
-  /** When it was due, for who gives it back. */
+  /** Due time of the row. It is restored when the claim is given back. */
   readonly dueAt: string;
-  /** Drawn for the claim, before any request: settlements and readings are recognised by it. */
+  /** Claim number, drawn before any request. Settlements and readings are recognised by it. */
   readonly claimNo: number;
-  /** Whether the claim itself noted that the request may be written. */
+  /** True if the claim itself recorded that the request may be written. */
   readonly stamped: boolean;
-  /** An earlier attempt may have been carried out. */
+  /** True if the service may have carried out an earlier attempt. */
   readonly mayBeWritten: boolean;
-  /** Since then a look-up did not find it, twice. */
+  /** True if two look-ups since that attempt did not find the row at the service. */
   readonly cleared: boolean;
-  /** Id that the tables know for the reference: of the order, or of the announced return. */
+  /** Id of the order or the announced return that the tables hold for the reference. */
   readonly knownId: number | null;
-  /** How many the tables know for the reference. */
+  /** Number of orders or announced returns that the tables hold for the reference. */
   readonly knownCount: number;
 }
 
 export interface ClaimOptions {
   readonly client: string;
-  /** Fingerprint of the account; where another one was accepted for this client, nothing is claimed. */
+  /** Fingerprint of the account. Nothing is claimed if another account was accepted for this client. */
   readonly identity: string;
   readonly slots: number;
-  /** Kinds that are looked up and sent again where they are absent: the claim itself stamps them, which spares a statement. */
+  /**
+   * Kinds that are looked up, and sent again if the service does not have them. The claim itself records the send for
+   * their rows, which saves a statement.
+   */
   readonly stamped: readonly string[];
   /**
-   * Kinds that were perhaps carried out and sent again: for this long after that first attempt it may still take effect, and
-   * must not undo what follows in the lane.
+   * Kinds that are sent again after an attempt with unknown outcome. The first attempt may take effect for `ms`
+   * milliseconds more. It must not undo the rows behind it in the lane.
    */
   readonly lingering: { readonly kinds: readonly string[]; readonly ms: number };
-  /** Kinds whose rows wait for rows of another kind: those whose references stand in a list of their payload. */
+  /** Kinds whose rows wait for rows of another kind. A list in their payload names the references. */
   readonly waits: readonly WaitRule[];
-  /** Only rows of this kind (empty: of the client), of which few may be under way at a time: those that never failed first. */
+  /**
+   * Claims only rows of this kind (empty: of the whole client), within its send window. Rows that never failed come
+   * first.
+   */
   readonly few?: { readonly kind: string };
 }
 
-/** What a claim brought. */
-export interface Claim {
+/** Result of a claim. */
+export interface ClaimResult {
   readonly rows: readonly ClaimedRow[];
-  /** Whether it was worth its while: rows that are not first in their lane were put off, and others may be due behind them. */
+  /** Number of rows postponed because an earlier row of their lane is still open. Other rows may be due behind them. */
   readonly putOff: number;
 }
 
 /**
- * Claims rows of one client that are due and first in their lane, at most `slots`, longest due first. What is due but not
- * first is put off. Of kinds that are held nothing is looked at, however many rows they have.
+ * Claims up to `slots` rows of one client that are due and first in their lane. The row that is due longest comes
+ * first. Due rows that are not first are postponed. Rows of kinds with a push hold are not read at all, so their number
+ * does not matter.
  */
-export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<Claim> {
-  if (options.few !== undefined) return claimFew(db, { ...options, few: options.few });
+export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<ClaimResult> {
+  if (options.few !== undefined) return claimInSendWindow(db, { ...options, few: options.few });
   const window = Math.min(wideWindow, options.slots * 4);
   const near = await claimWithin(db, options, window);
   if (near.rows.length === options.slots || near.seen < window) return near;
@@ -83,11 +94,17 @@ export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<
   return { rows: [...near.rows, ...wide.rows], putOff: near.putOff + wide.putOff };
 }
 
-/** Of what few rows may be under way, one worker claims at a time: the room is counted after the lock is had. */
-function claimFew(db: Kysely<DB>, options: ClaimOptions & { readonly few: { readonly kind: string } }): Promise<Claim> {
+/**
+ * Claims rows within a send window. One worker at a time counts the free places, because it holds the lock on the
+ * health.
+ */
+function claimInSendWindow(
+  db: Kysely<DB>,
+  options: ClaimOptions & { readonly few: { readonly kind: string } },
+): Promise<ClaimResult> {
   return db.transaction().execute(async (trx) => {
-    const isMine = await lockFew(trx, { client: options.client, kind: options.few.kind });
-    return isMine ? claimWithin(trx, options, wideWindow) : { rows: [], putOff: 0 };
+    const isLocked = await tryLockHealth(trx, { client: options.client, kind: options.few.kind });
+    return isLocked ? claimWithin(trx, options, wideWindow) : { rows: [], putOff: 0 };
   });
 }
 
@@ -95,11 +112,11 @@ async function claimWithin(
   db: Kysely<DB>,
   options: ClaimOptions,
   window: number,
-): Promise<Claim & { readonly seen: number }> {
+): Promise<ClaimResult & { readonly seen: number }> {
   const { client, slots, stamped, few } = options;
-  const most = few === undefined ? sql`${slots}::int` : sql`(select coalesce(max(rows), 0) from room)`;
+  const maxRows = few === undefined ? sql`${slots}::int` : sql`(select coalesce(max(rows), 0) from room)`;
   const { rows } = await sql<{ rows: ClaimedRow[]; seen: number; putOff: number }>`
-    with recursive ${kindsDue(options)}, ${few === undefined ? sql`` : roomFor(client, few.kind, slots)}
+    with recursive ${claimableKinds(options)}, ${few === undefined ? sql`` : roomInSendWindow(client, few.kind, slots)}
     seen as materialized (
       select d.*
       from kinds k
@@ -114,19 +131,19 @@ async function claimWithin(
       order by d.next_attempt_at, d.id
       limit ${window}
     ), locked as materialized (
-      -- What was seen is checked again under the lock: a row that was woken or put off meanwhile is another's to judge.
-      -- One by one: a join would go through all pending rows where statistics know few.
+      -- Check each row again under the lock: another worker may have woken or postponed it meanwhile. Read the rows one
+      -- by one: a join would scan all pending rows if the statistics expect few.
       select l.*
       from seen s
       cross join lateral (
         select o.id, o.kind, o.family, o.reference, s.next_attempt_at as due_at, s.failed,
-          o.written_at > statement_timestamp() - ${lingers(options)} and o.replaced_at > o.written_at
+          o.written_at > statement_timestamp() - ${lingerSpan(options)} and o.replaced_at > o.written_at
             and o.kind = any(${options.lingering.kinds}::text[]) as was_replaced, o.written_at
         from fulfilment.outbox o
-        where o.id = s.id and o.status = 'pending' and o.next_attempt_at = s.next_attempt_at and ${most} > 0
+        where o.id = s.id and o.status = 'pending' and o.next_attempt_at = s.next_attempt_at and ${maxRows} > 0
         for update of o skip locked
       ) l
-    ), ${judged(options)}, put_off as (
+    ), ${judgedRows(options)}, put_off as (
       update fulfilment.outbox o
       set next_attempt_at = j.not_before
       from judged j
@@ -144,20 +161,20 @@ async function claimWithin(
     ), heads as materialized (
       select id, due_at
       from (
-        -- What takes little room can hardly be large; the rest is read to be measured.
+        -- A payload that is stored in few bytes can hardly be large. Only the others are read to be measured.
         select f.id, f.due_at, f.place, sum(
           case when pg_column_size(o.payload) > 1000 then octet_length(o.payload::text) else 1000 end
         ) over (order by f.place) as bytes
         from first f
         join fulfilment.outbox o on o.id = f.id
-        where f.place <= ${most}
+        where f.place <= ${maxRows}
       ) f
-      where f.place = 1 or f.bytes <= ${mostBytes}
+      where f.place = 1 or f.bytes <= ${maxBytes}
     ), numbered as materialized (select nextval('sync.read_no') as claim_no), c as (
       update fulfilment.outbox o
       set status = 'sending', next_attempt_at = null, claim_no = n.claim_no,
         lease_until = statement_timestamp() + ${claimSpan}, attempts = o.attempts + 1,
-        -- Waiting is not trying: the age counts from the first attempt that counts.
+        -- Only attempts count: the age starts with the first attempt that counts.
         bounded_from = case when o.attempts = o.bounded_attempts then statement_timestamp() else o.bounded_from end,
         sent_at = case when o.kind = any(${stamped}::text[]) and (o.written_at is null or o.absences >= 2)
                        then statement_timestamp() end
@@ -166,37 +183,37 @@ async function claimWithin(
       returning o.*, h.due_at
     )
     select (select count(*)::int from seen) as seen, (select count(not_before)::int from judged) as "putOff",
-      coalesce((select json_agg(${claimedJson} order by c.due_at, c.id) from c), '[]') as rows`.execute(db);
+      coalesce((select json_agg(${claimedRowJson} order by c.due_at, c.id) from c), '[]') as rows`.execute(db);
   const { rows: claimed, seen, putOff } = rows[0] as { rows: ClaimedRow[]; seen: number; putOff: number };
   return { rows: claimed, seen, putOff };
 }
 
-/** SQL: the kinds of which rows may be claimed. */
-function kindsDue({ client, identity, few }: ClaimOptions) {
-  const held = (kind: RawBuilder<unknown>, how: RawBuilder<unknown>) =>
+/** SQL: the kinds whose rows may be claimed. */
+function claimableKinds({ client, identity, few }: ClaimOptions) {
+  const hasHold = (kind: RawBuilder<unknown>, how: RawBuilder<unknown>) =>
     sql`exists (select from sync.push_holds h where h.client = ${client} and h.kind = ${kind} and ${how})`;
-  const mayClaim = few === undefined ? sql`not ${held(sql`''`, hampers)}` : sql`true`;
-  const ofClient = sql`not ${held(sql`n.kind`, few === undefined ? hampers : holds)}`;
-  const wanted = few === undefined || few.kind === '' ? ofClient : sql`n.kind = ${few.kind}`;
+  const mayClaim = few === undefined ? sql`not ${hasHold(sql`''`, restricts)}` : sql`true`;
+  const isFree = sql`not ${hasHold(sql`n.kind`, few === undefined ? restricts : holds)}`;
+  const wanted = few === undefined || few.kind === '' ? isFree : sql`n.kind = ${few.kind}`;
   return sql`${pendingKinds(client, sql`(select ${mayPush(client, identity)}) and ${mayClaim}`)},
     kinds as materialized (select n.kind from named n where n.kind is not null and ${wanted})`;
 }
 
-/** SQL: how many more rows may be under way of a client (kind empty) or kind of which few may be. */
-function roomFor(client: string, kind: string, slots: number) {
+/** SQL: how many more rows the send window of a client (kind empty) or kind allows. */
+function roomInSendWindow(client: string, kind: string, slots: number) {
   return sql`room as materialized (
       select greatest(0, least(${slots}, h.send_window - (
         select count(*) from fulfilment.outbox o
         where o.client = ${client} and o.status = 'sending' and (${kind} = '' or o.kind = ${kind})
-          -- What a lost worker left behind is not under way: a claim that is kept lasts 7 s longer at least.
+          -- Do not count the rows of lost workers: a claim that is renewed lasts at least 7 s longer.
           and o.lease_until > statement_timestamp() + interval '5 seconds')))::int as rows
       from sync.push_holds h
       where h.client = ${client} and h.kind = ${kind} and not ${holds} and h.send_window is not null
     ),`;
 }
 
-/** What the tables know for a reference: `of` is an aggregate of r.id. */
-const known = (of: RawBuilder<unknown>) => sql`case c.family
+/** SQL: an aggregate over the ids that the tables hold for a reference. `of` is an aggregate of r.id. */
+const selectKnown = (of: RawBuilder<unknown>) => sql`case c.family
   when 'order' then (
     select ${of} from fulfilment.orders r
     where r.client = c.client and r.external_order_number = c.reference and r.unlisted_since is null)
@@ -205,10 +222,10 @@ const known = (of: RawBuilder<unknown>) => sql`case c.family
     where r.client = c.client and r.external_reference = c.reference and r.unlisted_since is null)
   end`;
 
-const claimedJson = sql`json_build_object(
+const claimedRowJson = sql`json_build_object(
   'id', c.id, 'client', c.client, 'kind', c.kind, 'reference', c.reference, 'payload', c.payload::text,
   'attempts', c.attempts, 'boundedAttempts', c.attempts - c.bounded_attempts, 'claimNo', c.claim_no,
   'unburnt', c.unburnt, 'dueAt', c.due_at,
   'ageMs', extract(epoch from statement_timestamp() - c.bounded_from)::float8 * 1000,
   'stamped', c.sent_at is not null, 'mayBeWritten', c.written_at is not null, 'cleared', c.absences >= 2,
-  'knownId', ${known(sql`max(r.id)`)}, 'knownCount', coalesce(${known(sql`count(*)`)}, 0))`;
+  'knownId', ${selectKnown(sql`max(r.id)`)}, 'knownCount', coalesce(${selectKnown(sql`count(*)`)}, 0))`;

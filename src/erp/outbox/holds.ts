@@ -1,33 +1,33 @@
 import { type Kysely, sql } from 'kysely';
-import { type Evidence, type Health, type HoldCode, isProbed, judgeHealth } from '../../core/push-health.ts';
+import { type Evidence, type Health, type HoldCode, isEndedByQuestion, judgeHealth } from '../../core/push-health.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** The health of a client, or of one of its kinds, as stored. Where none is stored, all rows may be sent. */
+/** The stored health of a client or kind. Without a stored health, all rows may be sent. */
 export interface StoredHealth extends Health {
   readonly client: string;
-  /** Empty: all of the client. */
+  /** Empty: the whole client. */
   readonly kind: string;
   readonly since: Date;
-  /** Milliseconds until the hold may end; 0 or less: its time is up, or it was never held. */
+  /** Milliseconds until the hold may end. 0 or less: its time is over, or there was no hold. */
   readonly untilInMs: number;
-  /** The hold ends only once the service has answered a question. */
+  /** True if the hold ends only when the service has answered a probe. */
   readonly probe: boolean;
 }
 
-/** Whose health: of a client, or (kind not empty) of one of its kinds. */
-export interface Whose {
+/** The client, or (kind not empty) the kind of a client, that a health belongs to. */
+export interface HealthScope {
   readonly client: string;
   readonly kind: string;
 }
 
-/** Nothing of it is sent at present. */
+/** Returns true if no row of the client or kind may be sent at present. */
 export const isHeld = ({ kind, probe, untilInMs }: Pick<StoredHealth, 'kind' | 'probe' | 'untilInMs'>): boolean =>
   (probe && kind === '') || untilInMs > 0;
 
-/** Nothing of it is sent at present, or a few rows at a time. */
-export const isHampered = (health: StoredHealth): boolean => isHeld(health) || health.sendWindow !== null;
+/** Returns true if no rows may be sent at present, or only as many as a send window allows. */
+export const isRestricted = (health: StoredHealth): boolean => isHeld(health) || health.sendWindow !== null;
 
 const selectHealth = (db: Kysely<DB>) =>
   db
@@ -44,7 +44,7 @@ const selectHealth = (db: Kysely<DB>) =>
       sql<number>`extract(epoch from until - clock_timestamp())::float8 * 1000`.as('untilInMs'),
     ]);
 
-/** The health of these clients and their kinds, or (null) of all, where there is anything to tell. */
+/** Reads the stored health of these clients and their kinds. Null reads the health of all clients. */
 export async function readHealth(db: Kysely<DB>, clients: readonly string[] | null): Promise<StoredHealth[]> {
   return selectHealth(db)
     .$if(clients !== null, (query) => query.where('client', '=', anyText(clients ?? [])))
@@ -53,26 +53,27 @@ export async function readHealth(db: Kysely<DB>, clients: readonly string[] | nu
     .execute();
 }
 
-/** What follows from evidence. */
-export interface Noted {
+/** The health after evidence was judged. */
+export interface HealthUpdate {
   readonly health: Health | null;
-  /** Milliseconds of the hold that begins now; null where none begins. */
+  /** Milliseconds of the hold that begins now; null if none begins. */
   readonly heldMs: number | null;
 }
 
 /**
- * Judges evidence for all workers, one after the other.
- * @param byProber whether this worker asks on behalf of all whether a hold is over
+ * Judges what a worker has seen of a client or kind, and stores the result for all workers. The judgements of several
+ * workers are made one after the other.
+ * @param byProber true if this worker makes the probe for all workers
  */
 export function noteEvidence(
   db: Kysely<DB>,
-  { client, kind }: Whose,
+  { client, kind }: HealthScope,
   evidence: Evidence,
   { byProber = false }: { readonly byProber?: boolean } = {},
-): Promise<Noted> {
+): Promise<HealthUpdate> {
   return inTransaction(db, async (trx) => {
-    // A row to lock: what two workers saw at once is judged one after the other.
-    if (evidence.seen !== 'success' && evidence.seen !== 'let in') await lockHealth(trx, { client, kind });
+    // Create a row to lock, so that evidence of two workers is judged one after the other.
+    if (evidence.seen !== 'success' && evidence.seen !== 'answered') await lockHealth(trx, { client, kind });
     const stored =
       (await selectHealth(trx).where('client', '=', client).where('kind', '=', kind).forUpdate().executeTakeFirst()) ??
       null;
@@ -82,13 +83,13 @@ export function noteEvidence(
     if (health === null) {
       if (stored !== null)
         await trx.deleteFrom('sync.push_holds').where('client', '=', client).where('kind', '=', kind).execute();
-    } else if (health !== former || holdMs !== null) await store(trx, { client, kind }, health, holdMs);
+    } else if (health !== former || holdMs !== null) await storeHealth(trx, { client, kind }, health, holdMs);
     return { health, heldMs: holdMs !== null && holdMs > 0 && health !== null ? holdMs : null };
   });
 }
 
-/** Inserts a row without a reason if there is none, and locks it. */
-async function lockHealth(trx: Kysely<DB>, { client, kind }: Whose): Promise<void> {
+/** Inserts a row without a reason if there is none, and locks the row. */
+async function lockHealth(trx: Kysely<DB>, { client, kind }: HealthScope): Promise<void> {
   const until = sql<Date>`clock_timestamp()`;
   await trx
     .insertInto('sync.push_holds')
@@ -97,9 +98,9 @@ async function lockHealth(trx: Kysely<DB>, { client, kind }: Whose): Promise<voi
     .execute();
 }
 
-async function store(
+async function storeHealth(
   trx: Kysely<DB>,
-  { client, kind }: Whose,
+  { client, kind }: HealthScope,
   { code, reason, failures, sendWindow }: Health,
   holdMs: number | null,
 ): Promise<void> {
@@ -110,10 +111,10 @@ async function store(
     .set((eb) => ({
       ...{ code, reason, failures, send_window: sendWindow },
       times: eb('times', '+', isNew ? 1 : 0),
-      // A health that was only watched so far is held from now on.
+      // A client or kind that only had failures so far is on hold from now on.
       ...(isNew ? { since: sql<Date>`case when send_window is null then clock_timestamp() else since end` } : {}),
-      ...(holdMs === null ? {} : { probe: isNew && isProbed(code) }),
-      // The service may ask for more time, never for less.
+      ...(holdMs === null ? {} : { probe: isNew && isEndedByQuestion(code) }),
+      // A later answer of the service can extend the hold, never shorten it.
       ...(holdMs === null ? {} : { until: code === 'retry_after' ? sql<Date>`greatest(until, ${until})` : until }),
     }))
     .where('client', '=', client)
@@ -122,9 +123,9 @@ async function store(
 }
 
 /**
- * Takes the one question that shows whether the hold of a client is over.
- * @param ms how long others wait for what comes of it
- * @returns false where another worker has taken it, or the hold is gone
+ * Takes the probe of a client's hold for this worker.
+ * @param ms milliseconds that other workers wait for its result
+ * @returns false if another worker has taken the probe, or the hold is over
  */
 export async function takeProbe(db: Kysely<DB>, client: string, ms: number): Promise<boolean> {
   const { numUpdatedRows } = await db
@@ -138,7 +139,7 @@ export async function takeProbe(db: Kysely<DB>, client: string, ms: number): Pro
   return numUpdatedRows > 0n;
 }
 
-/** Forgets health about which nothing new was seen for an hour, unless it is held: all rows may be sent again. */
+/** Deletes health without an active hold that was not updated for an hour. All its rows may be sent again. */
 export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
   await db
     .deleteFrom('sync.push_holds as h')
@@ -147,17 +148,18 @@ export async function forgetOldHealth(db: Kysely<DB>): Promise<void> {
     .execute();
 }
 
-/** SQL: whether nothing is sent by a row `h` of sync.push_holds. */
+/** SQL: true if a row `h` of sync.push_holds keeps all its outbox rows from being sent. */
 export const holds = sql`(h.probe and h.kind = '' or h.until > statement_timestamp())`;
 
-/** SQL: whether a row `h` of sync.push_holds keeps its rows from being claimed like others: held, or a few at a time. */
-export const hampers = sql`(${holds} or h.send_window is not null)`;
+/** SQL: true if a row `h` of sync.push_holds has an active hold or a send window. */
+export const restricts = sql`(${holds} or h.send_window is not null)`;
 
 /**
- * Locks the health of a client or kind until the transaction ends, so that one worker at a time counts what may be sent.
- * @returns false where another worker has locked it
+ * Locks the health of a client or kind until the transaction ends, so that one worker at a time counts the rows that
+ * may be sent.
+ * @returns false if another worker has the lock
  */
-export async function lockFew(trx: Kysely<DB>, { client, kind }: Whose): Promise<boolean> {
+export async function tryLockHealth(trx: Kysely<DB>, { client, kind }: HealthScope): Promise<boolean> {
   const locked = await trx
     .selectFrom('sync.push_holds')
     .select('kind')
@@ -169,7 +171,7 @@ export async function lockFew(trx: Kysely<DB>, { client, kind }: Whose): Promise
   return locked !== undefined;
 }
 
-/** Whether kinds of a client were ever carried out by this method and path. */
+/** A kind that the service has carried out for a client, with the method and path of the request. */
 export interface Proof {
   readonly client: string;
   readonly kind: string;
@@ -177,8 +179,8 @@ export interface Proof {
   readonly path: string;
 }
 
-/** Notes that a kind was carried out: what is refused of it from now on is no matter of its path. */
-export async function noteProven(db: Kysely<DB>, { client, kind, method, path }: Proof): Promise<void> {
+/** Records that the service has carried out a kind. A later refusal of this kind is then not caused by a wrong path. */
+export async function recordProof(db: Kysely<DB>, { client, kind, method, path }: Proof): Promise<void> {
   await db
     .insertInto('sync.proven_kinds')
     .values({ client, kind, method, path })
@@ -186,7 +188,7 @@ export async function noteProven(db: Kysely<DB>, { client, kind, method, path }:
     .execute();
 }
 
-/** Whether a kind was ever carried out by this method and path, by any worker. */
+/** Returns true if any worker has seen the service carry out a kind with this method and path. */
 export async function isProven(db: Kysely<DB>, { client, kind, method, path }: Proof): Promise<boolean> {
   const proven = await db
     .selectFrom('sync.proven_kinds')

@@ -2,7 +2,9 @@ import { type Kysely, sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** Writes the payload schemas that `fulfilment.outbox_schema(kind)` gives. A kind of a newer version stays. */
+/**
+ * Stores the payload schemas that `fulfilment.outbox_schema(kind)` returns. Kinds that only a newer version knows stay.
+ */
 export async function storeOutboxKinds(
   db: Kysely<DB>,
   kinds: readonly { readonly kind: string; readonly schema: Json }[],

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** A row whose outcome is not known, to be looked up now. Spans by the database's clock. */
+/** A row with unknown outcome that is looked up now. Spans are measured by the clock of the database. */
 export interface UnknownRow {
   readonly id: number;
   readonly client: string;
@@ -18,15 +18,20 @@ export interface UnknownRow {
   readonly sinceAbsentMs: number | null;
   readonly lookups: number;
   readonly refusal: string | null;
-  /** Its payload was replaced after the attempt that may have been carried out. */
+  /** True if the payload was replaced after the attempt that may have been carried out. */
   readonly replaced: boolean;
 }
 
-/** What a look-up is given, so that two workers do not ask the same at once. */
+/** Time that a look-up has for itself, so that two workers do not ask the same question at once. */
 const lookUpSpan = sql`interval '60 seconds'`;
 
-/** Takes rows of one client and kind that are to be looked up, longest due first. */
-export async function takeUnknown(db: Kysely<DB>, client: string, kind: string, limit: number): Promise<UnknownRow[]> {
+/** Takes rows of one client and kind whose look-up is due. The row that is due longest comes first. */
+export async function takeUnknownRows(
+  db: Kysely<DB>,
+  client: string,
+  kind: string,
+  limit: number,
+): Promise<UnknownRow[]> {
   const since = (column: string) =>
     sql`extract(epoch from statement_timestamp() - o.${sql.ref(column)})::float8 * 1000`;
   const { rows } = await sql<UnknownRow>`
@@ -52,11 +57,12 @@ export async function takeUnknown(db: Kysely<DB>, client: string, kind: string, 
 }
 
 /**
- * Of resources that fit a row that may have been carried out, finds those that are not another row's: neither stored here
- * before the row was inserted, nor the result of another row of its kind and reference.
- * @param mirror the table of the resources, and the member of a row's result that holds the id of one
+ * Returns the ids among `ids` that no other row accounts for. A resource is excluded if it was stored here before the
+ * row was inserted, or if it is the result of another row of this kind and reference.
+ * @param ids ids of resources that fit a row that may have been carried out
+ * @param mirror the table of the resources, and the member of a row's result that holds such an id
  */
-export async function findUnclaimed(
+export async function findUnclaimedIds(
   db: Kysely<DB>,
   { id: outboxId, client }: Pick<UnknownRow, 'id' | 'client'>,
   ids: readonly number[],

@@ -6,10 +6,10 @@ import { inTransaction } from '../connection/transaction.ts';
 import { anyId, anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
-import { conditions, type OutboxDetail, type OutboxFilter, readOutbox } from './read-outbox.ts';
+import { type OutboxDetail, type OutboxFilter, readOutbox, toCondition } from './read-outbox.ts';
 import { insertFollowUps, wakeFreeLanes, wakeLanes } from './settle.ts';
 
-/** States from which a person may do what. */
+/** The states in which a row must be for each action. */
 export const allowedFrom = {
   retry: ['dead', 'unknown', 'pending'],
   done: ['dead', 'unknown', 'pending'],
@@ -17,25 +17,25 @@ export const allowedFrom = {
 } as const;
 export type OutboxAction = keyof typeof allowedFrom;
 
-const filtered = (filter: OutboxFilter, action: OutboxAction) =>
-  sql<boolean>`${conditions(filter)} and o.status = any(${allowedFrom[action]}::text[])`;
+const changeableRows = (filter: OutboxFilter, action: OutboxAction) =>
+  sql<boolean>`${toCondition(filter)} and o.status = any(${allowedFrom[action]}::text[])`;
 
-/** How many rows a command would touch. */
+/** Counts the rows that an action would change. */
 export async function countOutbox(db: Kysely<DB>, filter: OutboxFilter, action: OutboxAction): Promise<number> {
   const { count } = await db
     .selectFrom('fulfilment.outbox as o')
     .select(sql<number>`count(*)::int`.as('count'))
-    .where(filtered(filter, action))
+    .where(changeableRows(filter, action))
     .executeTakeFirstOrThrow();
   return count;
 }
 
 /**
- * Does what a person asks for, to all rows that fit and are in a state that allows it. A retried row is sent again at once,
- * looked up first where its kind can be, but not where it was for the person to decide; one marked as done gets `result`,
- * and what follows from it.
- * @param by whom the history names
- * @returns ids of the rows it was done to
+ * Applies an action to all rows that match the filter and are in a state that allows it. A retried row is due at once.
+ * It is looked up first if its kind can be, unless its outcome was for the operator to decide. A row that is marked as
+ * done gets `result`, and its follow-ups are inserted.
+ * @param by the name that the history shows
+ * @returns the ids of the rows that were changed
  */
 export async function actOnOutbox(
   db: Database,
@@ -58,7 +58,7 @@ export async function actOnOutbox(
       with chosen as materialized (
         select o.id
         from fulfilment.outbox o
-        where ${filtered(filter, action)}
+        where ${changeableRows(filter, action)}
         order by o.id
         for update
       ), changed as (
@@ -76,25 +76,26 @@ export async function actOnOutbox(
       from changed
       order by id`.execute(trx);
     const ids = rows.map(({ id }) => id);
-    if (action === 'done') await insertWhatFollows(trx, ids, followUps);
+    if (action === 'done') await insertFollowUpsByRules(trx, ids, followUps);
     if (action !== 'retry') await wakeLanes(trx, rows);
     await auditRows(trx, `outbox_${action}`, by, rows);
     await notifyPushers(trx);
     return { ids, freed: action === 'retry' ? [] : rows };
   });
-  // Once more after the commit: what a claim put off meanwhile, behind a row that was still there, may be first now.
+  // Wake the lanes again after the commit: a claim may have postponed their first rows meanwhile, because it still saw
+  // the rows before them.
   await wakeFreeLanes(db, freed);
   return ids;
 }
 
-/** What follows from rows that are done. The kinds declare it, for a payload as it is. */
+/** The follow-ups of rows that are done, as their kinds declare them. */
 export interface FollowUpRules {
-  /** Kinds from whose rows anything follows. */
+  /** Kinds that have follow-ups. */
   readonly kinds: readonly string[];
   readonly of: (kind: string, payload: string) => readonly { readonly kind: string; readonly payload: Json }[];
 }
 
-async function insertWhatFollows(trx: Transaction<DB>, ids: readonly number[], { kinds, of }: FollowUpRules) {
+async function insertFollowUpsByRules(trx: Transaction<DB>, ids: readonly number[], { kinds, of }: FollowUpRules) {
   const rows = await trx
     .selectFrom('fulfilment.outbox')
     .select(['id', 'client', 'kind', 'reference'])
@@ -102,7 +103,7 @@ async function insertWhatFollows(trx: Transaction<DB>, ids: readonly number[], {
     .where('kind', '=', anyText(kinds))
     .orderBy('id')
     .execute();
-  // One at a time: a payload may have 16 MB.
+  // Read one payload at a time: each may have 16 MB.
   for (const { id, client, kind, reference } of rows) {
     const { payload } = await trx
       .selectFrom('fulfilment.outbox')
@@ -114,10 +115,10 @@ async function insertWhatFollows(trx: Transaction<DB>, ids: readonly number[], {
   }
 }
 
-/** So many numbers are named in the audit; the history of each row has it as well. */
-const namedRows = 20;
+/** Number of row ids that an audit entry names. The history of each row has its entry, too. */
+const maxNamedRows = 20;
 
-/** Writes down what a person did to rows. */
+/** Records in the audit what an operator did to rows. */
 async function auditRows(
   trx: Kysely<DB>,
   action: 'outbox_retry' | 'outbox_done' | 'outbox_cancel' | 'outbox_replace' | 'outbox_reveal',
@@ -127,21 +128,24 @@ async function auditRows(
   const [first] = rows;
   if (first === undefined) return;
   const client = rows.every((row) => row.client === first.client) ? first.client : null;
-  const ids = rows.slice(0, namedRows).map(({ id }) => id);
-  const more = rows.length > namedRows ? ` and ${rows.length - namedRows} more` : '';
+  const ids = rows.slice(0, maxNamedRows).map(({ id }) => id);
+  const more = rows.length > maxNamedRows ? ` and ${rows.length - maxNamedRows} more` : '';
   const detail = `outbox ${rows.length === 1 ? 'row' : 'rows'} ${ids.join(', ')}${more}`;
   await recordAudit(trx, { by, action, client, detail });
 }
 
-/** Gives a row another payload, as `fulfilment.outbox_replace` does. @throws a database error 22023 that says why it may not */
+/**
+ * Replaces the payload of a row, as `fulfilment.outbox_replace` does.
+ * @throws a database error 22023 with the reason if the row does not allow it
+ */
 export async function replaceOutbox(db: Database, id: number, payload: string, by: string): Promise<void> {
   await inTransaction(db, async (trx) => {
     await sql`select fulfilment.outbox_replace(${id}, ${payload}::jsonb)`.execute(trx);
-    await auditRows(trx, 'outbox_replace', by, await ownerOf(trx, id));
+    await auditRows(trx, 'outbox_replace', by, await readRowClient(trx, id));
   });
 }
 
-/** Reads a row for somebody who is to see its payload as it is, which is written down. */
+/** Reads a row with its payload in clear, and records that in the audit. Null: there is no row with this id. */
 export async function revealOutbox(db: Database, id: number, by: string): Promise<OutboxDetail | null> {
   return inTransaction(db, async (trx) => {
     const row = await readOutbox(trx, id);
@@ -150,6 +154,6 @@ export async function revealOutbox(db: Database, id: number, by: string): Promis
   });
 }
 
-async function ownerOf(trx: Kysely<DB>, id: number): Promise<{ id: number; client: string }[]> {
+async function readRowClient(trx: Kysely<DB>, id: number): Promise<{ id: number; client: string }[]> {
   return trx.selectFrom('fulfilment.outbox').select(['id', 'client']).where('id', '=', id).execute();
 }

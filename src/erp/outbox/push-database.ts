@@ -4,12 +4,12 @@ import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from '../runs/audit.ts';
 
-/** How the operator, or the workers, accepted the present database. `copy`: nothing is ever sent from it. */
-export type AcceptedAs = 'first' | 'failover' | 'moved' | 'restored' | 'copy';
+/** How an operator or the workers accepted the present database. Nothing is ever sent from a `copy`. */
+export type AcceptanceKind = 'first' | 'failover' | 'moved' | 'restored' | 'copy';
 
-/** The database that rows may be sent from, and the one in front of us. */
+/** The database that rows may be sent from, compared with the present one. */
 export interface PushDatabase {
-  readonly acceptedAs: AcceptedAs;
+  readonly acceptedAs: AcceptanceKind;
   readonly acceptedAt: Date;
   /** What differs from the accepted database. Unless it is `none`, nothing is sent. */
   readonly change: DatabaseChange;
@@ -17,24 +17,26 @@ export interface PushDatabase {
   readonly changedAt: Date | null;
 }
 
-/** A row that this process has sent, as its claim left it. */
+/** A row that this process has sent, with the values that its claim wrote. */
 export interface SentRow {
   readonly id: number;
   readonly claimNo: number;
   readonly attempts: number;
 }
 
-/** How long workers may report missing rows before one of them accepts a failover. They look every 3 s. */
+/**
+ * Time in which workers can report missing rows before one of them accepts a failover. Each worker checks every 3 s.
+ */
 const reportSpan = sql`interval '10 seconds'`;
-/** A worker that was last seen this long before the others had crashed before the failover. */
+/** A worker that was last seen this long before the others crashed before the failover. */
 const silentSpan = sql`interval '2 minutes'`;
-/** How long the gates are closed. */
+/** Time for which the gates are closed. */
 const gateSpan = sql`interval '1 hour'`;
 
 interface StoredRow {
   readonly mark: string;
   readonly found: string;
-  readonly acceptedAs: AcceptedAs;
+  readonly acceptedAs: AcceptanceKind;
   readonly acceptedAt: Date;
   readonly changedAt: Date | null;
 }
@@ -45,7 +47,7 @@ const selectStored = (db: Kysely<DB>) =>
     .select([
       'mark',
       sql<string>`sync.database_mark()`.as('found'),
-      sql<AcceptedAs>`accepted_as`.as('acceptedAs'),
+      sql<AcceptanceKind>`accepted_as`.as('acceptedAs'),
       'accepted_at as acceptedAt',
       'changed_at as changedAt',
     ]);
@@ -64,8 +66,9 @@ export async function readPushDatabase(db: Kysely<DB>): Promise<PushDatabase | n
 }
 
 /**
- * Compares this database with the accepted one. The first database is accepted. After a failover the new primary is accepted
- * if each worker finds everything there that it has sent. Any other change is written down, and waits for an operator.
+ * Compares this database with the accepted one, and returns the result. The first database is accepted. After a
+ * failover the new primary is accepted if every worker finds there everything that it has sent. Any other change is
+ * recorded and waits for an operator.
  * @param sent rows that this process has sent last
  */
 export async function noteDatabase(db: Kysely<DB>, worker: string, sent: readonly SentRow[]): Promise<PushDatabase> {
@@ -75,12 +78,12 @@ export async function noteDatabase(db: Kysely<DB>, worker: string, sent: readonl
     return stored;
   }
   return inTransaction(db, async (trx) => {
-    // Workers look one after the other.
+    // Workers check one after the other.
     const row = await selectStored(trx).forUpdate().executeTakeFirst();
     if (row === undefined || compareMarks(row.mark, row.found) !== stored.change) return stored;
     if (row.changedAt === null) await noteChange(trx);
     if (stored.change === 'timeline' && row.acceptedAs !== 'copy') {
-      await recordConfirmation(trx, worker, await isAllThere(trx, sent));
+      await recordConfirmation(trx, worker, await hasAllRows(trx, sent));
       await acceptFailover(trx, worker);
     }
     return (await readPushDatabase(trx)) ?? stored;
@@ -88,8 +91,8 @@ export async function noteDatabase(db: Kysely<DB>, worker: string, sent: readonl
 }
 
 /**
- * Accepts the first database. If open rows were inserted in another database, that one is noted instead: the rows came with
- * a backup or a copy.
+ * Accepts the first database. If another database inserted open rows, that one is recorded as accepted instead: the
+ * rows came with a backup or a copy.
  */
 async function acceptFirst(db: Kysely<DB>, worker: string): Promise<PushDatabase> {
   await sql`
@@ -115,7 +118,7 @@ export async function delayGates(trx: Kysely<DB>): Promise<void> {
   await trx.updateTable('sync.gates').set({ next_at: next }).execute();
 }
 
-/** Writes a sign of life of a worker that sends rows, and forgets workers that were lost long ago. */
+/** Records that a worker that sends rows is alive, and deletes workers that were lost long ago. */
 export async function markAlive(db: Kysely<DB>, worker: string): Promise<void> {
   await sql`
     with forgotten as (delete from sync.push_workers
@@ -127,7 +130,7 @@ export async function markAlive(db: Kysely<DB>, worker: string): Promise<void> {
     where w.seen_at < now() - interval '30 seconds' or w.confirmed_mark is not null`.execute(db);
 }
 
-/** Notes that a worker has ended: everything that it had sent is in this database. */
+/** Records that a worker has ended and that this database has everything it had sent. */
 export async function markEnded(db: Kysely<DB>, worker: string): Promise<void> {
   await db
     .deleteFrom('sync.push_workers')
@@ -137,7 +140,7 @@ export async function markEnded(db: Kysely<DB>, worker: string): Promise<void> {
 }
 
 /** Returns true if this database knows that these rows were sent. */
-async function isAllThere(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<boolean> {
+async function hasAllRows(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<boolean> {
   const { rows } = await sql`
     select from unnest(${sent.map(({ id }) => id)}::bigint[], ${sent.map(({ claimNo }) => claimNo)}::bigint[],
       ${sent.map(({ attempts }) => attempts)}::integer[]) as s (id, claim_no, attempts)
@@ -152,8 +155,8 @@ async function isAllThere(trx: Kysely<DB>, sent: readonly SentRow[]): Promise<bo
 }
 
 /**
- * Records whether a worker finds all that it has sent. A worker that misses something gets a row in the table again, if that is
- * lost, too: the row keeps the failover from being accepted.
+ * Records whether a worker finds everything that it has sent. A worker that misses something gets its row in the table
+ * back if that is lost, too. The row prevents the acceptance of the failover.
  */
 async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boolean): Promise<void> {
   if (allThere)
@@ -173,9 +176,9 @@ async function recordConfirmation(trx: Kysely<DB>, worker: string, allThere: boo
 }
 
 /**
- * Accepts the new primary if every worker of the former one has confirmed it, and at least one has. A worker that was stopped
- * has deleted its row. A worker that was silent for minutes before the others were last seen had crashed earlier: if their
- * newest commits survived, its older ones did, too.
+ * Accepts the new primary if every worker of the former one has confirmed it, and at least one has. A worker that was
+ * stopped has deleted its row. A worker that was silent for minutes before the others were last seen had crashed
+ * earlier: if their newest commits survived, its older ones did, too.
  */
 async function acceptFailover(trx: Kysely<DB>, worker: string): Promise<void> {
   const { rows } = await sql`

@@ -1,27 +1,27 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
-/** The slowest rate: a row in two seconds finds out whether a limit is still there. */
-const slowest = 0.5;
-/** Beyond this many rows a second there is no limit worth keeping to. */
-const unlimited = 500;
-/** What each row that is sent adds to the rows a second: a tenth more in a second, whatever the rate is. */
+/** Minimum rate in rows per second. One row in two seconds shows whether the limit is still in force. */
+const minPerSecond = 0.5;
+/** Rate in rows per second from which the limit is dropped. */
+const unlimitedPerSecond = 500;
+/** Growth of the rate in rows per second for each row that is sent. The rate grows by a tenth of itself per second. */
 const growth = 0.1;
-/** How much of a second's rows may be sent in one go. */
+/** Share of the rows of one second that may be sent at once. */
 const burst = 0.25;
-/** Refusals of rows that were under way together lower the rate once. */
-const onceIn = sql`interval '1 second'`;
+/** Refusals within this span lower the rate once, because their rows were under way together. */
+const loweringSpan = sql`interval '1 second'`;
 
-/** How fast rows of a client are sent, whose service refused some with 429. */
+/** The send rate of a client whose service refused rows with 429. */
 export interface StoredRate {
   readonly client: string;
   readonly perSecond: number;
   readonly since: Date;
-  /** Refusals since then. */
+  /** Number of refusals since then. */
   readonly refused: number;
 }
 
-/** The rates of all clients that have one. */
+/** Reads the send rates of all clients that have one. */
 export async function readRates(db: Kysely<DB>): Promise<StoredRate[]> {
   return db
     .selectFrom('sync.push_rates')
@@ -31,13 +31,13 @@ export async function readRates(db: Kysely<DB>): Promise<StoredRate[]> {
 }
 
 /**
- * Notes a 429: all workers together send half as many rows a second from now on.
- * @param achieved rows a second that this worker got through in the last second, where no rate is kept yet
+ * Lowers the send rate after a 429: all workers together send half as many rows per second from now on.
+ * @param achieved rows that the service accepted from this worker in the last second; used if there is no rate yet
  */
 export async function lowerRate(db: Kysely<DB>, client: string, achieved: number): Promise<void> {
   const now = sql<Date>`clock_timestamp()`;
-  const isRecent = sql`sync.push_rates.lowered_at > ${now} - ${onceIn}`;
-  const halved = sql<number>`greatest(${slowest}::float8, sync.push_rates.per_second / 2)`;
+  const isRecent = sql`sync.push_rates.lowered_at > ${now} - ${loweringSpan}`;
+  const halved = sql<number>`greatest(${minPerSecond}::float8, sync.push_rates.per_second / 2)`;
   const changes = {
     refused: sql<number>`sync.push_rates.refused + 1`,
     per_second: sql<number>`case when ${isRecent} then sync.push_rates.per_second else ${halved} end`,
@@ -47,22 +47,22 @@ export async function lowerRate(db: Kysely<DB>, client: string, achieved: number
   };
   await db
     .insertInto('sync.push_rates')
-    .values({ client, per_second: Math.max(slowest, achieved / 2), allowance: 0, refused: 1 })
+    .values({ client, per_second: Math.max(minPerSecond, achieved / 2), allowance: 0, refused: 1 })
     .onConflict((conflict) => conflict.column('client').doUpdateSet(changes))
     .execute();
 }
 
-/** What may be sent of a client whose rate is limited. */
+/** The rows that may be sent now for a client with a send rate. */
 export interface Allowance {
-  /** Rows, at most as many as were asked for. */
+  /** Number of rows, at most as many as the caller wanted. */
   readonly rows: number;
-  /** When the next one may be. */
+  /** Milliseconds until the next row may be sent. */
   readonly nextInMs: number;
 }
 
 /**
- * Takes up to `wanted` rows from what all workers together may send now. The rate grows with each.
- * @returns null where no rate is kept (any more)
+ * Takes up to `wanted` rows from the allowance that all workers share. The rate grows with each row.
+ * @returns null if the client has no send rate, or no longer
  */
 export async function takeAllowance(db: Kysely<DB>, client: string, wanted: number): Promise<Allowance | null> {
   const { rows } = await sql<Allowance>`
@@ -79,14 +79,14 @@ export async function takeAllowance(db: Kysely<DB>, client: string, wanted: numb
     ), ended as (
       delete from sync.push_rates r
       using taken t
-      where r.client = t.client and t.per_second >= ${unlimited}
+      where r.client = t.client and t.per_second >= ${unlimitedPerSecond}
       returning 1
     ), kept as (
       update sync.push_rates r
       set allowance = t.allowance - t.rows, filled_at = clock_timestamp(),
         per_second = t.per_second + ${growth}::float8 * t.rows
       from taken t
-      where r.client = t.client and t.per_second < ${unlimited}
+      where r.client = t.client and t.per_second < ${unlimitedPerSecond}
     )
     select rows, greatest(0, (1 - (allowance - rows)) / per_second * 1000) as "nextInMs"
     from taken
@@ -94,13 +94,13 @@ export async function takeAllowance(db: Kysely<DB>, client: string, wanted: numb
   return rows[0] ?? null;
 }
 
-/** Gives back what was taken and for which there was no row. */
+/** Gives back the allowance that was taken but not used for a row. */
 export async function returnAllowance(db: Kysely<DB>, client: string, rows: number): Promise<void> {
   await db
     .updateTable('sync.push_rates')
     .set((eb) => ({
       allowance: eb('allowance', '+', rows),
-      per_second: sql<number>`greatest(${slowest}::float8, per_second - ${growth}::float8 * ${rows}::int)`,
+      per_second: sql<number>`greatest(${minPerSecond}::float8, per_second - ${growth}::float8 * ${rows}::int)`,
     }))
     .where('client', '=', client)
     .execute();

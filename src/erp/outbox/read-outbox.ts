@@ -1,15 +1,15 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { Json } from '../../core/json.ts';
 import type { DB } from '../generated/tables.ts';
-import { unfinished } from './lane-order.ts';
+import { unfinishedStatuses } from './lane-order.ts';
 
-/** Every status, those that wait for a person first. */
+/** All states. Those that may need a person come first. */
 export const outboxStatuses = ['dead', 'unknown', 'pending', 'sending', 'done', 'cancelled'] as const;
 
-/** Which rows a command is about. */
+/** The rows that a command applies to. */
 export interface OutboxFilter {
   readonly ids?: readonly number[];
-  /** Only rows that are not through. */
+  /** Only rows that are neither done nor cancelled. */
   readonly open?: boolean;
   readonly client?: string;
   readonly status?: string;
@@ -17,11 +17,11 @@ export interface OutboxFilter {
   readonly reference?: string;
   /** Part of last_error. */
   readonly error?: string;
-  /** Whether a time for the next attempt or look-up is set. */
+  /** Only rows with (true) or without (false) a time for the next attempt or look-up. */
   readonly dated?: boolean;
 }
 
-/** A row as a person looks at it. */
+/** A row as lists show it to operators. */
 export interface OutboxSummary {
   readonly id: number;
   readonly client: string;
@@ -32,11 +32,12 @@ export interface OutboxSummary {
   readonly nextAttemptAt: Date | null;
   readonly createdAt: Date;
   readonly finishedAt: Date | null;
-  /** Why it is not through: its own error, or the row of its lane that comes first. */
+  /** Why the row is not done: its last error, or the row of its lane that comes first. */
   readonly because: string | null;
 }
 
-export function conditions({
+/** SQL: the condition on `o` (fulfilment.outbox) that a filter describes. */
+export function toCondition({
   ids,
   open,
   client,
@@ -48,7 +49,7 @@ export function conditions({
 }: OutboxFilter): RawBuilder<unknown> {
   const all = [
     ids === undefined ? null : sql`o.id = any(${ids}::bigint[])`,
-    open ? sql`o.status in ${unfinished}` : null,
+    open ? sql`o.status in ${unfinishedStatuses}` : null,
     client === undefined ? null : sql`o.client = ${client}`,
     status === undefined ? null : sql`o.status = ${status}`,
     kind === undefined ? null : sql`o.kind = ${kind}`,
@@ -59,24 +60,24 @@ export function conditions({
   return all.length === 0 ? sql`true` : sql.join(all, sql` and `);
 }
 
-/** Rows from before sizes were checked may hold anything; a list shows the beginning of it. */
-const cut = (column: string, length: number) => sql`left(o.${sql.ref(column)}, ${length})`;
-const mostOfReason = 2_000;
+/** SQL: the beginning of a text. Rows from before sizes were checked may hold texts of any length. */
+const cutColumn = (column: string, length: number) => sql`left(o.${sql.ref(column)}, ${length})`;
+const maxReasonLength = 2_000;
 
-/** Rows that fit, oldest first, what is long in them cut. */
+/** Lists the rows that match, oldest first. Long texts are cut. */
 export async function listOutbox(db: Kysely<DB>, filter: OutboxFilter, limit: number): Promise<OutboxSummary[]> {
   const { rows } = await sql<OutboxSummary>`
-    select o.id, ${cut('client', 64)} as client, ${cut('kind', 64)} as kind, ${cut('reference', 200)} as reference,
-      o.status,
+    select o.id, ${cutColumn('client', 64)} as client, ${cutColumn('kind', 64)} as kind,
+      ${cutColumn('reference', 200)} as reference, o.status,
       o.attempts, o.next_attempt_at as "nextAttemptAt", o.created_at as "createdAt", o.finished_at as "finishedAt",
-      left(coalesce(w.because, o.last_error), ${mostOfReason}) as because
-    from (select * from fulfilment.outbox o where ${conditions(filter)} order by o.id limit ${limit}) o
+      left(coalesce(w.because, o.last_error), ${maxReasonLength}) as because
+    from (select * from fulfilment.outbox o where ${toCondition(filter)} order by o.id limit ${limit}) o
     left join fulfilment.outbox_open w on w.id = o.id
     order by o.id`.execute(db);
   return rows;
 }
 
-/** A row whole, with its history. */
+/** A complete row, with its history. */
 export interface OutboxDetail extends OutboxSummary {
   /** JSON text; holds personal data. */
   readonly payload: string;
@@ -93,6 +94,7 @@ export interface OutboxDetail extends OutboxSummary {
   }[];
 }
 
+/** Reads a row with its history. Returns null if there is none with this id. */
 export async function readOutbox(db: Kysely<DB>, id: number): Promise<OutboxDetail | null> {
   const { rows } = await sql<OutboxDetail>`
     select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at as "nextAttemptAt",

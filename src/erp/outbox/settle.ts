@@ -1,8 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { type Json, storableJson } from '../../core/json.ts';
+import { type Json, toStorableJson } from '../../core/json.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** What became of a claimed or looked-up row. */
+/** The outcome of an attempt or look-up, as it is written to the row. */
 export interface Settlement {
   readonly id: number;
   readonly client: string;
@@ -11,30 +11,36 @@ export interface Settlement {
   readonly status: 'done' | 'dead' | 'pending' | 'unknown';
   readonly error: string | null;
   readonly errorCode: string | null;
-  /** pending and unknown: when it is tried or looked up next; null for unknown: an operator decides. */
+  /**
+   * Milliseconds until a pending row is sent again or an unknown row is looked up. Null for unknown: an operator
+   * decides.
+   */
   readonly delayMs: number | null;
   readonly result: Json | null;
-  /** This attempt may have been carried out. */
+  /** True if the service may have carried this attempt out. */
   readonly written: boolean;
   readonly refusal: string | null;
-  /** The attempt is not counted: the service was not asked to do anything, or refused it for a reason that is not the row's. */
+  /**
+   * True if the attempt does not count: the service was not asked to do anything, or it refused for a reason outside
+   * this row.
+   */
   readonly refund: boolean;
-  /** It was refused for such a reason: it waits longer each time. */
+  /** True if it was refused for a reason outside this row. The row waits longer each time. */
   readonly unburnt: boolean;
-  /** This absence is one of the two that are believed. */
+  /** True if this absence is one of the two after which the row is believed to be absent. */
   readonly absenceCounts: boolean;
   readonly durationMs: number;
-  /** Rows that follow behind it in its lane. */
+  /** Follow-up rows of the same lane. */
   readonly followUps: readonly { readonly kind: string; readonly payload: Json }[];
 }
 
-/** What was settled, with its lane: a row another claim has meanwhile is not. */
-export interface Settled extends Lane {
+/** A row that was settled, with its lane. */
+export interface SettledRow extends Lane {
   readonly id: number;
   readonly status: string;
 }
 
-/** Rows of one lane are dealt with one after the other. */
+/** A lane: its rows are sent one after the other. */
 export interface Lane {
   readonly client: string;
   readonly family: string;
@@ -42,19 +48,20 @@ export interface Lane {
 }
 
 /**
- * Settles rows, each only where it still is as its claim left it: sending, or (its worker was taken for lost) unknown, or
- * waiting to be sent again: a definite answer that comes late is never thrown away. Wakes the rows behind those that are
- * through.
+ * Settles rows, and wakes the rows behind those that are done. A row is settled only if it still has the state that its
+ * claim left: `sending`, `unknown` after its worker was taken for lost, or pending again. A late but definite answer
+ * therefore still settles its row.
+ * @returns the rows that were settled; a row that another claim has meanwhile is not among them
  */
 export async function settleRows(
   trx: Transaction<DB>,
   worker: string,
   settlements: readonly Settlement[],
-): Promise<Settled[]> {
-  const { rows } = await sql<Settled>`
+): Promise<SettledRow[]> {
+  const { rows } = await sql<SettledRow>`
     with s as materialized (
       select *
-      from json_to_recordset(${storableJson(settlements)}::json) as s (
+      from json_to_recordset(${toStorableJson(settlements)}::json) as s (
         id bigint, "claimNo" bigint, step text, status text, error text, "delayMs" float8, result jsonb,
         written boolean, refusal text, refund boolean, unburnt boolean, "absenceCounts" boolean)
     ), settled as (
@@ -82,23 +89,24 @@ export async function settleRows(
     )
     select *
     from settled`.execute(trx);
-  await noteSteps(
+  await recordHistory(
     trx,
     worker,
     settlements,
     rows.map(({ id }) => id),
   );
-  const through = rows.filter(({ status }) => status === 'done');
-  await followUp(trx, settlements, new Map(through.map((row) => [row.id, row])));
-  await wakeFreeLanes(trx, through);
+  const doneRows = rows.filter(({ status }) => status === 'done');
+  await insertFollowUpsOfDone(trx, settlements, new Map(doneRows.map((row) => [row.id, row])));
+  await wakeFreeLanes(trx, doneRows);
   return rows;
 }
 
 /**
- * History. A look-up that changes nothing leaves none: there may be many. An answer that came too late is noted with what the
- * row is; one that was noted already, in a transaction whose end was not heard, is not noted twice.
+ * Records the settlements in the history of the rows. A look-up that changes nothing is not recorded, because there may
+ * be many. An answer that came too late is recorded with the present state of its row. An answer that an earlier
+ * transaction already recorded is not recorded again: its commit may have succeeded without our knowledge.
  */
-async function noteSteps(
+async function recordHistory(
   trx: Transaction<DB>,
   worker: string,
   settlements: readonly Settlement[],
@@ -112,7 +120,7 @@ async function noteSteps(
     insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
     select s.id, s.step, ${worker}, s."claimNo", s."durationMs",
       case when s.id = any(${applied}::bigint[]) then s.status else o.status end, s."errorCode", s.error
-    from json_to_recordset(${storableJson(noted)}::json) as s (
+    from json_to_recordset(${toStorableJson(noted)}::json) as s (
       id bigint, step text, "claimNo" bigint, "durationMs" integer, status text, "errorCode" text, error text)
     join fulfilment.outbox o on o.id = s.id
     where s.id = any(${applied}::bigint[]) or s.step = 'sent' and not exists (
@@ -120,14 +128,14 @@ async function noteSteps(
     order by s.id`.execute(trx);
 }
 
-/** Inserts what follows from rows that are done, in their lane, before it is woken. */
-async function followUp(
+/** Inserts the follow-ups of rows that are done, before their lanes are woken. */
+async function insertFollowUpsOfDone(
   trx: Transaction<DB>,
   settlements: readonly Settlement[],
-  through: ReadonlyMap<number, { client: string; reference: string }>,
+  doneRows: ReadonlyMap<number, { client: string; reference: string }>,
 ): Promise<void> {
   const rows = settlements.flatMap(({ id, followUps }) => {
-    const row = through.get(id);
+    const row = doneRows.get(id);
     return row === undefined
       ? []
       : followUps.map((next) => ({ client: row.client, reference: row.reference, ...next }));
@@ -135,27 +143,27 @@ async function followUp(
   await insertFollowUps(trx, rows);
 }
 
-/** A row that follows from another, in the lane of that one. */
-export interface FollowingRow {
+/** A follow-up row, in the lane of the row that it follows. */
+export interface FollowUpRow {
   readonly client: string;
   readonly kind: string;
   readonly reference: string;
   readonly payload: Json;
 }
 
-/** Inserts rows that follow from others, in this order. */
-export async function insertFollowUps(trx: Transaction<DB>, rows: readonly FollowingRow[]): Promise<void> {
+/** Inserts follow-up rows in the given order. */
+export async function insertFollowUps(trx: Transaction<DB>, rows: readonly FollowUpRow[]): Promise<void> {
   if (rows.length === 0) return;
   await sql`
     insert into fulfilment.outbox (client, kind, reference, payload)
     select r.client, r.kind, r.reference, coalesce(r.payload, 'null')
-    from json_to_recordset(${storableJson(rows)}::json) as r (client text, kind text, reference text,
+    from json_to_recordset(${toStorableJson(rows)}::json) as r (client text, kind text, reference text,
       payload jsonb)`.execute(trx);
 }
 
 /**
- * Wakes the first row of each of these lanes, and waits for none that somebody has locked. Call it in the transaction that
- * frees the lanes, and again after its commit: a claim that ran meanwhile has put the row off, as it was behind another.
+ * Wakes the first row of each of these lanes, and skips locked rows. Call it in the transaction that frees the lanes,
+ * and again after its commit: a claim that ran meanwhile has postponed the row, because it still saw the row before it.
  * @returns lanes whose first row is locked; call it again for them
  */
 export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<Lane[]> {
@@ -193,8 +201,8 @@ export async function wakeFreeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Pro
 }
 
 /**
- * Locks rows that are to be settled, and waits for none that somebody else has locked.
- * @returns ids of the rows that are locked by others
+ * Locks rows before they are settled, and skips rows that others have locked.
+ * @returns the ids of the rows that others have locked
  */
 export async function lockForSettling(trx: Transaction<DB>, ids: readonly number[]): Promise<ReadonlySet<number>> {
   const { rows } = await sql<{ id: number }>`
@@ -211,7 +219,7 @@ export async function lockForSettling(trx: Transaction<DB>, ids: readonly number
 }
 
 /**
- * Wakes the first row of each of these lanes, in the transaction of a person who frees them; waits for rows that are locked.
+ * Wakes the first row of each of these lanes in the transaction of an operator who frees them. Waits for locked rows.
  */
 export async function wakeLanes(db: Kysely<DB>, lanes: readonly Lane[]): Promise<void> {
   if (lanes.length === 0) return;

@@ -2,28 +2,31 @@ import { sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** Lists may be wrong once; only what this many complete walks lack, one after the other, is taken for gone. */
-const walksUntilGone = 2;
+/** Number of consecutive complete walks that must lack a row before it is unlisted. A single list may be wrong. */
+const walksUntilUnlisted = 2;
 
-/** Whose lists lacked something. */
+/** The walk whose list lacked rows. */
 export interface AbsenceScope {
   readonly client: string;
   readonly stream: string;
   readonly pass: 'poll' | 'reconcile';
-  /** The reconciliation, for its pass. */
+  /** The number of the reconciliation; null for a poll. */
   readonly rescanId?: number | null;
 }
 
 /**
- * Notes what a complete walk lacked, of a stream without a read by id, and forgets what earlier ones lacked and it showed.
- * @returns those missed often enough by now
+ * Records the rows that a complete walk lacked, in a stream without a read by id. Deletes the absences of rows that
+ * this walk showed.
+ * @param absent ids of the rows that the walk lacked
+ * @returns ids of the rows that enough consecutive walks lacked
  */
-export async function noteAbsences(
+export async function recordAbsences(
   trx: Transaction<DB>,
   { client, stream, pass, rescanId = null }: AbsenceScope,
   absent: readonly number[],
 ): Promise<number[]> {
-  // A reconciliation has not looked at everything: it forgets what it saw. A poll looks at all there is to miss.
+  // A reconciliation does not read everything, so only the rows on its pages count as seen. A poll lists all open rows,
+  // so every row that is not absent counts as seen.
   const seen =
     rescanId === null
       ? sql<boolean>`not (id = any(${absent}::bigint[]))`
@@ -43,5 +46,5 @@ export async function noteAbsences(
     order by i.id
     on conflict (client, stream, pass, id) do update set walks = a.walks + 1
     returning id, walks`.execute(trx);
-  return rows.filter(({ walks }) => walks >= walksUntilGone).map(({ id }) => id);
+  return rows.filter(({ walks }) => walks >= walksUntilUnlisted).map(({ id }) => id);
 }

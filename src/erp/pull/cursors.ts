@@ -1,30 +1,30 @@
 /**
- * What polls remember between two runs: cursors, rows to be read again, absences, quarantine and freshness. All of it
- * is written in the transaction of the page that it follows from.
+ * The state that polls keep between two runs: cursors, rereads, absences, quarantine and freshness. It is written in
+ * the transaction of the page that it results from.
  */
 
 import { type Kysely, sql } from 'kysely';
 import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** A walk over a list of a stream that keeps a cursor of its own; docs/streams.md says which stream has which. */
+/** A pass of a stream, with a separate cursor. docs/streams.md lists the passes of each stream. */
 export type CursorPass = 'new' | 'placed' | 'processed' | 'completed';
 
-/** What `page[cursor]` was seen to mean at this service; interface.md (Pagination) does not show it. */
+/** The meaning of `page[cursor]`, as observed at this service (docs/interface.md, 2.6 Not shown). */
 export type CursorMeaning = 'unknown' | 'id' | 'offset' | 'opaque';
 
-/** Where one walk over a list stands. */
+/** The stored place of one walk over a list. */
 export interface Cursor {
-  /** Query with which the last page that held rows was asked. */
+  /** Query of the last page that held rows. */
   readonly query: string | null;
   readonly meaning: CursorMeaning;
   readonly lastId: number | null;
-  /** Largest date seen in a walk that is under way, YYYY-MM-DD. */
+  /** Largest date seen in the walk that is under way, YYYY-MM-DD. */
   readonly largestSeen: string | null;
   /** Largest date seen in a completed walk, YYYY-MM-DD. */
   readonly watermark: string | null;
   readonly completed: boolean;
-  /** Whether it was last moved more than a day ago. */
+  /** True if the cursor last moved more than a day ago. */
   readonly stale: boolean;
 }
 
@@ -38,7 +38,7 @@ const noCursor: Cursor = {
   stale: false,
 };
 
-/** Reads where a walk stands; the beginning where it never ran. */
+/** Reads the cursor of a pass. Returns an empty cursor if the pass never ran. */
 export async function readCursor(db: Kysely<DB>, client: string, stream: string, pass: CursorPass): Promise<Cursor> {
   const row = await db
     .selectFrom('sync.cursors')
@@ -63,8 +63,8 @@ export async function readCursor(db: Kysely<DB>, client: string, stream: string,
 const positionColumns = ['query', 'meaning', 'last_id', 'largest_seen', 'watermark'] as const;
 
 /**
- * Stores where a walk stands, in the transaction of the page it stands on. A row that would not change is not written.
- * @param atEnd true where the walk just reached its end
+ * Stores the cursor of a pass, in the transaction of the page that it points to. An unchanged cursor is not written.
+ * @param atEnd true if the walk just reached its end
  */
 export async function saveCursor(
   { trx, client, stream }: StreamScope,

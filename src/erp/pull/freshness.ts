@@ -2,17 +2,18 @@ import { type Kysely, sql } from 'kysely';
 import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** How far a stream has come, as far as it is known before a poll. */
+/** The freshness of a stream before a poll. */
 export interface Freshness {
-  /** Service's clock when the last complete poll began; null before the first. */
+  /** Start of the last complete poll, by the service's clock; null before the first. */
   readonly completeAt: Date | null;
-  /** Resources a poll usually reads; null while too little is known. */
+  /** Number of resources that a poll usually reads; null until a poll after the first one has read some. */
   readonly usualFetched: number | null;
 }
 
-/** The weight of one poll in what is usual. */
-const weight = 0.1;
+/** The share of one poll in the moving average of fetched resources. */
+const share = 0.1;
 
+/** Reads the freshness of a stream. Both values are null if it has no complete poll yet. */
 export async function readFreshness(db: Kysely<DB>, client: string, stream: string): Promise<Freshness> {
   const row = await db
     .selectFrom('sync.freshness')
@@ -23,25 +24,25 @@ export async function readFreshness(db: Kysely<DB>, client: string, stream: stri
   return row ?? { completeAt: null, usualFetched: null };
 }
 
-/** What a complete poll has learned. */
+/** The result of a complete poll. */
 export interface PollEnd {
-  /** Service's clock when it began. */
+  /** Start of the poll, by the service's clock. */
   readonly beganAt: Date;
-  /** Newest date on any resource it received; null where there was none. */
+  /** Newest date on any resource that it received; null if there was none. */
   readonly newestSource: Date | null;
   readonly fetched: number;
 }
 
-/** Records a complete poll; what a first load fetched is not what is usual. */
+/** Records a complete poll. The first one does not count for the usual number: a first load reads everything. */
 export async function recordPoll(
   { trx, client, stream }: StreamScope,
   { beganAt, newestSource, fetched }: PollEnd,
 ): Promise<void> {
-  const average = sql<number>`sync.freshness.usual_fetched * (1 - ${weight}::float8) + ${fetched} * ${weight}::float8`;
+  const average = sql<number>`sync.freshness.usual_fetched * (1 - ${share}::float8) + ${fetched} * ${share}::float8`;
   const changes = {
     complete_at: sql<Date>`greatest(sync.freshness.complete_at, excluded.complete_at)`,
     newest_source_at: sql<Date | null>`greatest(sync.freshness.newest_source_at, excluded.newest_source_at)`,
-    // An empty poll does not count. Otherwise the warning about empty polls would end by itself.
+    // An empty poll does not count for the average. Otherwise the warning about empty polls would end by itself.
     ...(fetched === 0 ? {} : { usual_fetched: sql<number>`coalesce(${average}, ${fetched})` }),
   };
   await trx
@@ -51,7 +52,7 @@ export async function recordPoll(
     .execute();
 }
 
-/** Names a span that fell out of what the service lists before a poll had read it. */
+/** Records a gap: a span of days that the service no longer lists and that no poll had read. */
 export async function recordGap({ trx, client, stream }: StreamScope, from: Date, to: Date): Promise<void> {
   const later = sql<Date>`greatest(sync.gaps.to_at, excluded.to_at)`;
   await trx

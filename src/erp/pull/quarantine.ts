@@ -3,26 +3,27 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
-import type { ReadAs } from '../runs/confirmations.ts';
+import type { NumberedReading } from '../runs/confirmations.ts';
 import type { Run } from '../runs/ledger.ts';
 
 /** A resource that could not be decoded, with everything that was included for it. */
 export interface QuarantineEntry {
-  /** Null where not even the id can be read. */
+  /** Null if not even the id can be read. */
   readonly resourceId: number | null;
   readonly memberPath: string;
   readonly reason: string;
   /** JSON text as received. */
   readonly document: string;
-  /** Number of its own reading, where several are written at once. */
+  /** Number of the reading of this entry, if entries of several readings are written at once. */
   readonly readNo?: number;
 }
 
 /**
- * Puts resources aside whole, with the reason; one row a resource, however often it is met.
- * @returns how many were not there yet
+ * Stores resources in quarantine as received, with the reason. Each resource has one row, which is updated if the
+ * resource is met again.
+ * @returns the number of resources that were not in quarantine before
  */
-export async function quarantine(
+export async function quarantineResources(
   trx: Transaction<DB>,
   stream: string,
   { lease, worker }: Pick<Run, 'lease' | 'worker'>,
@@ -30,14 +31,14 @@ export async function quarantine(
   entries: readonly QuarantineEntry[],
 ): Promise<number> {
   if (entries.length === 0) return 0;
-  const byKey = new Map(entries.map((entry) => [keyOf(entry), entry]));
+  const byKey = new Map(entries.map((entry) => [toResourceKey(entry), entry]));
   const rows = [...byKey].map(([resourceKey, entry]) => ({
     client: lease.client,
     stream,
     resource_key: resourceKey,
     resource_id: entry.resourceId,
-    member_path: storableText(entry.memberPath),
-    reason: storableText(entry.reason),
+    member_path: toStorableText(entry.memberPath),
+    reason: toStorableText(entry.reason),
     document: entry.document,
     run_worker: worker,
     run_job: lease.name,
@@ -68,8 +69,11 @@ export async function quarantine(
   return written.filter(({ isNew }) => isNew).length;
 }
 
-/** Lets go of resources that were read well since: their good version is in the tables now. */
-export async function releaseQuarantined({ trx, client, stream }: StreamScope, read: readonly ReadAs[]): Promise<void> {
+/** Releases resources that a later reading could decode. The mirror has that reading now. */
+export async function releaseQuarantined(
+  { trx, client, stream }: StreamScope,
+  read: readonly NumberedReading[],
+): Promise<void> {
   if (read.length === 0) return;
   const [keys, readNos] = [read.map(({ id }) => String(id)), read.map(({ readNo }) => readNo)];
   await sql`
@@ -79,8 +83,8 @@ export async function releaseQuarantined({ trx, client, stream }: StreamScope, r
       and q.resource_key = r.key and q.read_no <= r.read_no`.execute(trx);
 }
 
-/** Lets go of what older readings left: for a list that is read whole each time. */
-export async function forgetOlderQuarantined({ trx, client, stream }: StreamScope, readNo: number): Promise<void> {
+/** Releases all resources of older readings. For a list that is read completely each time. */
+export async function releaseOlderQuarantined({ trx, client, stream }: StreamScope, readNo: number): Promise<void> {
   await trx
     .deleteFrom('sync.quarantine')
     .where('client', '=', anyClient(client))
@@ -89,14 +93,15 @@ export async function forgetOlderQuarantined({ trx, client, stream }: StreamScop
     .execute();
 }
 
-/** Lets go of one row. */
-export async function forgetQuarantined(trx: Transaction<DB>, id: number): Promise<void> {
+/** Releases one resource, by the id of its quarantine row. */
+export async function releaseQuarantineRow(trx: Transaction<DB>, id: number): Promise<void> {
   await trx.deleteFrom('sync.quarantine').where('id', '=', id).execute();
 }
 
 /**
- * Resources in quarantine whose turn it is to be read again by id, a minute after they came there: what was bad on the
- * way, or was mended at the service, is found without waiting for a list to show it.
+ * Finds resources in quarantine that are due for a reread, the first time one minute after they came there. The
+ * resource may have been damaged on the way, or repaired at the service since; a reread finds that without waiting for
+ * a list.
  */
 export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
@@ -110,7 +115,7 @@ export async function findQuarantinedDue(db: Kysely<DB>, client: string, stream:
 }
 
 /** A row of the quarantine. */
-export interface Quarantined {
+export interface QuarantineRow {
   readonly id: number;
   readonly client: string;
   readonly stream: string;
@@ -126,7 +131,7 @@ export interface Quarantined {
 }
 
 /** A row of the quarantine with the resource itself, JSON text as received. */
-export interface QuarantinedDocument extends Quarantined {
+export interface QuarantinedDocument extends QuarantineRow {
   readonly document: string;
   readonly readNo: number;
 }
@@ -156,12 +161,12 @@ const selectQuarantined = (db: Kysely<DB>) =>
 
 const selectDocuments = (db: Kysely<DB>) => selectQuarantined(db).select(['q.document', 'q.read_no as readNo']);
 
-/** What is in quarantine, longest first; all of it where no limit is given. */
+/** Lists the rows of the quarantine, the oldest first. Returns all of them if no limit is given. */
 export async function listQuarantined(
   db: Kysely<DB>,
   { client = null, stream = null }: { client?: string | null; stream?: string | null },
   limit: number | null = null,
-): Promise<Quarantined[]> {
+): Promise<QuarantineRow[]> {
   return selectQuarantined(db)
     .$if(client !== null, (query) => query.where('q.client', '=', client))
     .$if(stream !== null, (query) => query.where('q.stream', '=', stream))
@@ -170,12 +175,13 @@ export async function listQuarantined(
     .execute();
 }
 
+/** Reads one row of the quarantine with its resource; null if there is none. */
 export async function readQuarantined(db: Kysely<DB>, id: number): Promise<QuarantinedDocument | null> {
   return (await selectDocuments(db).where('q.id', '=', id).executeTakeFirst()) ?? null;
 }
 
-/** The next rows of one stream after `afterId`, with their resources; at most `limit`. */
-export async function nextQuarantined(
+/** Reads the next rows of one stream after `afterId`, with their resources; at most `limit`. */
+export async function readNextQuarantined(
   db: Kysely<DB>,
   client: string,
   stream: string,
@@ -191,11 +197,12 @@ export async function nextQuarantined(
     .execute();
 }
 
-function keyOf({ resourceId, document }: QuarantineEntry): string {
+/** Returns the key of a resource in quarantine: its id, or a hash of the document if the id cannot be read. */
+function toResourceKey({ resourceId, document }: QuarantineEntry): string {
   return resourceId === null ? `sha256:${createHash('sha256').update(document).digest('hex')}` : String(resourceId);
 }
 
-/** Member names come from the service; Postgres refuses NUL in text. */
-function storableText(text: string): string {
+/** Makes a text storable. Member names come from the service, and Postgres refuses NUL in text. */
+function toStorableText(text: string): string {
   return text.replaceAll('\0', '\u2400').toWellFormed().slice(0, 1_000);
 }

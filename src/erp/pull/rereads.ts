@@ -5,15 +5,15 @@ import { anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { OpenKind } from './open-rows.ts';
 
-/** Reads by id of one run, once everything was loaded a first time (design: a poll stays cheap whatever is missing). */
+/** Maximum number of reads by id per run after the first load. It keeps a poll cheap, however many rows are missing. */
 export const rereadsPerRun = 50;
 
-/** Why a read has to be made again: it failed, or it found nothing. */
+/** Reasons for a reread: the read failed, it found nothing, or the row it found is still open. */
 export const couldNotBeRead = 'could not be read';
 export const unknownToService = 'unknown to the service';
-const stillOpen = 'found, and still open';
+const foundStillOpen = 'found, and still open';
 
-/** Says that a read settled nothing: the next one waits 1 minute, then twice as long each time, at most a day. */
+/** Postpones rereads that were without result. The pause is 1 minute, then twice as long each time, at most one day. */
 export async function postponeRereads(
   { trx, client, stream }: StreamScope,
   ids: readonly number[],
@@ -32,7 +32,7 @@ export async function postponeRereads(
   );
 }
 
-/** Postpones rows that lists showed and that are still open. `tries` is the number of earlier attempts. */
+/** Postpones rereads of rows that lists showed and that are still open. `tries` is the number of earlier attempts. */
 export async function postponeStillOpen(
   { trx, client, stream }: StreamScope,
   found: readonly { readonly id: number; readonly tries: number }[],
@@ -42,7 +42,7 @@ export async function postponeStillOpen(
     insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
     select ${client}, ${stream}, i.id, i.tries + 1,
       now() + least(interval '1 day', interval '1 minute' * power(2, least(i.tries, 11))),
-      ${stillOpen}
+      ${foundStillOpen}
     from unnest(${ids}::bigint[], ${tries}::integer[]) as i (id, tries)
     order by i.id
     on conflict (client, stream, id) do update
@@ -50,8 +50,8 @@ export async function postponeStillOpen(
 }
 
 /**
- * Asks that these be read by id at the next occasion.
- * @param again also those that the service once did not know
+ * Requests rereads of these ids. They are due at once.
+ * @param again true: also of ids that the service did not know at an earlier read
  */
 export async function requestRereads(
   { trx, client, stream }: StreamScope,
@@ -66,10 +66,10 @@ export async function requestRereads(
     from unnest(${ids}::bigint[]) as i (id)
     on conflict (client, stream, id) do update
       set tries = 0, next_try_at = excluded.next_try_at, last_reason = excluded.last_reason
-      where (${again} and r.last_reason = ${unknownToService}) or r.last_reason = ${stillOpen}`.execute(trx);
+      where (${again} and r.last_reason = ${unknownToService}) or r.last_reason = ${foundStillOpen}`.execute(trx);
 }
 
-/** Ids whose turn to be read has come, the longest waiting first; not those that the service is known not to know. */
+/** Finds the ids whose reread is due, the longest waiting first. Leaves out unlisted rows. */
 export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenKind): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select r.id
@@ -82,7 +82,7 @@ export async function findRereadsDue(db: Kysely<DB>, client: string, kind: OpenK
   return rows.map(({ id }) => id);
 }
 
-/** Ids that were asked for and not read since, or in vain for no fault of theirs; the longest waiting first. */
+/** Finds the ids whose requested reread was not tried yet, or failed and is due again; the longest waiting first. */
 export async function findRequestedRereads(db: Kysely<DB>, client: string, stream: string): Promise<number[]> {
   const rows = await db
     .selectFrom('sync.rereads')
@@ -101,7 +101,7 @@ export async function findRequestedRereads(db: Kysely<DB>, client: string, strea
   return rows.map(({ id }) => id);
 }
 
-/** Of these ids, those that wait to be read, due or not. */
+/** Finds the ids among these that wait for a reread, due or not. */
 export async function findRereads(
   db: Kysely<DB>,
   client: string,
@@ -119,10 +119,11 @@ export async function findRereads(
 }
 
 /**
- * Forgets ids that are settled.
- * @param changed the ids whose row has changed; null: all. A row that was found and is still open is settled by a change only
+ * Removes the rereads of ids that were read.
+ * @param changed the ids whose row has changed; null: all. The reread of a row that was found still open is removed
+ *   only if the row changed.
  */
-export async function settleRereads(
+export async function removeRereads(
   { trx, client, stream }: StreamScope,
   ids: readonly number[],
   changed: readonly number[] | null = null,
@@ -134,7 +135,7 @@ export async function settleRereads(
     .where('stream', '=', stream)
     .where('id', '=', anyId(ids))
     .$if(changed !== null, (query) =>
-      query.where((eb) => eb.or([eb('last_reason', '<>', stillOpen), eb('id', '=', anyId(changed ?? []))])),
+      query.where((eb) => eb.or([eb('last_reason', '<>', foundStillOpen), eb('id', '=', anyId(changed ?? []))])),
     )
     .execute();
 }

@@ -1,12 +1,12 @@
 /**
- * What status, pages, metrics and doctor read. Nothing here writes.
+ * Queries for status, pages, metrics and doctor. They only read.
  */
 
 import { sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 import { pausedSince } from '../runs/pauses.ts';
 
-/** How one job of one client stands; times by the database's clock. */
+/** The state of one job of one client. Times are by the database's clock. */
 export interface JobStatus {
   readonly client: string;
   readonly job: string;
@@ -16,7 +16,7 @@ export interface JobStatus {
   readonly dueAt: Date | null;
   readonly lastStartedAt: Date | null;
   readonly lastSuccessAt: Date | null;
-  /** Seconds since everything had been read; null before the first success. */
+  /** Seconds since the last success; null before the first. */
   readonly lagSeconds: number | null;
   readonly lastFetched: number;
   readonly lastChanged: number;
@@ -25,15 +25,15 @@ export interface JobStatus {
   readonly consecutiveFailures: number;
   readonly quarantined: number;
   readonly warnings: readonly string[];
-  /** Since when an operator has it paused; null: he has not. */
+  /** When an operator paused the job; null if it is not paused. */
   readonly pausedSince: Date | null;
-  /** Runs that were refused or missed so far, and the last of them. */
+  /** Number of runs that were skipped or missed so far, and the time and reason of the last one. */
   readonly skips: number;
   readonly lastSkipAt: Date | null;
   readonly lastSkipReason: string | null;
 }
 
-/** One row per client and job that was ever registered. */
+/** Reads the state of every job that was ever registered, by client. */
 export async function readJobStatus(db: Database): Promise<JobStatus[]> {
   return db
     .selectFrom('sync.jobs as j')
@@ -71,7 +71,7 @@ export async function readJobStatus(db: Database): Promise<JobStatus[]> {
     .execute();
 }
 
-/** The clock that all times here are by. */
+/** Reads the database's clock. */
 export async function readDatabaseClock(db: Database): Promise<Date> {
   const { now } = await db.selectNoFrom(sql<Date>`clock_timestamp()`.as('now')).executeTakeFirstOrThrow();
   return now;

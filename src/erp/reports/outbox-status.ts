@@ -1,23 +1,23 @@
 import { sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 
-/** How a client's outbox stands. */
+/** The state of a client's outbox: rows by status, and the ages of the oldest rows. */
 export interface OutboxStatus {
   readonly client: string;
   readonly pending: number;
   readonly sending: number;
   readonly unknown: number;
-  /** Of those, the ones that a person has to settle. */
+  /** Number of unknown rows that only a person can decide. */
   readonly toDecide: number;
   readonly dead: number;
   readonly doneLastDay: number;
-  /** Age of the oldest row that is not through, whatever it waits for. */
+  /** Age of the oldest unfinished row, whatever it waits for. */
   readonly oldestSeconds: number | null;
-  /** The same of those that get through by themselves: neither dead nor for a person to decide. */
+  /** Age of the oldest unfinished row that needs no person: neither dead nor undecided. */
   readonly oldestMovingSeconds: number | null;
 }
 
-/** Counts by client; rows that are through are counted for one day. */
+/** Reads the state of each client's outbox. Counts done rows of the last day only. */
 export async function readOutboxStatus(db: Database): Promise<OutboxStatus[]> {
   const { rows } = await sql<OutboxStatus>`
     with counted as (

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
-/** A run of the ledger: one that wrote something, or failed. */
+/** A run as stored in sync.runs. */
 export interface ListedRun {
   readonly id: number;
   readonly client: string;
@@ -21,6 +21,7 @@ export interface ListedRun {
   readonly warnings: readonly string[];
 }
 
+/** A filter of runs. A member that is not set does not restrict. */
 export interface RunFilter {
   readonly client?: string;
   readonly job?: string;
@@ -29,8 +30,8 @@ export interface RunFilter {
   readonly before?: number;
 }
 
-/** Status of runs that ended otherwise than done: they have an index of their own. */
-const uncommon = new Set(['failed', 'abandoned', 'stopped']);
+/** Statuses of runs that ended without being done. A separate index covers them. */
+const uncommonStatuses = new Set(['failed', 'abandoned', 'stopped']);
 
 const uncommonOnly = sql`and r.status in ('failed', 'abandoned', 'stopped')`;
 
@@ -39,37 +40,37 @@ const columns = sql`r.id, r.client, r.job, r.trigger, r.status, r.worker, r.star
     r.warnings`;
 
 /**
- * Runs that fit, newest first. With a client or a job each (client, job) is asked by its index, so that a rare one among
- * many others costs no more than a frequent one.
+ * Lists the runs that match the filter, newest first. With a client or a job, the query uses the index of each (client,
+ * job): a job with few runs among many others then costs no more than a frequent one.
  */
 export async function listRuns(db: Kysely<DB>, filter: RunFilter, limit: number): Promise<ListedRun[]> {
   const { client = null, job = null, status = null, before = null } = filter;
-  const fits = sql`(${before}::bigint is null or r.id < ${before})
+  const fitsNumberAndStatus = sql`(${before}::bigint is null or r.id < ${before})
     and (${status}::text is null or r.status = ${status})`;
-  const direct = client === null && job === null;
-  const own = sql`(${client}::text is null or r.client = ${client}) and (${job}::text is null or r.job = ${job})`;
-  const isUncommon = status !== null && uncommon.has(status);
+  const isForAllJobs = client === null && job === null;
+  const isOfJob = sql`(${client}::text is null or r.client = ${client}) and (${job}::text is null or r.job = ${job})`;
+  const isUncommon = status !== null && uncommonStatuses.has(status);
   const source =
-    direct || isUncommon
-      ? sql`sync.runs r where ${fits} and ${own} ${isUncommon ? uncommonOnly : sql``}`
+    isForAllJobs || isUncommon
+      ? sql`sync.runs r where ${fitsNumberAndStatus} and ${isOfJob} ${isUncommon ? uncommonOnly : sql``}`
       : sql`(select distinct j.client, j.job from sync.jobs j
              where (${client}::text is null or j.client = ${client}) and (${job}::text is null or j.job = ${job})) k
             cross join lateral (
-              select * from sync.runs r where r.client = k.client and r.job = k.job and ${fits}
+              select * from sync.runs r where r.client = k.client and r.job = k.job and ${fitsNumberAndStatus}
                 order by r.id desc limit ${limit}
             ) r`;
   const { rows } = await sql<ListedRun>`select ${columns} from ${source} order by r.id desc limit ${limit}`.execute(db);
   return rows;
 }
 
-/** Rows that the latest runs of a stream wrote, oldest first. */
+/** Numbers of rows that the latest runs of a stream wrote, the oldest run first. */
 export interface RecentRuns {
   readonly client: string;
   readonly stream: string;
   readonly rows: readonly number[];
 }
 
-/** The last runs of each stream that wrote something. */
+/** Reads the last runs of each stream that wrote something, at most `limit` per stream. */
 export async function readRecentRuns(db: Kysely<DB>, limit: number): Promise<RecentRuns[]> {
   const { rows } = await sql<RecentRuns>`
     select j.client, j.stream,

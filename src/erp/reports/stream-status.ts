@@ -1,26 +1,26 @@
 import { sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 
-/** A span that fell out of what the service lists before a poll had read it; by the service's clock. */
+/** A span that the service no longer lists and that no poll had read. Times are by the service's clock. */
 interface Gap {
   readonly from: string;
   readonly to: string;
 }
 
-/** A rescan under way, or waiting for somebody to go on with it. */
+/** A rescan that is under way, or that was cut short and can continue. */
 interface OpenRescan {
   readonly id: number;
   readonly kind: string;
   readonly background: boolean;
   readonly fetched: number;
-  /** Days of a backfill; null: no bound. */
+  /** First and last day of a backfill; null means no bound. */
   readonly from: string | null;
   readonly to: string | null;
-  /** Rows that were stored when it began; null before that. */
+  /** Number of rows that were stored when it began; null before that. */
   readonly expected: number | null;
 }
 
-/** How fresh one stream of one client is; times by the database's clock unless said otherwise. */
+/** The freshness of one stream of one client. Times are by the database's clock, unless stated otherwise. */
 export interface StreamStatus {
   readonly client: string;
   readonly stream: string;
@@ -29,13 +29,16 @@ export interface StreamStatus {
   readonly lastAttemptAt: Date | null;
   readonly lastSuccessAt: Date | null;
   readonly lastChangeAt: Date | null;
-  /** Newest date on any resource received, by the service. */
+  /** Newest date on any resource that was received, by the service's clock. */
   readonly newestSourceAt: Date | null;
-  /** Resources the run under way has read, null where none is; the first load shows its progress so. */
+  /**
+   * Number of resources that the current run has read; null if no run is under way. It shows the progress of a first
+   * load.
+   */
   readonly fetchedSoFar: number | null;
-  /** Whether some list was not yet read to its end. */
+  /** True if a list of the stream was never read to its end. */
   readonly firstLoad: boolean;
-  /** Rows written by polls in the last 24 hours, and by day in the 14 days before (null: none of them were seen). */
+  /** Rows that polls wrote in the last 24 hours, and per day in the 14 days before (null: there were no runs then). */
   readonly changedLastDay: number;
   readonly usualPerDay: number | null;
   readonly lastFetched: number;
@@ -44,22 +47,22 @@ export interface StreamStatus {
   readonly missing: number | null;
   readonly stale: number | null;
   readonly extra: number | null;
-  /** How far back the dates of changes lay that reconciliations of 30 days healed: 99 % of them at most so far. */
+  /** The 99th percentile of the age, in seconds, of changes that reconciliations of the last 30 days healed. */
   readonly lateSecondsP99: number | null;
-  /** Whether polls ask it by day, so that LOOKBACK_DAYS counts. */
+  /** True if polls filter by day, so that LOOKBACK_DAYS applies. */
   readonly readByDay: boolean;
   readonly gaps: readonly Gap[];
   readonly openRescans: readonly OpenRescan[];
   readonly quarantined: number;
 }
 
-/** One row per client and stream that was ever polled. */
+/** Reads the freshness of each client's streams. Leaves out streams that are switched off and were never polled. */
 export async function readStreamStatus(db: Database): Promise<StreamStatus[]> {
   const { rows } = await sql<StreamStatus>`
     with streams as (
       select *
       from sync.jobs j
-      -- One that is off and was never run is not missed.
+      -- Leaves out streams that are switched off and were never polled.
       where j.stream is not null and (j.last_started_at is not null or isfinite(j.due_at))
     )
     select s.client, s.stream, s.job, s.last_started_at as "lastAttemptAt", s.last_success_at as "lastSuccessAt",

@@ -5,8 +5,9 @@ import { type AgeColumns, dateList } from '../pull/age.ts';
 import type { Rescan } from './rescans.ts';
 
 /**
- * Records what was found, with how far back each row's newest date lay by the service's clock. What has moved since the
- * last complete poll was not late: it had not been polled yet.
+ * Records findings, each with the seconds between the row's newest date and `serviceNow`. These seconds are null if the
+ * row changed after the last complete poll: no poll could have read it yet.
+ * @param serviceNow the time of the reading, by the service's clock
  */
 export async function recordFindings(
   trx: Transaction<DB>,
@@ -30,7 +31,7 @@ export async function recordFindings(
     order by t.id`.execute(trx);
 }
 
-/** Forgets findings that nobody asks after any more. */
+/** Deletes findings that are older than this number of days. */
 export async function forgetFindings(db: Kysely<DB>, client: string, stream: string, days: number): Promise<void> {
   await db
     .deleteFrom('sync.findings')

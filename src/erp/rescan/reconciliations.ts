@@ -11,7 +11,9 @@ export interface WalkedReconciliation extends Pick<Rescan, 'fetched'> {
   readonly isDoubtful: boolean;
 }
 
-/** Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null if there is none. */
+/**
+ * Returns the last reconciliation that walked all of its windows, whether it succeeded or not; null if there is none.
+ */
 export async function findLastWalked(
   db: Kysely<DB>,
   client: string,
@@ -36,8 +38,8 @@ export async function findLastWalked(
   return walked ?? null;
 }
 
-/** Returns when the workers reconciled each stream since the job last succeeded as a whole, by stream. */
-export async function findReconciled(db: Kysely<DB>, client: string): Promise<ReadonlyMap<string, Date>> {
+/** Returns, by stream, when workers last reconciled it. Counts only times after the whole job last succeeded. */
+export async function readReconciledTimes(db: Kysely<DB>, client: string): Promise<ReadonlyMap<string, Date>> {
   const reconciled = await db
     .selectFrom('sync.rescans as r')
     .innerJoin('sync.jobs as j', (join) => join.onRef('j.client', '=', 'r.client').on('j.job', '=', 'reconcile'))

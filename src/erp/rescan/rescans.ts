@@ -1,6 +1,6 @@
 /**
- * Reconciliations and backfills: how far each has come, and what it found. A rescan that was cut short continues from
- * its last committed page.
+ * Reconciliations and backfills, with their progress and the number of findings. A rescan that was cut short continues
+ * from its last committed page.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';
@@ -10,29 +10,30 @@ import type { CursorMeaning } from '../pull/cursors.ts';
 
 type RescanKind = 'reconcile' | 'backfill';
 
-/** A span of days, both ends exclusive as the service's filters are; null: open. YYYY-MM-DD. */
+/** A date window. Both ends are exclusive, as in the service's filters; null means no bound. YYYY-MM-DD. */
 export interface DayWindow {
   readonly after: string | null;
   readonly before: string | null;
 }
 
+/** A request for a rescan. */
 export interface RescanRequest {
   readonly client: string;
   readonly stream: string;
   readonly kind: RescanKind;
-  /** Inclusive days in the client's zone. */
+  /** First and last day, both inclusive, in the client's time zone. */
   readonly from: string | null;
   readonly to: string | null;
-  /** Whether workers take it up. */
+  /** True if the workers run it. */
   readonly background: boolean;
 }
 
-/** A rescan and how far it has come. */
+/** A rescan, with its progress. */
 export interface Rescan extends RescanRequest {
   readonly id: number;
   readonly startedAt: Date | null;
   readonly windows: readonly DayWindow[] | null;
-  /** Drawn before its first request. */
+  /** Number of the reading, drawn before the first request. */
   readonly readNo: number | null;
   readonly step: number;
   readonly query: string | null;
@@ -77,7 +78,7 @@ type StoredRescan = Omit<Rescan, 'kind' | 'meaning' | 'windows'> & {
   readonly windows: unknown;
 };
 
-/** CHECKs of the table bound the words; `windows` is written by this file alone. */
+/** Converts a stored rescan. CHECKs of the table limit the words, and only this file writes `windows`. */
 const toRescan = (row: StoredRescan): Rescan => ({
   ...row,
   kind: row.kind as RescanKind,
@@ -85,10 +86,10 @@ const toRescan = (row: StoredRescan): Rescan => ({
   windows: row.windows as readonly DayWindow[] | null,
 });
 
-/** Opens a rescan, or finds the open one that asks for the same, which then goes on where it stood. */
+/** Opens a rescan. If an equal one is open, returns that one, which then continues from its last page. */
 export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promise<Rescan> {
-  // What an old one has walked may have changed since: it begins anew. A background backfill is continued. Rescans of
-  // other kinds are left alone: they have another lease, so they may be running.
+  // A rescan that began more than a day ago begins anew: pages that it has walked may have changed since. A background
+  // backfill continues. Rescans of other kinds have another lease and may be running, so they are left alone.
   await sql`
     with given_up as (
       update sync.rescans
@@ -116,7 +117,7 @@ export async function openRescan(db: Kysely<DB>, request: RescanRequest): Promis
   return toRescan(opened);
 }
 
-/** Backfills that workers are to take up, oldest first. */
+/** Finds the open backfills that the workers run, the oldest first. */
 export async function findBackgroundBackfills(db: Kysely<DB>, client: string): Promise<Rescan[]> {
   const rows = await db
     .selectFrom('sync.rescans')
@@ -139,7 +140,7 @@ export async function wakeJob(db: Kysely<DB>, client: string, job: string): Prom
     .execute();
 }
 
-/** What changes on a rescan's row with a page. */
+/** The changes that one page makes to a rescan: the new place, and the counts to add. */
 export interface RescanStep extends Pick<Rescan, 'step' | 'query' | 'meaning' | 'lastId' | 'fullList'> {
   readonly pages: number;
   readonly fetched: number;
@@ -149,9 +150,9 @@ export interface RescanStep extends Pick<Rescan, 'step' | 'query' | 'meaning' | 
 }
 
 /** The counts of a step that read no page and found nothing. */
-export const nothingCounted = { pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 } as const;
+export const zeroCounts = { pages: 0, fetched: 0, missing: 0, stale: 0, extra: 0 } as const;
 
-/** Fixes what a rescan walks, at its first start. */
+/** Stores the windows of a rescan when it first starts. They do not change afterwards. */
 export async function startRescan(
   trx: Transaction<DB>,
   id: number,
@@ -166,7 +167,10 @@ export async function startRescan(
   return toRescan(started);
 }
 
-/** Adds what one page brought, in its transaction. `ids`: all resources on it, decodable or not. */
+/**
+ * Stores the progress that one page makes, in the transaction of that page.
+ * @param ids all resources on the page, also those that could not be decoded
+ */
 export async function saveRescan(
   trx: Transaction<DB>,
   { id }: Pick<Rescan, 'id'>,
@@ -198,7 +202,10 @@ export async function saveRescan(
   return toRescan(saved);
 }
 
-/** Ends a rescan; what it noted of its pages goes with it. */
+/**
+ * Ends a rescan and deletes its pages.
+ * @param error why it failed; null if it is done
+ */
 export async function finishRescan(trx: Transaction<DB>, id: number, error: string | null): Promise<void> {
   const outcome = error === null ? 'done' : 'failed';
   await trx

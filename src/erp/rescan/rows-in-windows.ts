@@ -1,10 +1,13 @@
 import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import { type AgeColumns, youngEnough } from '../pull/age.ts';
+import { type AgeColumns, isYoungEnough } from '../pull/age.ts';
 import type { DayWindow, Rescan } from './rescans.ts';
 
-/** Rows that a complete walk of these windows must have shown, each shrunk by a day at both ends. */
+/**
+ * Returns SQL: whether a complete walk of these windows must have shown the row t. Each window is shortened by a day at
+ * both ends, because a day in another time zone may begin earlier or later.
+ */
 function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNow: Date) {
   const inAny = windows.map(({ after, before }) => {
     if (age.windowColumn === null) return sql`true`;
@@ -13,11 +16,11 @@ function insideWindows(age: AgeColumns, windows: readonly DayWindow[], serviceNo
       ${column} > coalesce(${after}::date + 1, '-infinity')
       and ${column} < coalesce(${before}::date - 1, 'infinity'))`;
   });
-  return sql`(${sql.join(inAny, sql` or `)}) and ${youngEnough(age, serviceNow)}`;
+  return sql`(${sql.join(inAny, sql` or `)}) and ${isYoungEnough(age, serviceNow)}`;
 }
 
-/** Rows stored in these windows. */
-export async function countInWindows(
+/** Counts the stored rows in these windows. */
+export async function countRowsInWindows(
   db: Kysely<DB>,
   client: string,
   age: AgeColumns,
@@ -33,10 +36,10 @@ export async function countInWindows(
 }
 
 /**
- * Finds rows that should have been listed and were not: at most `limit`, in order of id, after `afterId`. Rows that were
- * stored after the walk began are left out.
+ * Finds rows that should have been listed and were not: at most `limit`, in order of id, after `afterId`. Rows that
+ * were stored after the walk began are left out.
  */
-export async function findUnseen(
+export async function findUnseenRows(
   db: Kysely<DB>,
   { id, client, startedAt, windows }: Rescan,
   age: AgeColumns,
@@ -57,16 +60,16 @@ export async function findUnseen(
   return rows.map((row) => row.id);
 }
 
-/** Days before this are slips of the pen, such as the first day of the calendar; they are not asked for by day. */
-const oldestPlausible = '1990-01-01';
+/** The first plausible day. Days before it are input errors, such as 0001-01-01, and are not read by day. */
+const oldestPlausibleDay = '1990-01-01';
 
-/** The oldest plausible day stored, of a stream whose list is asked by day. */
+/** Finds the oldest plausible day that is stored. Returns null if there is none, or if the list has no date filter. */
 export async function findOldestDay(db: Kysely<DB>, client: string, age: AgeColumns): Promise<string | null> {
   if (age.windowColumn === null) return null;
   const { rows } = await sql<{ oldest: string | null }>`
     select min(${sql.ref(`t.${age.windowColumn}`)}::date) as oldest
     from ${sql.table(`fulfilment.${age.table}`)} t
     where t.client = ${client}
-      and ${sql.ref(`t.${age.windowColumn}`)} >= ${oldestPlausible}`.execute(db);
+      and ${sql.ref(`t.${age.windowColumn}`)} >= ${oldestPlausibleDay}`.execute(db);
   return rows[0]?.oldest ?? null;
 }

@@ -2,10 +2,10 @@ import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** Age after which an announced return without a return item is not read again. */
+/** Age after which a return authorization without a return item is not read again. */
 const openFor = sql`interval '180 days'`;
 
-/** Announced returns with a line that has no return item yet, oldest first. */
+/** Finds return authorizations with an item that has no return item yet, in the order of their ids. */
 export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Promise<number[]> {
   const rows = await db
     .selectFrom('fulfilment.return_merchandise_authorizations as a')
@@ -28,8 +28,8 @@ export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Pr
   return rows.map(({ id }) => id);
 }
 
-/** Whether an announced return was ever stored here, deleted or not. */
-export async function knowsAuthorization(db: Kysely<DB>, client: string, id: number): Promise<boolean> {
+/** Returns whether a return authorization was ever stored here. It may be unlisted since. */
+export async function hasAuthorization(db: Kysely<DB>, client: string, id: number): Promise<boolean> {
   const found = await db
     .selectFrom('fulfilment.return_merchandise_authorizations')
     .select('id')

@@ -5,7 +5,7 @@ import { lockName } from '../connection/locks.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Change } from '../mirror/feed.ts';
 
-/** Entries of the configuration lists, as they are stored. */
+/** The entries of the settings lists, as they are stored. */
 export interface SettingsRows {
   readonly options: readonly {
     readonly list: string;
@@ -21,29 +21,29 @@ export interface SettingsRows {
   }[];
 }
 
-/** What storing settings did. */
-export interface SettingsStored {
+/** The result of storing settings. */
+export interface SettingsResult {
   readonly created: number;
   readonly updated: number;
   readonly removed: number;
-  /** Lists that came empty although entries of them are stored: those were kept. */
+  /** Lists that the service sent empty although entries are stored. Their entries were kept. */
   readonly keptLists: readonly string[];
-  /** For the feed, whose insert is the last statement of its transaction. */
+  /** Changes for the feed. The caller appends them in the last statement of the transaction. */
   readonly changes: readonly Change[];
 }
 
-/** Obsolete (interface.md, Versioning): it may rightly become empty. */
+/** Lists that may become empty, because they are obsolete (docs/interface.md, 6.2 Settings). */
 const mayBecomeEmpty = ['paymentMethods'];
 
 /**
- * Stores all lists at once: what differs is written, what is no longer there is marked as removed. A list that is suddenly
- * empty keeps its old content.
+ * Stores all settings lists. Writes the entries that differ and marks missing entries as removed. If a list is suddenly
+ * empty, its stored entries are kept.
  */
 export async function storeSettings(
   trx: Transaction<DB>,
   client: string,
   { options, warehouses }: SettingsRows,
-): Promise<SettingsStored> {
+): Promise<SettingsResult> {
   await lockName(trx, `settings ${client}`);
   const listed = new Set(options.map(({ list }) => list));
   const stored = await trx
@@ -61,10 +61,18 @@ export async function storeSettings(
   const links = await writeWarehouses(trx, client, warehouses, keptLists.includes('mainShippingMethods'));
   await recordRead(trx, client);
   const changes = [...written, ...removed, ...links];
-  const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
-  return { created: counted('created'), updated: counted('updated'), removed: counted('removed'), keptLists, changes };
+  const countChanges = (operation: Change['operation']) =>
+    changes.filter((change) => change.operation === operation).length;
+  return {
+    created: countChanges('created'),
+    updated: countChanges('updated'),
+    removed: countChanges('removed'),
+    keptLists,
+    changes,
+  };
 }
 
+/** Records that the settings were read now. */
 async function recordRead(trx: Transaction<DB>, client: string): Promise<void> {
   const now = sql<Date>`clock_timestamp()`;
   const readAt = sql<Date>`greatest(sync.settings_reads.tried_at, ${now})`;
@@ -149,14 +157,14 @@ async function writeWarehouses(
   return rows.map((row) => ({ entity: 'main_shipping_method_warehouses', id: null, ...row }));
 }
 
-/** An entry that payloads may name by its code. */
+/** An entry of a settings list. Payloads may name it by its code. */
 export interface StoredOption {
   readonly list: string;
   readonly id: number;
   readonly code: string | null;
 }
 
-/** The entries of a client's lists that are there at present. */
+/** Reads the entries of a client's settings lists. Leaves out removed entries. */
 export async function readOptions(db: Kysely<DB>, client: string): Promise<StoredOption[]> {
   return db
     .selectFrom('fulfilment.setting_options')
@@ -170,9 +178,10 @@ export async function readOptions(db: Kysely<DB>, client: string): Promise<Store
 }
 
 /**
- * Takes the turn to ask for the settings because a code was not found: at most every `pauseMs` for all workers, and every
- * `failedMs` where the last reading failed or is under way.
- * @returns whether it was taken; `recent`: they were read lately; `later`: they were asked for lately, without success so far
+ * Takes the turn to read the settings, because a code was not found. All workers together get one turn per `pauseMs`,
+ * or one per `failedMs` if the last reading failed or is under way.
+ * @returns `taken`; `recent` if the settings were read a short time ago; `later` if the last reading is not done or
+ *   failed
  */
 export async function takeSettingsTurn(
   db: Kysely<DB>,

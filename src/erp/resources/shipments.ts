@@ -1,6 +1,6 @@
 /**
- * Statements of single resources that fit no general form: order numbers, settings, stock, track-trace, announced
- * returns. Each writes only what differs, and returns what the feed has to tell.
+ * SQL for single resources that the general mirror code does not cover: order numbers, settings, stock, track-trace and
+ * return authorizations. Each statement writes only what differs, and returns the changes for the feed.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';
@@ -9,13 +9,16 @@ import { anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Change } from '../mirror/feed.ts';
 
-const asChanges = (rows: readonly { id: number }[]): Change[] =>
+const toChanges = (rows: readonly { id: number }[]): Change[] =>
   rows.map(({ id }) => ({ entity: 'shipments', id, operation: 'updated' }));
 
-/** Fills order numbers that are missing, at most `limit`; by state, so no order of arrival can leave one out. */
+/**
+ * Fills missing order numbers of shipments, at most `limit`. It looks at the stored rows, so it does not matter whether
+ * the order or the shipment was stored first.
+ */
 export async function fillOrderNumbers(trx: Transaction<DB>, client: string, limit: number): Promise<Change[]> {
-  // What is missing is found once, by itself: joined to the update, it was looked for anew for each of the client's rows
-  // where statistics knew of none.
+  // The CTE finds the missing numbers once. If they were joined to the update directly and the statistics knew of no
+  // such rows, Postgres would search them again for each row of the client.
   const { rows } = await sql<{ id: number }>`
     with m as materialized (
       select s.id, o.external_order_number
@@ -25,7 +28,7 @@ export async function fillOrderNumbers(trx: Transaction<DB>, client: string, lim
         and o.external_order_number is not null
       order by s.id
       limit ${limit}
-      -- Locks the orders too: a number that is being changed is waited for, so an old one cannot be filled in after it.
+      -- Locks the orders too. It waits for a change of an order number, so it cannot fill in the old number afterwards.
       for no key update of s for share of o
     )
     update fulfilment.shipments s
@@ -33,10 +36,10 @@ export async function fillOrderNumbers(trx: Transaction<DB>, client: string, lim
     from m
     where s.client = ${anyClient(client)} and s.id = m.id
     returning s.id`.execute(trx);
-  return asChanges(rows);
+  return toChanges(rows);
 }
 
-/** Carries changed order numbers of these orders over to their shipments. */
+/** Copies the order numbers of these orders to their shipments, where they differ. */
 export async function renameOrderNumbers(
   trx: Transaction<DB>,
   client: string,
@@ -51,10 +54,10 @@ export async function renameOrderNumbers(
       and s.order_id = o.id
       and s.external_order_number is not null and s.external_order_number is distinct from o.external_order_number
     returning s.id`.execute(trx);
-  return asChanges(rows);
+  return toChanges(rows);
 }
 
-/** Puts the order numbers of these shipments right where they are others than their orders have. */
+/** Corrects the order numbers of these shipments that differ from those of their orders. */
 export async function healOrderNumbers(
   trx: Transaction<DB>,
   client: string,
@@ -69,11 +72,18 @@ export async function healOrderNumbers(
       and o.id = s.order_id
       and s.external_order_number is not null and s.external_order_number is distinct from o.external_order_number
     returning s.id`.execute(trx);
-  return asChanges(rows);
+  return toChanges(rows);
 }
 
-/** Of these shipments those with an order: only such are returned by id (interface.md, GET /v3/shipments/:id). */
-export async function withOrder(trx: Transaction<DB>, client: string, ids: readonly number[]): Promise<number[]> {
+/**
+ * Finds the shipments among these ids that have an order. The service returns only these by id (docs/interface.md, 10.4
+ * Operations).
+ */
+export async function findShipmentsWithOrder(
+  trx: Transaction<DB>,
+  client: string,
+  ids: readonly number[],
+): Promise<number[]> {
   const rows = await trx
     .selectFrom('fulfilment.shipments')
     .select('id')
@@ -84,7 +94,7 @@ export async function withOrder(trx: Transaction<DB>, client: string, ids: reado
   return rows.map(({ id }) => id);
 }
 
-/** Orders that shipments name but that are not stored here, as far as their next read is due; at most `limit`. */
+/** Finds orders that shipments name but that are not stored here, if their next read is due; at most `limit`. */
 export async function findMissingOrders(db: Kysely<DB>, client: string, limit: number | null): Promise<number[]> {
   const { rows } = await sql<{ id: number }>`
     select s.order_id as id

@@ -3,8 +3,8 @@ import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Change } from '../mirror/feed.ts';
 
-/** Watched articles of a client: those never asked first, then those asked longest ago. */
-export async function findWatched(db: Kysely<DB>, client: string): Promise<string[]> {
+/** Finds the watched articles of a client: first those never asked for, then those asked for longest ago. */
+export async function findWatchedArticles(db: Kysely<DB>, client: string): Promise<string[]> {
   const rows = await db
     .selectFrom('sync.watched_articles as w')
     .leftJoin('fulfilment.stock_levels as l', (join) =>
@@ -18,26 +18,26 @@ export async function findWatched(db: Kysely<DB>, client: string): Promise<strin
   return rows.map(({ sku }) => sku);
 }
 
-/** What the service said of one article. */
+/** The service's answer about one article. */
 export interface StockAnswer {
   readonly sku: string;
-  /** Null where it told none: what is stored stays. */
+  /** Null if the answer has no stock. The stored stock is then kept. */
   readonly stock: number | null;
 }
 
-/** What storing did. */
-export interface StockStored {
+/** The result of storing stock. */
+export interface StockResult {
   readonly created: number;
   readonly updated: number;
   readonly changes: readonly Change[];
 }
 
-/** Stores what the service said; the feed hears of articles whose stock changed. */
+/** Stores the answers. Returns feed changes only for articles that are new or whose stock changed. */
 export async function storeStock(
   trx: Transaction<DB>,
   client: string,
   answers: readonly StockAnswer[],
-): Promise<StockStored> {
+): Promise<StockResult> {
   const { rows } = await sql<{ key: string; created: boolean; changed: boolean }>`
     with asked as (
       select a.sku, a.stock, l.stock as before, l.sku is not null as known
@@ -69,8 +69,8 @@ export async function storeStock(
   return { created, updated: changes.length - created, changes };
 }
 
-/** Takes the levels of articles away that nobody watches any more: nothing would keep them true. */
-export async function removeUnwatched(trx: Transaction<DB>, client: string): Promise<Change[]> {
+/** Deletes the stock levels of articles that are no longer watched, because they would not be updated any more. */
+export async function removeUnwatchedLevels(trx: Transaction<DB>, client: string): Promise<Change[]> {
   const rows = await trx
     .deleteFrom('fulfilment.stock_levels as l')
     .where('l.client', '=', client)

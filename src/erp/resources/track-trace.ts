@@ -4,7 +4,7 @@ import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Change } from '../mirror/feed.ts';
 
-/** Where one package is, as it is stored; at most one for a shipment and package. */
+/** The current state of one package, as it is stored. There is at most one per shipment and package number. */
 export interface TrackTraceRow {
   readonly shipmentId: number;
   readonly packageNumber: string;
@@ -16,14 +16,14 @@ export interface TrackTraceRow {
   readonly raw: Json;
 }
 
-/** What storing a list did. */
-export interface TrackTraceStored {
+/** The result of storing a track-trace list. */
+export interface TrackTraceResult {
   readonly created: number;
   readonly updated: number;
   readonly unlisted: number;
-  /** Packages that were listed before. */
+  /** Number of packages that were listed before. */
   readonly listedBefore: number;
-  /** Shipments that the tables do not know. */
+  /** Ids of shipments that the list names and that are not stored here. */
   readonly unknownShipments: readonly number[];
   readonly changes: readonly Change[];
 }
@@ -32,16 +32,18 @@ const columns = sql`shipment_id, package_number, external_order_number, shipment
   current_track_trace_status_date_time, current_track_trace_exception_level, raw`;
 
 /**
- * Stores the whole list of packages on their way: what differs is written, with an event where its state did, and what is
- * no longer listed is marked so, as its last state is never told.
- * @param present further shipments that are listed but cannot be read; null where it cannot be told which
+ * Stores the complete list of packages on their way. Writes the packages that differ, and an event for each one whose
+ * state changed. Marks packages that are no longer listed as unlisted, because the service does not tell their last
+ * state.
+ * @param present ids of further shipments whose list entries could not be decoded; null if some of these ids are
+ *   unknown. Then no package is marked.
  */
 export async function storeTrackTraces(
   trx: Transaction<DB>,
   client: string,
   rows: readonly TrackTraceRow[],
   present: readonly number[] | null,
-): Promise<TrackTraceStored> {
+): Promise<TrackTraceResult> {
   const listed = sql`json_to_recordset(${JSON.stringify(rows)}::json) as i (
     "shipmentId" bigint, "packageNumber" text, "externalOrderNumber" text, "shipmentMethod" text, status integer,
     "statusAt" timestamptz, "exceptionLevel" integer, raw jsonb)`;
@@ -60,18 +62,22 @@ export async function storeTrackTraces(
     where not exists (select from fulfilment.shipments s where s.client = ${anyClient(client)} and s.id = i.id)
     order by i.id`.execute(trx);
   const changes = [...written, ...unlisted];
-  const counted = (operation: Change['operation']) => changes.filter((change) => change.operation === operation).length;
+  const countChanges = (operation: Change['operation']) =>
+    changes.filter((change) => change.operation === operation).length;
   return {
-    created: counted('created'),
-    updated: counted('updated'),
-    unlisted: counted('unlisted'),
+    created: countChanges('created'),
+    updated: countChanges('updated'),
+    unlisted: countChanges('unlisted'),
     listedBefore,
     unknownShipments: unknown.map(({ id }) => id),
     changes,
   };
 }
 
-/** Before the current state is written, against which it is told what changed. */
+/**
+ * Writes an event for each package whose state changed. Call it before `writeCurrent`: it compares with the stored
+ * state.
+ */
 async function writeEvents(trx: Transaction<DB>, client: string, listed: ReturnType<typeof sql>): Promise<void> {
   await sql`
     insert into fulfilment.track_trace_events (client, shipment_id, package_number, current_track_trace_status,
@@ -109,6 +115,7 @@ async function writeCurrent(trx: Transaction<DB>, client: string, listed: Return
   }));
 }
 
+/** Marks packages as unlisted that are neither in the list nor of a shipment in `present`. */
 async function unlistOthers(
   trx: Transaction<DB>,
   client: string,

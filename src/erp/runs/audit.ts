@@ -1,9 +1,9 @@
 import type { Kysely } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
-/** What an operator did, or the daemon put right by itself. */
+/** An action of an operator, or a repair that the workers made by themselves. */
 export interface AuditEntry {
-  /** Worker, or who called the command. */
+  /** The worker, or the person who called the command. */
   readonly by: string;
   readonly action:
     | 'paused'
@@ -18,24 +18,24 @@ export interface AuditEntry {
     | 'outbox_cancel'
     | 'outbox_replace'
     | 'outbox_reveal';
-  /** Null: not about one client. */
+  /** Null if the entry does not concern a single client. */
   readonly client: string | null;
   readonly detail: string;
 }
 
-/** Appends to sync.audit. */
+/** Appends an entry to sync.audit. */
 export async function recordAudit(db: Kysely<DB>, { by, action, client, detail }: AuditEntry): Promise<void> {
   await db.insertInto('sync.audit').values({ by, action, client, detail }).execute();
 }
 
-/** An entry with its time. */
+/** An audit entry with its time. */
 export interface AuditRow extends Omit<AuditEntry, 'action'> {
   readonly at: Date;
-  /** Also of other versions. */
+  /** The action; versions other than this one may have written others. */
   readonly action: string;
 }
 
-/** The latest entries, newest first. */
+/** Reads the latest entries, newest first. */
 export async function readAudit(db: Kysely<DB>, limit: number): Promise<AuditRow[]> {
   return db
     .selectFrom('sync.audit')

@@ -3,20 +3,21 @@ import type { ClientHold } from '../../core/client-hold.ts';
 import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** How long other runs wait while one run tests whether a hold is over. */
+/** Time that other runs wait while the probe tests whether a hold is over. */
 const probeSpan = sql`interval '60 seconds'`;
 
-/** Why a scheduled run of a client has to wait. */
-export interface HeldBack {
+/** The reason and the end of a client hold. */
+export interface HoldNotice {
   readonly reason: string;
   readonly until: Date;
 }
 
 /**
- * Asks whether scheduled runs of a client may begin. Where a hold has run out, the first to ask is the one that finds out.
- * @returns null: it may; `probe`: it may, and is the one that finds out
+ * Checks whether a scheduled run of a client may begin. If a hold has expired, the first run that checks becomes the
+ * probe.
+ * @returns null if there is no hold; `probe` if the run may begin as the probe; otherwise the hold
  */
-export async function passHold(trx: Transaction<DB>, client: string): Promise<HeldBack | 'probe' | null> {
+export async function checkClientHold(trx: Transaction<DB>, client: string): Promise<HoldNotice | 'probe' | null> {
   const hold = await trx
     .selectFrom('sync.clients')
     .select(['hold_reason as reason', 'hold_until as until'])
@@ -34,7 +35,7 @@ export async function passHold(trx: Transaction<DB>, client: string): Promise<He
   return numUpdatedRows > 0n ? 'probe' : { reason: hold.reason, until: hold.until };
 }
 
-/** Holds a client after a run failed. One that is held is held on only by the run that was to find out. */
+/** Places a hold on a client after a failed run. A hold that is already there is extended only by the probe. */
 export async function placeClientHold(
   trx: Transaction<DB>,
   client: string,
@@ -58,10 +59,10 @@ export async function placeClientHold(
 }
 
 /**
- * Ends the waiting of refused credentials and of held kinds: one run, and one row of each kind, tries again at once. A person
- * may have corrected user name, password or path.
+ * Ends the waiting time of holds for refused credentials and of held kinds. One run, and one row of each kind, then
+ * tries again at once. Call it when user name, password or path may have been corrected.
  */
-export async function retryRefused(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
+export async function endHoldWaits(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
   await db
     .updateTable('sync.clients')
     .set({ hold_until: sql<Date>`clock_timestamp()` })
@@ -76,8 +77,8 @@ export async function retryRefused(db: Kysely<DB>, clients: readonly string[]): 
     .execute();
 }
 
-/** Lets go of a hold that was there before a run began which got done. */
-export async function releaseClientHold(trx: Transaction<DB>, client: string, runStartedAt: Date): Promise<void> {
+/** Ends a client hold that began before a run that is done. */
+export async function endClientHold(trx: Transaction<DB>, client: string, runStartedAt: Date): Promise<void> {
   await trx
     .updateTable('sync.clients')
     .set({ hold_code: null, hold_reason: null, hold_since: null, hold_until: null, hold_times: 0 })
@@ -87,8 +88,8 @@ export async function releaseClientHold(trx: Transaction<DB>, client: string, ru
     .execute();
 }
 
-/** The run that was to find out ended without doing so: the next one does. */
-export async function passClientProbeOn(trx: Transaction<DB>, client: string): Promise<void> {
+/** Returns an unused probe: the next run becomes the probe. */
+export async function returnClientProbe(trx: Transaction<DB>, client: string): Promise<void> {
   await trx
     .updateTable('sync.clients')
     .set({ hold_until: sql<Date>`clock_timestamp()` })

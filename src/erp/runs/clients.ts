@@ -1,25 +1,25 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { shareName } from '../connection/locks.ts';
+import { lockNameShared } from '../connection/locks.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** A client, and the account that this process is set up with for it. */
-export interface Own {
+/** A client with the account that this process is set up with for it. */
+export interface ClientAccount {
   readonly client: string;
   /** Fingerprint of base URL and username. */
   readonly identity: string;
 }
 
-/** The same with its address, for people. */
-export interface ClientIdentity extends Own {
+/** A client's account with its base URL, as a process offers it. */
+export interface OfferedAccount extends ClientAccount {
   readonly baseUrl: string;
 }
 
 /**
- * Makes sure that every client has its row. The first identity that comes is accepted; of a client that comes with
- * another one it is noted, and nothing more.
- * @returns clients whose identity is not the accepted one
+ * Inserts a row for each client that has none, and accepts its account. If a client already has another accepted
+ * account, the offered one is only recorded.
+ * @returns clients whose account is not the accepted one
  */
-export async function registerClients(db: Kysely<DB>, clients: readonly ClientIdentity[]): Promise<string[]> {
+export async function registerClients(db: Kysely<DB>, clients: readonly OfferedAccount[]): Promise<string[]> {
   const { rows } = await sql<{ client: string }>`
     with given as (
       select *
@@ -41,8 +41,8 @@ export async function registerClients(db: Kysely<DB>, clients: readonly ClientId
   return rows.map(({ client }) => client);
 }
 
-/** Says that a worker pushes for these clients. Written only now and then. */
-export async function markServed(db: Kysely<DB>, clients: readonly Own[]): Promise<void> {
+/** Records that a worker pushes for these clients. Writes at most once in 30 seconds for each client. */
+export async function markServed(db: Kysely<DB>, clients: readonly ClientAccount[]): Promise<void> {
   await sql`
     update sync.clients c
     set served_at = now()
@@ -52,16 +52,16 @@ export async function markServed(db: Kysely<DB>, clients: readonly Own[]): Promi
       and (c.served_at is null or c.served_at < now() - interval '30 seconds')`.execute(db);
 }
 
-/** Name of the lock that an identity is changed under. */
+/** Returns the name of the lock under which the identity of a client changes. */
 export const identityLock = (client: string) => `identity ${client}`;
 
-/** Keeps the identity unchanged until the transaction ends. `acceptIdentity` waits for this lock. */
-export async function holdIdentity(trx: Transaction<DB>, client: string): Promise<void> {
-  await shareName(trx, identityLock(client));
+/** Locks the identity of a client until the transaction ends. `acceptIdentity` waits for this lock. */
+export async function lockIdentity(trx: Transaction<DB>, client: string): Promise<void> {
+  await lockNameShared(trx, identityLock(client));
 }
 
-/** Whether this account is the one that a client's rows come from. */
-export async function isAccepted(db: Kysely<DB>, { client, identity }: Own): Promise<boolean> {
+/** Returns true if this account is the accepted account of the client. */
+export async function isAccepted(db: Kysely<DB>, { client, identity }: ClientAccount): Promise<boolean> {
   const accepted = db
     .selectFrom('sync.clients')
     .select('client')
@@ -70,29 +70,29 @@ export async function isAccepted(db: Kysely<DB>, { client, identity }: Own): Pro
   return (await accepted.executeTakeFirst()) !== undefined;
 }
 
-/** The same, and it stays so until the transaction ends. */
-export async function staysAccepted(trx: Transaction<DB>, own: Own): Promise<boolean> {
-  await holdIdentity(trx, own.client);
-  return isAccepted(trx, own);
+/** Returns true if this account is the accepted one, and locks that fact until the transaction ends. */
+export async function isAcceptedUntilCommit(trx: Transaction<DB>, account: ClientAccount): Promise<boolean> {
+  await lockIdentity(trx, account.client);
+  return isAccepted(trx, account);
 }
 
-/** A client as the database knows it. */
+/** A client as it is stored in the database. */
 export interface KnownClient {
   readonly client: string;
   readonly identity: string;
   readonly baseUrl: string;
   readonly acceptedAt: Date;
-  /** Base URL of another identity that came within the last minute; null where none did. */
+  /** Base URL of another account that a process offered within the last minute; null if there was none. */
   readonly offeredBaseUrl: string | null;
   readonly holdCode: string | null;
   readonly holdReason: string | null;
   readonly holdSince: Date | null;
   readonly holdUntil: Date | null;
-  /** When a worker that pushes for it was last there, to half a minute; null: never. */
+  /** Last time that a worker pushed for the client, accurate to 30 seconds; null: never. */
   readonly servedAt: Date | null;
 }
 
-/** All clients that ever were, with what keeps them from being read. */
+/** Reads all clients, also former ones, with what keeps them from being read. */
 export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
   return db
     .selectFrom('sync.clients')

@@ -6,34 +6,34 @@ import type { DB } from '../generated/tables.ts';
 import type { Lease } from './leases.ts';
 
 /**
- * A reading that finds a row as it is writes nothing, so the row cannot tell how lately it was seen. Where a poll and a
- * rescan read one stream at once, that would let an older reading undo what a newer one found unchanged: so, and only
- * then, what is found unchanged is noted.
+ * A reading that finds a row unchanged does not write it, so the row does not show when it was last seen. If a poll and
+ * a rescan read one stream at the same time, an older reading could then overwrite what a newer one found unchanged.
+ * Therefore unchanged rows are recorded as confirmed, but only while several readers work on a stream.
  */
 
-/** A resource, and the number of the reading that it comes from. */
-export interface ReadAs {
+/** A resource with the number of the reading that it comes from. */
+export interface NumberedReading {
   readonly id: number;
   readonly readNo: number;
 }
 
-/** Jobs beside the polls that read streams. */
-const rescanning = ['reconcile', 'backfill', 'refetch', 'replay'];
+/** Jobs other than polls that read streams. */
+const rescanJobs = ['reconcile', 'backfill', 'refetch', 'replay'];
 
-/** What a reader finds that has entered a stream. */
-export interface Entered {
-  /** Another reader holds a lease, and so may come with an older reading. */
+/** What a reader learns when it enters a stream. */
+export interface StreamEntry {
+  /** True if another reader holds a lease: it may write an older reading later. */
   readonly othersAtWork: boolean;
-  /** Something of this stream may wait to be read by id, or be in quarantine, which a reading settles. */
+  /** True if resources of the stream may wait to be reread or be in quarantine. A reading of them ends that. */
   readonly waits: boolean;
 }
 
-/** Makes the readers of one stream commit one after the other, to the end of the transaction. */
-export async function enterStream({ trx, stream }: StreamScope, lease: Lease): Promise<Entered> {
+/** Locks the stream until the transaction ends, so that its readers commit one after the other. */
+export async function enterStream({ trx, stream }: StreamScope, lease: Lease): Promise<StreamEntry> {
   const enter = () =>
     sql<{ others: boolean; waiting: boolean }>`
       with ${lockingCte(streamLock(lease.client, stream))}
-      select ${othersAtWork(lease, stream)} as others, ${somethingWaits(lease.client, stream)} as waiting
+      select ${otherReadersExist(lease, stream)} as others, ${rereadsOrQuarantineExist(lease.client, stream)} as waiting
         from locked`.execute(trx);
   let { rows } = await enter();
   if (rows.length === 0) {
@@ -41,29 +41,30 @@ export async function enterStream({ trx, stream }: StreamScope, lease: Lease): P
     rows = (await enter()).rows;
   }
   const { others = true, waiting = true } = rows[0] ?? {};
-  // All of this was seen before the lock was had: what another reader did meanwhile does not show in it.
+  // The statement read all of this before it had the lock. Another reader may have changed it meanwhile.
   return { othersAtWork: others, waits: waiting || others };
 }
 
-/** SQL: whether another reader of the stream holds a lease. */
-export const othersAtWork = ({ client, name }: Lease, stream: string) => sql`exists (
+/** SQL: true if another reader of the stream holds a lease. */
+export const otherReadersExist = ({ client, name }: Lease, stream: string) => sql`exists (
   select from sync.leases l
   left join sync.jobs j on j.client = l.client and j.job = l.name
   where l.client = ${anyClient(client)} and l.expires_at is not null and l.name <> ${name}
-    and (j.stream = ${stream} or l.name = any(${rescanning}::text[])))`;
+    and (j.stream = ${stream} or l.name = any(${rescanJobs}::text[])))`;
 
-/** SQL: whether anything of the stream waits to be read by id, or is in quarantine. */
-export const somethingWaits = (client: string, stream: string) => sql`(
+/** SQL: true if a resource of the stream waits to be reread or is in quarantine. */
+export const rereadsOrQuarantineExist = (client: string, stream: string) => sql`(
   exists (select from sync.rereads where client = ${anyClient(client)} and stream = ${stream})
   or exists (select from sync.quarantine where client = ${anyClient(client)} and stream = ${stream}))`;
 
 /**
- * Makes a settlement of pushes commit before or after the readers of the stream, not among them.
- * @returns a number for what it writes: who asked before the answers of these pushes came has a smaller one
+ * Locks the stream until the transaction ends, so that no reader commits in the middle of a settlement of pushes.
+ * @returns the reading number for what the settlement writes. Readers that asked before the pushes were answered have
+ * smaller numbers.
  */
 export async function lockStream({ trx, client, stream }: StreamScope): Promise<number> {
   const name = streamLock(client, stream);
-  // The number is drawn once the name is locked.
+  // Draw the number only when the name is locked.
   const draw = () =>
     sql<{ readNo: number }>`with ${lockingCte(name)} select nextval('sync.read_no') as "readNo" from locked`.execute(
       trx,
@@ -78,8 +79,11 @@ export async function lockStream({ trx, client, stream }: StreamScope): Promise<
 
 const streamLock = (client: string, stream: string) => `rows ${client} ${stream}`;
 
-/** Notes that these rows were found as they are, each by its own reading. */
-export async function confirm({ trx, client, stream }: StreamScope, found: readonly ReadAs[]): Promise<void> {
+/** Records that these rows were found unchanged, each by its own reading. */
+export async function recordConfirmations(
+  { trx, client, stream }: StreamScope,
+  found: readonly NumberedReading[],
+): Promise<void> {
   if (found.length === 0) return;
   const [ids, readNos] = [found.map(({ id }) => id), found.map(({ readNo }) => readNo)];
   await sql`
@@ -89,8 +93,8 @@ export async function confirm({ trx, client, stream }: StreamScope, found: reado
     group by f.read_no`.execute(trx);
 }
 
-/** SQL: whether a newer reading than `readNo` found the row as it is. */
-export function confirmedSince(
+/** SQL: true if a reading newer than `readNo` found the row unchanged. */
+export function isConfirmedSince(
   client: string,
   stream: string,
   readNo: number | RawBuilder<unknown>,
@@ -101,7 +105,10 @@ export function confirmedSince(
     where c.client = ${anyClient(client)} and c.stream = ${stream} and c.read_no > ${readNo} and ${id} = any(c.ids))`;
 }
 
-/** Forgets what was confirmed for a client once nobody is left who could come with an older reading. */
+/**
+ * Deletes the confirmations of a client that no other reader can need any more: only a reader with an older reading
+ * does.
+ */
 export async function forgetConfirmations(trx: Transaction<DB>, { client, name }: Lease): Promise<void> {
   await sql`
     delete from sync.confirmations c
@@ -109,5 +116,5 @@ export async function forgetConfirmations(trx: Transaction<DB>, { client, name }
       select from sync.leases l
       left join sync.jobs j on j.client = l.client and j.job = l.name
       where l.client = c.client and l.expires_at is not null and l.name <> ${name}
-        and (j.stream = c.stream or l.name = any(${rescanning}::text[])))`.execute(trx);
+        and (j.stream = c.stream or l.name = any(${rescanJobs}::text[])))`.execute(trx);
 }

@@ -2,7 +2,7 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 import type { DB } from '../generated/tables.ts';
 import { recordAudit } from './audit.ts';
-import type { Own } from './clients.ts';
+import type { ClientAccount } from './clients.ts';
 import { pausedSince } from './pauses.ts';
 
 export interface JobKey {
@@ -11,22 +11,23 @@ export interface JobKey {
 }
 
 export interface DueJob extends JobKey {
-  /** Milliseconds until it is due; 0 or less: it is. */
+  /** Milliseconds until the job is due; 0 or less if it is due. */
   readonly inMs: number;
-  /** When it is due, milliseconds since 1970: two queued runs for one due time are one too many. */
+  /** Due time in milliseconds since 1970. Two queued runs with the same due time are duplicates. */
   readonly dueMs: number;
 }
 
 /**
- * Which of these clients are due for which of `jobs`, longest overdue first. Those under way, paused or held are left out,
- * and clients that come from another service than the one that was accepted.
- * @param withinMs also those that will be due within this time; negative: only those overdue by more than this
- * @param local jobs that are not held back with their client
+ * Finds the due jobs among `jobs` for these clients. The job that is overdue longest comes first. Jobs that are
+ * running, paused or held are left out, and so are clients whose account is not the accepted one.
+ * @param withinMs also finds jobs that become due within this time; if negative, only jobs that are overdue by more
+ * than this
+ * @param local jobs that a client hold does not keep from beginning
  */
-export async function dueJobs(
+export async function findDueJobs(
   db: Database,
   jobs: readonly string[],
-  clients: readonly Own[],
+  clients: readonly ClientAccount[],
   withinMs = 0,
   local: readonly string[] = [],
 ): Promise<DueJob[]> {
@@ -49,13 +50,14 @@ export async function dueJobs(
 }
 
 /**
- * Makes the jobs of lost workers due again: their lease ran out without being given back. Their runs are recorded as
- * abandoned; what those committed stays.
- * @param only looks at this one alone
- * @returns those found
+ * Makes the jobs of lost workers due again. A worker is lost if its lease has expired. Its runs are recorded as
+ * abandoned; what they committed stays.
+ * @param only checks this job alone
+ * @returns the jobs of lost workers
  */
 export async function reviveAbandoned(trx: Transaction<DB>, only?: JobKey): Promise<JobKey[]> {
-  // Of all leases, one whose row is locked is left to the next sweep: a statement that hangs must not keep the others.
+  // Without `only`, skip a lease whose row is locked until the next sweep: one slow statement must not delay the
+  // others.
   const chosen =
     only === undefined
       ? sql<boolean>`(l.client, l.name) in (
@@ -68,15 +70,15 @@ export async function reviveAbandoned(trx: Transaction<DB>, only?: JobKey): Prom
     .where(chosen)
     .returning(['l.client', 'l.name as job'])
     .execute();
-  await recordAbandoned(trx, lost);
+  await recordAbandonedRuns(trx, lost);
   return lost;
 }
 
 /**
- * Records runs as abandoned whose leases were just taken from them. A statement of its own, after that one: it may have
- * waited for a page of such a run to be committed, and what was committed meanwhile only a later statement sees.
+ * Records runs as abandoned whose leases were just taken from them. It must be a separate, later statement: the first
+ * may have waited for one of these runs to commit a page, and only a later statement sees that commit.
  */
-export async function recordAbandoned(trx: Transaction<DB>, lost: readonly JobKey[]): Promise<void> {
+export async function recordAbandonedRuns(trx: Transaction<DB>, lost: readonly JobKey[]): Promise<void> {
   if (lost.length === 0) return;
   await sql`
     with lost as (
@@ -95,20 +97,22 @@ export async function recordAbandoned(trx: Transaction<DB>, lost: readonly JobKe
     where j.client = lost.client and j.job = lost.job`.execute(trx);
 }
 
-/** The clock by which all is due. */
-export async function scheduleClock(db: Database): Promise<Date> {
+/** Reads the clock that due times are measured by. */
+export async function readScheduleClock(db: Database): Promise<Date> {
   const { now } = await db.selectNoFrom(sql<Date>`sync.clock()`.as('now')).executeTakeFirstOrThrow();
   return now;
 }
 
-/** When a job has to be due at the latest; `ifNever` where it was not to come by itself until now. */
-export interface LatestDue extends JobKey {
+/**
+ * The latest due time that the schedule of a job allows. `ifNever` applies to a job that was not scheduled until now.
+ */
+export interface LatestDueTime extends JobKey {
   readonly due: Date;
   readonly ifNever: Date;
 }
 
-/** Brings due times forward where the schedule became shorter than what is left to wait, or was switched on. */
-export async function bringForward(db: Database, latest: readonly LatestDue[]): Promise<void> {
+/** Moves due times forward if the schedule became shorter than the remaining wait, or if the job was switched on. */
+export async function bringDueTimesForward(db: Database, latest: readonly LatestDueTime[]): Promise<void> {
   await sql`
     update sync.jobs j
     set due_at = case when isfinite(j.due_at) then l.due else l.if_never end
@@ -131,8 +135,8 @@ export async function bringPollForward(db: Kysely<DB>, client: string, stream: s
 }
 
 /**
- * Makes a job due at once, for a person who does not want to wait for its turn.
- * @returns false where there is no such job
+ * Makes a job due at once, as an operator asked for.
+ * @returns false if there is no such job
  */
 export async function requestRun(db: Database, { client, job }: JobKey, by: string): Promise<boolean> {
   return db.transaction().execute(async (trx) => {

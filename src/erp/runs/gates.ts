@@ -1,30 +1,32 @@
 import { type Kysely, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
-/** A call that may be made only once in a given time. */
+/** A gate: a call that may be made only once in a given time. */
 export interface Gate {
   readonly name: string;
-  /** Fingerprint of the account it is for. */
+  /** Fingerprint of the account that the gate belongs to. */
   readonly identity: string;
   readonly client: string;
 }
 
-/** Whole milliseconds: nobody who reads it may come too early by a part of one. */
-const after = (ms: number) =>
+/**
+ * SQL: the time `ms` milliseconds from now, in whole milliseconds, so that a reader cannot come a fraction too early.
+ */
+const clockAfter = (ms: number) =>
   sql<Date>`date_trunc('milliseconds', sync.clock() + make_interval(secs => ${ms / 1_000}))`;
 
-/** A gate that was passed: `number` tells this passage from later ones. */
+/** The result of an attempt to pass a gate. `number` identifies this passage; later passages have larger numbers. */
 export type Passage =
   | { readonly passed: true; readonly number: number }
   | { readonly passed: false; readonly opensAt: Date };
 
 /**
- * Passes a gate where it is open, and closes it at once for as long as the call could need it: whoever is lost on the way
- * has spent it.
+ * Passes a gate if it is open, and closes it at once for the longest time that the call can need. A process that is
+ * lost during the call has used its passage.
  */
 export async function passGate(db: Kysely<DB>, { name, identity, client }: Gate, closedMs: number): Promise<Passage> {
   const now = sql<Date>`sync.clock()`;
-  const passage = { client, next_at: after(closedMs), taken_at: now };
+  const passage = { client, next_at: clockAfter(closedMs), taken_at: now };
   const counted = {
     taken: sql<number>`sync.gates.taken + 1`,
     spent: sql<number>`sync.gates.spent + case when sync.gates.finished_at is null then 1 else 0 end`,
@@ -51,8 +53,9 @@ export async function passGate(db: Kysely<DB>, { name, identity, client }: Gate,
 }
 
 /**
- * Says that the call is over: the gate opens `closedMs` from now. Nothing happens where it was passed again meanwhile.
- * @returns when it opens; null where it was passed again
+ * Records that the call is over: the gate opens `closedMs` milliseconds from now. Does nothing if the gate was passed
+ * again meanwhile.
+ * @returns the time at which the gate opens; null if it was passed again
  */
 export async function closeGate(
   trx: Kysely<DB>,
@@ -62,7 +65,7 @@ export async function closeGate(
 ): Promise<Date | null> {
   const closed = await trx
     .updateTable('sync.gates')
-    .set({ next_at: after(closedMs), finished_at: sql<Date>`sync.clock()` })
+    .set({ next_at: clockAfter(closedMs), finished_at: sql<Date>`sync.clock()` })
     .where('gate', '=', name)
     .where('identity', '=', identity)
     .where('taken', '=', number)
@@ -71,7 +74,7 @@ export async function closeGate(
   return closed?.next_at ?? null;
 }
 
-/** A gate as it stands. */
+/** A gate as it is stored. */
 export interface StoredGate {
   readonly gate: string;
   readonly client: string;
@@ -82,7 +85,7 @@ export interface StoredGate {
   readonly spent: number;
 }
 
-/** All gates that were ever passed. */
+/** Reads all gates that were ever passed. */
 export async function readGates(db: Kysely<DB>): Promise<StoredGate[]> {
   return db
     .selectFrom('sync.gates')

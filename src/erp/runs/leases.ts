@@ -1,6 +1,6 @@
 /**
- * Which run may start and write: leases, due times, pauses, clients, gates, the ledger and the audit. A run writes
- * only while it holds its lease.
+ * Rules about which run may start and write: leases, due times, pauses, clients, gates, the ledger and the audit. A run
+ * writes only while it holds its lease.
  */
 
 import { type Kysely, sql, type Transaction } from 'kysely';
@@ -9,14 +9,14 @@ import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** How long a lease lasts without a sign of life, by the database's clock. */
+/** Milliseconds that a lease lasts without renewal, by the clock of the database. */
 const leaseMs = 10_000;
-/** How often a held lease is renewed. */
+/** Milliseconds between two renewals of a lease. */
 const heartbeatMs = 3_000;
 
 const leaseSpan = sql`make_interval(secs => ${leaseMs / 1_000})`;
 
-/** The right to write for one client and job. Its token fences: whoever holds an older one writes nothing. */
+/** The right to run a job of a client. Its token is the fence: a holder of an older token cannot write. */
 export interface Lease {
   readonly client: string;
   readonly name: string;
@@ -24,8 +24,8 @@ export interface Lease {
 }
 
 /**
- * Takes the lease where it is free; null where another worker holds it, or let it run out: that one is to be revived first
- * (`reviveAbandoned`), so that no run is passed over whose worker was lost.
+ * Acquires the lease of a job if it is free. Returns null if another worker holds the lease, or if the lease has
+ * expired. Call `reviveAbandoned` first: acquiring an expired lease would hide the run of the lost worker.
  */
 export async function acquireLease(
   db: Kysely<DB>,
@@ -52,11 +52,11 @@ export async function acquireLease(
 }
 
 /**
- * The first statement of every transaction that writes under a lease, but of the last, which gives it back: extends it,
- * and by its row lock keeps others out until the commit.
- * @throws LeaseLostError where it is no longer ours
+ * Checks the fence, extends the lease, and locks its row until the commit. It is the first statement of every
+ * transaction that writes under a lease. The last transaction of a run releases the lease instead.
+ * @throws LeaseLostError if this process no longer holds the lease
  */
-async function fence(trx: Transaction<DB>, lease: Lease): Promise<void> {
+async function checkFence(trx: Transaction<DB>, lease: Lease): Promise<void> {
   const { numUpdatedRows } = await trx
     .updateTable('sync.leases')
     .set({ expires_at: sql<Date>`clock_timestamp() + ${leaseSpan}` })
@@ -69,24 +69,25 @@ async function fence(trx: Transaction<DB>, lease: Lease): Promise<void> {
 }
 
 /**
- * Runs `work` in one transaction that the lease fences: it commits whole, or (lease lost, error) not at all. `work`
- * must take all it writes from memory, as it may be run again.
- * @throws LeaseLostError, or what `work` threw
+ * Runs `work` in one transaction under the fence. The transaction commits completely, or not at all if the lease is
+ * lost or `work` fails. `work` must take all that it writes from memory, because it may be run again.
+ * @throws LeaseLostError, or the error of `work`
  */
 export function underLease<T>(db: Database, lease: Lease, work: (trx: Transaction<DB>) => Promise<T>): Promise<T> {
   return inTransaction(db, async (trx) => {
-    await fence(trx, lease);
+    await checkFence(trx, lease);
     const begunAtMs = performance.now();
     const result = await work(trx);
-    // What the first extension brought is seen by others only now: a long page would find its lease run out as it commits.
-    if (performance.now() - begunAtMs > leaseMs / 4) await fence(trx, lease);
+    // Others see the extension only at the commit. Extend again after a long transaction, or they would find the lease
+    // expired.
+    if (performance.now() - begunAtMs > leaseMs / 4) await checkFence(trx, lease);
     return result;
   });
 }
 
 /**
- * Gives a lease back. As the first statement of a transaction that writes under it, it fences as well.
- * @returns whether it was still ours; nothing happens where it was not
+ * Releases a lease. As the first statement of a transaction, it is also the fence.
+ * @returns false if this process no longer held the lease; nothing changes then
  */
 export async function releaseLease(db: Kysely<DB>, lease: Lease): Promise<boolean> {
   const { numUpdatedRows } = await db
@@ -101,8 +102,8 @@ export async function releaseLease(db: Kysely<DB>, lease: Lease): Promise<boolea
 }
 
 /**
- * Keeps the leases of this process alive, on a timer and a connection of their own, so that neither a slow page nor a
- * busy pool costs a lease. A lost lease aborts the run that held it.
+ * Renews the leases of this process on a timer and a separate connection, so that neither a slow page nor a busy pool
+ * costs a lease. If a lease is lost, the run that held it is aborted.
  */
 export class LeaseKeeper {
   readonly #db: Database;
@@ -117,15 +118,15 @@ export class LeaseKeeper {
     this.#onError = onError;
   }
 
-  /** Begins to renew a lease. The signal is aborted, with a LeaseLostError, once it is lost. */
-  hold(lease: Lease): AbortSignal {
+  /** Begins to renew a lease. Returns a signal that is aborted with a LeaseLostError if the lease is lost. */
+  keep(lease: Lease): AbortSignal {
     const abort = new AbortController();
     this.#held.set(lease, { abort, renewedAtMs: performance.now() });
     this.#timer ??= setInterval(() => void this.#beat(), heartbeatMs);
     return abort.signal;
   }
 
-  /** Ends the renewal; the lease itself is given back with releaseLease. */
+  /** Ends the renewal of a lease. Call `releaseLease` to release the lease itself. */
   drop(lease: Lease): void {
     this.#held.delete(lease);
     if (this.#held.size > 0) return;
@@ -142,7 +143,7 @@ export class LeaseKeeper {
     try {
       const kept = await renewLeases(this.#db, leases);
       for (const lease of leases) {
-        if (!kept.has(keyOf(lease))) this.#lose(lease);
+        if (!kept.has(toKey(lease))) this.#lose(lease);
         const held = this.#held.get(lease);
         if (held) held.renewedAtMs = askedAtMs;
       }
@@ -153,7 +154,7 @@ export class LeaseKeeper {
     }
   }
 
-  /** Without an answer for a whole lease we cannot know that it is still ours. */
+  /** Treats leases as lost that were not renewed for their whole duration: another worker may have them. */
   #loseUnrenewed(nowMs: number): void {
     for (const [lease, held] of this.#held) if (nowMs - held.renewedAtMs > leaseMs) this.#lose(lease);
   }
@@ -164,13 +165,14 @@ export class LeaseKeeper {
   }
 }
 
-function keyOf({ client, name, token }: Lease): string {
+function toKey({ client, name, token }: Lease): string {
   return JSON.stringify([client, name, token]);
 }
 
 /**
- * Extends the leases and says which are still ours. One whose row is locked is passed over rather than waited for: a
- * page is being written under it, which extends it itself, and its slowness must not cost the others theirs.
+ * Extends leases and returns the keys of those that this process still holds. A lease whose row is locked is skipped,
+ * but counts as held: a transaction that writes a page under it extends it itself. A slow page must not delay the
+ * renewal of the other leases.
  */
 export async function renewLeases(db: Database, leases: readonly Lease[]): Promise<Set<string>> {
   const { rows } = await sql<Lease>`
@@ -196,5 +198,5 @@ export async function renewLeases(db: Database, leases: readonly Lease[]): Promi
     )
     select client, name, token
     from mine`.execute(db);
-  return new Set(rows.map(keyOf));
+  return new Set(rows.map(toKey));
 }

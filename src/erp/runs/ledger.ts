@@ -4,78 +4,87 @@ import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { passClientProbeOn, placeClientHold, releaseClientHold } from './client-holds.ts';
+import { endClientHold, placeClientHold, returnClientProbe } from './client-holds.ts';
 import { forgetConfirmations } from './confirmations.ts';
 import type { JobKey } from './due-jobs.ts';
 import { type Lease, releaseLease } from './leases.ts';
 
 export type Trigger = 'schedule' | 'manual';
 
-/** A run under way; identified in the ledger by its lease's token. */
+/** A run that is under way. The ledger identifies it by the token of its lease. */
 export interface Run {
   readonly lease: Lease;
   readonly worker: string;
   readonly trigger: Trigger;
   readonly startedAt: Date;
+  /** True if a failed run is repeated with growing pauses, before its next due time. */
   readonly retries: boolean;
-  /** It asks nothing of the service, and so proves nothing of it. */
+  /** True if the run sends nothing to the service, so that its result says nothing about the service. */
   readonly isLocal: boolean;
-  /** Its client was held back when it began. */
+  /** True if its client was on hold when the run began. */
   readonly wasHeld: boolean;
-  /** It is the one that finds out whether what holds its client is over. */
+  /** True if the run is the probe of a client hold. */
   readonly probing: boolean;
 }
 
-/** What a run has done so far. */
+/** The numbers of a run so far. */
 export interface Totals {
   pages: number;
   fetched: number;
   created: number;
   updated: number;
   removed: number;
-  /** Resources that were as they are. */
+  /** Resources that were found unchanged. */
   unchanged: number;
   stale: number;
-  /** Resources that could not be decoded and were not in quarantine yet. */
+  /** Resources that could not be decoded and were not yet in quarantine. */
   quarantined: number;
   warnings: string[];
 }
 
 export type RunEnd = (
   | { readonly status: 'done' | 'stopped' }
-  /** It may not do its work yet. */
+  /** The run could not do its work yet. */
   | { readonly status: 'skipped'; readonly reason: string; readonly opensAt: Date }
   | {
       readonly status: 'failed';
       readonly code: string;
       readonly message: string;
       readonly retryAfterMs: number;
-      /** What it means for the other runs of its client. */
+      /** The hold that the failure places on the client; null if it places none. */
       readonly hold: ClientHold | null;
     }
 ) & {
-  /** When the next run is due, where the run itself knows it. */
+  /** When the next run is due, if the run itself decides that. */
   readonly dueAt?: Date | null;
 };
 
-/** Rows that `totals` changed or put aside: a run without any leaves no row in the ledger. */
-function rowsWritten(totals: Totals): number {
+/** Counts the rows that a run wrote. */
+function countWrittenRows(totals: Totals): number {
   return totals.created + totals.updated + totals.removed;
 }
 
-const isEventful = (totals: Totals) => rowsWritten(totals) + totals.quarantined + totals.stale > 0;
+/**
+ * Returns true if the run wrote or quarantined anything, or found stale readings. Other runs get no row in the ledger.
+ */
+const isEventful = (totals: Totals) => countWrittenRows(totals) + totals.quarantined + totals.stale > 0;
 
-/** Writes the ledger's row of a run under way, once it has done something; in the transaction of the page. */
+/** Writes the ledger row of a run under way, if the run has done something. Call it in the transaction of a page. */
 export async function recordProgress(trx: Transaction<DB>, run: Run, totals: Totals): Promise<void> {
   if (isEventful(totals)) await upsertRun(trx, run, totals, { status: 'running' });
 }
 
-/** SQL, on the row of a job whose run failed: 10 minutes later, then twice as long each time, at most some 5 hours. */
+/**
+ * SQL on sync.jobs: the retry time of a failed run. It is 10 minutes later, then twice as long after each failure, at
+ * most 320 minutes.
+ */
 const retryAt = sql`sync.clock() + interval '10 minutes' * power(2, least(consecutive_failures, 5))`;
 
 /**
- * Ends a run: ledger, state of the job, hold of the client and lease in one transaction.
- * @param record what a run that got done wants recorded with it
+ * Ends a run: writes the ledger, the state of the job and the client hold, and releases the lease, all in one
+ * transaction.
+ * @param record writes more in this transaction, if the run is done
+ * @throws LeaseLostError if the run no longer holds its lease
  */
 export async function finishRun(
   db: Database,
@@ -87,15 +96,15 @@ export async function finishRun(
   await inTransaction(db, async (trx) => {
     if (!(await releaseLease(trx, run.lease))) throw new LeaseLostError(run.lease.client, run.lease.name);
     if (end.status === 'skipped')
-      await recordRefusal(trx, { client: run.lease.client, job: run.lease.name }, end.reason, end.dueAt ?? null);
-    else await recordEnd(trx, run, totals, end);
+      await recordSkip(trx, { client: run.lease.client, job: run.lease.name }, end.reason, end.dueAt ?? null);
+    else await recordRunEnd(trx, run, totals, end);
     if (end.status === 'done') await record?.(trx);
-    await settleHold(trx, run, end);
+    await updateClientHold(trx, run, end);
     await forgetConfirmations(trx, run.lease);
   });
 }
 
-async function recordEnd(
+async function recordRunEnd(
   trx: Transaction<DB>,
   run: Run,
   totals: Totals,
@@ -114,21 +123,21 @@ async function recordEnd(
       last_error: failed ? end.message : null,
       ...(end.status === 'done' ? { last_success_at: now, consecutive_failures: 0 } : {}),
       ...(failed ? { consecutive_failures: eb('consecutive_failures', '+', 1) } : {}),
-      ...(rowsWritten(totals) > 0 ? { last_change_at: now } : {}),
+      ...(countWrittenRows(totals) > 0 ? { last_change_at: now } : {}),
       last_pages: totals.pages,
       last_fetched: totals.fetched,
-      last_changed: rowsWritten(totals),
+      last_changed: countWrittenRows(totals),
       uneventful_runs: eb('uneventful_runs', '+', eventful ? 0 : 1),
       warnings: totals.warnings,
-      due_at: nextDue(run, end),
+      due_at: nextDueTime(run, end),
     }))
     .where('client', '=', client)
     .where('job', '=', job)
     .execute();
 }
 
-/** SQL: when the job is due after this run. A failed run is never due before its pause is over. */
-function nextDue(run: Run, end: Exclude<RunEnd, { status: 'skipped' }>) {
+/** SQL: the due time of the job after this run. After a failed run, the job is not due before its pause is over. */
+function nextDueTime(run: Run, end: Exclude<RunEnd, { status: 'skipped' }>) {
   const planned = sql<Date>`coalesce(${end.dueAt ?? null}::timestamptz, due_at)`;
   if (end.status === 'stopped' && run.trigger === 'schedule' && end.dueAt == null) return sql<Date>`sync.clock()`;
   if (end.status !== 'failed') return sql<Date>`greatest(${planned}, sync.clock())`;
@@ -137,8 +146,8 @@ function nextDue(run: Run, end: Exclude<RunEnd, { status: 'skipped' }>) {
   return sql<Date>`greatest(${due}, sync.clock() + make_interval(secs => ${end.retryAfterMs / 1_000}))`;
 }
 
-/** Counts a run that was refused, and says why; `dueAt` null leaves the due time as it is. */
-export async function recordRefusal(
+/** Counts a skipped run and records the reason. If `dueAt` is null, the due time stays as it is. */
+export async function recordSkip(
   trx: Transaction<DB>,
   { client, job }: JobKey,
   reason: string,
@@ -157,15 +166,15 @@ export async function recordRefusal(
     .execute();
 }
 
-async function settleHold(trx: Transaction<DB>, run: Run, end: RunEnd): Promise<void> {
+async function updateClientHold(trx: Transaction<DB>, run: Run, end: RunEnd): Promise<void> {
   const { client } = run.lease;
   if (run.isLocal) return;
   if (end.status === 'failed' && end.hold !== null)
     await placeClientHold(trx, client, end.hold, end.message, run.probing);
-  // One that failed otherwise was answered all the same.
+  // A probe that failed for another reason still got an answer of the service.
   else if (run.wasHeld && (end.status === 'done' || (end.status === 'failed' && run.probing)))
-    await releaseClientHold(trx, client, run.startedAt);
-  else if (run.probing) await passClientProbeOn(trx, client);
+    await endClientHold(trx, client, run.startedAt);
+  else if (run.probing) await returnClientProbe(trx, client);
 }
 
 async function upsertRun(

@@ -6,14 +6,14 @@ import { recordAudit } from './audit.ts';
 
 /** A job that an operator has paused. */
 export interface Pause {
-  /** Null: every client, also those to come. */
+  /** Null: all clients, including later ones. */
   readonly client: string | null;
   readonly job: string;
   readonly since: Date;
   readonly by: string;
 }
 
-/** All pauses in force. */
+/** Reads all pauses. */
 export async function readPauses(db: Kysely<DB>): Promise<Pause[]> {
   return db
     .selectFrom('sync.pauses')
@@ -23,17 +23,20 @@ export async function readPauses(db: Kysely<DB>): Promise<Pause[]> {
     .execute();
 }
 
-/** The command that lifts a pause. */
+/** Returns the command that ends a pause. */
 export const resumeHint = ({ job, client }: Pick<Pause, 'job' | 'client'>) =>
   `fulfilment-sync resume ${job}${client === null ? '' : ` --client ${client}`}`;
 
-/** SQL: since when a job of a client is paused, by itself or with all others; null where it is not. */
+/**
+ * SQL: the time since which a job of a client is paused, for this client or for all clients. Null if it is not paused.
+ */
 export const pausedSince = (client: unknown, job: unknown) => sql`(
   select min(p.since) from sync.pauses p where p.client in ('', ${client}) and p.job = ${job})`;
 
 /**
- * Keeps a job from being started; what is under way is finished.
- * @returns false where it was paused already
+ * Pauses a job: no run of it begins. A run that is under way ends normally.
+ * @param client null pauses the job for all clients
+ * @returns false if the job was already paused
  */
 export async function pauseJob(db: Database, job: string, client: string | null, by: string): Promise<boolean> {
   return db.transaction().execute(async (trx) => {
@@ -49,9 +52,9 @@ export async function pauseJob(db: Database, job: string, client: string | null,
 }
 
 /**
- * Lets a job be started again: once, however often it was due meanwhile. Without a client also those that are paused by
- * themselves.
- * @returns how many pauses were lifted
+ * Resumes a job. It runs once, however many due times it missed. Without a client, the pauses of single clients end,
+ * too.
+ * @returns the number of pauses that ended
  */
 export async function resumeJob(db: Database, job: string, client: string | null, by: string): Promise<number> {
   return db.transaction().execute(async (trx) => {
@@ -62,7 +65,7 @@ export async function resumeJob(db: Database, job: string, client: string | null
       .returning('job')
       .execute();
     if (lifted.length > 0) await recordAudit(trx, { by, action: 'resumed', client, detail: job });
-    // Workers that wait for something to push look again.
+    // Workers that wait for rows to push check again.
     if (lifted.length > 0) await notifyPushers(trx);
     return lifted.length;
   });

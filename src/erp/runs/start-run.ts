@@ -2,73 +2,77 @@ import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 import type { DB } from '../generated/tables.ts';
 import { assertCodeFits } from '../schema/schema-fit.ts';
-import { type HeldBack, passHold } from './client-holds.ts';
-import { type ClientIdentity, holdIdentity, registerClients } from './clients.ts';
+import { checkClientHold, type HoldNotice } from './client-holds.ts';
+import { lockIdentity, type OfferedAccount, registerClients } from './clients.ts';
 import { reviveAbandoned } from './due-jobs.ts';
+import { findRefusal, type JobState, readJobState, type StartRefusal } from './job-state.ts';
 import { acquireLease, releaseLease } from './leases.ts';
-import { type Run, recordRefusal, type Trigger } from './ledger.ts';
-import { type Refusal, readStanding, refusalOf, type Standing } from './standing.ts';
+import { type Run, recordSkip, type Trigger } from './ledger.ts';
 
-export interface RunRequest extends ClientIdentity {
+export interface RunRequest extends OfferedAccount {
   readonly job: string;
   /** The stream that the job polls; null if it polls none. */
   readonly stream: string | null;
   readonly worker: string;
   readonly trigger: Trigger;
-  /** Version of this code. */
+  /** Version of this program. */
   readonly version: string;
-  /** When the run after this one is due, from the database's clock; null for never by itself, absent for no change. */
+  /**
+   * Returns when the next run is due, from the clock of the database; null: never by schedule. Absent: the due time
+   * stays.
+   */
   readonly nextDue?: (now: Date) => Date | null;
-  /** How many runs should have begun between a due time and now, this one not counted. */
+  /** Counts the runs that were missed between a due time and now, without this one. */
   readonly missed?: (due: Date, now: Date) => number;
-  /** A failed run is made again with growing pauses, not when the next one is due. */
+  /** True if a failed run is repeated with growing pauses, before its next due time. */
   readonly retries?: boolean;
-  /** It asks nothing of the service, and so is not held back with its client. */
+  /** True if the job sends nothing to the service: a client hold does not keep it from beginning. */
   readonly isLocal?: boolean;
 }
 
 /** Why a run did not begin. */
-type SkipReason = Refusal['reason'] | 'overlap' | 'not_due' | 'held' | 'not_yet';
+type SkipReason = StartRefusal['reason'] | 'overlap' | 'not_due' | 'held' | 'not_yet';
 
-export interface Skipped {
+export interface SkippedStart {
   readonly kind: 'skipped';
   readonly reason: SkipReason;
-  /** In words, for people. */
+  /** The reason in words, for operators. */
   readonly because: string;
   readonly dueAt: Date | null;
 }
 
 export type StartResult =
   | { readonly kind: 'started'; readonly run: Run; readonly afterAbandoned: boolean; readonly missed: number }
-  | Skipped;
+  | SkippedStart;
 
 /**
- * Takes the lease and moves the due time. A scheduled run starts only where it is due, so that a tick that was delivered
- * twice runs once. Where the last run's worker was lost, the run is due whatever the schedule says: this may be that very
- * run, delivered again by the queue before the sweeper came by.
- * @throws SchemaError where the database was migrated beyond this code
+ * Starts a run: acquires the lease and moves the due time. A scheduled run starts only if it is due, so that a job that
+ * the queue delivers twice runs once. If the worker of the last run was lost, the job is due at once: the queue may
+ * deliver that run again before the sweeper has revived it.
+ * @throws SchemaError if the schema is newer than this program
  */
 export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
   const { client, job, worker, trigger } = request;
   return db.transaction().execute(async (trx): Promise<StartResult> => {
     await assertCodeFits(trx, request.version);
-    await holdIdentity(trx, client);
-    const { row, afterAbandoned } = await prepare(trx, request);
-    const refusal = refusalOf(request, row);
-    // By the schedule it was not even to be queued; whoever asks by hand is told, and it is counted.
-    if (refusal !== null) return skip(trx, request, row, refusal, trigger === 'manual');
+    await lockIdentity(trx, client);
+    const { row, afterAbandoned } = await prepareJob(trx, request);
+    const refusal = findRefusal(request, row);
+    // The scheduler does not queue refused jobs, so only manual runs are counted as skipped.
+    if (refusal !== null) return skipRun(trx, request, row, refusal, trigger === 'manual');
     const lease = await acquireLease(trx, client, job, worker);
-    // A copy that the queue delivers beside the run that it is a copy of was wanted by nobody.
+    // A second delivery of a run that is under way is not counted: nobody asked for it.
     const isWanted = trigger === 'manual' || isDue(row);
-    if (lease === null) return skip(trx, request, row, { reason: 'overlap', because: 'a run is under way' }, isWanted);
+    if (lease === null)
+      return skipRun(trx, request, row, { reason: 'overlap', because: 'a run is under way' }, isWanted);
     if (!isWanted) {
       await releaseLease(trx, lease);
       return { kind: 'skipped', reason: 'not_due', because: 'it is not due', dueAt: row.dueAt };
     }
-    const held = row.isHeld && trigger === 'schedule' && !request.isLocal ? await passHold(trx, client) : null;
+    const held = row.isHeld && trigger === 'schedule' && !request.isLocal ? await checkClientHold(trx, client) : null;
     if (held !== null && held !== 'probe') {
       await releaseLease(trx, lease);
-      return heldBack(held);
+      return toHeldSkip(held);
     }
     const missed = trigger === 'schedule' && row.dueAt !== null ? (request.missed?.(row.dueAt, row.now) ?? 0) : 0;
     await markStarted(trx, request, row.now, missed);
@@ -87,39 +91,43 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
   });
 }
 
-/** Reads how the job stands; first makes up for what it lacks: its rows, or the record of a worker that was lost. */
-async function prepare(
+/**
+ * Reads the state of a job. If rows of the client or job are missing, or its worker was lost, first inserts the rows
+ * and revives the job.
+ */
+async function prepareJob(
   trx: Transaction<DB>,
   request: RunRequest,
-): Promise<{ readonly row: Standing; readonly afterAbandoned: boolean }> {
+): Promise<{ readonly row: JobState; readonly afterAbandoned: boolean }> {
   const { client, job, stream } = request;
-  const row = await readStanding(trx, request);
+  const row = await readJobState(trx, request);
   if (row?.identityFits && row.isPlanned && !row.isAbandoned) return { row, afterAbandoned: false };
   await registerClients(trx, [request]);
-  // Run by hand before any worker was there: what it plans comes a day later, not at once beside the first load.
-  const tomorrow = request.nextDue === undefined ? await inOneDay(trx) : null;
+  // If an operator runs the job before any worker has, its schedule begins a day later, not at once beside the first
+  // load.
+  const tomorrow = request.nextDue === undefined ? await readTomorrow(trx) : null;
   await ensureJobs(trx, [{ client, job, stream, due: tomorrow }]);
   const afterAbandoned = (await reviveAbandoned(trx, { client, job })).length > 0;
-  return { row: (await readStanding(trx, request)) as Standing, afterAbandoned };
+  return { row: (await readJobState(trx, request)) as JobState, afterAbandoned };
 }
 
-const isDue = ({ dueAt, now }: Standing) => dueAt !== null && dueAt <= now;
+const isDue = ({ dueAt, now }: JobState) => dueAt !== null && dueAt <= now;
 
-const heldBack = ({ reason, until }: HeldBack): Skipped => ({
+const toHeldSkip = ({ reason, until }: HoldNotice): SkippedStart => ({
   kind: 'skipped',
   reason: 'held',
   because: reason,
   dueAt: until,
 });
 
-async function skip(
+async function skipRun(
   trx: Transaction<DB>,
   request: RunRequest,
-  { dueAt }: Standing,
-  refusal: Pick<Skipped, 'reason' | 'because'>,
+  { dueAt }: JobState,
+  refusal: Pick<SkippedStart, 'reason' | 'because'>,
   counts: boolean,
-): Promise<Skipped> {
-  if (counts) await recordRefusal(trx, request, refusal.because, null);
+): Promise<SkippedStart> {
+  if (counts) await recordSkip(trx, request, refusal.because, null);
   return { kind: 'skipped', ...refusal, dueAt };
 }
 
@@ -131,7 +139,7 @@ async function markStarted(trx: Transaction<DB>, request: RunRequest, now: Date,
     .updateTable('sync.jobs')
     .set((eb) => ({
       last_started_at: sql<Date>`now()`,
-      ...(request.nextDue === undefined ? {} : { due_at: request.nextDue(now) ?? never }),
+      ...(request.nextDue === undefined ? {} : { due_at: request.nextDue(now) ?? neverDue }),
       ...(missed === 0
         ? {}
         : { skips: eb('skips', '+', missed), last_skip_at: sql<Date>`now()`, last_skip_reason: reason }),
@@ -141,20 +149,20 @@ async function markStarted(trx: Transaction<DB>, request: RunRequest, now: Date,
     .execute();
 }
 
-/** SQL: the due time of a job that never runs by itself. */
-const never = sql<Date>`'infinity'::timestamptz`;
+/** SQL: the due time of a job that never runs by schedule. */
+const neverDue = sql<Date>`'infinity'::timestamptz`;
 
-/** A row of sync.jobs that there has to be. */
+/** A job that must have a row in sync.jobs. */
 export interface WantedJob {
   readonly client: string;
   readonly job: string;
   /** The stream that the job polls; null if it polls none. */
   readonly stream: string | null;
-  /** When a new one is due first; null: at once, `never`: not by itself. */
+  /** First due time of a new row. Null: at once. `never`: not by schedule. */
   readonly due: Date | 'never' | null;
 }
 
-/** Makes sure that every (client, job) has its row. A row that exists keeps its due time. */
+/** Inserts a row for each job that has none. Existing rows keep their due times. */
 export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): Promise<void> {
   const dues = wanted.map(({ due }) => (due === 'never' ? 'infinity' : (due?.toISOString() ?? null)));
   await sql`
@@ -170,7 +178,7 @@ export async function ensureJobs(db: Kysely<DB>, wanted: readonly WantedJob[]): 
       where j.stream is distinct from excluded.stream`.execute(db);
 }
 
-async function inOneDay(db: Kysely<DB>): Promise<Date> {
+async function readTomorrow(db: Kysely<DB>): Promise<Date> {
   const { at } = await db.selectNoFrom(sql<Date>`sync.clock() + interval '1 day'`.as('at')).executeTakeFirstOrThrow();
   return at;
 }

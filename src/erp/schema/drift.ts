@@ -1,12 +1,12 @@
 import { type Kysely, sql } from 'kysely';
 import expected from '../generated/schema-parts.json' with { type: 'json' };
 
-/** Partitions are whose tables they are of. */
-const ours = sql`n.nspname in ('fulfilment', 'sync') and c.relname not like 'kysely%' and not c.relispartition`;
+/** SQL: whether relation c in schema n is ours. Partitions are left out: they follow the table that they belong to. */
+const ourRelations = sql`n.nspname in ('fulfilment', 'sync') and c.relname not like 'kysely%' and not c.relispartition`;
 
 /**
- * What the schemas are made of, a line for each column, constraint, index, view, function and trigger: as far as it reads
- * the same in every version of Postgres.
+ * Reads the parts of our schemas: one line per column, constraint, index, function and trigger. It leaves out details
+ * that read differently in different versions of Postgres.
  */
 export async function readSchemaParts<T>(db: Kysely<T>): Promise<string[]> {
   const { rows } = await sql<{ part: string }>`
@@ -15,19 +15,19 @@ export async function readSchemaParts<T>(db: Kysely<T>): Promise<string[]> {
     from pg_attribute a
     join pg_class c on c.oid = a.attrelid
     join pg_namespace n on n.oid = c.relnamespace
-    where ${ours} and c.relkind in ('r', 'p', 'v') and a.attnum > 0 and not a.attisdropped
+    where ${ourRelations} and c.relkind in ('r', 'p', 'v') and a.attnum > 0 and not a.attisdropped
     union all
     select format('constraint %s.%s %s', n.nspname, c.relname, k.conname)
     from pg_constraint k
     join pg_class c on c.oid = k.conrelid
     join pg_namespace n on n.oid = c.relnamespace
-    where ${ours} and k.contype <> 'n'
+    where ${ourRelations} and k.contype <> 'n'
     union all
     select format('index %s.%s', n.nspname, c.relname)
     from pg_index i
     join pg_class c on c.oid = i.indexrelid
     join pg_namespace n on n.oid = c.relnamespace
-    where ${ours} and i.indisvalid
+    where ${ourRelations} and i.indisvalid
     union all
     select format('function %s.%s(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))
     from pg_proc p
@@ -38,12 +38,12 @@ export async function readSchemaParts<T>(db: Kysely<T>): Promise<string[]> {
     from pg_trigger t
     join pg_class c on c.oid = t.tgrelid
     join pg_namespace n on n.oid = c.relnamespace
-    where ${ours} and not t.tgisinternal and t.tgenabled <> 'D'
+    where ${ourRelations} and not t.tgisinternal and t.tgenabled <> 'D'
     order by part`.execute(db);
   return rows.map(({ part }) => part);
 }
 
-/** How the schemas differ from what the migrations of this version make. */
+/** Compares our schemas with what the migrations of this version create. */
 export async function readSchemaDrift<T>(
   db: Kysely<T>,
 ): Promise<{ readonly missing: readonly string[]; readonly unexpected: readonly string[] }> {
@@ -51,7 +51,7 @@ export async function readSchemaDrift<T>(
   const wanted = new Set<string>(expected);
   return {
     missing: expected.filter((part) => !parts.has(part)),
-    // An index or a trigger of somebody's own can stand nowhere else.
+    // Additional indexes and triggers are allowed: operators can add them only to these tables.
     unexpected: [...parts].filter((part) => !wanted.has(part) && !/^(index|trigger) /.test(part)),
   };
 }

@@ -6,23 +6,23 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import { type MigrationProvider, Migrator } from 'kysely/migration';
-import { isLockTimeout, sqlState } from '../connection/transaction.ts';
+import { isLockTimeout, readSqlState } from '../connection/transaction.ts';
 import { type MigrationFile, readMigrations, SchemaError } from './migration-files.ts';
 import { findBlockers, reportIndexProgress, withMigrationLock } from './migration-locks.ts';
-import { appliedMigrations, assertPostgresFits, assertSchemaFits, unknownTo } from './schema-fit.ts';
+import { assertPostgresFits, assertSchemaFits, findUnknownMigrations, readAppliedMigrations } from './schema-fit.ts';
 
-/** Receives one line of progress. */
-export type Tell = (line: string) => void;
+/** A receiver of progress, one line per call. */
+export type ProgressReporter = (line: string) => void;
 
-/** How long one attempt waits for a table. During that time every other statement on the table waits behind it. */
-const lockAttempt = '1s';
-const betweenAttemptsMs = 2_000;
-const attempts = 600;
+/** Time that one attempt waits for a table. During that time every other statement on the table waits behind it. */
+const lockTimeout = '1s';
+const retryPauseMs = 2_000;
+const maxAttempts = 600;
 
 /**
- * Applies the missing migrations: each in its own transaction, or online if the file says so. If two processes migrate at
- * once, the second one waits and then finds nothing to do. If a table is in use, each attempt waits for one second only,
- * so that no other statement waits behind the migration for longer.
+ * Applies the missing migrations: each in its own transaction, or online if the file says so. If two processes migrate
+ * at once, the second one waits and then finds nothing to do. If a table is in use, each attempt waits for one second
+ * only, so that no other statement waits behind the migration for longer.
  * @param version version of this code, x.y.z
  * @param how `tell` receives progress; `files` defaults to those of migrations/
  * @returns the names applied by this call
@@ -32,15 +32,16 @@ const attempts = 600;
 export async function migrate<T>(
   db: Kysely<T>,
   version: string,
-  how: { readonly tell?: Tell | undefined; readonly files?: readonly MigrationFile[] } = {},
+  how: { readonly tell?: ProgressReporter | undefined; readonly files?: readonly MigrationFile[] } = {},
 ): Promise<string[]> {
   const { tell = () => {}, files = await readMigrations() } = how;
   await assertPostgresFits(db);
   await createTables(db);
   return withMigrationLock(db, tell, async () => {
-    const applied = await appliedMigrations(db);
-    if (unknownTo(files, applied).length > 0) {
-      // A newer release has migrated the database. This code adds nothing; it only checks that it works with the schema.
+    const applied = await readAppliedMigrations(db);
+    if (findUnknownMigrations(files, applied).length > 0) {
+      // A newer release has migrated the database. This code adds nothing; it only checks that it works with the
+      // schema.
       await assertSchemaFits(db, version);
       return [];
     }
@@ -59,7 +60,7 @@ export async function migrate<T>(
   });
 }
 
-/** Our own record beside kysely's: it says which code each migration still works with. */
+/** Creates our tables of migrations. Beside kysely's record, they say which code each migration still works with. */
 async function createTables<T>(db: Kysely<T>): Promise<void> {
   for (let attempt = 1; ; attempt++)
     try {
@@ -76,13 +77,14 @@ async function createTables<T>(db: Kysely<T>): Promise<void> {
           if to_regclass('sync.migration_lock') is null then
             create table sync.migration_lock ();
             comment on table sync.migration_lock is
-              'Has no columns: whoever migrates locks it, so that no two do at once.';
+              'Has no columns. A migration locks it, so that no two run at once.';
           end if;
         end $$`.execute(db);
       return;
     } catch (error) {
-      // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds what the other created.
-      if (attempt === 5 || !['23505', '42P06', '42P07', '42710'].includes(sqlState(error))) throw error;
+      // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds what the other
+      // created.
+      if (attempt === 5 || !['23505', '42P06', '42P07', '42710'].includes(readSqlState(error))) throw error;
     }
 }
 
@@ -103,8 +105,8 @@ function toProvider(files: readonly MigrationFile[], version: string): Migration
     ({ name, text, oldestCode, online }: MigrationFile) =>
     async (db: Kysely<unknown>) => {
       for (const statement of online ? splitStatements(text) : [text]) await sql.raw(statement).execute(db);
-      // An online migration is recorded after kysely's own record. The reverse would end in a migration that kysely repeats
-      // together with the next one, in a transaction.
+      // An online migration is recorded after kysely has recorded it. In the reverse order, an interruption between the
+      // two would make kysely repeat it later together with the next migration, in a transaction.
       if (!online) await recordMigration(db, { name, oldestCode }, version);
     };
   return { getMigrations: async () => Object.fromEntries(files.map((file) => [file.name, { up: toUp(file) }])) };
@@ -119,45 +121,57 @@ const splitStatements = (text: string) =>
     .filter((statement) => statement !== '');
 
 /** Applies a migration in one transaction. Repeats the attempt while a table is in use. */
-async function applyInTransaction<T>(db: Kysely<T>, provider: MigrationProvider, { name }: MigrationFile, tell: Tell) {
+async function applyInTransaction<T>(
+  db: Kysely<T>,
+  provider: MigrationProvider,
+  { name }: MigrationFile,
+  tell: ProgressReporter,
+) {
   tell(`${name} …`);
   for (let attempt = 1; ; attempt++)
     try {
       await db.transaction().execute(async (trx) => {
-        await sql`select set_config('lock_timeout', ${lockAttempt}, true)`.execute(trx);
-        await applyWith(new Migrator({ db: trx, provider, migrationTableSchema: 'sync' }), name);
+        await sql`select set_config('lock_timeout', ${lockTimeout}, true)`.execute(trx);
+        await runMigrator(new Migrator({ db: trx, provider, migrationTableSchema: 'sync' }), name);
       });
       return;
     } catch (error) {
       if (!isLockTimeout(error)) throw error;
       const blockers = await findBlockers(db);
       const inUse = `${name}: a table that it changes is in use${blockers === '' ? '' : ` by ${blockers}`}`;
-      if (attempt === attempts)
+      if (attempt === maxAttempts)
         throw new SchemaError(
           'tables_in_use',
           `${inUse}; this migration was not applied. End those sessions and run migrate again`,
         );
       if (attempt % 5 === 1) tell(`${inUse}; trying again`);
-      await pause(betweenAttemptsMs);
+      await pause(retryPauseMs);
     }
 }
 
-/** Applies a migration statement by statement while others read and write. Waits for transactions that began earlier. */
-async function applyOnline<T>(db: Kysely<T>, provider: MigrationProvider, { name }: MigrationFile, tell: Tell) {
+/**
+ * Applies a migration statement by statement while others read and write. Waits for transactions that began earlier.
+ */
+async function applyOnline<T>(
+  db: Kysely<T>,
+  provider: MigrationProvider,
+  { name }: MigrationFile,
+  tell: ProgressReporter,
+) {
   tell(`${name}: builds indexes online; it waits for transactions that began earlier …`);
   const progress = reportIndexProgress(db, (line) => tell(`${name}: ${line}`));
   try {
     await db.connection().execute(async (connection) => {
       await sql`set lock_timeout = 0`.execute(connection);
       const migrator = new Migrator({ db: connection, provider, migrationTableSchema: 'sync' });
-      await applyWith(migrator, name, true).finally(() => sql`reset lock_timeout`.execute(connection));
+      await runMigrator(migrator, name, true).finally(() => sql`reset lock_timeout`.execute(connection));
     });
   } finally {
     await progress.stop();
   }
 }
 
-async function applyWith(migrator: Migrator, name: string, disableTransactions = false): Promise<void> {
+async function runMigrator(migrator: Migrator, name: string, disableTransactions = false): Promise<void> {
   const { error } = await migrator.migrateTo(name, disableTransactions ? { disableTransactions } : {});
   if (error !== undefined) throw error;
 }

@@ -6,7 +6,7 @@ const fileForm = /^(\d{4}_[a-z0-9_]+)\.sql$/;
 const oldestCodeForm = /^-- oldest code: (\d+\.\d+\.\d+)$/m;
 const onlineForm = /^-- online$/m;
 
-/** The database's schema and this code do not fit each other; the message says what to do. */
+/** An error of the schema: it does not fit this code, or cannot be migrated. The message says what to do. */
 export class SchemaError extends CodedError {}
 
 /** One file of migrations/. */
@@ -16,8 +16,8 @@ export interface MigrationFile {
   /** The oldest version of this code that can work with the schema after this migration. */
   readonly oldestCode: string;
   /**
-   * True if each statement runs by itself, outside a transaction, as `create index concurrently` requires. If the run is
-   * interrupted, the file is run again from its beginning, so each statement must be repeatable.
+   * True if each statement runs by itself, outside a transaction, as `create index concurrently` requires. If the run
+   * is interrupted, the file is run again from its beginning, so each statement must be repeatable.
    */
   readonly online: boolean;
 }

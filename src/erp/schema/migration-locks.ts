@@ -2,12 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Kysely, sql } from 'kysely';
 import { isLockTimeout } from '../connection/transaction.ts';
 
-const askAgainMs = 500;
+const retryPauseMs = 500;
 const reportEveryMs = 10_000;
 
 /**
- * Runs `work` while no other process migrates this database. Locks a table of schema sync: any role that may connect could
- * take an advisory key and keep it.
+ * Runs `work` while no other process migrates this database. Locks a table of schema sync: any role that may connect
+ * could take an advisory key and keep it.
  */
 export async function withMigrationLock<T, R>(
   db: Kysely<T>,
@@ -31,7 +31,7 @@ export async function withMigrationLock<T, R>(
     }
     if (!told) tell('Another process is migrating this database; waiting for it …');
     told = true;
-    await pause(askAgainMs);
+    await pause(retryPauseMs);
   }
 }
 

@@ -3,7 +3,7 @@ import { isOlder } from '../../core/version.ts';
 import { type MigrationFile, readMigrations, SchemaError } from './migration-files.ts';
 
 /**
- * Checks that this code may work with the database as it is.
+ * Checks that this code works with the schema of the database.
  * @throws SchemaError `schema_missing` or `schema_behind` (run migrate), or `code_too_old` (upgrade this worker)
  */
 export async function assertSchemaFits<T>(db: Kysely<T>, version: string): Promise<void> {
@@ -12,7 +12,7 @@ export async function assertSchemaFits<T>(db: Kysely<T>, version: string): Promi
   if (!found.rows[0]?.found) {
     throw new SchemaError('schema_missing', 'The database has no schema yet; run: fulfilment-sync migrate');
   }
-  const [files, applied] = await Promise.all([readMigrations(), appliedMigrations(db)]);
+  const [files, applied] = await Promise.all([readMigrations(), readAppliedMigrations(db)]);
   const names = new Set(applied.map(({ name }) => name));
   const missing = files.filter(({ name }) => !names.has(name));
   if (missing.length > 0) {
@@ -22,17 +22,19 @@ export async function assertSchemaFits<T>(db: Kysely<T>, version: string): Promi
   assertNotTooOld(applied, version);
 }
 
-/** Whether a newer version has migrated the database: it is not as this one would make it. */
+/**
+ * Returns whether a newer version has migrated the database. Its schema then differs from what this version creates.
+ */
 export async function isMigratedByNewer<T>(db: Kysely<T>): Promise<boolean> {
-  return unknownTo(await readMigrations(), await appliedMigrations(db)).length > 0;
+  return findUnknownMigrations(await readMigrations(), await readAppliedMigrations(db)).length > 0;
 }
 
 /**
- * Checks, before a run begins, that no migration came by meanwhile that this code cannot work with.
+ * Checks, before a run begins, that this code still works with the schema: a newer version may have migrated it.
  * @throws SchemaError `code_too_old`
  */
 export async function assertCodeFits<T>(db: Kysely<T>, version: string): Promise<void> {
-  assertNotTooOld(await appliedMigrations(db), version);
+  assertNotTooOld(await readAppliedMigrations(db), version);
 }
 
 function assertNotTooOld(applied: readonly { name: string; oldestCode: string }[], version: string): void {
@@ -41,13 +43,16 @@ function assertNotTooOld(applied: readonly { name: string; oldestCode: string }[
   throw new SchemaError(
     'code_too_old',
     `The database was migrated to ${tooNew.name}, which needs version ${tooNew.oldestCode} or newer;` +
-      ` this is ${version}: upgrade it`,
+      ` this is ${version}: upgrade fulfilment-sync`,
   );
 }
 
 const oldestPostgres = 140_000;
 
-/** @throws SchemaError `postgres_too_old` */
+/**
+ * Checks the version of Postgres.
+ * @throws SchemaError `postgres_too_old`
+ */
 export async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
   const { rows } = await sql<{ number: number; text: string }>`
     select current_setting('server_version_num')::int as number, current_setting('server_version') as text`.execute(db);
@@ -55,8 +60,8 @@ export async function assertPostgresFits<T>(db: Kysely<T>): Promise<void> {
   throw new SchemaError('postgres_too_old', `DATABASE_URL: Postgres ${rows[0]?.text} is too old; use 14 or newer`);
 }
 
-/** Migrations that the database has, in order. */
-export async function appliedMigrations<T>(db: Kysely<T>): Promise<{ name: string; oldestCode: string }[]> {
+/** Reads the migrations that the database has, in order. */
+export async function readAppliedMigrations<T>(db: Kysely<T>): Promise<{ name: string; oldestCode: string }[]> {
   const { rows } = await sql<{ name: string; oldestCode: string }>`
     select name, oldest_code as "oldestCode"
     from sync.migrations
@@ -64,8 +69,11 @@ export async function appliedMigrations<T>(db: Kysely<T>): Promise<{ name: strin
   return rows;
 }
 
-/** Those of them that this code does not know. */
-export function unknownTo(files: readonly MigrationFile[], applied: readonly { name: string; oldestCode: string }[]) {
+/** Returns the applied migrations that this code does not know. */
+export function findUnknownMigrations(
+  files: readonly MigrationFile[],
+  applied: readonly { name: string; oldestCode: string }[],
+) {
   const known = new Set(files.map(({ name }) => name));
   return applied.filter(({ name }) => !known.has(name));
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { badParameter } from '../refusal.ts';
 import { addHouseNumber } from '../rules/change-order.ts';
-import { checkNumber } from '../rules/place-order.ts';
+import { checkOrderNumber } from '../rules/place-order.ts';
 import { type Shipment, shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
 
@@ -30,12 +30,12 @@ const stockSchema = z.strictObject({
   quantity: z.number().int().min(0),
 });
 
-/** What people at the warehouse would do by hand. */
-export function editRoutes(app: FastifyInstance, world: World): void {
+/** Adds the controls for changes that people at the warehouse would make by hand. */
+export function addEditRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
   app.post('/_sandbox/edit', { config }, async (request) => {
     const { client, shipmentIds, ...change } = editSchema.parse(request.body);
-    const { store } = world.resident(client).life;
+    const { store } = world.requireClient(client).simulation;
     const shipments = shipmentIds.map((id) => {
       const shipment = store.shipments.get(id);
       if (shipment === undefined) throw badParameter('shipmentIds', `${id} is no shipment of this client`);
@@ -50,11 +50,11 @@ export function editRoutes(app: FastifyInstance, world: World): void {
   });
   app.post('/_sandbox/rename', { config }, async (request) => {
     const { client, orderId, externalOrderNumber } = renameSchema.parse(request.body);
-    const { life } = world.resident(client);
-    const order = life.store.orders.get(orderId);
+    const { simulation } = world.requireClient(client);
+    const order = simulation.store.orders.get(orderId);
     if (order === undefined) throw badParameter('orderId', 'is no order of this client');
-    checkNumber(life, externalOrderNumber, order);
-    life.store.changeOrder(order, () => {
+    checkOrderNumber(simulation, externalOrderNumber, order);
+    simulation.store.changeOrder(order, () => {
       order.externalOrderNumber = externalOrderNumber;
     });
     world.changes++;
@@ -62,21 +62,21 @@ export function editRoutes(app: FastifyInstance, world: World): void {
   });
   app.post('/_sandbox/house-number', { config }, async (request) => {
     const { client, externalOrderNumber, houseNumber } = houseNumberSchema.parse(request.body);
-    const { life } = world.resident(client);
-    const order = life.store.orderByNumber.get(externalOrderNumber);
+    const { simulation } = world.requireClient(client);
+    const order = simulation.store.orderByNumber.get(externalOrderNumber);
     if (order === undefined) throw badParameter('externalOrderNumber', 'is no order of this client');
-    addHouseNumber(life, order, houseNumber, world.clock.nowMs());
+    addHouseNumber(simulation, order, houseNumber, world.clock.nowMs());
     world.changes++;
     return { externalOrderNumber, notValid: order.notValid };
   });
   app.post('/_sandbox/stock', { config }, async (request) => {
     const { client, sku, warehouse, quantity } = stockSchema.parse(request.body);
-    const { life } = world.resident(client);
-    const product = life.store.products.get(sku);
+    const { simulation } = world.requireClient(client);
+    const product = simulation.store.products.get(sku);
     if (product === undefined || !Object.hasOwn(product.stock, warehouse))
       throw badParameter('sku', 'has no stock in that warehouse');
     product.stock[warehouse] = quantity;
-    life.wakeWaiting(world.clock.nowMs());
+    simulation.retryWaitingOrders(world.clock.nowMs());
     world.changes++;
     return { sku, stock: product.stock };
   });

@@ -1,18 +1,18 @@
 /**
- * Controls of the sandbox: time, faults, switches and its state. Clients of the service never see them.
+ * The controls of the sandbox: time, faults, switches and state. They are not part of the service's interface.
  */
 
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
-import { covers, faultSchema } from '../faults.ts';
+import { faultSchema, matchesOperation } from '../faults.ts';
 import { operations } from '../operations/all.ts';
 import { switchesSchema } from '../paging.ts';
 import { badParameter } from '../refusal.ts';
-import { bulk } from '../robot/shop.ts';
+import { seedShipments } from '../robot/shop.ts';
 import { shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
-import { editRoutes } from './edits.ts';
-import { dump, stateLists } from './state.ts';
+import { addEditRoutes } from './edits.ts';
+import { dumpClient, stateLists } from './state.ts';
 
 const resetSchema = z.strictObject({
   seed: z.number().int().optional(),
@@ -42,8 +42,8 @@ const seedSchema = z.strictObject({
   items: z.number().int().min(1).max(100).optional(),
 });
 
-/** `/_sandbox/*`: what makes the sandbox a tool. No part of the interface, and open to whoever can reach the port. */
-export function controlRoutes(app: FastifyInstance, world: World): void {
+/** Adds the controls `/_sandbox/*`. They need no token: anybody who can reach the port can use them. */
+export function addControlRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
 
   app.post('/_sandbox/reset', { config }, async (request) => {
@@ -54,25 +54,25 @@ export function controlRoutes(app: FastifyInstance, world: World): void {
   });
   app.post('/_sandbox/seed', { config }, async (request) => {
     const { client, ...wanted } = seedSchema.parse(request.body);
-    const { life } = world.resident(client);
-    bulk(life, wanted, world.clock.nowMs());
+    const { simulation } = world.requireClient(client);
+    seedShipments(simulation, wanted, world.clock.nowMs());
     world.changes++;
-    return { client, shipments: life.store.shipments.size, orders: life.store.orders.size };
+    return { client, shipments: simulation.store.shipments.size, orders: simulation.store.orders.size };
   });
   app.post('/_sandbox/advance', { config }, async (request) => {
     world.clock.advance(advanceSchema.parse(request.body).seconds * 1_000);
-    for (const name of world.clientNames) world.resident(name);
+    for (const name of world.clientNames) world.requireClient(name);
     world.changes++;
     return { now: new Date(world.clock.nowMs()).toISOString() };
   });
-  editRoutes(app, world);
+  addEditRoutes(app, world);
   app.get('/_sandbox/switches', { config }, async () => world.switches);
   app.put('/_sandbox/switches', { config }, async (request) => {
     world.switches = switchesSchema.parse(request.body);
     world.changes++;
     return world.switches;
   });
-  faultRoutes(app, world);
+  addFaultRoutes(app, world);
   app.get('/_sandbox/requests', { config }, async (request) => {
     const { after } = z.object({ after: z.coerce.number().int().default(0) }).parse(request.query);
     return world.log.since(after);
@@ -81,18 +81,20 @@ export function controlRoutes(app: FastifyInstance, world: World): void {
     const { lists } = stateQuerySchema.parse(request.query);
     return {
       now: new Date(world.clock.nowMs()).toISOString(),
-      clients: world.clientNames.map((name) => dump(world.resident(name).life.store, world.clock.nowMs(), lists)),
+      clients: world.clientNames.map((name) =>
+        dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists),
+      ),
     };
   });
 }
 
-function faultRoutes(app: FastifyInstance, world: World): void {
+function addFaultRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
   app.get('/_sandbox/faults', { config }, async () => world.faults.list());
   app.post('/_sandbox/faults', { config }, async (request) => {
     const faults = z.array(faultSchema).parse(Array.isArray(request.body) ? request.body : [request.body]);
     for (const { operation: pattern } of faults) {
-      if (!operations.some(({ name }) => covers(pattern, name)))
+      if (!operations.some(({ name }) => matchesOperation(pattern, name)))
         throw badParameter('operation', `${pattern} is none of ${operations.map(({ name }) => name).join(', ')}`);
     }
     for (const fault of faults) world.faults.add(fault);

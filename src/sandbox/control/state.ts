@@ -1,9 +1,9 @@
-import { inboundItemResource, inboundResource, slipItemResource, slipResource } from '../resources/inbounds.ts';
-import { orderIncludes, orderResource } from '../resources/orders.ts';
-import { authorizationItemResource, authorizationResource, returnItemResource } from '../resources/returns.ts';
-import { shipmentItemResource, shipmentResource } from '../resources/shipments.ts';
-import { type ClientStore, fractionsOf } from '../store/client-store.ts';
-import { fractionOf, writeInstant } from '../times.ts';
+import { toInboundItemResource, toInboundResource, toSlipItemResource, toSlipResource } from '../resources/inbounds.ts';
+import { orderIncludes, toOrderResource } from '../resources/orders.ts';
+import { toAuthorizationItemResource, toAuthorizationResource, toReturnItemResource } from '../resources/returns.ts';
+import { toShipmentItemResource, toShipmentResource } from '../resources/shipments.ts';
+import { type ClientStore, toFractions } from '../store/client-store.ts';
+import { toFraction, writeInstant } from '../zone.ts';
 
 export const stateLists = [
   'products',
@@ -17,10 +17,11 @@ export const stateLists = [
 export type StateList = (typeof stateLists)[number];
 
 /**
- * Returns what one client has, as resources, with each zone-less time as the instant it means.
- * @param lists the lists that are wanted: with 100,000 orders, each takes its time
+ * Returns the rows of a client as resources. `instants` gives the UTC instant of each time that the resource shows
+ * without a zone.
+ * @param lists the wanted lists; with 100,000 orders each list takes noticeable time
  */
-export function dump(
+export function dumpClient(
   store: ClientStore,
   nowMs: number,
   lists: readonly StateList[],
@@ -29,19 +30,19 @@ export function dump(
     products: () => [...store.products.values()].map(({ encodedImage: _, ...product }) => product),
     orders: () =>
       [...store.orders].map((order) => ({
-        resource: orderResource(order),
+        resource: toOrderResource(order),
         included: Object.values(orderIncludes).flatMap((render) => render(order)),
         notValid: order.notValid,
         attachments: order.attachments,
-        /** By item, in their order. */
+        /** Fulfilled quantity of each item, in the order of the items. */
         fulfilled: order.items.map(({ fulfilled }) => fulfilled),
       })),
     shipments: () =>
       [...store.shipments].map((shipment) => {
-        const { readyToPickOn, later } = fractionsOf(shipment);
+        const { readyToPickOn, later } = toFractions(shipment);
         return {
-          resource: shipmentResource(store.zone, shipment),
-          items: shipment.items.map(shipmentItemResource),
+          resource: toShipmentResource(store.zone, shipment),
+          items: shipment.items.map(toShipmentItemResource),
           tracks: shipment.tracks,
           visible: shipment.visibleFromMs <= nowMs,
           instants: {
@@ -53,24 +54,24 @@ export function dump(
       }),
     returnMerchandiseAuthorizations: () =>
       [...store.authorizations].map((authorization) => ({
-        resource: authorizationResource(authorization),
-        items: authorization.items.map(authorizationItemResource),
+        resource: toAuthorizationResource(authorization),
+        items: authorization.items.map(toAuthorizationItemResource),
       })),
     returnItems: () =>
       [...store.returnItems].map((item) => ({
-        resource: returnItemResource(store, item),
+        resource: toReturnItemResource(store, item),
         visible: item.processedOn !== null,
-        instants: { restockOn: writeInstant(item.restockOnMs, fractionOf(item.id, 0)) },
+        instants: { restockOn: writeInstant(item.restockOnMs, toFraction(item.id, 0)) },
       })),
     inbounds: () =>
       [...store.inbounds].map((inbound) => ({
-        resource: inboundResource(inbound),
-        items: inbound.items.map(inboundItemResource),
+        resource: toInboundResource(inbound),
+        items: inbound.items.map(toInboundItemResource),
       })),
     inboundPackingSlips: () =>
       [...store.slips].map((slip) => ({
-        resource: slipResource(slip),
-        items: slip.items.map(slipItemResource),
+        resource: toSlipResource(slip),
+        items: slip.items.map(toSlipItemResource),
       })),
   };
   return { client: store.name, ...Object.fromEntries(lists.map((list) => [list, render[list]()])) };

@@ -1,6 +1,6 @@
 /**
- * The operations of the service, each with its route, parameters, checks and answer. Routes, the OpenAPI document and
- * the coverage all come from this table.
+ * The operations of the service, each with its route, parameters, checks and answer. The routes, the OpenAPI document
+ * and the page of `npm run coverage` are all created from this list.
  */
 
 import { oldestOperations } from './oldest/oldest.ts';
@@ -10,12 +10,12 @@ import { v2OrderOperations } from './v2/orders.ts';
 import { v2ReturnOperations } from './v2/returns.ts';
 import { v2ShipmentOperations } from './v2/shipments.ts';
 import { authorizationOperations } from './v3/authorizations.ts';
-import { goodsOperations } from './v3/goods.ts';
 import { orderItemOperations } from './v3/order-items.ts';
 import { orderOperations } from './v3/orders.ts';
+import { goodsOperations } from './v3/returns-and-inbounds.ts';
 import { shipmentOperations } from './v3/shipments.ts';
 
-/** Every operation of interface.md that the sandbox serves. */
+/** All operations of docs/interface.md that the sandbox serves. */
 export const operations: readonly Operation[] = [
   ...commonOperations,
   ...oldestOperations,
@@ -29,12 +29,18 @@ export const operations: readonly Operation[] = [
   ...goodsOperations,
 ];
 
-/** What interface.md names without a path, and what similar services have and it does not name. */
+/** Operations that the sandbox does not serve, with the reason. */
 export const notServed: readonly { readonly name: string; readonly why: string }[] = [
-  { name: 'two v2 operations with a body {ids}', why: 'interface.md shows neither their purpose nor a method or path' },
+  {
+    name: 'two v2 operations with a body {ids}',
+    why: 'docs/interface.md shows neither their purpose nor a method or path',
+  },
   {
     name: 'GET /stock/bulk/{true|false} and POST /shipment/search',
-    why: 'known of similar services, and not in interface.md',
+    why: 'similar services have them, but docs/interface.md does not name them',
   },
-  { name: 'stock of all changed products', why: 'announced as under construction, without an interface' },
+  {
+    name: 'stock of all changed products',
+    why: 'the service announces it as under construction and shows no interface',
+  },
 ];

@@ -1,126 +1,138 @@
 import { z } from 'zod';
-import { type PageRequest, page, type Rendered, single } from '../paging.ts';
+import { type PageRequest, type RenderedResource, renderDocument, renderPage } from '../paging.ts';
 import { notFound } from '../refusal.ts';
 import type { ClientStore } from '../store/client-store.ts';
-import type { Life } from '../store/life.ts';
 import type { Selection } from '../store/listing.ts';
+import type { Simulation } from '../store/simulation.ts';
 import type { HasId } from '../store/sorted-rows.ts';
-import type { Inhabitant, World } from '../world.ts';
-import type { Parameters, Values } from './parameters.ts';
+import type { SandboxClient, World } from '../world.ts';
+import type { Parameters, ParameterValues } from './parameters.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
-/** One request of a client, read and checked. */
+/** A checked request of a client. */
 export class Call<Query, Body> {
   readonly world: World;
   readonly query: Query;
   readonly body: Body;
   /** Parameters of the path. */
   readonly path: Readonly<Record<string, string>>;
-  readonly #inhabitant: Inhabitant | undefined;
+  readonly #client: SandboxClient | undefined;
   readonly #page: PageRequest;
   readonly #lagMs: number;
 
   constructor(
     world: World,
-    inhabitant: Inhabitant | undefined,
-    asked: { query: Query; body: Body; path: Readonly<Record<string, string>>; page: PageRequest; lagMs: number },
+    client: SandboxClient | undefined,
+    input: { query: Query; body: Body; path: Readonly<Record<string, string>>; page: PageRequest; lagMs: number },
   ) {
     this.world = world;
-    this.#inhabitant = inhabitant;
-    this.query = asked.query;
-    this.body = asked.body;
-    this.path = asked.path;
-    this.#page = asked.page;
-    this.#lagMs = asked.lagMs;
+    this.#client = client;
+    this.query = input.query;
+    this.body = input.body;
+    this.path = input.path;
+    this.#page = input.page;
+    this.#lagMs = input.lagMs;
   }
 
-  /** Virtual time; it may have gone on since the request came. */
+  /** The virtual time now. It may be later than the arrival of the request. */
   get nowMs(): number {
     return this.world.clock.nowMs();
   }
 
-  /** The part of the world that the bearer may see. */
-  get life(): Life {
-    if (this.#inhabitant === undefined) throw new Error('an operation that needs a client was reached without one');
-    return this.#inhabitant.life;
+  /** The simulation of the client that sent the request. */
+  get simulation(): Simulation {
+    if (this.#client === undefined) throw new Error('An operation that needs a client was called without one');
+    return this.#client.simulation;
   }
 
   get store(): ClientStore {
-    return this.life.store;
+    return this.simulation.store;
   }
 
-  /** The id in the path. @throws Refusal where it is none */
+  /**
+   * The id in the path.
+   * @throws Refusal if it is not a whole number
+   */
   get id(): number {
     const text = this.path.id ?? '';
     if (!/^\d{1,15}$/.test(text)) throw notFound(`id: ${text.slice(0, 20)}`);
     return Number(text);
   }
 
-  /** A page of a list, as this caller sees it. */
-  list<T extends HasId>(
+  /** Returns a page of a list as this caller sees it. */
+  renderList<T extends HasId>(
     type: string,
     selection: Selection<T>,
-    render: (row: T) => Rendered,
+    render: (row: T) => RenderedResource,
     included = this.world.switches.included,
   ): Record<string, unknown> {
-    return page(selection, { ...this.#page, included }, (row) => {
-      const seen = this.seen(type, row);
-      return seen === null ? null : render(seen);
+    return renderPage(selection, { ...this.#page, included }, (row) => {
+      const viewRow = this.viewRow(type, row);
+      return viewRow === null ? null : render(viewRow);
     });
   }
 
-  /** A document with one resource. */
-  one(rendered: Rendered, included = this.world.switches.included): Record<string, unknown> {
-    return single(rendered, included);
+  /** Returns a document with one resource. */
+  renderOne(rendered: RenderedResource, included = this.world.switches.included): Record<string, unknown> {
+    return renderDocument(rendered, included);
   }
 
-  /** A row of a list or search as this caller sees it, who may lag behind. */
-  seen<T extends HasId>(type: string, row: T): T | null {
-    return this.#sight.see(type, row, this.nowMs, this.#lagMs);
+  /**
+   * Returns a row of a list or search as this caller sees it, which may be an earlier version. Returns null if the
+   * caller does not see the row.
+   */
+  viewRow<T extends HasId>(type: string, row: T): T | null {
+    return this.#visibility.selectVersion(type, row, this.nowMs, this.#lagMs);
   }
 
-  /** @throws Refusal where a row that was asked for by id does not exist, or cannot be seen yet */
-  found<T extends HasId>(type: string, row: T | undefined): T {
-    if (row === undefined || this.#sight.isHidden(type, row.id, this.nowMs)) throw notFound(type);
+  /**
+   * Returns a row that was requested by id.
+   * @throws Refusal if the row does not exist or is hidden
+   */
+  requireRow<T extends HasId>(type: string, row: T | undefined): T {
+    if (row === undefined || this.#visibility.isHidden(type, row.id, this.nowMs)) throw notFound(type);
     return row;
   }
 
-  /** To be called before a row is changed, and with null once it is made. */
-  wrote(type: string, id: number, before: HasId | null): void {
-    this.#sight.wrote(type, id, before);
+  /**
+   * Records a write, so that lists can lag behind it. Call it before a row is changed, or after a row was created.
+   * @param before the row as it is before the change; null if it was created
+   */
+  recordWrite(type: string, id: number, before: HasId | null): void {
+    this.#visibility.addWrite(type, id, before);
   }
 
-  get #sight() {
-    if (this.#inhabitant === undefined) throw new Error('an operation that needs a client was reached without one');
-    return this.#inhabitant.sight;
+  get #visibility() {
+    if (this.#client === undefined) throw new Error('An operation that needs a client was called without one');
+    return this.#client.visibility;
   }
 }
 
-/** One operation of the service, as interface.md describes it. Routes, OpenAPI document and coverage are made from these. */
+/** An operation of the service (docs/interface.md). */
 export interface Operation {
-  /** generation.resource.verb */
+  /** The form is `generation.resource.verb`. */
   readonly name: string;
   readonly method: Method;
-  /** With `:name` for parameters. */
+  /** A parameter is written as `:name`. */
   readonly path: string;
   readonly summary: string;
-  /** False where interface.md does not show method and path. */
+  /** False if docs/interface.md does not show method and path. */
   readonly documented: boolean;
-  /** Needs no bearer token. */
+  /** Whether the operation needs no bearer token. */
   readonly open: boolean;
   readonly query: Parameters;
-  /** Parameters that have to be given. */
+  /** Names of the required query parameters. */
   readonly required: readonly string[];
-  /** Null where no body is read. */
+  /** Null if the operation has no body. */
   readonly body: z.ZodType | null;
-  /** Whether the body may be, or has to be, form-encoded. */
+  /** Whether the body may or must be form-encoded. */
   readonly form: 'never' | 'allowed' | 'only';
   readonly answer: z.ZodType;
   readonly run: (call: Call<never, never>) => unknown;
 }
 
-interface Definition<P extends Parameters, B extends z.ZodType> {
+interface OperationDefinition<P extends Parameters, B extends z.ZodType> {
   readonly name: string;
   readonly route: `${Method} /${string}`;
   readonly summary: string;
@@ -131,13 +143,13 @@ interface Definition<P extends Parameters, B extends z.ZodType> {
   readonly body?: B;
   readonly form?: 'allowed' | 'only';
   readonly answer: z.ZodType;
-  readonly run: (call: Call<Values<P>, z.output<B>>) => unknown;
+  readonly run: (call: Call<ParameterValues<P>, z.output<B>>) => unknown;
 }
 
-/** Defines an operation; the types of query and body in `run` are those of their schemas. */
+/** Defines an operation. `run` gets the query and the body with the types of their schemas. */
 // biome-ignore lint/complexity/noBannedTypes: an operation without parameters has none to name
-export function operation<P extends Parameters = {}, B extends z.ZodType = z.ZodNull>(
-  definition: Definition<P, B>,
+export function defineOperation<P extends Parameters = {}, B extends z.ZodType = z.ZodNull>(
+  definition: OperationDefinition<P, B>,
 ): Operation {
   const [method, path] = definition.route.split(' ') as [Method, string];
   return {
@@ -156,12 +168,12 @@ export function operation<P extends Parameters = {}, B extends z.ZodType = z.Zod
   };
 }
 
-/** The envelope of the older generations (interface.md, Conventions). */
+/** Returns the schema of an envelope (docs/interface.md, 2.2 Envelope). */
 export function envelope(result: z.ZodType) {
   return z.strictObject({ messageCode: z.enum(['OK', 'NOK']), message: z.string(), result: result.nullable() });
 }
 
-/** Everything went well. */
+/** Returns the envelope of a successful operation. */
 export const ok = (message: string, result: unknown = null) => ({ messageCode: 'OK', message, result });
-/** It did not; nothing was changed. */
+/** Returns the envelope of a failed operation, which has changed nothing. */
 export const nok = (message: string) => ({ messageCode: 'NOK', message, result: null });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { settings } from '../store/settings.ts';
-import { envelope, ok, operation } from './operation.ts';
+import { defineOperation, envelope, ok } from './operation.ts';
 
 const option = z.strictObject({ id: z.int(), name: z.string(), code: z.string() });
 const mainMethod = option.extend({ shippingMethods: z.array(z.strictObject({ id: z.int(), warehouse: z.string() })) });
@@ -15,9 +15,12 @@ const settingsSchema = z.strictObject({
   paymentMethods: z.array(option),
 });
 
-/** Common operations (interface.md). */
+/**
+ * The operations for the token, the status and the settings (docs/interface.md, 3 Authentication, 6 Status and
+ * settings).
+ */
 export const commonOperations = [
-  operation({
+  defineOperation({
     name: 'common.token',
     route: 'POST /token',
     summary: 'A token for the right user name and password',
@@ -34,7 +37,7 @@ export const commonOperations = [
     }),
     run: ({ world, body: { username, password } }) => world.grantToken(username, password),
   }),
-  operation({
+  defineOperation({
     name: 'common.status.get',
     route: 'GET /status/get',
     summary: 'Whether the service is up',
@@ -42,7 +45,7 @@ export const commonOperations = [
     answer: envelope(z.null()),
     run: () => ok('The service is up.'),
   }),
-  operation({
+  defineOperation({
     name: 'common.settings.get',
     route: 'GET /settings/get',
     summary: 'The lists whose ids other calls use',

@@ -7,15 +7,15 @@ import {
   type SlipItem,
   slipStatuses,
 } from '../store/model.ts';
-import { writeZulu } from '../times.ts';
+import { writeZulu } from '../zone.ts';
 import {
   date,
-  documentOf,
-  many,
+  documentSchema,
+  linkMany,
+  linkOne,
+  linkOneOrNone,
   metadata,
-  one,
-  oneOrNone,
-  pageOf,
+  pageSchema,
   type ResourceObject,
   resourceSchema,
   text,
@@ -43,8 +43,8 @@ const inboundSchema = resourceSchema(
   { inboundPackingSlip: toOneOrNone('inboundPackingSlip') },
   inboundItemSchema,
 );
-export const inboundDocument = documentOf(inboundSchema, inboundItemSchema);
-export const inboundPage = pageOf(inboundSchema, inboundItemSchema);
+export const inboundDocument = documentSchema(inboundSchema, inboundItemSchema);
+export const inboundPage = pageSchema(inboundSchema, inboundItemSchema);
 
 const slipItemSchema = resourceSchema(
   'inboundPackingSlipItem',
@@ -66,11 +66,11 @@ const slipSchema = resourceSchema(
   { inboundPackingSlipItems: toMany('inboundPackingSlipItem'), inbound: toOneOrNone('inbound') },
   slipItemSchema,
 );
-export const slipDocument = documentOf(slipSchema, slipItemSchema);
-export const slipPage = pageOf(slipSchema, slipItemSchema);
+export const slipDocument = documentSchema(slipSchema, slipItemSchema);
+export const slipPage = pageSchema(slipSchema, slipItemSchema);
 
-/** interface.md, v3 inbound. It names its slip, but not its items. */
-export function inboundResource(inbound: Inbound): ResourceObject {
+/** Returns the resource of an inbound (docs/interface.md, 13.1 Fields). It links its slip, but not its items. */
+export function toInboundResource(inbound: Inbound): ResourceObject {
   return {
     id: inbound.id,
     type: 'inbound',
@@ -82,12 +82,12 @@ export function inboundResource(inbound: Inbound): ResourceObject {
       checkingOn: writeZulu(inbound.checkingOnMs),
       completedOn: writeZulu(inbound.completedOnMs),
     },
-    relationships: { inboundPackingSlip: oneOrNone('inboundPackingSlip', inbound.slipId) },
+    relationships: { inboundPackingSlip: linkOneOrNone('inboundPackingSlip', inbound.slipId) },
   };
 }
 
-/** interface.md, v3 inboundItem. */
-export function inboundItemResource(item: InboundItem): ResourceObject {
+/** Returns the resource of an inbound item (docs/interface.md, 13.2 Inbound items). */
+export function toInboundItemResource(item: InboundItem): ResourceObject {
   return {
     id: item.id,
     type: 'inboundItem',
@@ -98,14 +98,14 @@ export function inboundItemResource(item: InboundItem): ResourceObject {
       expirationDate: item.expirationDate,
     },
     relationships: {
-      product: one('product', item.productId),
-      inboundPackingSlipItem: oneOrNone('inboundPackingSlipItem', item.slipItemId),
+      product: linkOne('product', item.productId),
+      inboundPackingSlipItem: linkOneOrNone('inboundPackingSlipItem', item.slipItemId),
     },
   };
 }
 
-/** interface.md, v3 inboundPackingSlip. */
-export function slipResource(slip: Slip): ResourceObject {
+/** Returns the resource of an inbound packing slip (docs/interface.md, 14.1 Fields). */
+export function toSlipResource(slip: Slip): ResourceObject {
   return {
     id: slip.id,
     type: 'inboundPackingSlip',
@@ -120,15 +120,16 @@ export function slipResource(slip: Slip): ResourceObject {
       metadata: slip.metadata,
     },
     relationships: {
-      inboundPackingSlipItems: many(
+      inboundPackingSlipItems: linkMany(
         'inboundPackingSlipItem',
         slip.items.map(({ id }) => id),
       ),
-      inbound: oneOrNone('inbound', slip.inboundId),
+      inbound: linkOneOrNone('inbound', slip.inboundId),
     },
   };
 }
 
-export function slipItemResource({ id, sku, quantity, received }: SlipItem): ResourceObject {
+/** Returns the resource of an item of a slip (docs/interface.md, 14.2 Items). */
+export function toSlipItemResource({ id, sku, quantity, received }: SlipItem): ResourceObject {
   return { id, type: 'inboundPackingSlipItem', attributes: { sku, quantity, received } };
 }

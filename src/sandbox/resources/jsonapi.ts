@@ -1,10 +1,11 @@
 /**
- * How the sandbox shows its rows as resources. A resource looks the same in a list and alone.
+ * The schemas and parts of resources in answers. A resource has the same shape in a list and in a document with one
+ * resource.
  */
 
 import { z } from 'zod';
 
-/** A v3 resource object (interface.md, Conventions). */
+/** A v3 resource object (docs/interface.md, 2.3 v3 resource objects). */
 export interface ResourceObject {
   readonly id: number;
   readonly type: string;
@@ -13,16 +14,16 @@ export interface ResourceObject {
   readonly included?: readonly ResourceObject[];
 }
 
-export const one = (type: string, id: number) => ({ data: { id, type } });
-export const oneOrNone = (type: string, id: number | null) => ({ data: id === null ? null : { id, type } });
-export const many = (type: string, ids: readonly number[]) => ({ data: ids.map((id) => ({ id, type })) });
+export const linkOne = (type: string, id: number) => ({ data: { id, type } });
+export const linkOneOrNone = (type: string, id: number | null) => ({ data: id === null ? null : { id, type } });
+export const linkMany = (type: string, ids: readonly number[]) => ({ data: ids.map((id) => ({ id, type })) });
 
-const identifier = (type: string) => z.strictObject({ id: z.int(), type: z.literal(type) });
-export const toOne = (type: string) => z.strictObject({ data: identifier(type) });
-export const toOneOrNone = (type: string) => z.strictObject({ data: identifier(type).nullable() });
-export const toMany = (type: string) => z.strictObject({ data: z.array(identifier(type)) });
+const identifierSchema = (type: string) => z.strictObject({ id: z.int(), type: z.literal(type) });
+export const toOne = (type: string) => z.strictObject({ data: identifierSchema(type) });
+export const toOneOrNone = (type: string) => z.strictObject({ data: identifierSchema(type).nullable() });
+export const toMany = (type: string) => z.strictObject({ data: z.array(identifierSchema(type)) });
 
-/** What a resource of one type looks like in answers. */
+/** Returns the schema of a resource in answers. */
 export function resourceSchema<A extends z.ZodRawShape>(
   type: string,
   attributes: A,
@@ -38,29 +39,31 @@ export function resourceSchema<A extends z.ZodRawShape>(
   });
 }
 
-/** Members of `links` are not shown: every shape that a switch can ask for. */
-const links = z.strictObject({
+/**
+ * docs/interface.md does not show the members of `links`. This accepts every form that the switch `links` can select.
+ */
+const linksSchema = z.strictObject({
   next: z.union([z.string(), z.strictObject({ href: z.string() }), z.null()]).optional(),
 });
 
-/** An answer with one resource. */
-export const documentOf = (resource: z.ZodType, included?: z.ZodType) =>
+/** Returns the schema of an answer with one resource. */
+export const documentSchema = (resource: z.ZodType, included?: z.ZodType) =>
   z.strictObject({ data: resource, ...(included === undefined ? {} : { included: z.array(included).optional() }) });
 
-/** A page of a list. */
-export const pageOf = (resource: z.ZodType, included?: z.ZodType) =>
+/** Returns the schema of a page of a list. */
+export const pageSchema = (resource: z.ZodType, included?: z.ZodType) =>
   z.strictObject({
     data: z.array(resource).max(100),
-    links,
+    links: linksSchema,
     ...(included === undefined ? {} : { included: z.array(included).optional() }),
   });
 
 export const text = z.string().nullable();
 /** A day, YYYY-MM-DD. */
 export const date = z.iso.date();
-/** Without a zone, with a fraction of seven digits: as shipment times are written. */
+/** A shipment time: seven digits of a second, without a zone. */
 export const localDateTime = z.iso.datetime({ local: true, precision: 7 });
-/** In Z: as inbound times are written. */
+/** An inbound time, which ends in Z. */
 export const zuluDateTime = z.iso.datetime();
 export const decimal = z.union([z.number(), z.string().regex(/^-?\d+(\.\d+)?$/, 'must be a decimal')]);
 export const metadata = z.record(z.string(), z.unknown());

@@ -3,12 +3,12 @@ import type { AddressLines, Order, OrderItem } from '../store/model.ts';
 import {
   date,
   decimal,
-  documentOf,
-  many,
+  documentSchema,
+  linkMany,
+  linkOne,
+  linkOneOrNone,
   metadata,
-  one,
-  oneOrNone,
-  pageOf,
+  pageSchema,
   type ResourceObject,
   resourceSchema,
   text,
@@ -46,7 +46,7 @@ const addressSchema = resourceSchema(
   },
   null,
 );
-/** Its fields are not shown: whatever was sent. */
+/** docs/interface.md does not show the fields of a pick-up point, so all members that were sent are shown. */
 const pickUpPointSchema = z.strictObject({ id: z.int(), type: z.literal('pickUpPoint'), attributes: metadata });
 
 export const orderSchema = resourceSchema(
@@ -79,11 +79,11 @@ export const orderSchema = resourceSchema(
   },
   z.union([orderItemSchema, addressSchema, pickUpPointSchema]),
 );
-export const orderDocument = documentOf(orderSchema);
-export const orderPage = pageOf(orderSchema);
+export const orderDocument = documentSchema(orderSchema);
+export const orderPage = pageSchema(orderSchema);
 
-/** interface.md, v3 order. */
-export function orderResource(order: Order): ResourceObject {
+/** Returns the resource of an order (docs/interface.md, 7.1 Fields). */
+export function toOrderResource(order: Order): ResourceObject {
   const { id, items, pickUpPoint } = order;
   return {
     id,
@@ -107,32 +107,32 @@ export function orderResource(order: Order): ResourceObject {
       channelIdentifier: order.channelIdentifier,
     },
     relationships: {
-      orderType: one('orderType', order.orderTypeId),
-      orderItems: many(
+      orderType: linkOne('orderType', order.orderTypeId),
+      orderItems: linkMany(
         'orderItem',
         items.map((item) => item.id),
       ),
-      deliveryAddress: one('address', order.deliveryAddressId),
-      billingAddress: one('address', order.billingAddressId),
-      pickUpPoint: oneOrNone('pickUpPoint', pickUpPoint?.id ?? null),
-      preferredShippingMethod: oneOrNone('shippingMethod', order.shippingMethodId),
+      deliveryAddress: linkOne('address', order.deliveryAddressId),
+      billingAddress: linkOne('address', order.billingAddressId),
+      pickUpPoint: linkOneOrNone('pickUpPoint', pickUpPoint?.id ?? null),
+      preferredShippingMethod: linkOneOrNone('shippingMethod', order.shippingMethodId),
     },
   };
 }
 
-/** What may be asked of an order by `include` (interface.md, v3 orders). */
+/** The values of `include` for orders, with the resources that each includes (docs/interface.md, 7.5 Filters). */
 export const orderIncludes = {
-  orderItems: (order: Order) => order.items.map((item) => orderItemResource(order, item)),
-  deliveryAddress: (order: Order) => [addressResource(order.deliveryAddressId, order.deliveryAddress)],
-  billingAddress: (order: Order) => [addressResource(order.billingAddressId, order.billingAddress)],
+  orderItems: (order: Order) => order.items.map((item) => toOrderItemResource(order, item)),
+  deliveryAddress: (order: Order) => [toAddressResource(order.deliveryAddressId, order.deliveryAddress)],
+  billingAddress: (order: Order) => [toAddressResource(order.billingAddressId, order.billingAddress)],
   pickUpPoint: ({ pickUpPoint }: Order) =>
     pickUpPoint === null ? [] : [{ id: pickUpPoint.id, type: 'pickUpPoint', attributes: pickUpPoint.attributes }],
 } as const satisfies Record<string, (order: Order) => ResourceObject[]>;
 export type OrderInclude = keyof typeof orderIncludes;
 export const orderIncludeNames = Object.keys(orderIncludes) as [OrderInclude, ...OrderInclude[]];
 
-/** interface.md, v3 orderItem. */
-export function orderItemResource(order: Order, item: OrderItem): ResourceObject {
+/** Returns the resource of an order item (docs/interface.md, 8.1 Fields). */
+export function toOrderItemResource(order: Order, item: OrderItem): ResourceObject {
   return {
     id: item.id,
     type: 'orderItem',
@@ -146,10 +146,10 @@ export function orderItemResource(order: Order, item: OrderItem): ResourceObject
       channelIdentifier: null,
       metadata: item.metadata,
     },
-    relationships: { order: one('order', order.id), product: one('product', item.productId) },
+    relationships: { order: linkOne('order', order.id), product: linkOne('product', item.productId) },
   };
 }
 
-function addressResource(id: number, lines: AddressLines): ResourceObject {
+function toAddressResource(id: number, lines: AddressLines): ResourceObject {
   return { id, type: 'address', attributes: { ...lines } };
 }

@@ -2,16 +2,16 @@ import { z } from 'zod';
 import type { ClientStore } from '../store/client-store.ts';
 import type { Authorization, AuthorizationItem, ReturnItem } from '../store/model.ts';
 import { settings } from '../store/settings.ts';
-import { fractionOf } from '../times.ts';
+import { toFraction } from '../zone.ts';
 import {
   date,
-  documentOf,
+  documentSchema,
+  linkMany,
+  linkOne,
+  linkOneOrNone,
   localDateTime,
-  many,
   metadata,
-  one,
-  oneOrNone,
-  pageOf,
+  pageSchema,
   type ResourceObject,
   resourceSchema,
   text,
@@ -43,9 +43,9 @@ const authorizationSchema = resourceSchema(
   { shipment: toOne('shipment'), returnMerchandiseAuthorizationItems: toMany('returnMerchandiseAuthorizationItem') },
   itemSchema,
 );
-export const authorizationDocument = documentOf(authorizationSchema, itemSchema);
+export const authorizationDocument = documentSchema(authorizationSchema, itemSchema);
 
-export const returnItemPage = pageOf(
+export const returnItemPage = pageSchema(
   resourceSchema(
     'returnItem',
     {
@@ -72,8 +72,11 @@ export const returnItemPage = pageOf(
   ),
 );
 
-/** interface.md, v3 returnMerchandiseAuthorization. `PENDING` is the only status that it gives. */
-export function authorizationResource(authorization: Authorization): ResourceObject {
+/**
+ * Returns the resource of an authorization (docs/interface.md, 11.1 Fields). Its status is always `PENDING`, the only
+ * known one.
+ */
+export function toAuthorizationResource(authorization: Authorization): ResourceObject {
   const { id, externalReference, comments, createdOn, modifiedOn, items } = authorization;
   return {
     id,
@@ -87,8 +90,8 @@ export function authorizationResource(authorization: Authorization): ResourceObj
       modifiedOn,
     },
     relationships: {
-      shipment: one('shipment', authorization.shipmentId),
-      returnMerchandiseAuthorizationItems: many(
+      shipment: linkOne('shipment', authorization.shipmentId),
+      returnMerchandiseAuthorizationItems: linkMany(
         'returnMerchandiseAuthorizationItem',
         items.map((item) => item.id),
       ),
@@ -96,7 +99,7 @@ export function authorizationResource(authorization: Authorization): ResourceObj
   };
 }
 
-export function authorizationItemResource(item: AuthorizationItem): ResourceObject {
+export function toAuthorizationItemResource(item: AuthorizationItem): ResourceObject {
   return {
     id: item.id,
     type: 'returnMerchandiseAuthorizationItem',
@@ -108,16 +111,16 @@ export function authorizationItemResource(item: AuthorizationItem): ResourceObje
       metadata: item.metadata,
     },
     relationships: {
-      shipmentItem: one('shipmentItem', item.shipmentItemId),
-      product: one('product', item.productId),
-      returnReason: one('returnReason', item.reasonId),
-      returnItem: oneOrNone('returnItem', item.returnItemId),
+      shipmentItem: linkOne('shipmentItem', item.shipmentItemId),
+      product: linkOne('product', item.productId),
+      returnReason: linkOne('returnReason', item.reasonId),
+      returnItem: linkOneOrNone('returnItem', item.returnItemId),
     },
   };
 }
 
-/** interface.md, v3 returnItem: a line of a return that a warehouse has processed. */
-export function returnItemResource({ zone, orders }: ClientStore, item: ReturnItem): ResourceObject {
+/** Returns the resource of a return item (docs/interface.md, 12.1 Fields). */
+export function toReturnItemResource({ zone, orders }: ClientStore, item: ReturnItem): ResourceObject {
   return {
     id: item.id,
     type: 'returnItem',
@@ -128,19 +131,19 @@ export function returnItemResource({ zone, orders }: ClientStore, item: ReturnIt
       processedOn: item.processedOn,
       processedIn: item.processedIn,
       restockIn: item.restockIn,
-      restockOn: zone.writeLocal(item.restockOnMs, fractionOf(item.id, 0)),
+      restockOn: zone.writeLocal(item.restockOnMs, toFraction(item.id, 0)),
       comment: item.comment,
       redeliver: item.redeliver,
       externalOrderNumber: orders.get(item.orderId)?.externalOrderNumber ?? '',
     },
     relationships: {
-      order: one('order', item.orderId),
-      orderItem: one('orderItem', item.orderItemId),
-      product: one('product', item.productId),
-      return: one('return', item.returnId),
-      returnMerchandiseAuthorizationItem: oneOrNone('returnMerchandiseAuthorizationItem', item.authorizationItemId),
-      returnReason: one('returnReason', item.reasonId),
-      shipmentItem: one('shipmentItem', item.shipmentItemId),
+      order: linkOne('order', item.orderId),
+      orderItem: linkOne('orderItem', item.orderItemId),
+      product: linkOne('product', item.productId),
+      return: linkOne('return', item.returnId),
+      returnMerchandiseAuthorizationItem: linkOneOrNone('returnMerchandiseAuthorizationItem', item.authorizationItemId),
+      returnReason: linkOne('returnReason', item.reasonId),
+      shipmentItem: linkOne('shipmentItem', item.shipmentItemId),
     },
   };
 }

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { fractionsOf } from '../store/client-store.ts';
+import { toFractions } from '../store/client-store.ts';
 import { type Shipment, type ShipmentItem, shipmentStatuses } from '../store/model.ts';
-import type { Zone } from '../times.ts';
+import type { Zone } from '../zone.ts';
 import {
   date,
-  documentOf,
+  documentSchema,
+  linkMany,
+  linkOne,
   localDateTime,
-  many,
-  one,
-  pageOf,
+  pageSchema,
   type ResourceObject,
   resourceSchema,
   text,
@@ -45,12 +45,15 @@ const shipmentSchema = resourceSchema(
   },
   shipmentItemSchema,
 );
-export const shipmentDocument = documentOf(shipmentSchema, shipmentItemSchema);
-export const shipmentPage = pageOf(shipmentSchema, shipmentItemSchema);
+export const shipmentDocument = documentSchema(shipmentSchema, shipmentItemSchema);
+export const shipmentPage = pageSchema(shipmentSchema, shipmentItemSchema);
 
-/** interface.md, v3 shipment: times in the zone of its warehouses, without saying so. */
-export function shipmentResource(zone: Zone, shipment: Shipment): ResourceObject {
-  const { readyToPickOn, later } = fractionsOf(shipment);
+/**
+ * Returns the resource of a shipment (docs/interface.md, 10.1 Fields). Its times are in the zone of its warehouses and
+ * do not name that zone.
+ */
+export function toShipmentResource(zone: Zone, shipment: Shipment): ResourceObject {
+  const { readyToPickOn, later } = toFractions(shipment);
   return {
     id: shipment.id,
     type: 'shipment',
@@ -63,10 +66,10 @@ export function shipmentResource(zone: Zone, shipment: Shipment): ResourceObject
       returnLabel: shipment.returnLabel,
     },
     relationships: {
-      order: one('order', shipment.orderId),
-      orderType: one('orderType', shipment.orderTypeId),
-      shippingMethod: one('shippingMethod', shipment.shippingMethodId),
-      shipmentItems: many(
+      order: linkOne('order', shipment.orderId),
+      orderType: linkOne('orderType', shipment.orderTypeId),
+      shippingMethod: linkOne('shippingMethod', shipment.shippingMethodId),
+      shipmentItems: linkMany(
         'shipmentItem',
         shipment.items.map(({ id }) => id),
       ),
@@ -74,8 +77,8 @@ export function shipmentResource(zone: Zone, shipment: Shipment): ResourceObject
   };
 }
 
-/** interface.md, v3 shipmentItem. */
-export function shipmentItemResource(item: ShipmentItem): ResourceObject {
+/** Returns the resource of a shipment item (docs/interface.md, 10.2 Shipment items). */
+export function toShipmentItemResource(item: ShipmentItem): ResourceObject {
   return {
     id: item.id,
     type: 'shipmentItem',
@@ -86,6 +89,6 @@ export function shipmentItemResource(item: ShipmentItem): ResourceObject {
       expirationDate: item.expirationDate,
       serialNumbers: item.serialNumbers,
     },
-    relationships: { orderItem: one('orderItem', item.orderItemId), product: one('product', item.productId) },
+    relationships: { orderItem: linkOne('orderItem', item.orderItemId), product: linkOne('product', item.productId) },
   };
 }

@@ -1,16 +1,16 @@
 import { z } from 'zod';
-import { isInDelivery, packageNumber } from '../robot/carrier.ts';
-import { type ClientStore, fractionsOf } from '../store/client-store.ts';
+import { isInDelivery, toPackageNumber } from '../robot/carrier.ts';
+import { type ClientStore, toFractions } from '../store/client-store.ts';
 import type { Order, Shipment, Track } from '../store/model.ts';
-import { methodAt } from '../store/settings.ts';
+import { findShippingMethodId } from '../store/settings.ts';
 
 const text = z.string().nullable();
-/** Without a zone (interface.md, v2 track-trace item). */
+/** A time without a zone (docs/interface.md, 15.5 Track-trace item). */
 const local = z.iso.datetime({ local: true, precision: 0 });
 const localWithFraction = z.iso.datetime({ local: true, precision: 7 });
 const extras = { extra1: text, extra2: text, extra3: text, extra4: text, extra5: text } as const;
 
-/** interface.md, v2 track-trace item. */
+/** An item of the track-trace list (docs/interface.md, 15.5 Track-trace item). */
 export const trackTraceSchema = z.strictObject({
   shipmentId: z.int(),
   externalOrderNumber: z.string(),
@@ -31,8 +31,8 @@ const shippedProduct = z.strictObject({
   lotNumber: text,
   parts: z.array(z.never()),
 });
-/** interface.md, v2 shipment item (list operations). */
-export const listedShipment = z.strictObject({
+/** A shipment of a list (docs/interface.md, 15.6 Shipment item of the lists). */
+export const listedShipmentSchema = z.strictObject({
   id: z.int(),
   orderNumber: z.int(),
   orderType: z.int(),
@@ -47,12 +47,12 @@ export const listedShipment = z.strictObject({
   ...extras,
   currentTrackTraceStatus: z.string(),
   currentTrackTraceExceptionLevel: text,
-  /** Spelled like this in lists (interface.md, v2 shipment item). */
+  /** The lists spell this name so. */
   warehouseAbbrevation: z.string(),
   mainShippingMethodId: z.int(),
 });
-/** interface.md, v2 shipment item (criteria lookup). */
-export const foundShipment = z.strictObject({
+/** A shipment found by criteria (docs/interface.md, 15.7 Shipment item of the criteria lookup). */
+export const foundShipmentSchema = z.strictObject({
   id: z.int(),
   externalOrderNumber: z.string(),
   trackingNumber: z.int(),
@@ -73,9 +73,9 @@ export const foundShipment = z.strictObject({
   mainShippingMethodId: z.int(),
 });
 
-/** Each package of a shipment that is still on its way, as the carrier tells of it. */
-export function tracksOf(store: ClientStore, shipment: Shipment) {
-  const { externalOrderNumber } = orderOf(store, shipment);
+/** Returns a track-trace item for each package of a shipment that is still on its way. */
+export function toTrackTraceItems(store: ClientStore, shipment: Shipment) {
+  const { externalOrderNumber } = findOrder(store, shipment);
   return shipment.tracks.filter(isInDelivery).map((track) => ({
     shipmentId: shipment.id,
     externalOrderNumber,
@@ -87,41 +87,44 @@ export function tracksOf(store: ClientStore, shipment: Shipment) {
   }));
 }
 
-/** The order a shipment was made of. */
-export function orderOf(store: ClientStore, { orderId }: Shipment): Order {
+/** Returns the order of a shipment. */
+export function findOrder(store: ClientStore, { orderId }: Shipment): Order {
   return store.orders.get(orderId) as Order;
 }
 
-/** Of a shipment no carrier tells of. */
+/** The status of a shipment about which no carrier reports. */
 const unknownStatus = 0;
 
-/** What list and look-up say of a shipment in the same words. */
-function common(store: ClientStore, shipment: Shipment) {
-  const packages = packagesOf(shipment);
+/** Returns the fields that the lists and the criteria lookup have in common. */
+function toCommonFields(store: ClientStore, shipment: Shipment) {
+  const packages = listPackageNumbers(shipment);
   const first = shipment.tracks[0];
   return {
     id: shipment.id,
-    externalOrderNumber: orderOf(store, shipment).externalOrderNumber,
-    shippingDate: store.zone.writeLocal(shipment.shippedOnMs, fractionsOf(shipment).later),
+    externalOrderNumber: findOrder(store, shipment).externalOrderNumber,
+    shippingDate: store.zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
     numberOfColli: packages.length,
     totalNumberOfProducts: shipment.items.reduce((sum, { quantity }) => sum + quantity, 0),
-    shippingMethodId: methodAt(shipment.shippingMethodId, shipment.warehouseCode),
+    shippingMethodId: findShippingMethodId(shipment.shippingMethodId, shipment.warehouseCode),
     returnPackageNumber: shipment.returnLabel,
     currentTrackTraceStatus: String(first?.status ?? unknownStatus),
-    currentTrackTraceExceptionLevel: exceptionOf(first),
+    currentTrackTraceExceptionLevel: toExceptionText(first),
     mainShippingMethodId: shipment.shippingMethodId,
   };
 }
 
-/** A shipment as the lists show it. */
-export function listed(store: ClientStore, shipment: Shipment) {
-  const order = orderOf(store, shipment);
+/** Returns a shipment as the lists show it. */
+export function toListedShipment(store: ClientStore, shipment: Shipment) {
+  const order = findOrder(store, shipment);
   const { extra1 = null, extra2 = null, extra3 = null, extra4 = null, extra5 = null } = order.metadata;
   return {
-    ...common(store, shipment),
+    ...toCommonFields(store, shipment),
     orderNumber: order.id,
     orderType: shipment.orderTypeId,
-    shippedColli: packagesOf(shipment).map((number, index) => ({ colloNr: String(index + 1), packageNumber: number })),
+    shippedColli: listPackageNumbers(shipment).map((number, index) => ({
+      colloNr: String(index + 1),
+      packageNumber: number,
+    })),
     shippedProducts: shipment.items.map((item) => {
       const { extra6 = null, extra7 = null } = order.items.find(({ id }) => id === item.orderItemId)?.metadata ?? {};
       const { sku, quantity, serialNumbers, expirationDate, lotNumber } = item;
@@ -147,11 +150,11 @@ export function listed(store: ClientStore, shipment: Shipment) {
   };
 }
 
-/** A shipment as the look-up by criteria shows it. */
-export function found(store: ClientStore, shipment: Shipment) {
-  const [first = null] = packagesOf(shipment);
+/** Returns a shipment as the criteria lookup shows it. */
+export function toFoundShipment(store: ClientStore, shipment: Shipment) {
+  const [first = null] = listPackageNumbers(shipment);
   return {
-    ...common(store, shipment),
+    ...toCommonFields(store, shipment),
     trackingNumber: shipment.id,
     trackAndTraceCode: first,
     trackAndTraceBarCode: first,
@@ -166,13 +169,13 @@ export function found(store: ClientStore, shipment: Shipment) {
   };
 }
 
-/** Numbers of the packages a carrier has; none before it has any. */
-function packagesOf(shipment: Shipment): string[] {
+/** Returns the numbers of the packages. Returns none before the shipment is SHIPPED. */
+function listPackageNumbers(shipment: Shipment): string[] {
   if (shipment.status !== 'SHIPPED') return [];
   const count = Math.max(1, shipment.tracks.length);
-  return Array.from({ length: count }, (_, index) => packageNumber(shipment, index));
+  return Array.from({ length: count }, (_, index) => toPackageNumber(shipment, index));
 }
 
-function exceptionOf(track: Track | undefined): string | null {
+function toExceptionText(track: Track | undefined): string | null {
   return track === undefined || track.exceptionLevel === null ? null : String(track.exceptionLevel);
 }

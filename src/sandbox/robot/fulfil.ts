@@ -1,126 +1,131 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
-import type { Life } from '../store/life.ts';
+import { emptyList } from '../store/empty-list.ts';
 import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus } from '../store/model.ts';
-import { none } from '../store/none.ts';
 import { settings, warehouseCodes } from '../store/settings.ts';
-import { follow } from './carrier.ts';
-import { considerReturn } from './returns.ts';
+import type { Simulation } from '../store/simulation.ts';
+import { startTracking } from './carrier.ts';
+import { planUnannouncedReturn } from './returns.ts';
 
-/** What is to be taken of one order line. */
-interface Pick {
+/** The goods to take from one warehouse for one order line. */
+interface PickedGoods {
   readonly item: OrderItem;
   readonly product: Product;
   readonly quantity: number;
   readonly warehouse: string;
 }
 
-/** Sends what an order still waits for, as far as nothing holds it back: in one parcel, or in several. */
-export function fulfil(life: Life, atMs: number, orderId: number): void {
-  const order = life.store.orders.get(orderId);
-  if (order === undefined || isHeldBack(life, order, atMs)) return;
-  const lines = openLines(life, order);
+/**
+ * Ships the open lines of an order, in one parcel or in several. Does nothing if the order is on hold, not valid, or to
+ * be shipped later. If stock is missing, the order waits for stock, and only an order that allows partial delivery
+ * ships the rest.
+ */
+export function fulfilOrder(simulation: Simulation, atMs: number, orderId: number): void {
+  const order = simulation.store.orders.get(orderId);
+  if (order === undefined || isHeldBack(simulation, order, atMs)) return;
+  const lines = findOpenLines(simulation, order);
   const goods = lines.filter(({ product }) => !product.service);
   if (goods.length === 0) {
-    serve(lines);
+    completeServiceLines(lines);
     return;
   }
-  const preferred = life.random.chance(0.5) ? warehouseCodes : [...warehouseCodes].reverse();
-  const picks: Pick[] = [];
-  for (const { item, product } of goods) picks.push(...pickLine(order, item, product, preferred, picks));
-  const isWhole = goods.every(({ item }) => taken(picks, item) === item.quantity - item.fulfilled);
-  if (!isWhole) life.waitingForStock.add(order.id);
+  const preferred = simulation.random.chance(0.5) ? warehouseCodes : [...warehouseCodes].reverse();
+  const picks: PickedGoods[] = [];
+  for (const { item, product } of goods) picks.push(...pickGoods(order, item, product, preferred, picks));
+  const isWhole = goods.every(({ item }) => countPicked(picks, item) === item.quantity - item.fulfilled);
+  if (!isWhole) simulation.waitingForStock.add(order.id);
   if (picks.length === 0 || (!isWhole && !order.allowPartialDelivery)) return;
-  const now = order.allowPartialDelivery ? splitOff(life, picks) : picks;
-  if (now.length < picks.length) life.plan(atMs + hourMs, { kind: 'fulfil', orderId });
-  serve(lines);
+  const leavingNow = order.allowPartialDelivery ? chooseFirstHalf(simulation, picks) : picks;
+  if (leavingNow.length < picks.length) simulation.plan(atMs + hourMs, { kind: 'fulfil', orderId });
+  completeServiceLines(lines);
   for (const warehouse of warehouseCodes) {
-    const parcel = now.filter((pick) => pick.warehouse === warehouse);
-    if (parcel.length > 0) ship(life, order, parcel, atMs);
+    const parcel = leavingNow.filter((pick) => pick.warehouse === warehouse);
+    if (parcel.length > 0) shipGoods(simulation, order, parcel, atMs);
   }
 }
 
-function isHeldBack(life: Life, order: Order, atMs: number): boolean {
+/** Returns whether an order must wait. Plans to fulfil it on its preferred day. */
+function isHeldBack(simulation: Simulation, order: Order, atMs: number): boolean {
   if (order.onHold || order.notValid) return true;
   const { preferredShippingDate } = order;
-  if (preferredShippingDate === null || preferredShippingDate <= life.store.zone.day(atMs)) {
-    life.waitingForDay.delete(order.id);
+  if (preferredShippingDate === null || preferredShippingDate <= simulation.store.zone.day(atMs)) {
+    simulation.waitingForDay.delete(order.id);
     return false;
   }
-  if (life.waitingForDay.get(order.id) === preferredShippingDate) return true;
-  life.waitingForDay.set(order.id, preferredShippingDate);
-  life.plan(life.store.zone.atHour(preferredShippingDate, 6), { kind: 'fulfil', orderId: order.id });
+  if (simulation.waitingForDay.get(order.id) === preferredShippingDate) return true;
+  simulation.waitingForDay.set(order.id, preferredShippingDate);
+  simulation.plan(simulation.store.zone.atHour(preferredShippingDate, 6), { kind: 'fulfil', orderId: order.id });
   return true;
 }
 
-function openLines(life: Life, order: Order): { item: OrderItem; product: Product }[] {
+function findOpenLines(simulation: Simulation, order: Order): { item: OrderItem; product: Product }[] {
   return order.items
     .filter(({ quantity, fulfilled }) => quantity > fulfilled)
-    .map((item) => ({ item, product: life.store.products.get(item.sku) as Product }));
+    .map((item) => ({ item, product: simulation.store.products.get(item.sku) as Product }));
 }
 
-/** Service products need no stock and no parcel: they are done with the first goods that leave. */
-function serve(lines: readonly { item: OrderItem; product: Product }[]): void {
+/** Marks service products as fulfilled: they need neither stock nor a parcel. */
+function completeServiceLines(lines: readonly { item: OrderItem; product: Product }[]): void {
   for (const { item, product } of lines) if (product.service) item.fulfilled = item.quantity;
 }
 
 /**
- * Where the rest of a line is taken from: the warehouse that is named, or else one that has all of it, or else as many as
- * it takes. What other lines take is not there any more.
+ * Chooses the warehouses for the open quantity of a line: the named warehouse, or else one that has the whole quantity,
+ * or else several. Goods that were picked for other lines are not available.
  */
-function pickLine(
+function pickGoods(
   order: Order,
   item: OrderItem,
   product: Product,
   preferred: readonly string[],
-  others: readonly Pick[],
-): Pick[] {
+  others: readonly PickedGoods[],
+): PickedGoods[] {
   const wanted = item.quantity - item.fulfilled;
   const named = item.fulfillFrom ?? order.fulfillFrom;
   const choices = named === null ? preferred : [named];
-  const stockOf = (code: string) => {
-    const spoken = others.filter((pick) => pick.product === product && pick.warehouse === code);
-    return (product.stock[code] ?? 0) - spoken.reduce((sum, { quantity }) => sum + quantity, 0);
+  const countAvailable = (code: string) => {
+    const reserved = others.filter((pick) => pick.product === product && pick.warehouse === code);
+    return (product.stock[code] ?? 0) - reserved.reduce((sum, { quantity }) => sum + quantity, 0);
   };
-  const whole = choices.find((code) => stockOf(code) >= wanted);
+  const whole = choices.find((code) => countAvailable(code) >= wanted);
   let missing = wanted;
   return (whole === undefined ? choices : [whole]).flatMap((warehouse) => {
-    const quantity = Math.min(missing, stockOf(warehouse));
+    const quantity = Math.min(missing, countAvailable(warehouse));
     missing -= quantity;
     return quantity > 0 ? [{ item, product, quantity, warehouse }] : [];
   });
 }
 
-function taken(picks: readonly Pick[], item: OrderItem): number {
+function countPicked(picks: readonly PickedGoods[], item: OrderItem): number {
   return picks.filter((pick) => pick.item === item).reduce((sum, { quantity }) => sum + quantity, 0);
 }
 
-/** Of some orders one half leaves an hour before the other. */
-function splitOff(life: Life, picks: readonly Pick[]): readonly Pick[] {
-  return picks.length > 1 && life.random.chance(0.2) ? picks.slice(0, Math.ceil(picks.length / 2)) : picks;
+/** Returns the picks that leave now. For some orders this is only the first half; the rest leaves an hour later. */
+function chooseFirstHalf(simulation: Simulation, picks: readonly PickedGoods[]): readonly PickedGoods[] {
+  return picks.length > 1 && simulation.random.chance(0.2) ? picks.slice(0, Math.ceil(picks.length / 2)) : picks;
 }
 
-function ship(life: Life, order: Order, picks: readonly Pick[], atMs: number): void {
-  const { random, store } = life;
+function shipGoods(simulation: Simulation, order: Order, picks: readonly PickedGoods[], atMs: number): void {
+  const { random, store } = simulation;
   const lateMs = random.chance(0.03) ? random.between(2, 30) * hourMs : 0;
-  const items = picks.map((pick) => itemOf(life, pick, atMs));
+  const items = picks.map((pick) => createShipmentItem(simulation, pick, atMs));
   for (const { item, product, quantity, warehouse } of picks) {
     item.fulfilled += quantity;
     product.stock[warehouse] = (product.stock[warehouse] ?? 0) - quantity;
   }
-  const shipment = newShipment(life, order, items, picks[0]?.warehouse ?? '', atMs, atMs + lateMs);
+  const shipment = createShipment(simulation, order, items, picks[0]?.warehouse ?? '', atMs, atMs + lateMs);
   store.addShipment(shipment, order);
   if (lateMs === 0) store.showShipment(shipment, atMs);
-  else life.plan(atMs + lateMs, { kind: 'show', shipmentId: shipment.id });
+  else simulation.plan(atMs + lateMs, { kind: 'show', shipmentId: shipment.id });
   const path: ShipmentStatus[] = random.chance(0.5) ? ['READY_TO_SORT', 'READY_TO_SHIP'] : ['READY_TO_SHIP'];
   if (random.chance(0.04)) path.unshift('ERROR');
-  // Most wait until they can be seen; some go their way unseen.
-  const unseen = life.habits.lateChanges && lateMs > 0 && random.chance(0.4);
-  planMove(life, shipment, [...path, 'SHIPPED'], unseen ? atMs : atMs + lateMs);
+  // Most shipments move only when they are visible. With late changes, some move before.
+  const isUnseen = simulation.options.lateChanges && lateMs > 0 && random.chance(0.4);
+  planMove(simulation, shipment, [...path, 'SHIPPED'], isUnseen ? atMs : atMs + lateMs);
 }
 
-/** A shipment that waits for the warehouse. Its items are drawn before it. */
-export function newShipment(
-  life: Life,
+/** Creates a shipment that waits for the warehouse. The ids of its items must be drawn before. */
+export function createShipment(
+  simulation: Simulation,
   order: Order,
   items: readonly ShipmentItem[],
   warehouseCode: string,
@@ -128,9 +133,9 @@ export function newShipment(
   visibleFromMs: number,
 ): Shipment {
   return {
-    id: life.ids.next(),
+    id: simulation.ids.next(),
     status: 'READY_TO_PICK',
-    readyToPickOnMs: life.store.zone.clear(atMs),
+    readyToPickOnMs: simulation.store.zone.skipRepeatedHour(atMs),
     readyToShipOnMs: null,
     shippedOnMs: null,
     warehouseCode,
@@ -139,55 +144,66 @@ export function newShipment(
     orderTypeId: order.orderTypeId,
     shippingMethodId: order.shippingMethodId ?? settings.mainShippingMethods[0].id,
     items,
-    tracks: none,
+    tracks: emptyList,
     visibleFromMs,
   };
 }
 
-/** A line of a parcel. Lots expire one to three years on. */
-export function itemOf(life: Life, { item, product, quantity }: Omit<Pick, 'warehouse'>, atMs: number): ShipmentItem {
-  const { random } = life;
+/** Creates an item of a shipment. Lots expire one to three years after `atMs`. */
+export function createShipmentItem(
+  simulation: Simulation,
+  { item, product, quantity }: Omit<PickedGoods, 'warehouse'>,
+  atMs: number,
+): ShipmentItem {
+  const { random } = simulation;
   const [hasLot, hasSerials] = [product.keeping === 'lots', product.keeping === 'serials'];
   return {
-    id: life.ids.next(),
+    id: simulation.ids.next(),
     sku: item.sku,
     quantity,
     lotNumber: hasLot ? `LOT${random.between(100, 999)}` : null,
-    expirationDate: hasLot ? life.store.zone.day(atMs + random.between(365, 1_095) * dayMs) : null,
-    serialNumbers: hasSerials ? Array.from({ length: quantity }, () => `SN${random.between(10_000, 99_999)}`) : none,
+    expirationDate: hasLot ? simulation.store.zone.day(atMs + random.between(365, 1_095) * dayMs) : null,
+    serialNumbers: hasSerials
+      ? Array.from({ length: quantity }, () => `SN${random.between(10_000, 99_999)}`)
+      : emptyList,
     orderItemId: item.id,
     productId: item.productId,
     returned: 0,
   };
 }
 
-/** Does one move of a shipment, and plans the next. */
-export function move(life: Life, atMs: number, shipmentId: number, [status, ...rest]: readonly ShipmentStatus[]): void {
-  const shipment = life.store.shipments.get(shipmentId);
-  // Somebody may have moved it on by hand.
+/** Moves a shipment to the next state and plans the move after it. */
+export function moveShipment(
+  simulation: Simulation,
+  atMs: number,
+  shipmentId: number,
+  [status, ...rest]: readonly ShipmentStatus[],
+): void {
+  const shipment = simulation.store.shipments.get(shipmentId);
+  // `/_sandbox/edit` may have set the state in the meantime.
   if (shipment === undefined || status === undefined || shipment.status === 'SHIPPED') return;
-  life.store.setStatus(shipment, status, atMs);
-  planMove(life, shipment, rest, atMs);
+  simulation.store.setStatus(shipment, status, atMs);
+  planMove(simulation, shipment, rest, atMs);
   if (status !== 'SHIPPED') return;
-  follow(life, shipment, atMs);
-  considerReturn(life, shipment, atMs);
-  if (life.habits.lateChanges && life.random.chance(0.03))
-    life.plan(atMs + life.random.between(1, 20) * dayMs, { kind: 'amend', shipmentId });
+  startTracking(simulation, shipment, atMs);
+  planUnannouncedReturn(simulation, shipment, atMs);
+  if (simulation.options.lateChanges && simulation.random.chance(0.03))
+    simulation.plan(atMs + simulation.random.between(1, 20) * dayMs, { kind: 'amend', shipmentId });
 }
 
-/** Details of a shipment change after it was taken by the carrier (interface.md, v3 shipments, a note that is not shown whole). */
-export function amend(life: Life, shipmentId: number): void {
-  const shipment = life.store.shipments.get(shipmentId);
+/** Changes details of a shipment after the carrier has taken it (docs/interface.md, 10.3 States). */
+export function amendShipment(simulation: Simulation, shipmentId: number): void {
+  const shipment = simulation.store.shipments.get(shipmentId);
   if (shipment === undefined) return;
-  shipment.returnLabel = `RL${life.random.between(100_000, 999_999)}`;
+  shipment.returnLabel = `RL${simulation.random.between(100_000, 999_999)}`;
   const [first] = shipment.items;
-  if (first?.lotNumber) first.lotNumber = `LOT${life.random.between(100, 999)}`;
+  if (first?.lotNumber) first.lotNumber = `LOT${simulation.random.between(100, 999)}`;
 }
 
-function planMove(life: Life, shipment: Shipment, path: readonly ShipmentStatus[], fromMs: number): void {
+function planMove(simulation: Simulation, shipment: Shipment, path: readonly ShipmentStatus[], fromMs: number): void {
   if (path.length === 0) return;
-  // Out of ERROR it takes a person, and so days rather than hours.
-  const { random } = life;
+  // A person must resolve ERROR, which takes days rather than hours.
+  const { random } = simulation;
   const waitMs = shipment.status === 'ERROR' ? random.between(24, 72) * hourMs : random.between(20, 300) * minuteMs;
-  life.plan(fromMs + waitMs, { kind: 'move', shipmentId: shipment.id, path });
+  simulation.plan(fromMs + waitMs, { kind: 'move', shipmentId: shipment.id, path });
 }

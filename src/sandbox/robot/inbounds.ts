@@ -1,19 +1,20 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { soldSkus } from '../store/catalogue.ts';
-import type { Life, Line } from '../store/life.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
 import { warehouseCodes } from '../store/settings.ts';
+import type { Simulation, TruckLine } from '../store/simulation.ts';
 
 /**
- * A truck brings what a slip announced: all of it, or half and the rest some days later; now and then too little. Without
- * a slip it brings what nobody announced.
+ * Unloads a truck and creates an inbound. The truck brings the goods of a slip: all of them, or one half now and the
+ * rest some days later, and sometimes too few. Without a slip it brings goods that nobody announced.
+ * @param isLast whether no further truck comes for the slip
  */
-export function unload(life: Life, atMs: number, slipId: number | null, isLast: boolean): void {
-  const { store, random } = life;
+export function unloadTruck(simulation: Simulation, atMs: number, slipId: number | null, isLast: boolean): void {
+  const { store, random } = simulation;
   const slip = slipId === null ? null : (store.slips.get(slipId) ?? null);
-  const lines = slip === null ? surpriseLines(life) : slipLines(life, slip, isLast);
+  const lines = slip === null ? drawUnannouncedLines(simulation) : drawSlipLines(simulation, slip, isLast);
   const inbound: Inbound = {
-    id: life.ids.next(),
+    id: simulation.ids.next(),
     reference: slip?.reference ?? null,
     status: 'PROCESSING',
     receivedIn: slip?.expectedIn ?? random.pick(warehouseCodes),
@@ -26,42 +27,47 @@ export function unload(life: Life, atMs: number, slipId: number | null, isLast: 
   store.listedInbounds.add(inbound);
   if (slip !== null) {
     store.listedSlips.change(slip, () => {
-      advance(slip, 'IN_PROGRESS');
+      advanceSlip(slip, 'IN_PROGRESS');
       slip.receivedOnMs ??= atMs;
       slip.inboundId = inbound.id;
     });
   }
   const inboundId = inbound.id;
-  life.plan(atMs + random.between(1, 4) * hourMs, { kind: 'check-inbound', inboundId });
+  simulation.plan(atMs + random.between(1, 4) * hourMs, { kind: 'check-inbound', inboundId });
   const parts = Math.min(lines.length, random.between(1, 3));
   for (let part = 0; part < parts; part++) {
     const share = lines.filter((_, index) => index % parts === part);
-    life.plan(atMs + (5 + part * 2) * hourMs, { kind: 'count-inbound', inboundId, lines: share });
+    simulation.plan(atMs + (5 + part * 2) * hourMs, { kind: 'count-inbound', inboundId, lines: share });
   }
-  life.plan(atMs + (12 + random.between(0, 8)) * hourMs, { kind: 'complete-inbound', inboundId, isLast });
+  simulation.plan(atMs + (12 + random.between(0, 8)) * hourMs, { kind: 'complete-inbound', inboundId, isLast });
   if (slip !== null && !isLast)
-    life.plan(atMs + random.between(30, 96) * hourMs, { kind: 'truck', slipId: slip.id, isLast: true });
+    simulation.plan(atMs + random.between(30, 96) * hourMs, { kind: 'truck', slipId: slip.id, isLast: true });
 }
 
-/** Somebody begins to count. */
-export function checkInbound(life: Life, atMs: number, inboundId: number): void {
-  change(life, inboundId, (inbound, slip) => {
+/** Starts the check of an inbound. */
+export function checkInbound(simulation: Simulation, atMs: number, inboundId: number): void {
+  changeInbound(simulation, inboundId, (inbound, slip) => {
     inbound.status = 'CHECKING';
     inbound.checkingOnMs = atMs;
-    if (slip !== null) advance(slip, 'CHECKING');
+    if (slip !== null) advanceSlip(slip, 'CHECKING');
   });
 }
 
-/** Some lines are counted: the inbound has items for them, and the slip says how much was received. */
-export function countInbound(life: Life, atMs: number, inboundId: number, lines: readonly Line[]): void {
-  const { store, random } = life;
+/** Counts some lines of an inbound: adds items to the inbound and received quantities to its slip. */
+export function countInbound(
+  simulation: Simulation,
+  atMs: number,
+  inboundId: number,
+  lines: readonly TruckLine[],
+): void {
+  const { store, random } = simulation;
   const inbound = store.inbounds.get(inboundId);
   if (inbound === undefined) return;
   const items = lines.map(({ sku, quantity, slipItemId }) => {
     const product = store.products.get(sku);
     const hasLot = product?.keeping === 'lots';
     return {
-      id: life.ids.next(),
+      id: simulation.ids.next(),
       sku,
       quantity,
       lotNumber: hasLot ? `LOT${random.between(100, 999)}` : null,
@@ -79,48 +85,55 @@ export function countInbound(life: Life, atMs: number, inboundId: number, lines:
   }
 }
 
-/** All is counted and on the shelf. A slip is complete with the last truck. */
-export function completeInbound(life: Life, atMs: number, inboundId: number, isLast: boolean): void {
-  const inbound = life.store.inbounds.get(inboundId);
+/**
+ * Marks an inbound as checked or, some hours later, as completed. On completion the goods become stock, and the slip is
+ * completed if this was the last truck.
+ */
+export function completeInbound(simulation: Simulation, atMs: number, inboundId: number, isLast: boolean): void {
+  const inbound = simulation.store.inbounds.get(inboundId);
   if (inbound === undefined) return;
   if (inbound.status !== 'CHECKED') {
-    change(life, inboundId, (own) => {
-      own.status = 'CHECKED';
+    changeInbound(simulation, inboundId, (checked) => {
+      checked.status = 'CHECKED';
     });
-    life.plan(atMs + life.random.between(1, 6) * hourMs, { kind: 'complete-inbound', inboundId, isLast });
+    simulation.plan(atMs + simulation.random.between(1, 6) * hourMs, { kind: 'complete-inbound', inboundId, isLast });
     return;
   }
-  change(life, inboundId, (own, slip) => {
-    own.status = 'COMPLETED';
-    own.completedOnMs = atMs;
+  changeInbound(simulation, inboundId, (completed, slip) => {
+    completed.status = 'COMPLETED';
+    completed.completedOnMs = atMs;
     if (slip === null || !isLast) return;
-    advance(slip, 'COMPLETED');
+    advanceSlip(slip, 'COMPLETED');
     slip.completedOnMs = atMs;
-    for (const { sku } of slip.items) life.onTheWay.delete(sku);
+    for (const { sku } of slip.items) simulation.onTheWay.delete(sku);
   });
   for (const { sku, quantity } of inbound.items) {
-    const stock = life.store.products.get(sku)?.stock;
+    const stock = simulation.store.products.get(sku)?.stock;
     if (stock !== undefined) stock[inbound.receivedIn] = (stock[inbound.receivedIn] ?? 0) + quantity;
   }
-  life.wakeWaiting(atMs);
+  simulation.retryWaitingOrders(atMs);
 }
 
-/** States of a slip only move forward, also where a second truck comes. */
-function advance(slip: Slip, status: SlipStatus): void {
+/** Sets the state of a slip, unless the slip is already further. A second truck does not move it back. */
+function advanceSlip(slip: Slip, status: SlipStatus): void {
   if (slipStatuses.indexOf(status) > slipStatuses.indexOf(slip.status)) slip.status = status;
 }
 
-/** Changes an inbound and the slip it belongs to, and keeps both lists true. */
-function change({ store }: Life, inboundId: number, apply: (inbound: Inbound, slip: Slip | null) => void): void {
+/** Changes an inbound and its slip, and keeps the indexes of both lists correct. */
+function changeInbound(
+  { store }: Simulation,
+  inboundId: number,
+  apply: (inbound: Inbound, slip: Slip | null) => void,
+): void {
   const inbound = store.inbounds.get(inboundId);
   if (inbound === undefined) return;
   const slip = inbound.slipId === null ? null : (store.slips.get(inbound.slipId) ?? null);
-  const both = () => store.listedInbounds.change(inbound, () => apply(inbound, slip));
-  if (slip === null) both();
-  else store.listedSlips.change(slip, both);
+  const applyToBoth = () => store.listedInbounds.change(inbound, () => apply(inbound, slip));
+  if (slip === null) applyToBoth();
+  else store.listedSlips.change(slip, applyToBoth);
 }
 
-function slipLines({ random }: Life, slip: Slip, isLast: boolean): Line[] {
+function drawSlipLines({ random }: Simulation, slip: Slip, isLast: boolean): TruckLine[] {
   return slip.items.flatMap(({ id, sku, quantity, received }) => {
     const rest = quantity - received;
     const short = random.chance(0.05) ? 1 : 0;
@@ -129,11 +142,15 @@ function slipLines({ random }: Life, slip: Slip, isLast: boolean): Line[] {
   });
 }
 
-function surpriseLines({ random }: Life): Line[] {
+function drawUnannouncedLines({ random }: Simulation): TruckLine[] {
   return [{ sku: random.pick(soldSkus), slipItemId: null, quantity: random.between(5, 40) }];
 }
 
-/** Every few days something comes that nobody announced. */
-export function planSurprise(life: Life, atMs: number): void {
-  life.plan(atMs + life.random.between(2 * 24, 5 * 24) * hourMs, { kind: 'truck', slipId: null, isLast: true });
+/** Plans the next truck with goods that nobody announced, two to five days later. */
+export function planUnannouncedTruck(simulation: Simulation, atMs: number): void {
+  simulation.plan(atMs + simulation.random.between(2 * 24, 5 * 24) * hourMs, {
+    kind: 'truck',
+    slipId: null,
+    isLast: true,
+  });
 }

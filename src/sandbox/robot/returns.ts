@@ -1,102 +1,110 @@
 import { dayMs, hourMs } from '../../core/time.ts';
-import type { Life } from '../store/life.ts';
 import type { ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
 import { settings } from '../store/settings.ts';
+import type { Simulation } from '../store/simulation.ts';
 
-/** What comes back of one shipment item. */
-interface Part {
+/** The quantity of a shipment item that comes back. */
+interface ReturnPart {
   readonly item: ShipmentItem;
   readonly quantity: number;
   readonly reasonId: number;
 }
 
-/** Some customers send something back without a word. */
-export function considerReturn(life: Life, shipment: Shipment, atMs: number): void {
-  if (!life.random.chance(0.06)) return;
-  const arrivesMs = atMs + life.random.between(48, 240) * hourMs;
-  life.plan(arrivesMs, { kind: 'send-back', shipmentId: shipment.id, authorizationId: null });
+/** Plans a return that is not announced, for some shipments. */
+export function planUnannouncedReturn(simulation: Simulation, shipment: Shipment, atMs: number): void {
+  if (!simulation.random.chance(0.06)) return;
+  const arrivesMs = atMs + simulation.random.between(48, 240) * hourMs;
+  simulation.plan(arrivesMs, { kind: 'send-back', shipmentId: shipment.id, authorizationId: null });
 }
 
 /**
- * A return is delivered: its items get their ids, and are processed one by one. Some are left lying for weeks, so that an
- * old id becomes visible late.
+ * Receives a return: creates its items and plans to process them one by one. Some wait for weeks, so that an old id
+ * becomes visible late.
  */
-export function receiveReturn(life: Life, atMs: number, shipmentId: number, authorizationId: number | null): void {
-  const authorization = authorizationId === null ? null : life.store.authorizations.get(authorizationId);
-  // Announced, and then thought better of.
+export function receiveReturn(
+  simulation: Simulation,
+  atMs: number,
+  shipmentId: number,
+  authorizationId: number | null,
+): void {
+  const authorization = authorizationId === null ? null : simulation.store.authorizations.get(authorizationId);
+  // The announced return was removed.
   if (authorization === undefined) return;
-  // It may have been replaced by one of another shipment.
-  const shipment = life.store.shipments.get(authorization?.shipmentId ?? shipmentId);
+  // The authorization may have been replaced by one for another shipment.
+  const shipment = simulation.store.shipments.get(authorization?.shipmentId ?? shipmentId);
   if (shipment === undefined) return;
   if (shipment.status !== 'SHIPPED') {
-    life.plan(atMs + dayMs, { kind: 'send-back', shipmentId, authorizationId });
+    simulation.plan(atMs + dayMs, { kind: 'send-back', shipmentId, authorizationId });
     return;
   }
-  const parts = authorization === null ? [anyPart(life, shipment)] : announcedParts(shipment, authorization.items);
-  const returnId = life.ids.next();
+  const parts =
+    authorization === null ? [drawPart(simulation, shipment)] : toAnnouncedParts(shipment, authorization.items);
+  const returnId = simulation.ids.next();
   for (const { item, quantity, reasonId } of parts.filter((part) => part.quantity > 0)) {
     item.returned += quantity;
-    const row = newReturnItem(life, [returnId, authorizationId], shipment, { item, quantity, reasonId });
-    life.store.returnItems.add(row);
-    const waitMs = life.random.chance(0.15) ? life.random.between(5, 25) * dayMs : life.random.between(1, 60) * hourMs;
-    life.plan(atMs + waitMs, { kind: 'process-return', returnItemId: row.id });
+    const row = createReturnItem(simulation, [returnId, authorizationId], shipment, { item, quantity, reasonId });
+    simulation.store.returnItems.add(row);
+    const waitMs = simulation.random.chance(0.15)
+      ? simulation.random.between(5, 25) * dayMs
+      : simulation.random.between(1, 60) * hourMs;
+    simulation.plan(atMs + waitMs, { kind: 'process-return', returnItemId: row.id });
   }
 }
 
-/** From here on the return item is listed. It is restocked at once, or later, or never. */
-export function processReturn(life: Life, atMs: number, returnItemId: number): void {
-  const { store, random } = life;
+/** Processes a return item, which lists it. It is restocked at once, later or never. */
+export function processReturn(simulation: Simulation, atMs: number, returnItemId: number): void {
+  const { store, random } = simulation;
   const row = store.returnItems.get(returnItemId);
   if (row === undefined) return;
   row.processedOn = store.zone.day(atMs);
   row.comment = random.chance(0.2) ? 'Box damaged' : null;
-  link(life, row, row.processedOn);
+  linkAuthorization(simulation, row, row.processedOn);
   store.listedReturnItems.add(row);
   const chance = random.next();
-  if (chance < 0.6) restock(life, atMs, returnItemId);
-  else if (chance < 0.85) life.plan(atMs + random.between(1, 10) * dayMs, { kind: 'restock', returnItemId });
+  if (chance < 0.6) restockItem(simulation, atMs, returnItemId);
+  else if (chance < 0.85) simulation.plan(atMs + random.between(1, 10) * dayMs, { kind: 'restock', returnItemId });
 }
 
-/** Puts a returned item back on the shelf. */
-export function restock(life: Life, atMs: number, returnItemId: number): void {
-  const row = life.store.returnItems.get(returnItemId);
-  const product = row && life.store.products.get(row.sku);
+/** Returns the goods of a return item to the stock. */
+export function restockItem(simulation: Simulation, atMs: number, returnItemId: number): void {
+  const row = simulation.store.returnItems.get(returnItemId);
+  const product = row && simulation.store.products.get(row.sku);
   if (row === undefined || product === undefined) return;
   row.restockIn = row.processedIn;
-  row.restockOnMs = life.store.zone.clear(atMs);
+  row.restockOnMs = simulation.store.zone.skipRepeatedHour(atMs);
   product.stock[row.restockIn] = (product.stock[row.restockIn] ?? 0) + row.quantity;
-  life.wakeWaiting(atMs);
+  simulation.retryWaitingOrders(atMs);
 }
 
-function anyPart({ random }: Life, shipment: Shipment): Part {
+function drawPart({ random }: Simulation, shipment: Shipment): ReturnPart {
   const item = random.pick(shipment.items);
   const left = item.quantity - item.returned;
   return { item, quantity: left > 0 ? random.between(1, left) : 0, reasonId: random.pick(settings.returnReasons).id };
 }
 
-function announcedParts(
+function toAnnouncedParts(
   shipment: Shipment,
   lines: readonly { shipmentItemId: number; quantity: number; reasonId: number }[],
-): Part[] {
+): ReturnPart[] {
   const left = new Map(shipment.items.map((item) => [item.id, item.quantity - item.returned]));
   return lines.flatMap(({ shipmentItemId, quantity, reasonId }) => {
     const item = shipment.items.find(({ id }) => id === shipmentItemId);
     if (item === undefined) return [];
-    const comes = Math.min(quantity, left.get(item.id) ?? 0);
-    left.set(item.id, (left.get(item.id) ?? 0) - comes);
-    return [{ item, quantity: comes, reasonId }];
+    const arriving = Math.min(quantity, left.get(item.id) ?? 0);
+    left.set(item.id, (left.get(item.id) ?? 0) - arriving);
+    return [{ item, quantity: arriving, reasonId }];
   });
 }
 
-function newReturnItem(
-  life: Life,
+function createReturnItem(
+  simulation: Simulation,
   [returnId, authorizationId]: readonly [number, number | null],
   shipment: Shipment,
-  part: Part,
+  part: ReturnPart,
 ): ReturnItem {
   const { item, quantity, reasonId } = part;
   return {
-    id: life.ids.next(),
+    id: simulation.ids.next(),
     returnId,
     sku: item.sku,
     quantity,
@@ -105,7 +113,7 @@ function newReturnItem(
     restockIn: null,
     restockOnMs: null,
     comment: null,
-    redeliver: life.random.chance(0.1),
+    redeliver: simulation.random.chance(0.1),
     orderId: shipment.orderId,
     orderItemId: item.orderItemId,
     productId: item.productId,
@@ -116,8 +124,8 @@ function newReturnItem(
   };
 }
 
-/** Ties what came back to the line that announced it. */
-function link({ store }: Life, row: ReturnItem, processedOn: string): void {
+/** Links a return item and the authorization item that announced it. */
+function linkAuthorization({ store }: Simulation, row: ReturnItem, processedOn: string): void {
   const authorization = row.authorizationId === null ? undefined : store.authorizations.get(row.authorizationId);
   const line = authorization?.items.find(
     ({ shipmentItemId, returnItemId }) => shipmentItemId === row.shipmentItemId && returnItemId === null,

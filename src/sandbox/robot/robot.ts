@@ -1,62 +1,65 @@
 /**
- * The robot that picks, ships, receives and returns. The same seed gives the same days.
+ * The robot that picks, ships, receives and returns goods. The same seed gives the same events.
  */
 
-import type { Life, Task } from '../store/life.ts';
-import { track } from './carrier.ts';
-import { amend, fulfil, move } from './fulfil.ts';
-import { checkInbound, completeInbound, countInbound, planSurprise, unload } from './inbounds.ts';
-import { processReturn, receiveReturn, restock } from './returns.ts';
+import type { Simulation, Task } from '../store/simulation.ts';
+import { updateTrack } from './carrier.ts';
+import { amendShipment, fulfilOrder, moveShipment } from './fulfil.ts';
+import { checkInbound, completeInbound, countInbound, planUnannouncedTruck, unloadTruck } from './inbounds.ts';
+import { processReturn, receiveReturn, restockItem } from './returns.ts';
 import { planOrder, takeOrder } from './shop.ts';
 
-/** Plans a client's first day. */
-export function begin(life: Life, startMs: number): void {
-  planOrder(life, startMs);
-  if (life.habits.ordersPerDay > 0) planSurprise(life, startMs);
+/** Plans the first tasks of a client. */
+export function planFirstDay(simulation: Simulation, startMs: number): void {
+  planOrder(simulation, startMs);
+  if (simulation.options.ordersPerDay > 0) planUnannouncedTruck(simulation, startMs);
 }
 
 /**
- * Plays shop, warehouse and carriers in virtual time, up to `nowMs`: orders leave in one or several shipments, which move
- * on, some by way of ERROR, some visible late; returns come back, slips are received in parts. What happens depends on the
- * seed, on what was asked of the service, and on the moments themselves, not on the spans in which time is advanced.
+ * Simulates the shop, the warehouse and the carriers of a client up to a moment of virtual time. What happens depends
+ * only on the seed, on the requests to the service and on their moments. It does not depend on the steps in which time
+ * advances.
  */
-export function liveUntil(life: Life, nowMs: number): void {
-  for (let step = life.agenda.peek(); step !== undefined && step.atMs <= nowMs; step = life.agenda.peek()) {
-    life.agenda.pop();
-    perform(life, step.atMs, step.task);
+export function simulateUntil(simulation: Simulation, nowMs: number): void {
+  for (let step = simulation.agenda.peek(); step !== undefined && step.atMs <= nowMs; step = simulation.agenda.peek()) {
+    simulation.agenda.pop();
+    performTask(simulation, step.atMs, step.task);
   }
 }
 
-type TaskOf<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
+type TaskOfKind<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
 
-const performers: { readonly [Kind in Task['kind']]: (life: Life, atMs: number, task: TaskOf<Kind>) => void } = {
-  'take-order': (life, atMs) => takeOrder(life, atMs),
-  fulfil: (life, atMs, { orderId }) => fulfil(life, atMs, orderId),
-  show: (life, atMs, { shipmentId }) => show(life, atMs, shipmentId),
-  move: (life, atMs, { shipmentId, path }) => move(life, atMs, shipmentId, path),
-  amend: (life, _atMs, { shipmentId }) => amend(life, shipmentId),
-  track: (life, atMs, { shipmentId, index, path }) => track(life, atMs, shipmentId, index, path),
-  'send-back': (life, atMs, { shipmentId, authorizationId }) => receiveReturn(life, atMs, shipmentId, authorizationId),
-  'process-return': (life, atMs, { returnItemId }) => processReturn(life, atMs, returnItemId),
-  restock: (life, atMs, { returnItemId }) => restock(life, atMs, returnItemId),
-  truck: (life, atMs, { slipId, isLast }) => {
-    unload(life, atMs, slipId, isLast);
-    if (slipId === null) planSurprise(life, atMs);
+const performers: {
+  readonly [Kind in Task['kind']]: (simulation: Simulation, atMs: number, task: TaskOfKind<Kind>) => void;
+} = {
+  'take-order': (simulation, atMs) => takeOrder(simulation, atMs),
+  fulfil: (simulation, atMs, { orderId }) => fulfilOrder(simulation, atMs, orderId),
+  show: (simulation, atMs, { shipmentId }) => makeShipmentVisible(simulation, atMs, shipmentId),
+  move: (simulation, atMs, { shipmentId, path }) => moveShipment(simulation, atMs, shipmentId, path),
+  amend: (simulation, _atMs, { shipmentId }) => amendShipment(simulation, shipmentId),
+  track: (simulation, atMs, { shipmentId, index, path }) => updateTrack(simulation, atMs, shipmentId, index, path),
+  'send-back': (simulation, atMs, { shipmentId, authorizationId }) =>
+    receiveReturn(simulation, atMs, shipmentId, authorizationId),
+  'process-return': (simulation, atMs, { returnItemId }) => processReturn(simulation, atMs, returnItemId),
+  restock: (simulation, atMs, { returnItemId }) => restockItem(simulation, atMs, returnItemId),
+  truck: (simulation, atMs, { slipId, isLast }) => {
+    unloadTruck(simulation, atMs, slipId, isLast);
+    if (slipId === null) planUnannouncedTruck(simulation, atMs);
   },
-  'check-inbound': (life, atMs, { inboundId }) => checkInbound(life, atMs, inboundId),
-  'count-inbound': (life, atMs, { inboundId, lines }) => countInbound(life, atMs, inboundId, lines),
-  'complete-inbound': (life, atMs, { inboundId, isLast }) => completeInbound(life, atMs, inboundId, isLast),
+  'check-inbound': (simulation, atMs, { inboundId }) => checkInbound(simulation, atMs, inboundId),
+  'count-inbound': (simulation, atMs, { inboundId, lines }) => countInbound(simulation, atMs, inboundId, lines),
+  'complete-inbound': (simulation, atMs, { inboundId, isLast }) => completeInbound(simulation, atMs, inboundId, isLast),
 };
 
-function perform<Kind extends Task['kind']>(
-  life: Life,
+function performTask<Kind extends Task['kind']>(
+  simulation: Simulation,
   atMs: number,
-  task: TaskOf<Kind> & { readonly kind: Kind },
+  task: TaskOfKind<Kind> & { readonly kind: Kind },
 ): void {
-  performers[task.kind](life, atMs, task);
+  performers[task.kind](simulation, atMs, task);
 }
 
-function show(life: Life, atMs: number, shipmentId: number): void {
-  const shipment = life.store.shipments.get(shipmentId);
-  if (shipment !== undefined) life.store.showShipment(shipment, atMs);
+function makeShipmentVisible(simulation: Simulation, atMs: number, shipmentId: number): void {
+  const shipment = simulation.store.shipments.get(shipmentId);
+  if (shipment !== undefined) simulation.store.showShipment(shipment, atMs);
 }

@@ -1,8 +1,8 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import type { Life } from '../store/life.ts';
 import type { Authorization, AuthorizationItem, Shipment, ShipmentItem } from '../store/model.ts';
 import { settings, unavailableReturnReasonId } from '../store/settings.ts';
+import type { Simulation } from '../store/simulation.ts';
 
 export interface AuthorizationLine {
   readonly shipmentItemId: number;
@@ -10,7 +10,7 @@ export interface AuthorizationLine {
   readonly reasonId: number;
   readonly externalReference: string | null;
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** What the request says the goods are, where it does. */
+  /** The product that the request names; checked against the shipment item. Null members are not checked. */
   readonly claim: { readonly sku: string | null; readonly productId: number | null };
   /** Place of the line in the request, for errors. */
   readonly pointer?: string;
@@ -24,41 +24,58 @@ export interface AuthorizationDraft {
   readonly lines: readonly AuthorizationLine[];
 }
 
-/** Announces a return. @throws Refusal as interface.md says of return authorizations */
-export function announceReturn(life: Life, draft: AuthorizationDraft, nowMs: number): Authorization {
-  const today = life.store.zone.day(nowMs);
-  const items = itemsOf(life, draft, null, nowMs);
-  const { lines: _, ...own } = draft;
-  const authorization: Authorization = { ...own, id: life.ids.next(), createdOn: today, modifiedOn: today, items };
-  life.store.listedAuthorizations.add(authorization);
-  planArrival(life, authorization, nowMs);
+/**
+ * Announces a return.
+ * @throws Refusal if it breaks a rule of return authorizations (docs/interface.md, 11.5 Rules)
+ */
+export function announceReturn(simulation: Simulation, draft: AuthorizationDraft, nowMs: number): Authorization {
+  const today = simulation.store.zone.day(nowMs);
+  const items = createItems(simulation, draft, null, nowMs);
+  const { lines: _, ...attributes } = draft;
+  const authorization: Authorization = {
+    ...attributes,
+    id: simulation.ids.next(),
+    createdOn: today,
+    modifiedOn: today,
+    items,
+  };
+  simulation.store.listedAuthorizations.add(authorization);
+  planArrival(simulation, authorization, nowMs);
   return authorization;
 }
 
-/** Replaces an announcement by another. @throws Refusal as for a new one, or where a return was processed */
+/**
+ * Replaces an announced return by another one.
+ * @throws Refusal if the new one breaks a rule, or if a return was already processed
+ */
 export function replaceReturn(
-  life: Life,
+  simulation: Simulation,
   authorization: Authorization,
   draft: AuthorizationDraft,
   nowMs: number,
 ): void {
   assertUnprocessed(authorization, 'replaced');
-  const items = itemsOf(life, draft, authorization, nowMs);
-  const { lines: _, ...own } = draft;
-  const modifiedOn = life.store.zone.day(nowMs);
-  life.store.listedAuthorizations.change(authorization, () => Object.assign(authorization, own, { items, modifiedOn }));
+  const items = createItems(simulation, draft, authorization, nowMs);
+  const { lines: _, ...attributes } = draft;
+  const modifiedOn = simulation.store.zone.day(nowMs);
+  simulation.store.listedAuthorizations.change(authorization, () =>
+    Object.assign(authorization, attributes, { items, modifiedOn }),
+  );
 }
 
-/** Removes an announcement with all its items. @throws Refusal where a return was processed */
-export function removeReturn(life: Life, authorization: Authorization): void {
+/**
+ * Removes an announced return with all its items.
+ * @throws Refusal if a return was already processed
+ */
+export function removeReturn(simulation: Simulation, authorization: Authorization): void {
   assertUnprocessed(authorization, 'removed');
-  life.store.listedAuthorizations.delete(authorization);
+  simulation.store.listedAuthorizations.delete(authorization);
 }
 
-/** The parcel of an announced return is on its way. */
-function planArrival(life: Life, { id, shipmentId }: Authorization, nowMs: number): void {
-  const arrivesMs = nowMs + dayMs + life.random.between(0, 72) * hourMs;
-  life.plan(arrivesMs, { kind: 'send-back', shipmentId, authorizationId: id });
+/** Plans the arrival of an announced return. */
+function planArrival(simulation: Simulation, { id, shipmentId }: Authorization, nowMs: number): void {
+  const arrivesMs = nowMs + dayMs + simulation.random.between(0, 72) * hourMs;
+  simulation.plan(arrivesMs, { kind: 'send-back', shipmentId, authorizationId: id });
 }
 
 function assertUnprocessed({ items }: Authorization, what: string): void {
@@ -66,27 +83,40 @@ function assertUnprocessed({ items }: Authorization, what: string): void {
   throw ruleBroken(`A return of this authorization has been processed: it cannot be ${what} any more`);
 }
 
-function itemsOf(life: Life, draft: AuthorizationDraft, own: Authorization | null, nowMs: number): AuthorizationItem[] {
-  const shipment = life.store.shipments.get(draft.shipmentId);
+/**
+ * Creates the items of an authorization.
+ * @param replaced the authorization that is replaced; null for a new one
+ * @throws Refusal if a line breaks a rule
+ */
+function createItems(
+  simulation: Simulation,
+  draft: AuthorizationDraft,
+  replaced: Authorization | null,
+  nowMs: number,
+): AuthorizationItem[] {
+  const shipment = simulation.store.shipments.get(draft.shipmentId);
   if (shipment === undefined || shipment.visibleFromMs > nowMs)
     throw ruleBroken(`There is no shipment ${draft.shipmentId}`, '/data/relationships/shipment');
-  const announced = announcedOf(life, shipment.id, own);
+  const announced = countAnnounced(simulation, shipment.id, replaced);
   const seen = new Set<number>();
   for (const line of draft.lines) {
-    if (seen.has(line.shipmentItemId) && !life.habits.repeatedReturnLines)
+    if (seen.has(line.shipmentItemId) && !simulation.options.repeatedReturnLines)
       throw ruleBroken(`Several lines refer to shipment item ${line.shipmentItemId}`, line.pointer);
     seen.add(line.shipmentItemId);
-    checkLine(shipment, line, announced);
+    countLine(shipment, line, announced);
   }
   return draft.lines.map(({ pointer: _, claim: __, ...line }) => {
-    const { sku, productId } = shipmentItem(shipment, line.shipmentItemId) as ShipmentItem;
-    return { ...line, id: life.ids.next(), sku, productId, returnItemId: null };
+    const { sku, productId } = findShipmentItem(shipment, line.shipmentItemId) as ShipmentItem;
+    return { ...line, id: simulation.ids.next(), sku, productId, returnItemId: null };
   });
 }
 
-/** Checks one line, and counts it among what is announced. */
-function checkLine(shipment: Shipment, line: AuthorizationLine, announced: Map<number, number>): void {
-  const item = shipmentItem(shipment, line.shipmentItemId);
+/**
+ * Checks a line and adds its quantity to the announced quantities.
+ * @throws Refusal if the line breaks a rule
+ */
+function countLine(shipment: Shipment, line: AuthorizationLine, announced: Map<number, number>): void {
+  const item = findShipmentItem(shipment, line.shipmentItemId);
   if (item === undefined)
     throw ruleBroken(`Shipment ${shipment.id} has no shipment item ${line.shipmentItemId}`, line.pointer);
   const { sku, productId } = line.claim;
@@ -102,17 +132,21 @@ function checkLine(shipment: Shipment, line: AuthorizationLine, announced: Map<n
   announced.set(item.id, sum);
 }
 
-/** How much of each item of a shipment the other authorizations announce. */
-function announcedOf(life: Life, shipmentId: number, own: Authorization | null): Map<number, number> {
+/** Returns the announced quantity of each item of a shipment. Leaves out the replaced authorization. */
+function countAnnounced(
+  simulation: Simulation,
+  shipmentId: number,
+  replaced: Authorization | null,
+): Map<number, number> {
   const announced = new Map<number, number>();
-  for (const authorization of life.store.listedAuthorizations.of('shipment', shipmentId)) {
-    if (authorization === own) continue;
+  for (const authorization of simulation.store.listedAuthorizations.findRows('shipment', shipmentId)) {
+    if (authorization === replaced) continue;
     for (const { shipmentItemId, quantity } of authorization.items)
       announced.set(shipmentItemId, (announced.get(shipmentItemId) ?? 0) + quantity);
   }
   return announced;
 }
 
-function shipmentItem(shipment: Shipment, id: number): ShipmentItem | undefined {
+function findShipmentItem(shipment: Shipment, id: number): ShipmentItem | undefined {
   return shipment.items.find((item) => item.id === id);
 }

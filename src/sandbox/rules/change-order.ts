@@ -1,67 +1,70 @@
 import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import type { Life } from '../store/life.ts';
 import type { ChangeableOrder, Order, OrderItem } from '../store/model.ts';
+import type { Simulation } from '../store/simulation.ts';
 import { isHouseNumberMissing } from './house-number.ts';
-import { checkNumber, checkWarehouse } from './place-order.ts';
+import { checkOrderNumber, checkWarehouse } from './place-order.ts';
 
-/** Whether nothing of an order remains to ship. */
+/** Returns whether nothing of an order remains to be shipped. */
 export function isFulfilled(order: Order): boolean {
   return order.items.every(({ quantity, fulfilled }) => fulfilled >= quantity);
 }
 
 /**
- * Puts an order into the wanted state (interface.md, Update order).
- * @throws Refusal where the order is completely fulfilled, or a value is not accepted
+ * Changes the attributes of an order (docs/interface.md, 7.7 Update).
+ * @throws Refusal if the order is completely fulfilled, or if a value is not accepted
  */
-export function changeOrder(life: Life, order: Order, wanted: ChangeableOrder, nowMs: number): void {
-  const at = (member: string) => `/data/attributes/${member}`;
+export function changeOrder(simulation: Simulation, order: Order, wanted: ChangeableOrder, nowMs: number): void {
+  const toPointer = (member: string) => `/data/attributes/${member}`;
   if (isFulfilled(order)) throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
-  checkNumber(life, wanted.externalOrderNumber, order, at('externalOrderNumber'));
-  checkWarehouse(wanted.fulfillFrom, at('fulfillFrom'));
+  checkOrderNumber(simulation, wanted.externalOrderNumber, order, toPointer('externalOrderNumber'));
+  checkWarehouse(wanted.fulfillFrom, toPointer('fulfillFrom'));
   const { preferredShippingDate } = wanted;
-  if (preferredShippingDate !== null && preferredShippingDate < life.store.zone.day(nowMs))
-    throw ruleBroken('preferredShippingDate must be today or later', at('preferredShippingDate'));
-  life.store.changeOrder(order, () => Object.assign(order, wanted));
-  planFulfilment(life, order, nowMs);
+  if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
+    throw ruleBroken('preferredShippingDate must be today or later', toPointer('preferredShippingDate'));
+  simulation.store.changeOrder(order, () => Object.assign(order, wanted));
+  planFulfilment(simulation, order, nowMs);
 }
 
-/** Whatever held the order back may be gone. */
-function planFulfilment(life: Life, order: Order, nowMs: number): void {
-  life.plan(nowMs + life.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
+/** Plans to fulfil an order, because the reason why it waited may have ended. */
+function planFulfilment(simulation: Simulation, order: Order, nowMs: number): void {
+  simulation.plan(nowMs + simulation.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
 }
 
 /**
- * Cancels what is in no shipment yet, of some items of an order. Returns those that changed.
- * (interface.md, States and transitions: open, partly and completely fulfilled.)
+ * Cancels the quantities of items that are in no shipment yet (docs/interface.md, 7.3 States). Returns the items that
+ * changed.
  */
 export function cancelItems(
-  life: Life,
+  simulation: Simulation,
   order: Order,
   items: readonly OrderItem[],
   nowMs: number,
 ): readonly OrderItem[] {
   const changed = items.filter(({ quantity, fulfilled }) => quantity > fulfilled);
-  life.store.changeOrder(order, () => {
+  simulation.store.changeOrder(order, () => {
     for (const item of changed) item.quantity = item.fulfilled;
   });
-  // What it was waiting for may be what was cancelled.
-  if (changed.length > 0) planFulfilment(life, order, nowMs);
+  // The order may have waited only for what is now cancelled.
+  if (changed.length > 0) planFulfilment(simulation, order, nowMs);
   return changed;
 }
 
-/** @throws Refusal where the order is not on hold */
-export function releaseOrder(life: Life, order: Order, nowMs: number): void {
+/**
+ * Releases an order that is on hold.
+ * @throws Refusal if the order is not on hold
+ */
+export function releaseOrder(simulation: Simulation, order: Order, nowMs: number): void {
   if (!order.onHold) throw ruleBroken(`Order ${order.externalOrderNumber} is not on hold`);
-  life.store.changeOrder(order, () => {
+  simulation.store.changeOrder(order, () => {
     order.onHold = false;
   });
-  planFulfilment(life, order, nowMs);
+  planFulfilment(simulation, order, nowMs);
 }
 
-/** Adds the house number that an order waits for. The interface shows no call for it. */
-export function addHouseNumber(life: Life, order: Order, houseNumber: string, nowMs: number): void {
+/** Adds the missing house number of an order. No operation of docs/interface.md does this. */
+export function addHouseNumber(simulation: Simulation, order: Order, houseNumber: string, nowMs: number): void {
   order.deliveryAddress = { ...order.deliveryAddress, houseNumber };
   order.notValid = isHouseNumberMissing(order.deliveryAddress);
-  planFulfilment(life, order, nowMs);
+  planFulfilment(simulation, order, nowMs);
 }

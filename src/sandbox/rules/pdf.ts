@@ -1,27 +1,27 @@
 import { ruleBroken } from '../refusal.ts';
 
-/** Points, upright (ISO 216). */
+/** Width and height in points, in portrait format (ISO 216). */
 const formats = { A4: [595.28, 841.89], A5: [419.53, 595.28] } as const;
-/** Large, and not needed by most who start a sandbox. */
-const library = () => import('@cantoo/pdf-lib');
-/** Points by which a page may differ from its format: programs round differently. */
-const tolerance = 3;
+/** Loads the library when it is first needed: it is large, and most sandboxes never need it. */
+const loadPdfLibrary = () => import('@cantoo/pdf-lib');
+/** Points by which a page may differ from its format, because programs round differently. */
+const tolerancePoints = 3;
 
 /**
- * Checks a document to be printed: a pdf, all pages A4 or all A5 (interface.md, Limits).
- * @throws Refusal where it is anything else
+ * Checks that a document is a pdf whose pages are all A4 or all A5 (docs/interface.md, 5.1 Values).
+ * @throws Refusal if it is not
  */
 export async function checkPrintable(content: Uint8Array, pointer: string): Promise<void> {
-  const sizes = await pageSizes(content);
+  const sizes = await readPageSizes(content);
   if (sizes === null || sizes.length === 0) throw ruleBroken('The content is no pdf document', pointer);
-  const found = new Set(sizes.map(formatOf));
+  const found = new Set(sizes.map(findFormat));
   if (found.has(null)) throw ruleBroken('Pages must be of format A4 or A5', pointer);
   if (found.size > 1) throw ruleBroken('Pages of A4 and A5 must not be mixed in one document', pointer);
 }
 
-/** A one-page document with a few lines of text, the same bytes for the same lines. */
+/** Returns a one-page pdf with some lines of text. The same lines give the same bytes. */
 export async function writePage(lines: readonly string[]): Promise<Buffer> {
-  const { PDFDocument, StandardFonts } = await library();
+  const { PDFDocument, StandardFonts } = await loadPdfLibrary();
   const document = await PDFDocument.create({ updateMetadata: false });
   const font = await document.embedFont(StandardFonts.Helvetica);
   const page = document.addPage([...formats.A5]);
@@ -29,21 +29,22 @@ export async function writePage(lines: readonly string[]): Promise<Buffer> {
   return Buffer.from(await document.save());
 }
 
-async function pageSizes(content: Uint8Array): Promise<{ width: number; height: number }[] | null> {
+/** Returns the sizes of the pages. Returns null if the content is not a pdf. */
+async function readPageSizes(content: Uint8Array): Promise<{ width: number; height: number }[] | null> {
   if (!Buffer.from(content.subarray(0, 5)).equals(Buffer.from('%PDF-'))) return null;
-  const { PDFDocument } = await library();
+  const { PDFDocument } = await loadPdfLibrary();
   try {
     return (await PDFDocument.load(content, { updateMetadata: false })).getPages().map((page) => page.getSize());
   } catch (error) {
-    // Whatever a reader of pdf documents throws at these bytes: they are not one that can be printed.
+    // The library throws various errors for broken documents. All of them mean that it cannot be printed.
     if (error instanceof Error) return null;
     throw error;
   }
 }
 
-function formatOf({ width, height }: { width: number; height: number }): string | null {
+function findFormat({ width, height }: { width: number; height: number }): string | null {
   const [short, long] = [Math.min(width, height), Math.max(width, height)];
-  const fits = ([w, h]: readonly [number, number]) =>
-    Math.abs(w - short) <= tolerance && Math.abs(h - long) <= tolerance;
-  return Object.entries(formats).find(([, size]) => fits(size))?.[0] ?? null;
+  const isWithinTolerance = ([w, h]: readonly [number, number]) =>
+    Math.abs(w - short) <= tolerancePoints && Math.abs(h - long) <= tolerancePoints;
+  return Object.entries(formats).find(([, size]) => isWithinTolerance(size))?.[0] ?? null;
 }

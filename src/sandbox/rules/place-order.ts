@@ -1,16 +1,15 @@
 /**
- * Rules that the interface states for orders, returns and products. They hold for every client, whichever generation
- * it uses.
+ * The rules of docs/interface.md for orders, returns and products. They apply to requests of all generations alike.
  */
 
 import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import type { Life } from '../store/life.ts';
+import { emptyList } from '../store/empty-list.ts';
 import type { AddressLines, Attachment, ChangeableOrder, Decimal, Order, OrderItem, Texts } from '../store/model.ts';
-import { none } from '../store/none.ts';
 import { partialDeliveryByOrderType, settings, warehouseCodes } from '../store/settings.ts';
-import { isHouseNumberMissing, withHouseNumber } from './house-number.ts';
-import { assertKnown, productOf } from './products.ts';
+import type { Simulation } from '../store/simulation.ts';
+import { fillHouseNumber, isHouseNumberMissing } from './house-number.ts';
+import { assertProductsKnown, findOrCreateProduct } from './products.ts';
 
 export interface LineDraft {
   readonly sku: string;
@@ -24,9 +23,9 @@ export interface LineDraft {
   readonly pointer?: string;
 }
 
-/** An order as it is sent, in any generation, or as the robot's shop takes it. */
+/** An order as a request of any generation or the robot's shop asks for it. */
 export interface OrderDraft extends Omit<ChangeableOrder, 'allowPartialDelivery'> {
-  /** Null: as is usual for the order type. */
+  /** Null: the default of the order type applies. */
   readonly allowPartialDelivery: boolean | null;
   readonly orderedOn: string;
   readonly currency: string;
@@ -39,30 +38,33 @@ export interface OrderDraft extends Omit<ChangeableOrder, 'allowPartialDelivery'
   readonly attachment: Omit<Attachment, 'id'> | null;
 }
 
-/** Where members of a draft stand in the request, for errors. */
+/** Places of the members of a draft in the request, for errors. */
 export type Pointers = Readonly<
   Partial<Record<'externalOrderNumber' | 'orderType' | 'shippingMethod' | 'fulfillFrom', string>>
 >;
 
-/** Takes in an order as `addOrder` does, and plans its fulfilment. */
-export function placeOrder(life: Life, draft: OrderDraft, atMs: number, pointers: Pointers = {}): Order {
-  const order = addOrder(life, draft, pointers);
-  life.plan(atMs + life.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
+/**
+ * Adds an order and plans its fulfilment.
+ * @throws Refusal if `addOrder` refuses the order
+ */
+export function placeOrder(simulation: Simulation, draft: OrderDraft, atMs: number, pointers: Pointers = {}): Order {
+  const order = addOrder(simulation, draft, pointers);
+  simulation.plan(atMs + simulation.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
   return order;
 }
 
 /**
- * Takes in an order.
- * @throws Refusal where its number is taken, or it names an order type, method, warehouse or product that does not exist
+ * Adds an order.
+ * @throws Refusal if another order has its number, or if its order type, method, warehouse or product does not exist
  */
-export function addOrder(life: Life, draft: OrderDraft, pointers: Pointers = {}): Order {
-  checkDraft(life, draft, pointers);
-  const { store, ids } = life;
+export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Pointers = {}): Order {
+  checkDraft(simulation, draft, pointers);
+  const { store, ids } = simulation;
   const { lines, attachment, pickUpPoint } = draft;
-  const products = lines.map(({ sku, name, pointer }) => productOf(life, sku, name, pointer));
-  const items = lines.map((line, index) => itemOf(ids.next(), line, products[index]?.id ?? 0));
-  const deliveryLines = withHouseNumber(draft.deliveryAddress);
-  // Member by member: an object that is spread out takes nearly twice the memory, and there may be millions.
+  const products = lines.map(({ sku, name, pointer }) => findOrCreateProduct(simulation, sku, name, pointer));
+  const items = lines.map((line, index) => createItem(ids.next(), line, products[index]?.id ?? 0));
+  const deliveryLines = fillHouseNumber(draft.deliveryAddress);
+  // Listed one by one: a spread object takes nearly twice the memory, and there may be millions of orders.
   const order: Order = {
     id: ids.next(),
     externalOrderNumber: draft.externalOrderNumber,
@@ -87,17 +89,20 @@ export function addOrder(life: Life, draft: OrderDraft, pointers: Pointers = {})
     deliveryAddressId: ids.next(),
     deliveryAddress: deliveryLines,
     billingAddressId: ids.next(),
-    billingAddress: withHouseNumber(draft.billingAddress),
+    billingAddress: fillHouseNumber(draft.billingAddress),
     pickUpPoint: pickUpPoint === null ? null : { id: ids.next(), attributes: pickUpPoint },
-    attachments: attachment === null ? none : [{ ...attachment, id: ids.next() }],
+    attachments: attachment === null ? emptyList : [{ ...attachment, id: ids.next() }],
     notValid: isHouseNumberMissing(deliveryLines),
-    shipmentIds: none,
+    shipmentIds: emptyList,
   };
   store.addOrder(order);
   return order;
 }
 
-/** @throws Refusal where no warehouse of the client's strategy has that code */
+/**
+ * Checks the code of a warehouse.
+ * @throws Refusal if the warehouse is not part of the fulfilment strategy
+ */
 export function checkWarehouse(code: string | null, pointer?: string): void {
   if (code === null || warehouseCodes.some((known) => known === code)) return;
   throw ruleBroken(
@@ -106,15 +111,24 @@ export function checkWarehouse(code: string | null, pointer?: string): void {
   );
 }
 
-/** @throws Refusal where another order of this client has that number */
-export function checkNumber(life: Life, externalOrderNumber: string, own: Order | null, pointer?: string): void {
-  const holder = life.store.orderByNumber.get(externalOrderNumber);
-  if (holder === undefined || holder === own || life.habits.repeatedNumbers) return;
+/**
+ * Checks that no other order of the client has a number.
+ * @param order the order that is to have the number; null for a new one
+ * @throws Refusal if another order has it
+ */
+export function checkOrderNumber(
+  simulation: Simulation,
+  externalOrderNumber: string,
+  order: Order | null,
+  pointer?: string,
+): void {
+  const holder = simulation.store.orderByNumber.get(externalOrderNumber);
+  if (holder === undefined || holder === order || simulation.options.repeatedNumbers) return;
   throw ruleBroken(`There is an order with externalOrderNumber ${externalOrderNumber} already`, pointer);
 }
 
-function checkDraft(life: Life, draft: OrderDraft, pointers: Pointers): void {
-  checkNumber(life, draft.externalOrderNumber, null, pointers.externalOrderNumber);
+function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointers): void {
+  checkOrderNumber(simulation, draft.externalOrderNumber, null, pointers.externalOrderNumber);
   if (!settings.orderTypes.some(({ id }) => id === draft.orderTypeId))
     throw ruleBroken(`There is no order type ${draft.orderTypeId}`, pointers.orderType);
   const method = draft.shippingMethodId;
@@ -123,10 +137,10 @@ function checkDraft(life: Life, draft: OrderDraft, pointers: Pointers): void {
   checkWarehouse(draft.fulfillFrom, pointers.fulfillFrom);
   for (const { fulfillFrom, pointer } of draft.lines)
     checkWarehouse(fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
-  assertKnown(life, draft.lines);
+  assertProductsKnown(simulation, draft.lines);
 }
 
-function itemOf(id: number, line: LineDraft, productId: number): OrderItem {
+function createItem(id: number, line: LineDraft, productId: number): OrderItem {
   const { sku, quantity, fulfillFrom, price, vat, name, metadata } = line;
   return { id, sku, ordered: quantity, quantity, fulfilled: 0, fulfillFrom, price, vat, name, metadata, productId };
 }

@@ -1,24 +1,29 @@
 import { ruleBroken } from '../refusal.ts';
-import type { Life } from '../store/life.ts';
 import { paperlessReturnMethodId, settings } from '../store/settings.ts';
+import type { Simulation } from '../store/simulation.ts';
 import { writePage } from './pdf.ts';
 
-export interface LabelWish {
+export interface LabelRequest {
   readonly shippingMethodId: number | undefined;
   readonly paperless: boolean;
 }
 
 /**
- * Makes the label of a return, the same one for the same shipment and method however often it is asked for
- * (interface.md, Return label for a shipment). The shipment shows its number from then on.
- * @throws Refusal where the shipment does not exist or was not shipped, or the method does not go with the wish
+ * Creates a return label (docs/interface.md, 15.9 Return label). The label is the same for each request with the same
+ * shipment and method. Its number becomes the `returnLabel` of the shipment.
+ * @throws Refusal if the shipment does not exist or was not shipped, or if no method fits the request
  */
-export async function makeReturnLabel(life: Life, shipmentId: number, wish: LabelWish, nowMs: number) {
-  const { store } = life;
+export async function makeReturnLabel(
+  simulation: Simulation,
+  shipmentId: number,
+  request: LabelRequest,
+  nowMs: number,
+) {
+  const { store } = simulation;
   const shipment = Number.isSafeInteger(shipmentId) ? store.shipments.get(shipmentId) : undefined;
   if (shipment === undefined || shipment.visibleFromMs > nowMs) throw ruleBroken('Shipment not found');
   if (shipment.status !== 'SHIPPED') throw ruleBroken('No label could be made: the shipment has not been shipped');
-  const method = methodFor(wish);
+  const method = chooseMethod(request);
   const isPaperless = method.id === paperlessReturnMethodId;
   const packageNumber = `3SRET${String(shipment.id).padStart(9, '0')}${method.id}`;
   const lines = [
@@ -42,7 +47,7 @@ export async function makeReturnLabel(life: Life, shipmentId: number, wish: Labe
   };
 }
 
-function methodFor({ shippingMethodId, paperless }: LabelWish) {
+function chooseMethod({ shippingMethodId, paperless }: LabelRequest) {
   const [usual] = settings.returnShippingMethods;
   const wanted = shippingMethodId ?? (paperless ? paperlessReturnMethodId : usual.id);
   const method = settings.returnShippingMethods.find(({ id }) => id === wanted);

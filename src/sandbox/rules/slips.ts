@@ -1,8 +1,8 @@
 import { hourMs } from '../../core/time.ts';
-import type { Life } from '../store/life.ts';
 import type { Slip, Texts } from '../store/model.ts';
+import type { Simulation } from '../store/simulation.ts';
 import { checkWarehouse } from './place-order.ts';
-import { assertKnown, productOf } from './products.ts';
+import { assertProductsKnown, findOrCreateProduct } from './products.ts';
 
 export interface SlipDraft {
   readonly expectedIn: string;
@@ -13,26 +13,34 @@ export interface SlipDraft {
   readonly lines: readonly { readonly sku: string; readonly quantity: number; readonly pointer?: string }[];
 }
 
-/** Announces goods to a warehouse; a truck brings them on the day, or a little later. @throws Refusal on an unknown warehouse */
-export function announceGoods(life: Life, draft: SlipDraft, nowMs: number): Slip {
+/**
+ * Announces goods to a warehouse. A truck brings them on the expected day or a few days later.
+ * @throws Refusal if the warehouse is not part of the strategy, or if a product is unknown and refused
+ */
+export function announceGoods(simulation: Simulation, draft: SlipDraft, nowMs: number): Slip {
   checkWarehouse(draft.expectedIn, '/data/attributes/expectedIn');
-  assertKnown(life, draft.lines);
-  const { lines, ...own } = draft;
+  assertProductsKnown(simulation, draft.lines);
+  const { lines, ...attributes } = draft;
   const slip: Slip = {
-    ...own,
-    id: life.ids.next(),
+    ...attributes,
+    id: simulation.ids.next(),
     receivedOnMs: null,
     completedOnMs: null,
     status: 'EXPECTED',
     inboundId: null,
     items: lines.map(({ sku, quantity, pointer }) => {
-      const product = productOf(life, sku, null, pointer);
-      return { id: life.ids.next(), sku, quantity, received: 0, productId: product.id };
+      const product = findOrCreateProduct(simulation, sku, null, pointer);
+      return { id: simulation.ids.next(), sku, quantity, received: 0, productId: product.id };
     }),
   };
-  life.store.addSlip(slip, nowMs);
-  const lateHours = life.random.chance(0.2) ? life.random.between(24, 60) : 0;
-  const dueMs = life.store.zone.atHour(draft.expectedOn, 8) + (life.random.between(0, 6) + lateHours) * hourMs;
-  life.plan(Math.max(dueMs, nowMs + hourMs), { kind: 'truck', slipId: slip.id, isLast: !life.random.chance(0.25) });
+  simulation.store.addSlip(slip, nowMs);
+  const lateHours = simulation.random.chance(0.2) ? simulation.random.between(24, 60) : 0;
+  const dueMs =
+    simulation.store.zone.atHour(draft.expectedOn, 8) + (simulation.random.between(0, 6) + lateHours) * hourMs;
+  simulation.plan(Math.max(dueMs, nowMs + hourMs), {
+    kind: 'truck',
+    slipId: slip.id,
+    isLast: !simulation.random.chance(0.25),
+  });
   return slip;
 }

@@ -4,23 +4,24 @@ const maxMembers = 20_000;
 const maxIndex = 2_000;
 const maxSteps = 5;
 
-type Node = { [name: string]: Node | string };
+type FormNode = { [name: string]: FormNode | string };
 
 /**
- * Reads a form whose names may lead into lists and objects, as in `OrderItems[0].Sku` or `OrderItems[0][Sku]`.
- * @throws Refusal where a name is given twice, leads through a value, or counts too far
+ * Parses a form. Names may address members of lists and objects, as in `OrderItems[0].Sku` or `OrderItems[0][Sku]`.
+ * @throws Refusal if a name occurs twice, addresses a member of a value, or is too deep, or if a list or the form is
+ *   too long
  */
 export function readForm(text: string): unknown {
-  const root: Node = Object.create(null);
+  const root: FormNode = Object.create(null);
   let members = 0;
   for (const [name, value] of new URLSearchParams(text)) {
     if (++members > maxMembers) throw new Refusal(400, `The form has more than ${maxMembers} members`);
-    setIn(root, name, value);
+    addMember(root, name, value);
   }
-  return listsOf(root);
+  return toLists(root);
 }
 
-function setIn(root: Node, name: string, value: string): void {
+function addMember(root: FormNode, name: string, value: string): void {
   const path = name.match(/[^.[\]]+/g) ?? [name];
   const last = path.pop() ?? name;
   if (path.length > maxSteps) throw new Refusal(400, 'A name leads too deep');
@@ -35,12 +36,12 @@ function setIn(root: Node, name: string, value: string): void {
   node[last] = value;
 }
 
-/** Objects whose names are all numbers become lists. */
-function listsOf(node: Node | string): unknown {
+/** Turns objects whose names are all numbers into lists. */
+function toLists(node: FormNode | string): unknown {
   if (typeof node === 'string') return node;
   const entries = Object.entries(node);
   const isList = entries.length > 0 && entries.every(([name]) => /^\d{1,4}$/.test(name));
-  if (!isList) return Object.fromEntries(entries.map(([name, value]) => [name, listsOf(value)]));
+  if (!isList) return Object.fromEntries(entries.map(([name, value]) => [name, toLists(value)]));
   if (entries.some(([name]) => Number(name) > maxIndex)) throw new Refusal(400, `A list counts beyond ${maxIndex}`);
-  return entries.sort(([left], [right]) => Number(left) - Number(right)).map(([, value]) => listsOf(value));
+  return entries.sort(([left], [right]) => Number(left) - Number(right)).map(([, value]) => toLists(value));
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { notServed, operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
 
-const errors = z.strictObject({
+const errorsSchema = z.strictObject({
   errors: z.array(
     z.strictObject({
       status: z.string(),
@@ -11,18 +11,18 @@ const errors = z.strictObject({
     }),
   ),
 });
-const oauthError = z.strictObject({ error: z.string(), error_description: z.string() });
-const unauthorized = z.strictObject({ message: z.string() });
+const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: z.string() });
+const unauthorizedSchema = z.strictObject({ message: z.string() });
 
 /**
- * The OpenAPI 3.1 document of the service as the sandbox plays it, made from the very schemas that read its requests.
- * Operations whose method or path interface.md does not show carry `x-documented: false`.
+ * Creates the OpenAPI 3.1 document of the sandbox from the schemas that check its requests. Operations whose method or
+ * path docs/interface.md does not show have `x-documented: false`.
  */
-export function openApiDocument(): Record<string, unknown> {
+export function createOpenApiDocument(): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operations) {
     const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
-    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describe(operation) };
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describeOperation(operation) };
   }
   return {
     openapi: '3.1.0',
@@ -37,17 +37,17 @@ export function openApiDocument(): Record<string, unknown> {
   };
 }
 
-function describe(operation: Operation): Record<string, unknown> {
+function describeOperation(operation: Operation): Record<string, unknown> {
   const { name, summary, documented, open, body, form, answer } = operation;
   const types = form === 'only' ? [formType] : form === 'allowed' ? [jsonType, formType] : [jsonType];
-  const schema = body === null ? null : { schema: schemaOf(body, 'input') };
+  const schema = body === null ? null : { schema: toSchema(body, 'input') };
   const isV3 = name.startsWith('v3.');
   return {
     operationId: name,
     summary,
     tags: [name.split('.', 1)[0]],
     'x-documented': documented,
-    parameters: [...pathParameters(operation), ...queryParameters(operation)],
+    parameters: [...listPathParameters(operation), ...listQueryParameters(operation)],
     ...(schema && {
       requestBody: {
         required: !body?.safeParse(null).success,
@@ -56,10 +56,10 @@ function describe(operation: Operation): Record<string, unknown> {
     }),
     ...(open && { security: [] }),
     responses: {
-      200: { description: 'Done', content: { [jsonType]: { schema: schemaOf(answer, 'output') } } },
-      ...(open ? {} : { 401: response('The token is invalid or expired', unauthorized) }),
-      ...(name === 'common.token' ? { 400: response('The credentials are wrong', oauthError) } : {}),
-      ...(isV3 ? { '4XX': response('The request is not accepted', errors) } : {}),
+      200: { description: 'Done', content: { [jsonType]: { schema: toSchema(answer, 'output') } } },
+      ...(open ? {} : { 401: describeResponse('The token is invalid or expired', unauthorizedSchema) }),
+      ...(name === 'common.token' ? { 400: describeResponse('The credentials are wrong', oauthErrorSchema) } : {}),
+      ...(isV3 ? { '4XX': describeResponse('The request is not accepted', errorsSchema) } : {}),
     },
   };
 }
@@ -67,11 +67,11 @@ function describe(operation: Operation): Record<string, unknown> {
 const jsonType = 'application/json';
 const formType = 'application/x-www-form-urlencoded';
 
-function response(description: string, schema: z.ZodType) {
-  return { description, content: { [jsonType]: { schema: schemaOf(schema, 'output') } } };
+function describeResponse(description: string, schema: z.ZodType) {
+  return { description, content: { [jsonType]: { schema: toSchema(schema, 'output') } } };
 }
 
-function pathParameters({ path }: Operation) {
+function listPathParameters({ path }: Operation) {
   return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -80,18 +80,18 @@ function pathParameters({ path }: Operation) {
   }));
 }
 
-/** Lists are comma separated. */
-function queryParameters({ query, required }: Operation) {
+/** Returns the query parameters of an operation. Values of lists are separated by commas. */
+function listQueryParameters({ query, required }: Operation) {
   return Object.entries(query).map(([name, schema]) => ({
     name,
     in: 'query',
     required: required.includes(name),
-    schema: schemaOf(schema, 'output'),
+    schema: toSchema(schema, 'output'),
     ...(schema instanceof z.ZodArray ? { style: 'form', explode: false } : {}),
   }));
 }
 
-function schemaOf(schema: z.ZodType, io: 'input' | 'output'): Record<string, unknown> {
+function toSchema(schema: z.ZodType, io: 'input' | 'output'): Record<string, unknown> {
   const { $schema: _, ...json } = z.toJSONSchema(schema, { io, unrepresentable: 'any' });
   return json;
 }

@@ -1,42 +1,44 @@
 import type { FastifyInstance } from 'fastify';
 import type { ClientStore } from '../store/client-store.ts';
-import { fractionsOf } from '../store/client-store.ts';
+import { toFractions } from '../store/client-store.ts';
 import type { World } from '../world.ts';
 
 const rowsShown = 25;
 
-/** `/`: what one client has, newest first, and what was asked lately. Shows, and changes nothing. */
-export function pageRoute(app: FastifyInstance, world: World): void {
+/** Adds the page `/`. It shows the newest rows of a client and the latest requests, and changes nothing. */
+export function addPageRoute(app: FastifyInstance, world: World): void {
   app.get('/', { config: { operation: null } }, async (request, reply) => {
     const [first = ''] = world.clientNames;
     const wanted = new URLSearchParams(request.url.split('?', 2)[1]).get('client') ?? first;
-    const inhabitant = world.client(wanted) ?? world.client(first);
+    const client = world.findClient(wanted) ?? world.findClient(first);
     reply.type('text/html; charset=utf-8');
     reply.header('content-security-policy', "default-src 'none'; style-src 'unsafe-inline'");
-    return inhabitant === undefined ? '' : document(world, inhabitant.life.store);
+    return client === undefined ? '' : renderHtml(world, client.simulation.store);
   });
 }
 
-function document(world: World, store: ClientStore): string {
+function renderHtml(world: World, store: ClientStore): string {
   const links = world.clientNames.map((name) =>
-    name === store.name ? `<b>${asText(name)}</b>` : `<a href="/?client=${asText(name)}">${asText(name)}</a>`,
+    name === store.name
+      ? `<b>${escapeHtml(name)}</b>`
+      : `<a href="/?client=${escapeHtml(name)}">${escapeHtml(name)}</a>`,
   );
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<link rel="icon" href="data:,"><title>Sandbox: ${asText(store.name)}</title><style>
+<link rel="icon" href="data:,"><title>Sandbox: ${escapeHtml(store.name)}</title><style>
 :root { color-scheme: light dark }
 body { font: 14px/1.4 system-ui, sans-serif; margin: 1rem auto; max-width: 80rem; padding: 0 1rem }
 section { overflow-x: auto } table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; white-space: nowrap; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent) }
 </style></head><body>
 <h1>Sandbox of the warehouse fulfilment service</h1>
-<p>Virtual time ${new Date(world.clock.nowMs()).toISOString()}, ${paceOf(world)}. Clients: ${links.join(', ')}.
+<p>Virtual time ${new Date(world.clock.nowMs()).toISOString()}, ${describeSpeed(world)}. Clients: ${links.join(', ')}.
 <a href="/openapi.json">OpenAPI document</a></p>
-${tables(world, store).map(section).join('\n')}
+${createTables(world, store).map(renderSection).join('\n')}
 </body></html>`;
 }
 
-function paceOf({ options: { speed } }: World): string {
-  return speed === 0 ? 'standing still' : `${speed} seconds a second`;
+function describeSpeed({ options: { speed } }: World): string {
+  return speed === 0 ? 'stopped' : `${speed} virtual seconds per second`;
 }
 
 interface Table {
@@ -46,7 +48,7 @@ interface Table {
   readonly rows: readonly (readonly unknown[])[];
 }
 
-function tables(world: World, store: ClientStore): Table[] {
+function createTables(world: World, store: ClientStore): Table[] {
   const { zone } = store;
   return [
     {
@@ -64,7 +66,7 @@ function tables(world: World, store: ClientStore): Table[] {
       total: store.shipments.size,
       head: ['id', 'order', 'status', 'warehouse', 'readyToPickOn', 'shippedOn'],
       rows: store.shipments.latest(rowsShown).map((row) => {
-        const { readyToPickOn, later } = fractionsOf(row);
+        const { readyToPickOn, later } = toFractions(row);
         const times = [zone.writeLocal(row.readyToPickOnMs, readyToPickOn), zone.writeLocal(row.shippedOnMs, later)];
         return [row.id, row.orderId, row.status, row.warehouseCode, ...times];
       }),
@@ -85,31 +87,31 @@ function tables(world: World, store: ClientStore): Table[] {
         .latest(rowsShown)
         .map((row) => [row.id, row.reference, row.expectedIn, row.expectedOn, row.status, row.inboundId]),
     },
-    requestTable(world),
+    createRequestTable(world),
   ];
 }
 
-function requestTable(world: World): Table {
+function createRequestTable(world: World): Table {
   const requests = world.log.latest(2 * rowsShown);
   return {
     title: 'Requests',
     total: requests[0]?.place ?? 0,
     head: ['at', 'client', 'request', 'operation', 'status', 'ms', ''],
     rows: requests.map((row) => {
-      const asked = `${row.method} ${row.path}${row.query === '' ? '' : `?${row.query}`}`;
-      const what = row.operation ?? 'unexpected';
+      const requested = `${row.method} ${row.path}${row.query === '' ? '' : `?${row.query}`}`;
+      const what = row.operation ?? 'unknown route';
       const at = new Date(row.atMs).toISOString();
-      return [at, row.client, asked, what, row.status, row.durationMs, row.faulty ? 'fault' : ''];
+      return [at, row.client, requested, what, row.status, row.durationMs, row.faulty ? 'fault' : ''];
     }),
   };
 }
 
-function section({ title, total, head, rows }: Table): string {
+function renderSection({ title, total, head, rows }: Table): string {
   const cells = (tag: string, row: readonly unknown[]) =>
-    `<tr>${row.map((cell) => `<${tag}>${asText(String(cell ?? ''))}</${tag}>`).join('')}</tr>`;
-  return `<section><h2>${asText(title)} (${total})</h2><table>${cells('th', head)}${rows.map((row) => cells('td', row)).join('')}</table></section>`;
+    `<tr>${row.map((cell) => `<${tag}>${escapeHtml(String(cell ?? ''))}</${tag}>`).join('')}</tr>`;
+  return `<section><h2>${escapeHtml(title)} (${total})</h2><table>${cells('th', head)}${rows.map((row) => cells('td', row)).join('')}</table></section>`;
 }
 
-function asText(text: string): string {
+function escapeHtml(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }

@@ -1,23 +1,24 @@
 /**
- * The sandbox's HTTP server: routes, answers, faults and pages. It answers only what the table of operations declares.
+ * The sandbox's HTTP server: routes, answers, faults and pages. It serves only the operations of operations/all.ts and
+ * the sandbox's controls.
  */
 
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
-import { controlRoutes } from '../control/routes.ts';
+import { addControlRoutes } from '../control/routes.ts';
 import type { FaultEffect } from '../faults.ts';
 import { operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
 import type { LoggedRequest } from '../request-log.ts';
 import type { World } from '../world.ts';
-import { answerOperation, bentAnswer, refuseUrl, shapeBody, takeRequest } from './answering.ts';
 import { answerError } from './errors.ts';
 import { readForm } from './form.ts';
-import { openApiDocument } from './openapi.ts';
-import { pageRoute } from './page.ts';
+import { createOpenApiDocument } from './openapi.ts';
+import { addPageRoute } from './page.ts';
+import { answerOperation, applyFaultToAnswer, applyFaultToBody, refuseUrl, takeRequest } from './request-handling.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The operation of the service; null for what is the sandbox's own. */
+    /** The operation of the service; null for a control or page of the sandbox; undefined for an unknown route. */
     operation?: Operation | null;
   }
   interface FastifyRequest {
@@ -30,7 +31,10 @@ declare module 'fastify' {
 
 const bodyLimit = 32 * 1024 * 1024;
 
-/** The stand-in for the fulfilment service, as interface.md describes it; docs/sandbox.md lists what is decided here. */
+/**
+ * Creates the sandbox's server. It serves the operations of docs/interface.md. docs/sandbox.md lists our decisions
+ * on what docs/interface.md leaves open.
+ */
 export function createSandbox(world: World): FastifyInstance {
   const app = fastify({
     logger: false,
@@ -57,9 +61,9 @@ export function createSandbox(world: World): FastifyInstance {
       handler: (request, reply) => answerOperation(operation, request, reply, world),
     });
   }
-  controlRoutes(app, world);
-  pageRoute(app, world);
-  app.get('/openapi.json', { config: { operation: null } }, async () => openApiDocument());
+  addControlRoutes(app, world);
+  addPageRoute(app, world);
+  app.get('/openapi.json', { config: { operation: null } }, async () => createOpenApiDocument());
   return app;
 }
 
@@ -70,7 +74,7 @@ function addParsers(app: FastifyInstance): void {
     async (_request: FastifyRequest, body: string) => readForm(body),
   );
   const json = app.getDefaultJsonParser('error', 'error');
-  // Clients send the type along with requests that have no body, such as a cancel. The second is that of JSON:API.
+  // Clients also send the content type with requests without a body, such as a cancel. The second type is for JSON:API.
   app.addContentTypeParser<string>(
     ['application/json', 'application/vnd.api+json'],
     { parseAs: 'string' },
@@ -80,8 +84,8 @@ function addParsers(app: FastifyInstance): void {
 
 function addHooks(app: FastifyInstance, world: World): void {
   app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply) => takeRequest(request, reply, world));
-  app.addHook('preSerialization', async (request, _reply, payload) => bentAnswer(request, payload, world));
-  app.addHook('onSend', async (request, reply, payload) => shapeBody(request, reply, payload));
+  app.addHook('preSerialization', async (request, _reply, payload) => applyFaultToAnswer(request, payload, world));
+  app.addHook('onSend', async (request, reply, payload) => applyFaultToBody(request, reply, payload));
   app.addHook('onResponse', async (request, reply) => {
     if (request.logged === null) return;
     request.logged.status = reply.statusCode;

@@ -1,22 +1,23 @@
-/** Something that happens at a virtual moment. */
-export interface Timed {
+/** An entry of the agenda: something that happens at a moment of virtual time. */
+export interface TimedEntry {
   readonly atMs: number;
-  /** Order among those of one moment. */
+  /** Order among the entries of the same moment. */
   readonly place: number;
 }
 
-const comesBefore = (left: Timed, right: Timed) =>
+const comesBefore = (left: TimedEntry, right: TimedEntry) =>
   left.atMs < right.atMs || (left.atMs === right.atMs && left.place < right.place);
 
-/** What is to happen, earliest first (a binary heap). */
-export class Agenda<T extends Timed> {
+/** The planned entries, earliest first (a binary heap). */
+export class Agenda<T extends TimedEntry> {
   readonly #entries: T[] = [];
 
-  /** In no particular order. */
+  /** All entries, in no particular order. */
   get entries(): readonly T[] {
     return this.#entries;
   }
 
+  /** Returns the earliest entry and keeps it. */
   peek(): T | undefined {
     return this.#entries[0];
   }
@@ -31,6 +32,7 @@ export class Agenda<T extends Timed> {
     }
   }
 
+  /** Removes and returns the earliest entry. */
   pop(): T | undefined {
     const entries = this.#entries;
     const [first, last] = [entries[0], entries.pop()];

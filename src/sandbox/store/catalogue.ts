@@ -2,7 +2,7 @@ import type { Ids } from './ids.ts';
 import type { Product } from './model.ts';
 import { warehouseCodes } from './settings.ts';
 
-const sold = [
+const soldProducts = [
   ['MUG-BLUE', 'Mug, blue', 'plain', 0.35],
   ['MUG-RED', 'Mug, red', 'plain', 0.35],
   ['TEA-500', 'Tea, 500 g', 'lots', 0.52],
@@ -12,30 +12,33 @@ const sold = [
   ['PHONE-128', 'Phone, 128 GB', 'serials', 0.3],
   ['CREAM-50', 'Cream, 50 ml', 'lots', 0.09],
 ] as const;
-/** Created by the operator, without stock (interface.md, What the service does). */
-const services = [
+/** Service products without stock. The operator of the service creates them (docs/interface.md, 16.3 Rules). */
+const serviceProducts = [
   ['SHIPPING', 'Shipping costs'],
   ['DISCOUNT', 'Discount'],
 ] as const;
-const firstStock = 400;
-const createdStock = 10_000;
+const initialStock = 400;
+const stockOfUnknownProduct = 10_000;
 
-export const soldSkus = sold.map(([sku]) => sku);
+export const soldSkus = soldProducts.map(([sku]) => sku);
 
-/** The products each client begins with. */
-export function firstProducts(ids: Ids): Product[] {
-  const goods = sold.map(([sku, name, keeping, weight], index) => ({
-    ...newProduct(ids.next(), sku, name),
+/** Creates the products that each client starts with. */
+export function createFirstProducts(ids: Ids): Product[] {
+  const goods = soldProducts.map(([sku, name, keeping, weight], index) => ({
+    ...createProduct(ids.next(), sku, name),
     weight,
     keeping,
     barcode: `87100000000${String(index).padStart(2, '0')}`,
-    stock: Object.fromEntries(warehouseCodes.map((code) => [code, firstStock])),
+    stock: Object.fromEntries(warehouseCodes.map((code) => [code, initialStock])),
   }));
-  return [...goods, ...services.map(([sku, name]) => ({ ...newProduct(ids.next(), sku, name), service: true }))];
+  return [
+    ...goods,
+    ...serviceProducts.map(([sku, name]) => ({ ...createProduct(ids.next(), sku, name), service: true })),
+  ];
 }
 
-/** A product that nobody has any of yet. */
-export function newProduct(id: number, sku: string, name: string): Product {
+/** Creates a product without stock. */
+export function createProduct(id: number, sku: string, name: string): Product {
   return {
     id,
     sku,
@@ -50,10 +53,13 @@ export function newProduct(id: number, sku: string, name: string): Product {
   };
 }
 
-/** A product that an order was the first to name: there is plenty of it, so that anyone can try out their own. */
-export function productOnSight(id: number, sku: string, name: string): Product {
+/**
+ * Creates a product with ample stock, for a sku that a request names for the first time. Users can thus try out the
+ * sandbox with their skus.
+ */
+export function createStockedProduct(id: number, sku: string, name: string): Product {
   return {
-    ...newProduct(id, sku, name),
-    stock: Object.fromEntries(warehouseCodes.map((code) => [code, createdStock])),
+    ...createProduct(id, sku, name),
+    stock: Object.fromEntries(warehouseCodes.map((code) => [code, stockOfUnknownProduct])),
   };
 }

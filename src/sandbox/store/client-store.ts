@@ -1,20 +1,21 @@
 /**
- * What the sandbox keeps of each client. Ids rise, and are never given out twice.
+ * The data that the sandbox keeps for each client. Ids are ascending and never reused.
  */
 
-import { dayNumberOf, fractionOf, Zone } from '../times.ts';
+import { toDayNumber, toFraction, Zone } from '../zone.ts';
 import { Listing } from './listing.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, ShipmentStatus, Slip } from './model.ts';
 import { SortedRows } from './sorted-rows.ts';
 
-/** Shipments and slips older than this are not listed (interface.md, Limits). */
+/** Older shipments and slips are not listed (docs/interface.md, 5.1 Values). */
 const listedDays = 90;
 
-const dayOrNull = (day: string | null) => (day === null ? null : dayNumberOf(day));
+const toDayNumberOrNull = (day: string | null) => (day === null ? null : toDayNumber(day));
 
 /**
- * All that one client of the sandbox has. Tables hold every row; listings hold what list operations may show at the
- * moment, and are kept true by the methods here: rows in them are changed through `change…` only.
+ * All rows of one client of the sandbox. `SortedRows` hold every row. A `Listing` holds the rows that its list
+ * operation may show now, with indexes. Indexed members of a row must be changed within `change` of its listing, or by
+ * a method of this class that does so. Otherwise the indexes become wrong.
  */
 export class ClientStore {
   readonly name: string;
@@ -27,16 +28,16 @@ export class ClientStore {
   readonly listedAuthorizations = new Listing<Authorization, 'shipment'>({ shipment: ({ shipmentId }) => shipmentId });
   readonly inboundOfItem = new Map<number, Inbound>();
   readonly orderByNumber = new Map<string, Order>();
-  /** Shipped, and not delivered so far. */
+  /** Shipments that are shipped and not yet delivered. */
   readonly inDelivery = new SortedRows<Shipment>();
 
   readonly listedOrders = new Listing<Order, 'orderedOn' | 'reference'>({
-    orderedOn: ({ orderedOn }) => dayNumberOf(orderedOn),
+    orderedOn: ({ orderedOn }) => toDayNumber(orderedOn),
     reference: ({ reference }) => reference,
   });
   readonly listedShipments: Listing<Shipment, 'status' | 'shippedOn' | 'orderType' | 'readyOn'>;
   readonly listedReturnItems = new Listing<ReturnItem, 'processedOn'>({
-    processedOn: ({ processedOn }) => dayOrNull(processedOn),
+    processedOn: ({ processedOn }) => toDayNumberOrNull(processedOn),
   });
   readonly listedInbounds = new Listing<Inbound, 'status'>({ status: ({ status }) => status });
   readonly listedSlips: Listing<Slip, 'status' | 'receivedOn' | 'completedOn' | 'expectedOn'>;
@@ -45,18 +46,18 @@ export class ClientStore {
   constructor(name: string, zoneName: string) {
     this.name = name;
     this.zone = new Zone(zoneName);
-    const dayOf = (ms: number | null) => (ms === null ? null : this.zone.dayNumber(ms));
+    const toDay = (ms: number | null) => (ms === null ? null : this.zone.dayNumber(ms));
     this.listedShipments = new Listing({
       status: ({ status }) => status,
-      shippedOn: ({ shippedOnMs }) => dayOf(shippedOnMs),
+      shippedOn: ({ shippedOnMs }) => toDay(shippedOnMs),
       orderType: ({ orderTypeId }) => orderTypeId,
-      readyOn: ({ readyToPickOnMs }) => dayOf(readyToPickOnMs),
+      readyOn: ({ readyToPickOnMs }) => toDay(readyToPickOnMs),
     });
     this.listedSlips = new Listing({
       status: ({ status }) => status,
-      receivedOn: ({ receivedOnMs }) => dayOf(receivedOnMs),
-      completedOn: ({ completedOnMs }) => dayOf(completedOnMs),
-      expectedOn: ({ expectedOn }) => dayNumberOf(expectedOn),
+      receivedOn: ({ receivedOnMs }) => toDay(receivedOnMs),
+      completedOn: ({ completedOnMs }) => toDay(completedOnMs),
+      expectedOn: ({ expectedOn }) => toDayNumber(expectedOn),
     });
   }
 
@@ -82,25 +83,30 @@ export class ClientStore {
     this.orderByNumber.set(order.externalOrderNumber, order);
   }
 
-  /** The order that an item belongs to: the next one, as the ids of items are drawn right before that of their order. */
-  orderOfItem(itemId: number): Order | undefined {
+  /**
+   * Returns the order of an item. It is the order with the next larger id, because the ids of items are drawn directly
+   * before the id of their order.
+   */
+  findOrderOfItem(itemId: number): Order | undefined {
     const order = this.orders.after(itemId).next().value ?? undefined;
     return order?.items.some(({ id }) => id === itemId) ? order : undefined;
   }
 
+  /** Changes an order and keeps the indexes correct. */
   changeOrder(order: Order, apply: () => void): void {
     this.orderByNumber.delete(order.externalOrderNumber);
     this.listedOrders.change(order, apply);
     this.orderByNumber.set(order.externalOrderNumber, order);
   }
 
-  /** Takes in a shipment; `showShipment` puts it on the list. */
+  /** Stores a shipment. Call `showShipment` to list it. */
   addShipment(shipment: Shipment, order: Order): void {
     this.shipments.add(shipment);
-    // A list that is spread out is given room for sixteen more.
+    // `concat` rather than a spread: V8 reserves room for sixteen more elements in a spread array.
     order.shipmentIds = order.shipmentIds.concat(shipment.id);
   }
 
+  /** Lists a shipment, unless it is too old. */
   showShipment(shipment: Shipment, nowMs: number): void {
     if (this.zone.dayNumber(shipment.readyToPickOnMs) >= this.#oldestDay(nowMs)) this.listedShipments.add(shipment);
   }
@@ -110,18 +116,19 @@ export class ClientStore {
     for (const { id } of inbound.items) this.inboundOfItem.set(id, inbound);
   }
 
+  /** Stores a slip and lists it, unless it is too old. */
   addSlip(slip: Slip, nowMs: number): void {
     this.slips.add(slip);
-    if (dayNumberOf(slip.expectedOn) >= this.#oldestDay(nowMs)) this.listedSlips.add(slip);
+    if (toDayNumber(slip.expectedOn) >= this.#oldestDay(nowMs)) this.listedSlips.add(slip);
   }
 
-  shipmentsOf(order: Order): readonly Shipment[] {
+  listShipments(order: Order): readonly Shipment[] {
     return order.shipmentIds.map((id) => this.shipments.get(id) as Shipment);
   }
 
-  /** Moves a shipment to another state and stamps the times that go with it. */
+  /** Sets the state of a shipment and the times that belong to the state. */
   setStatus(shipment: Shipment, status: ShipmentStatus, atMs: number): void {
-    const whenMs = this.zone.clear(atMs);
+    const whenMs = this.zone.skipRepeatedHour(atMs);
     this.listedShipments.change(shipment, () => {
       shipment.status = status;
       if (status === 'READY_TO_SHIP') shipment.readyToShipOnMs = whenMs;
@@ -131,24 +138,24 @@ export class ClientStore {
     });
   }
 
-  /** Takes off the lists what has become too old for them by `nowMs`. */
-  sweep(nowMs: number): void {
+  /** Removes rows from the lists that are too old by `nowMs`. */
+  unlistOldRows(nowMs: number): void {
     const oldest = this.#oldestDay(nowMs);
     if (this.#sweptUntilDay === oldest) return;
     this.#sweptUntilDay = oldest;
-    for (const rows of this.listedShipments.between('readyOn', null, oldest).sources ?? [])
+    for (const rows of this.listedShipments.filterByRange('readyOn', null, oldest).sources ?? [])
       for (const shipment of [...rows]) this.listedShipments.delete(shipment);
-    for (const rows of this.listedSlips.between('expectedOn', null, oldest).sources ?? [])
+    for (const rows of this.listedSlips.filterByRange('expectedOn', null, oldest).sources ?? [])
       for (const slip of [...rows]) this.listedSlips.delete(slip);
   }
 
-  /** The first day that lists still show. */
+  /** Returns the number of the oldest day that lists show. */
   #oldestDay(nowMs: number): number {
     return this.zone.dayNumber(nowMs) - listedDays;
   }
 }
 
-/** Fractions of a second of a shipment's three times. */
-export function fractionsOf({ id, items }: Shipment): { readyToPickOn: string; later: string } {
-  return { readyToPickOn: fractionOf(id, 0), later: fractionOf(id, items.length) };
+/** Returns the digits below the millisecond for the times of a shipment. */
+export function toFractions({ id, items }: Shipment): { readyToPickOn: string; later: string } {
+  return { readyToPickOn: toFraction(id, 0), later: toFraction(id, items.length) };
 }

@@ -1,25 +1,25 @@
 import type { Random } from '../random.ts';
 
-/** Place of a client among those of a world. */
-export interface Stride {
+/** The position of a client among the clients of a world. */
+export interface ClientPosition {
   readonly index: number;
   readonly count: number;
 }
 
-/** Draws ids that rise strictly, with gaps, and that no other client of the same world is given. */
+/** Draws ascending ids with gaps. No two clients of a world get the same id. */
 export class Ids {
   readonly #random: Random;
-  readonly #stride: Stride;
-  /** The last number drawn. */
+  readonly #position: ClientPosition;
+  /** The last drawn number. */
   last = 1_000;
 
-  constructor(random: Random, stride: Stride) {
+  constructor(random: Random, position: ClientPosition) {
     this.#random = random;
-    this.#stride = stride;
+    this.#position = position;
   }
 
   next(): number {
     this.last += this.#random.between(1, 3);
-    return this.last * this.#stride.count + this.#stride.index;
+    return this.last * this.#position.count + this.#position.index;
   }
 }

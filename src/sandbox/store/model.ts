@@ -1,19 +1,21 @@
-/** interface.md, States and transitions. */
+/** The states of a shipment (docs/interface.md, 10.3 States). */
 export const shipmentStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'SHIPPED', 'ERROR'] as const;
 export type ShipmentStatus = (typeof shipmentStatuses)[number];
+/** The states of an inbound (docs/interface.md, 13.3 States). */
 export const inboundStatuses = ['PROCESSING', 'CHECKING', 'CHECKED', 'COMPLETED'] as const;
 type InboundStatus = (typeof inboundStatuses)[number];
+/** The states of an inbound packing slip (docs/interface.md, 14.3 States). */
 export const slipStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED'] as const;
 export type SlipStatus = (typeof slipStatuses)[number];
 
-/** Texts of the client's choice, such as extra1. */
+/** Texts that the client chooses, such as `extra1`. */
 export type Texts = Readonly<Record<string, string>>;
-/** As it was sent: a number, or a decimal as text. */
+/** A decimal as it was sent: a number, or a string with a decimal. */
 export type Decimal = number | string;
 
 /*
- * What the sandbox keeps. All of it is plain data, so that a state file is a line per row. Moments are milliseconds since
- * 1970; `visibleFromMs` is the virtual moment before which nobody is shown the row, though its id is older.
+ * All rows are plain data, so that a state file has a line for each row. Members that end in `Ms` are moments in
+ * milliseconds since 1970. `visibleFromMs` is the virtual moment from which on a row is shown; its id may be older.
  */
 
 export interface Product {
@@ -24,20 +26,20 @@ export interface Product {
   description: string | null;
   readonly barcode: string | null;
   encodedImage: string | null;
-  /** Shipping costs, discounts: ordered like anything else, without stock. */
+  /** A service product, such as shipping costs or a discount: ordered like other products, but without stock. */
   readonly service: boolean;
   readonly keeping: 'plain' | 'lots' | 'serials';
-  /** By warehouse code. */
+  /** Pieces by warehouse code. */
   readonly stock: Record<string, number>;
 }
 
 export interface OrderItem {
   readonly id: number;
   readonly sku: string;
-  /** What the client ordered first; `quantity` is that less what was cancelled. */
+  /** The quantity that the client ordered. `quantity` is this minus what was cancelled. */
   readonly ordered: number;
   quantity: number;
-  /** How much of it is in shipments. */
+  /** The quantity that is in shipments. */
   fulfilled: number;
   readonly fulfillFrom: string | null;
   readonly price: number | null;
@@ -64,7 +66,7 @@ export interface Attachment {
   readonly filename: string;
 }
 
-/** The attributes of an order that an update may change (interface.md, v3 order). */
+/** The attributes of an order that an update may change (docs/interface.md, 7.1 Fields). */
 export interface ChangeableOrder {
   externalOrderNumber: string;
   reference: string | null;
@@ -90,13 +92,13 @@ export interface Order extends ChangeableOrder {
   readonly shippingMethodId: number | null;
   readonly items: readonly OrderItem[];
   readonly deliveryAddressId: number;
-  /** Lines may be shared among orders: they are replaced, never changed. */
+  /** Orders may share this object, so it is replaced and never changed. */
   deliveryAddress: AddressLines;
   readonly billingAddressId: number;
   readonly billingAddress: AddressLines;
   readonly pickUpPoint: { readonly id: number; readonly attributes: Readonly<Record<string, unknown>> } | null;
   attachments: readonly Attachment[];
-  /** No house number where one is required: not shipped until it has one. */
+  /** Whether a required house number is missing. The order is not shipped until it has one. */
   notValid: boolean;
   shipmentIds: readonly number[];
 }
@@ -110,11 +112,11 @@ export interface ShipmentItem {
   readonly serialNumbers: readonly string[];
   readonly orderItemId: number;
   readonly productId: number;
-  /** How much of it has come back. */
+  /** The quantity that has come back. */
   returned: number;
 }
 
-/** What a carrier tells of one package. */
+/** The tracking data that a carrier reports for a package. */
 export interface Track {
   readonly packageNumber: string | null;
   status: number;
@@ -134,7 +136,7 @@ export interface Shipment {
   readonly orderTypeId: number;
   readonly shippingMethodId: number;
   readonly items: readonly ShipmentItem[];
-  /** Empty for one whose delivery nobody follows. */
+  /** Empty if no carrier reports about the shipment. */
   tracks: readonly Track[];
   readonly visibleFromMs: number;
 }
@@ -151,7 +153,7 @@ export interface AuthorizationItem {
   returnItemId: number | null;
 }
 
-/** A return authorization (interface.md, v3 returnMerchandiseAuthorization). */
+/** A return authorization (docs/interface.md, 11.1 Fields). */
 export interface Authorization {
   readonly id: number;
   externalReference: string | null;
@@ -168,7 +170,7 @@ export interface ReturnItem {
   readonly returnId: number;
   readonly sku: string;
   readonly quantity: number;
-  /** Null until it is processed, and until then it is shown to nobody. */
+  /** Null until the return item is processed. Until then it is not shown. */
   processedOn: string | null;
   readonly processedIn: string;
   restockIn: string | null;
@@ -180,7 +182,7 @@ export interface ReturnItem {
   readonly productId: number;
   readonly reasonId: number;
   readonly shipmentItemId: number;
-  /** The authorization it was announced by. */
+  /** The authorization that announced it. */
   readonly authorizationId: number | null;
   authorizationItemId: number | null;
 }
@@ -215,7 +217,7 @@ export interface SlipItem {
   readonly productId: number;
 }
 
-/** An inbound packing slip: goods that are expected. */
+/** An inbound packing slip: an announcement of expected goods. */
 export interface Slip {
   readonly id: number;
   readonly expectedIn: string;

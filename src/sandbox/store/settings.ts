@@ -1,4 +1,4 @@
-/** The settings lists of the sandbox (interface.md, Settings result); their ids are used throughout. */
+/** The settings lists of the sandbox (docs/interface.md, 6.2 Settings). All rows use the ids of these lists. */
 export const settings = {
   mainShippingMethods: [
     {
@@ -45,25 +45,26 @@ export const settings = {
   paymentMethods: [],
 } as const;
 
-/** A return reason that exists, but not for the clients of the sandbox. */
+/** The id of a return reason that exists but is not available to the clients of the sandbox. */
 export const unavailableReturnReasonId = 49;
 
-/** The warehouses of the fulfilment strategy, and one of the service's that is not in it. Ids are those of v2 orders. */
+/** The warehouses of the fulfilment strategy. v2 orders use their ids. */
 export const warehouses = [
   { id: 1, code: 'AMS' },
   { id: 2, code: 'EIN' },
 ] as const;
+/** A warehouse of the service that is not part of the fulfilment strategy. */
 export const warehouseOutsideStrategy = { id: 3, code: 'ROT' } as const;
 export const warehouseCodes = warehouses.map(({ code }) => code);
 
-/** Whether parcels of an order may leave one by one where the order does not say (interface.md, v3 order). */
+/** Whether an order may leave in several parcels if it does not say so itself (docs/interface.md, 7.1 Fields). */
 export const partialDeliveryByOrderType: Readonly<Record<number, boolean>> = { 31: false, 32: true };
 
 export const noReplyAddress = 'no-reply@fulfilment.example';
 export const paperlessReturnMethodId = 22;
 
-/** The method of the older list by which a warehouse sends what the main method names. */
-export function methodAt(mainMethodId: number, warehouseCode: string): number {
+/** Returns the id of the older shipping method that a warehouse uses for a main shipping method. */
+export function findShippingMethodId(mainMethodId: number, warehouseCode: string): number {
   const methods = settings.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
   return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
 }

@@ -5,14 +5,14 @@ export interface HasId {
 const bucketSize = 512;
 
 /**
- * Rows in ascending order of id, in buckets: a row is added, removed, found by id and reached by position without a look
- * at the others, however many there are.
+ * Rows in ascending order of id, stored in buckets. Adding, removing and finding a row by id or position is fast even
+ * with a million rows.
  */
 export class SortedRows<T extends HasId> {
   #buckets: T[][] = [];
   #size = 0;
 
-  static of<T extends HasId>(rows: Iterable<T>): SortedRows<T> {
+  static fromRows<T extends HasId>(rows: Iterable<T>): SortedRows<T> {
     const sorted = new SortedRows<T>();
     for (const row of rows) sorted.add(row);
     return sorted;
@@ -22,7 +22,7 @@ export class SortedRows<T extends HasId> {
     return this.#size;
   }
 
-  /** Adds a row; one with the same id is replaced. */
+  /** Adds a row. Replaces the row with the same id. */
   add(row: T): void {
     const bucket = this.#buckets.at(-1);
     const last = bucket?.at(-1);
@@ -31,16 +31,16 @@ export class SortedRows<T extends HasId> {
   }
 
   get(id: number): T | undefined {
-    const bucket = this.#buckets[this.#bucketOf(id)];
-    const row = bucket?.[placeIn(bucket, id)];
+    const bucket = this.#buckets[this.#findBucket(id)];
+    const row = bucket?.[findPlace(bucket, id)];
     return row?.id === id ? row : undefined;
   }
 
   delete(id: number): boolean {
-    const index = this.#bucketOf(id);
+    const index = this.#findBucket(id);
     const bucket = this.#buckets[index];
     if (bucket === undefined) return false;
-    const place = placeIn(bucket, id);
+    const place = findPlace(bucket, id);
     if (bucket[place]?.id !== id) return false;
     bucket.splice(place, 1);
     if (bucket.length === 0) this.#buckets.splice(index, 1);
@@ -48,18 +48,18 @@ export class SortedRows<T extends HasId> {
     return true;
   }
 
-  /** Rows with a larger id than `afterId`. */
+  /** Yields the rows whose id is larger than `afterId`. */
   *after(afterId: number): Generator<T, void, undefined> {
-    const first = this.#bucketOf(afterId);
+    const first = this.#findBucket(afterId);
     for (let index = first; index < this.#buckets.length; index++) {
       const bucket = this.#buckets[index] ?? [];
-      let place = index === first ? placeIn(bucket, afterId) : 0;
+      let place = index === first ? findPlace(bucket, afterId) : 0;
       if (bucket[place]?.id === afterId) place++;
       for (; place < bucket.length; place++) yield bucket[place] as T;
     }
   }
 
-  /** Rows from a position on, counted from 0. */
+  /** Yields the rows from a position on. Positions count from 0. */
   *from(position: number): Generator<T, void, undefined> {
     let skip = position;
     for (const bucket of this.#buckets) {
@@ -71,13 +71,13 @@ export class SortedRows<T extends HasId> {
     }
   }
 
-  /** How many rows have an id of at most `id`. */
-  rank(id: number): number {
-    const last = this.#bucketOf(id);
-    let rank = 0;
-    for (let index = 0; index < last; index++) rank += this.#buckets[index]?.length ?? 0;
+  /** Counts the rows whose id is at most `id`. */
+  countUpTo(id: number): number {
+    const last = this.#findBucket(id);
+    let countUpTo = 0;
+    for (let index = 0; index < last; index++) countUpTo += this.#buckets[index]?.length ?? 0;
     const bucket = this.#buckets[last];
-    return bucket === undefined ? rank : rank + placeIn(bucket, id + 1);
+    return bucket === undefined ? countUpTo : countUpTo + findPlace(bucket, id + 1);
   }
 
   get lastId(): number {
@@ -88,7 +88,7 @@ export class SortedRows<T extends HasId> {
     return this.from(0);
   }
 
-  /** The last rows, newest first. */
+  /** Returns the last rows, newest first. */
   latest(count: number): T[] {
     return [...this.from(Math.max(0, this.#size - count))].reverse();
   }
@@ -100,9 +100,9 @@ export class SortedRows<T extends HasId> {
   }
 
   #insert(row: T): void {
-    const index = this.#bucketOf(row.id);
+    const index = this.#findBucket(row.id);
     const bucket = this.#buckets[index] as T[];
-    const place = placeIn(bucket, row.id);
+    const place = findPlace(bucket, row.id);
     if (bucket[place]?.id === row.id) {
       bucket[place] = row;
       return;
@@ -113,8 +113,10 @@ export class SortedRows<T extends HasId> {
       this.#buckets.splice(index, 1, bucket.slice(0, bucketSize), bucket.slice(bucketSize));
   }
 
-  /** Index of the first bucket whose last id is at least `id`; the number of buckets where there is none. */
-  #bucketOf(id: number): number {
+  /**
+   * Returns the index of the first bucket whose last id is at least `id`, or the number of buckets if there is none.
+   */
+  #findBucket(id: number): number {
     let [low, high] = [0, this.#buckets.length];
     while (low < high) {
       const middle = (low + high) >> 1;
@@ -125,8 +127,8 @@ export class SortedRows<T extends HasId> {
   }
 }
 
-/** Place of the first row in a bucket whose id is at least `id`. */
-function placeIn(bucket: readonly HasId[], id: number): number {
+/** Returns the place of the first row in a bucket whose id is at least `id`. */
+function findPlace(bucket: readonly HasId[], id: number): number {
   let [low, high] = [0, bucket.length];
   while (low < high) {
     const middle = (low + high) >> 1;

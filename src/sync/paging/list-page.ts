@@ -2,20 +2,20 @@ import type { Json } from '../../core/json.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
 import type { ListPage } from '../../warehouse/client.ts';
-import type { Reading } from '../commit/commit-reading.ts';
+import type { Reading } from '../commit/reading.ts';
 import { type DecodedPage, decodePage, type ReadById } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
-import { type Joining, readAhead } from './read-ahead.ts';
+import { type PageJoiner, readAhead } from './read-ahead.ts';
 import type { WalkedPage, WalkStart } from './walk.ts';
 
-/** Resources that a page is asked to have. */
+/** Number of resources that we ask for on each page. */
 export const pageSize = 100;
 
-/** A page of a list, or several that follow each other, as rows. */
+/** A page of a list as rows, or several pages in a row as one. */
 export type StreamPage = ListPage & Reading;
 
-/** Walks a stream's list from `start`, reading ahead. */
+/** Walks a stream's list from `start`. Reads pages ahead of the consumer. */
 export function walkPages(
   context: PullContext,
   stream: Stream,
@@ -24,12 +24,12 @@ export function walkPages(
   sorted: boolean,
 ): AsyncGenerator<WalkedPage<StreamPage>> {
   const fetch = (query: string, signal: AbortSignal) => fetchPage(context, stream, query, signal);
-  return readAhead({ firstQuery, start, fetch, signal: context.signal, pageSize, sorted }, joining);
+  return readAhead({ firstQuery, start, fetch, signal: context.signal, pageSize, sorted }, streamPageJoiner);
 }
 
 /**
- * Asks one page of a stream's list, and decodes it: pages are read ahead, and decoded while Postgres writes those before.
- * Its number is drawn anew before every send: an answer is as old as its request.
+ * Fetches and decodes one page of a stream's list. Draws the reading's number again before each send, also before a
+ * repeated one, because an answer is as old as its request.
  */
 export async function fetchPage(
   context: PullContext,
@@ -48,16 +48,16 @@ export async function fetchPage(
   return { ...page, readNo, pages: 1, resources: page.data.length, decoded };
 }
 
-/** Answers with more characters than this are written alone. */
-const maxJoined = 4_000_000;
+/** A page whose answer has this number of characters or more is written alone. */
+const maxJoinedCharacters = 4_000_000;
 
 /**
- * Several pages as one. Each resource keeps the number of the request it came with, so that it is taken for no older or newer
- * than it is; of one that stands on several pages the last mention counts. A page with something that cannot be decoded is
- * written alone: too much of that fails its page, and no other.
+ * Joins several pages into one. Each family keeps the number of the request that fetched it. If a resource is on
+ * several pages, the last one counts. A page with undecodable resources is not joined, so that too many of them fail
+ * only that page.
  */
-export const joining: Joining<StreamPage> = {
-  mayJoin: ({ decoded, size }) => decoded.quarantined.length === 0 && size < maxJoined,
+export const streamPageJoiner: PageJoiner<StreamPage> = {
+  mayJoin: ({ decoded, size }) => decoded.quarantined.length === 0 && size < maxJoinedCharacters,
   join: (pages) => ({
     ...(pages.at(-1) ?? pages[0]),
     data: pages.flatMap(({ data }) => data),
@@ -75,7 +75,7 @@ function joinDecoded(pages: readonly StreamPage[]): DecodedPage {
   const sources = new Map<number, Json>();
   for (const { decoded, readNo } of pages)
     for (const { parent, children } of decoded.families) {
-      // Its lines are claimed by the last mention, too: so it takes that one's place.
+      // Delete first: the family must move to the place of its last mention, because lines are claimed in that order.
       families.delete(parent.id);
       families.set(parent.id, { parent: { ...parent, read_no: readNo }, children });
       sources.set(parent.id, decoded.sources.get(parent.id) ?? null);

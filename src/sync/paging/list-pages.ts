@@ -3,12 +3,12 @@ import { WarehouseError } from '../../core/errors.ts';
 import type { ListPage, Warehouse } from '../../warehouse/client.ts';
 import { encodeQuery } from '../../warehouse/transport/query.ts';
 
-/** A list of the service, and how it is read. */
+/** A list of the service and the parameters for reading it. */
 export interface ListQuery {
   readonly operation: OperationName;
   /** Members of the query: include, page size, filters. */
   readonly filter: Parameters<typeof encodeQuery>[0];
-  /** A list with more pages than this is no answer. */
+  /** A list with more pages than this counts as unreadable. */
   readonly maxPages: number;
   readonly signal: AbortSignal;
 }

@@ -1,11 +1,12 @@
-import { holdAfter } from '../../core/client-hold.ts';
+import { toClientHold } from '../../core/client-hold.ts';
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import { QuarantineShareError } from '../reading/decode.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /**
- * Runs the passes of one poll. If a page cannot be read, only its pass fails: the other passes read other pages. The poll
- * then fails at its end with the first error. An error of the whole client, the database or the lease ends the poll at once.
+ * Runs the passes of one poll. If a page cannot be read, only its pass fails, because the other passes read other
+ * pages. The poll then fails at its end with the first error. An error of the whole client, the database or the lease
+ * ends the poll at once.
  */
 export class PassRunner {
   readonly #context: PullContext;
@@ -36,4 +37,4 @@ export class PassRunner {
 
 /** Returns true if the error concerns the page that was read, and not the whole client, database or lease. */
 export const isErrorOfOnePass = (error: unknown) =>
-  error instanceof QuarantineShareError || (error instanceof WarehouseError && holdAfter(error) === null);
+  error instanceof QuarantineShareError || (error instanceof WarehouseError && toClientHold(error) === null);

@@ -1,5 +1,5 @@
 import type { Transaction } from 'kysely';
-import { addDays, utcDay } from '../../core/time.ts';
+import { addDays, toUtcDay } from '../../core/time.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import { type Cursor, type CursorPass, readCursor, saveCursor } from '../../erp/pull/cursors.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
@@ -7,13 +7,14 @@ import { commitReading } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 import { pageSize, walkPages } from './list-page.ts';
-import { idsOf } from './walk.ts';
+import { readIds } from './walk.ts';
 
 /**
- * Walks on from where the last run stood, for ever. For lists sorted by ascending id, where new rows come at the end.
- * @returns whether the walk had reached its end in an earlier run, that is: whether the first load is behind us
+ * Walks a list from the stored cursor to its end, and stores the cursor with each page. For lists in ascending order of
+ * id, in which new rows come at the end.
+ * @returns true if an earlier run had already reached the end, which means that the first load is done
  */
-export async function walkOn(
+export async function continueWalk(
   context: PullContext,
   stream: Stream,
   pass: CursorPass,
@@ -26,34 +27,42 @@ export async function walkOn(
   for await (const { page, query, meaning, lastId, atEnd, full, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
     if (full) warnFull(context, pass);
-    // An empty page moves nothing: the walk stands on the last page that held rows.
+    // An empty page does not move the cursor: it stays at the last page with rows.
     const moved = lastId === null ? { ...cursor, meaning } : { ...cursor, query, meaning, lastId };
-    const stands = isSamePlace(cursor, moved) && (completed || !atEnd);
-    await commitReading(context, stream, page, stands ? null : savesCursor(context, stream, pass, moved, atEnd));
+    const isUnchanged = isSameCursor(cursor, moved) && (completed || !atEnd);
+    await commitReading(
+      context,
+      stream,
+      page,
+      isUnchanged ? null : makeCursorWriter(context, stream, pass, moved, atEnd),
+    );
     cursor = moved;
     completed ||= atEnd;
   }
   return start.completed;
 }
 
-/** A walk over a whole list, which keeps no cursor. */
+/** A pass that walks a whole list and keeps no cursor. */
 type WholePass = 'open' | 'settle';
 
-/** What a walk showed. */
-export interface Listed {
+/** The result of a walk without a cursor. */
+export interface WalkResult {
   readonly ids: Set<number>;
-  /** False where the last page was full and had no next link: there may be more. */
+  /** False if the last page was full and had no next link: the list may have more rows. */
   readonly whole: boolean;
 }
 
-/** Walks a whole list from its start, without a cursor; complete, as it throws otherwise. */
+/**
+ * Walks a whole list from its start, without a cursor.
+ * @throws WarehouseError if the walk does not reach the end
+ */
 export async function walkWhole(
   context: PullContext,
   stream: Stream,
   pass: WholePass,
   parameters: QueryParameters,
   warnWhenFull = true,
-): Promise<Listed> {
+): Promise<WalkResult> {
   const ids = new Set<number>();
   let whole = true;
   const start = { query: null, meaning: 'unknown', lastId: null } as const;
@@ -65,31 +74,32 @@ export async function walkWhole(
       if (warnWhenFull) warnFull(context, pass);
     }
     await commitReading(context, stream, page);
-    for (const id of idsOf(page.data)) ids.add(id);
+    for (const id of readIds(page.data)) ids.add(id);
   }
   return { ids, whole };
 }
 
-/** What a walk of a window showed in this run. Not its ids: a first load may hold a million. */
-export interface Windowed extends Pick<Listed, 'whole'> {
+/** The result of a walk of a date window in this run. It holds no ids, because a first load may have a million. */
+export interface WindowWalkResult extends Pick<WalkResult, 'whole'> {
   readonly rows: number;
-  /** Whether an earlier run had reached the end. */
+  /** True if an earlier run had already reached the end. */
   readonly firstLoadDone: boolean;
 }
 
+/** The filter by which a pass limits a list to recent dates. */
 export interface DateWindow {
   /** Filter of the list that takes an exclusive lower date, such as `filter[orderedOn][gt]`. */
   readonly filter: string;
-  /** Column of the parent's row that the filter speaks of. */
+  /** Column of the parent row with the date that the filter compares. */
   readonly column: string;
-  /** How far the first run looks back; null: to the beginning. */
+  /** Number of days that the first run looks back; null: to the beginning of the list. */
   readonly firstRunDays: number | null;
 }
 
 /**
- * Walks what is dated after the watermark less the lookback, to its end; only then the watermark moves, to the largest
- * date seen, and never past the service's own clock plus a day. A walk that was cut short goes on where it stood, unless
- * that was more than a day ago.
+ * Walks the resources whose date is after the watermark minus the lookback. At the end of the list, moves the watermark
+ * to the largest date seen, but never more than a day past the service's clock. An interrupted walk continues from its
+ * stored cursor. If that cursor is stale, the walk starts again.
  */
 export async function walkWindow(
   context: PullContext,
@@ -97,15 +107,16 @@ export async function walkWindow(
   pass: CursorPass,
   window: DateWindow,
   parameters: QueryParameters,
-): Promise<Windowed> {
+): Promise<WindowWalkResult> {
   let [whole, rows] = [true, 0];
   const stored = await readCursor(context.db, context.client, stream.name, pass);
-  // What it has passed may have changed since: a watermark from both halves would be past days nobody asked for.
+  // Rows that the interrupted walk has passed may have changed since. The watermark must not pass days that no walk has
+  // read again.
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;
   let largest = before.largestSeen;
-  let at = stored;
-  const asked = await windowStart(before, window, context);
-  const firstQuery = listQuery(stream, { ...parameters, ...(asked === null ? {} : { [window.filter]: asked }) });
+  let current = stored;
+  const fromDay = await findWindowStart(before, window, context);
+  const firstQuery = listQuery(stream, { ...parameters, ...(fromDay === null ? {} : { [window.filter]: fromDay }) });
   const pages = walkPages(context, stream, firstQuery, before, false);
   for await (const { page, query, meaning, lastId, atEnd, full, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
@@ -114,67 +125,73 @@ export async function walkWindow(
       warnFull(context, pass);
     }
     rows += page.data.length;
-    if (page.dateMs === null) warn(context, `${pass}: the service sends no Date, so the watermark cannot move`);
-    const cap = page.dateMs === null ? '' : addDays(utcDay(page.dateMs), 1);
+    if (page.dateMs === null) warn(context, `${pass}: the service sends no Date header, so the watermark cannot move`);
+    const cap = page.dateMs === null ? '' : addDays(toUtcDay(page.dateMs), 1);
     const values = page.decoded.families.map(({ parent }) => parent[window.column]);
-    // A time counts by its day: a day more or less is what the lookback is for.
+    // Only the day of a time counts. The lookback covers the difference of a day.
     const dates = values.filter((value) => typeof value === 'string').map((value) => value.slice(0, 10));
-    largest = laterOf([largest, ...dates.filter((date) => date <= cap)]);
-    const watermark = laterOf([before.watermark, largest]);
+    largest = findLatest([largest, ...dates.filter((date) => date <= cap)]);
+    const watermark = findLatest([before.watermark, largest]);
     const next: Cursor = atEnd
       ? { ...before, query: null, meaning, lastId: null, largestSeen: null, watermark }
       : { ...before, query, meaning, lastId, largestSeen: largest };
-    const stands = isSamePlace(at, next) && (stored.completed || !atEnd);
-    await commitReading(context, stream, page, stands ? null : savesCursor(context, stream, pass, next, atEnd));
-    at = next;
+    const isUnchanged = isSameCursor(current, next) && (stored.completed || !atEnd);
+    await commitReading(
+      context,
+      stream,
+      page,
+      isUnchanged ? null : makeCursorWriter(context, stream, pass, next, atEnd),
+    );
+    current = next;
   }
   return { rows, whole, firstLoadDone: before.completed };
 }
 
 /**
- * The date to ask after, null for the beginning: filters are exclusive, so one day more than the lookback. Where walks have
- * found nothing so far, the service is not asked for its clock each time: twice as far back, the database's will do.
+ * Returns the exclusive lower date of the window; null for the beginning of the list. It is one day before the lookback
+ * because the filter is exclusive (docs/interface.md, 2.5 Filters). If walks have found nothing so far, the database's
+ * clock is used and the span is doubled, to save a request for the service's clock in each run.
  */
-async function windowStart(
+async function findWindowStart(
   { watermark, completed }: Cursor,
   window: DateWindow,
   { warehouse, state: { service }, signal, run, lookbackDays }: PullContext,
 ): Promise<string | null> {
   if (watermark !== null) return addDays(watermark, -lookbackDays - 1);
   if (window.firstRunDays === null) return null;
-  if (completed) return addDays(utcDay(run.startedAt.getTime()), -2 * window.firstRunDays);
-  service.firstMs ??= await warehouse.clock(signal);
-  return addDays(utcDay(service.firstMs ?? run.startedAt.getTime()), -window.firstRunDays);
+  if (completed) return addDays(toUtcDay(run.startedAt.getTime()), -2 * window.firstRunDays);
+  service.firstMs ??= await warehouse.readClock(signal);
+  return addDays(toUtcDay(service.firstMs ?? run.startedAt.getTime()), -window.firstRunDays);
 }
 
-/** Whether two cursors stand at the same place, and know the same. */
-function isSamePlace(a: Cursor, b: Cursor): boolean {
-  const placeOf = ({ query, meaning, lastId, largestSeen, watermark }: Cursor) =>
+/** Returns true if two cursors have the same place, meaning and dates. */
+function isSameCursor(a: Cursor, b: Cursor): boolean {
+  const toPlaceText = ({ query, meaning, lastId, largestSeen, watermark }: Cursor) =>
     JSON.stringify([query, meaning, lastId, largestSeen, watermark]);
-  return placeOf(a) === placeOf(b);
+  return toPlaceText(a) === toPlaceText(b);
 }
 
-/** What a page is written with, so that the walk goes on from there. */
-function savesCursor({ client }: PullContext, stream: Stream, pass: CursorPass, cursor: Cursor, atEnd: boolean) {
+/** Returns a function that stores the cursor in the transaction of a page. */
+function makeCursorWriter({ client }: PullContext, stream: Stream, pass: CursorPass, cursor: Cursor, atEnd: boolean) {
   return async (trx: Transaction<DB>) => {
     await saveCursor({ trx, client, stream: stream.name }, pass, cursor, atEnd);
     return { changes: [], result: null };
   };
 }
 
-function laterOf(dates: readonly (string | null)[]): string | null {
+function findLatest(dates: readonly (string | null)[]): string | null {
   return dates.reduce((later, date) => (date !== null && (later === null || date > later) ? date : later), null);
 }
 
-/** The query of a list's first page. */
+/** Returns the query of a list's first page. */
 export function listQuery({ include }: Stream, parameters: QueryParameters): string {
   return encodeQuery({ 'page[size]': pageSize, ...(include.length > 0 ? { include } : {}), ...parameters });
 }
 
 function warnSteppedBack(context: PullContext, pass: CursorPass | WholePass): void {
-  warn(context, `${pass}: the list had moved, or did not take its cursor; stepped back and read on from there`);
+  warn(context, `${pass}: rows had left the list, or the service refused the cursor; it stepped back and read again`);
 }
 
 function warnFull(context: PullContext, pass: CursorPass | WholePass): void {
-  warn(context, `${pass}: the last page is full and has no next link; rows beyond it, if any, cannot be listed`);
+  warn(context, `${pass}: the last page is full and has no next link; if the list has more rows, they cannot be read`);
 }

@@ -1,80 +1,84 @@
 import { type WalkablePage, type WalkedPage, type WalkOptions, walk } from './walk.ts';
 
-/** This many pages are asked for before they are wanted, and at most this many are handed over together. */
-export const mostAhead = 4;
+/** Maximum number of pages that are requested ahead. It is also the maximum number of pages that are joined. */
+export const maxPagesAhead = 4;
 
-type Outcome<P extends WalkablePage> =
+/** The next page of the walk, or the error that the walk threw. */
+type PageResult<P extends WalkablePage> =
   | { readonly walked: IteratorResult<WalkedPage<P>, void> }
   | { readonly error: unknown };
 
-/** How pages that follow each other become one. */
-export interface Joining<P> {
-  /** Whether a page may be handed over with others. */
+/** Joins several pages in a row into one. */
+export interface PageJoiner<P> {
+  /** Returns true if a page may be joined with others. */
   readonly mayJoin: (page: P) => boolean;
   readonly join: (pages: readonly [P, ...P[]]) => P;
 }
 
 /**
- * Walks a list ahead of its consumer: while that writes, the next pages are asked for, and those that have come by then
- * are handed over as one. So whoever is slower sets the pace: a page is written at once where the service is, several in
- * one transaction where the database is.
- * @throws what the walk throws, once all pages before it were handed over
+ * Walks a list ahead of its consumer. Requests the next pages while the consumer writes, and joins the pages that have
+ * arrived by then. If the service is slower, each page is written at once; if the database is slower, several pages are
+ * written in one transaction.
+ * @throws the error of the walk, after all earlier pages were yielded
  */
 export async function* readAhead<P extends WalkablePage>(
   options: WalkOptions<P>,
-  joining: Joining<P>,
+  joiner: PageJoiner<P>,
 ): AsyncGenerator<WalkedPage<P>> {
-  const left = new AbortController();
-  const pages = walk({ ...options, signal: AbortSignal.any([options.signal, left.signal]) });
-  const arrived: Outcome<P>[] = [];
-  const asked: Promise<unknown>[] = [];
-  const ask = () =>
+  const abandoned = new AbortController();
+  const pages = walk({ ...options, signal: AbortSignal.any([options.signal, abandoned.signal]) });
+  const arrived: PageResult<P>[] = [];
+  const requests: Promise<unknown>[] = [];
+  const requestPage = () =>
     pages.next().then(
       (walked) => arrived.push({ walked }),
       (error: unknown) => arrived.push({ error }),
     );
-  const askOn = () => {
-    while (asked.length < mostAhead) asked.push(ask());
+  const requestAhead = () => {
+    while (requests.length < maxPagesAhead) requests.push(requestPage());
   };
-  askOn();
+  requestAhead();
   try {
     for (;;) {
-      await asked[0];
+      await requests[0];
       const taken = arrived.splice(0);
-      asked.splice(0, taken.length);
-      askOn();
+      requests.splice(0, taken.length);
+      requestAhead();
       const walked = taken.flatMap((outcome) =>
         'walked' in outcome && !outcome.walked.done ? [outcome.walked.value] : [],
       );
-      for (const group of groupsOf(walked, joining)) yield joinWalked(group, joining);
+      for (const group of groupPages(walked, joiner)) yield joinGroup(group, joiner);
       for (const outcome of taken) if ('error' in outcome) throw outcome.error;
       if (walked.length < taken.length) return;
     }
   } finally {
-    // The consumer left (it failed, or needs no more): what was asked for is called off, not left behind.
-    left.abort();
-    await Promise.all(asked);
+    // The consumer failed or needs no more pages: cancel the open requests and wait for them.
+    abandoned.abort();
+    await Promise.all(requests);
   }
 }
 
-type Group<P extends WalkablePage> = [WalkedPage<P>, ...WalkedPage<P>[]];
+type PageGroup<P extends WalkablePage> = [WalkedPage<P>, ...WalkedPage<P>[]];
 
-/** Pages that are handed over together, in their order. */
-function groupsOf<P extends WalkablePage>(walked: readonly WalkedPage<P>[], { mayJoin }: Joining<P>): Group<P>[] {
-  const groups: Group<P>[] = [];
-  let open = false;
+/** Groups the pages that may be joined, in their order. */
+function groupPages<P extends WalkablePage>(
+  walked: readonly WalkedPage<P>[],
+  { mayJoin }: PageJoiner<P>,
+): PageGroup<P>[] {
+  const groups: PageGroup<P>[] = [];
+  let isOpen = false;
   for (const one of walked) {
-    const joins = mayJoin(one.page);
+    const canJoin = mayJoin(one.page);
     const last = groups.at(-1);
-    if (open && joins && last !== undefined) last.push(one);
+    if (isOpen && canJoin && last !== undefined) last.push(one);
     else groups.push([one]);
-    open = joins;
+    isOpen = canJoin;
   }
   return groups;
 }
 
-/** Several pages as one; the walk stands where it stood on the last of them that held rows. */
-function joinWalked<P extends WalkablePage>(walked: Group<P>, { join }: Joining<P>): WalkedPage<P> {
+/** Joins a group into one page. Its place is that of the last page with rows. */
+function joinGroup<P extends WalkablePage>(walked: PageGroup<P>, { join }: PageJoiner<P>): WalkedPage<P> {
   const [first, ...more] = walked;
   if (more.length === 0) return first;
   const last = more.at(-1) ?? first;

@@ -1,7 +1,7 @@
 import { describeError } from '../../core/errors.ts';
 import { readCursor } from '../../erp/pull/cursors.ts';
 import { type RowPosition, readPositions } from '../../erp/pull/open-rows.ts';
-import { withCursor } from '../../warehouse/transport/query.ts';
+import { setPageCursor } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
@@ -10,15 +10,18 @@ import { isErrorOfOnePass } from './pass-runner.ts';
 
 /** A page is read if it holds at least this number of the wanted rows. Below that, reads by id cost less. */
 const minRowsPerPage = 3;
-/** Tolerated difference between a row's position in the list and here. A row may be listed but not stored, or the reverse. */
+/**
+ * Tolerated difference between a row's position in the list and here. A row may be listed but not stored, or the
+ * reverse.
+ */
 const positionTolerance = 10;
 /** Maximum number of pages that one poll reads in this way. A poll reads few other rows by id; the rest waits. */
 const maxPages = 50;
 
 /**
- * Reads rows by the pages of the list that hold several of them. The list must be sorted by id. The walk of the pass `new`
- * has learned what its cursors mean; if it has not, nothing is read.
- * A page that cannot be read is left out.
+ * Reads rows by the pages of the list that hold several of them, which takes fewer requests than reads by id. The list
+ * must be sorted by id. Reads nothing if the walk of the pass `new` has not yet learned the meaning of its cursors.
+ * Skips a page that cannot be read.
  * @returns the ids that were found. Read the others by id.
  */
 export async function readByPages(
@@ -36,7 +39,7 @@ export async function readByPages(
   for (const { first } of pages) {
     const cursor = meaning === 'id' ? first.id - 1 : Math.max(0, first.position - positionTolerance);
     try {
-      const page = await fetchPage(context, stream, withCursor(query, cursor), signal);
+      const page = await fetchPage(context, stream, setPageCursor(query, cursor), signal);
       const committed = await commitReading(context, stream, page);
       const { families, readById } = committed.page;
       for (const { parent } of families) if (wanted.has(parent.id) && !readById.has(parent.id)) found.add(parent.id);

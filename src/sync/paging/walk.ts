@@ -1,6 +1,6 @@
 /**
- * Ways through a list: walks from page to page, ahead of the database, and reads by id. A walk either reaches the end
- * of its list or fails, so nothing is skipped silently.
+ * Reads lists of the service: page by page, ahead of the database, or by id. A walk either reaches the end of its list
+ * or fails, so it never skips rows silently.
  */
 
 import type { ErrorCode } from '../../core/error-codes.ts';
@@ -8,110 +8,112 @@ import { WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import type { CursorMeaning } from '../../erp/pull/cursors.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
-import { cursorOf, withCursor } from '../../warehouse/transport/query.ts';
+import { readPageCursor, setPageCursor } from '../../warehouse/transport/query.ts';
 
-/** One page as the walk sees it. */
+/** The members of a page that a walk needs. */
 export interface WalkablePage {
   readonly data: readonly Json[];
-  /** Query of the next page, null at the end; an error where the link cannot be followed. */
+  /** Query of the next page; null at the end; an error if the link cannot be followed. */
   readonly next: string | null | WarehouseError;
 }
 
-/** Where a walk begins anew: from the start, or at the page where the last one stood. */
+/** The place at which a walk begins: the start of the list (null query), or the page that the last walk reached. */
 export interface WalkStart {
   readonly query: string | null;
   readonly meaning: CursorMeaning;
   readonly lastId: number | null;
 }
 
-/** A page with what was learned on the way to it. */
+/** A page of a walk, and the state of the walk at that page. */
 export interface WalkedPage<P extends WalkablePage> {
   readonly page: P;
-  /** The query it was asked with. */
+  /** The query that fetched the page. */
   readonly query: string;
   readonly meaning: CursorMeaning;
   readonly lastId: number | null;
   readonly atEnd: boolean;
-  /** The last page, as long as it may be, without a next link: there may be more that the service does not show. */
+  /** True if the last page has the maximum length and no next link: the service may hide further rows. */
   readonly full: boolean;
-  /** True where the list no longer held what was seen before and the walk had to step back. */
+  /** True if the list no longer had the rows seen before, and the walk stepped back. */
   readonly steppedBack: boolean;
 }
 
+/** The list to walk and the way to fetch its pages. */
 export interface WalkOptions<P extends WalkablePage> {
   readonly firstQuery: string;
   readonly start: WalkStart;
   readonly fetch: (query: string, signal: AbortSignal) => Promise<P>;
   readonly signal: AbortSignal;
-  /** Rows that a page may have. */
+  /** Maximum number of rows of a page. */
   readonly pageSize: number;
   readonly maxPages?: number;
-  /** Whether the list is said to be in ascending order of id. */
+  /** True if the list is documented to be in ascending order of id. */
   readonly sorted: boolean;
 }
 
-/** More pages than any list this product is made for (100 rows each). */
+/** Maximum number of pages, with 100 rows each. No expected list is longer. */
 const defaultMaxPages = 200_000;
-const firstStepBack = 200;
+const firstStepBackRows = 200;
 const maxStepsBack = 100;
 
 /**
- * Walks a list page by page (interface.md, Pagination). The meaning of `page[cursor]` is
- * not shown there, so it is learned on the way; a walk that goes on where an earlier one stood asks that page again, which
- * is right under every meaning, and checks that no row slipped through between.
- * @throws WarehouseError `link_repeats` or `too_many_pages` where the links lead nowhere
+ * Walks a list page by page. The meaning of `page[cursor]` is not known (docs/interface.md, 2.6 Not shown), so the walk
+ * learns it from the links. A walk that continues an earlier one fetches that walk's last page again, which works under
+ * every meaning. It also checks that no row was skipped between the two walks.
+ * @throws WarehouseError `link_repeats`, `too_many_pages` or `list_unstable` if the links do not lead to an end
  */
 export async function* walk<P extends WalkablePage>(options: WalkOptions<P>): AsyncGenerator<WalkedPage<P>> {
   const { firstQuery, start, signal, pageSize, maxPages = defaultMaxPages } = options;
   const fetch = (query: string) => options.fetch(query, signal);
-  let standing: Standing<P> =
+  let position: WalkPosition<P> =
     start.query === null
       ? { query: firstQuery, page: await fetch(firstQuery), steppedBack: false }
-      : await resume(start.query, start, options, fetch);
+      : await resumeWalk(start.query, start, options, fetch);
   let meaning = start.meaning;
   const guard = new ProgressGuard(maxPages);
   for (;;) {
-    const { query, page, steppedBack } = standing;
-    const lastId = lastIdOf(page.data);
-    // An empty page is a normal end, whatever its links say.
+    const { query, page, steppedBack } = position;
+    const lastId = findLastId(page.data);
+    // An empty page is the end of the list, even if it has a next link.
     const next = page.data.length === 0 ? null : page.next;
-    if (typeof next === 'string') meaning = learn(meaning, query, page.data.length, lastId, next);
+    if (typeof next === 'string') meaning = learnMeaning(meaning, query, page.data.length, lastId, next);
     const problem = next instanceof WarehouseError ? next : guard.check(query, next, steppedBack);
     const full = page.next === null && page.data.length >= pageSize;
     yield { page, query, meaning, lastId, atEnd: next === null, full, steppedBack };
-    // Only now: a link that leads nowhere takes nothing from the rows beside it.
+    // Thrown after the yield: the rows of the page are good even if its link is not.
     if (problem !== null) throw problem;
     if (typeof next !== 'string') return;
-    standing = await goOn(page, next, { query: next, meaning, lastId }, options, fetch);
+    position = await fetchNext(page, next, { query: next, meaning, lastId }, options, fetch);
   }
 }
 
-/** Where a walk stands: a page, and the query it was asked with. */
-interface Standing<P> {
+/** The current page of a walk, and the query that fetched it. */
+interface WalkPosition<P> {
   readonly query: string;
   readonly page: P;
   readonly steppedBack: boolean;
 }
 
 /**
- * Asks the next page. Under an offset rows that leave the list while it is walked move all others up, past the page
- * boundary; so the page is asked from one row earlier, and the last row seen must stand on it.
+ * Fetches the next page. If cursors are offsets, a row that leaves the list during the walk moves the later rows up,
+ * and one of them could be skipped. Therefore the page is fetched from one row earlier, and must contain the last row
+ * seen.
  */
-async function goOn<P extends WalkablePage>(
+async function fetchNext<P extends WalkablePage>(
   { data }: P,
   next: string,
   after: WalkStart,
   options: WalkOptions<P>,
   fetch: (query: string) => Promise<P>,
-): Promise<Standing<P>> {
-  const cursor = cursorOf(next);
+): Promise<WalkPosition<P>> {
+  const cursor = readPageCursor(next);
   if (!options.sorted || after.meaning !== 'offset' || cursor === null || data.length < 2) {
     return { query: next, page: await fetch(next), steppedBack: false };
   }
-  return resume(withCursor(next, cursor - 1), after, options, fetch);
+  return resumeWalk(setPageCursor(next, cursor - 1), after, options, fetch);
 }
 
-/** Sees to it that a walk gets on: no page twice, not too many pages, not back for ever. */
+/** Guards a walk against endless lists: repeated links, too many pages and too many steps back. */
 class ProgressGuard {
   readonly #maxPages: number;
   #followed = new Set<string>();
@@ -122,10 +124,10 @@ class ProgressGuard {
     this.#maxPages = maxPages;
   }
 
-  /** What is wrong with following `next` from the page that `query` gave; null where nothing is. */
+  /** Returns the error if `next` must not be followed from the page of `query`; null if it may be followed. */
   check(query: string, next: string | null, steppedBack: boolean): WarehouseError | null {
     this.#pages++;
-    // After a step back, pages are rightly seen again.
+    // After a step back, the walk meets the same pages again.
     if (steppedBack) this.#followed = new Set();
     if (steppedBack) this.#stepsBack++;
     this.#followed.add(query);
@@ -143,17 +145,17 @@ class ProgressGuard {
   }
 }
 
-/** Ids of the rows, as far as they can be read; undecodable rows are the decoder's business. */
-export function idsOf(data: readonly Json[]): number[] {
+/** Returns the ids of the rows. Skips rows without a readable id; the decoder reports them. */
+export function readIds(data: readonly Json[]): number[] {
   return data.map(readId).filter((id) => id !== null);
 }
 
-function lastIdOf(data: readonly Json[]): number | null {
-  return idsOf(data).at(-1) ?? null;
+function findLastId(data: readonly Json[]): number | null {
+  return readIds(data).at(-1) ?? null;
 }
 
-/** What the next cursor was made from. Where several readings fit, what was known before stands. */
-function learn(
+/** Returns the meaning of the cursors, judged by the next one. Keeps the known meaning if it fits both meanings. */
+function learnMeaning(
   before: CursorMeaning,
   query: string,
   rows: number,
@@ -161,7 +163,7 @@ function learn(
   next: string | null,
 ): CursorMeaning {
   if (next === null) return before;
-  const [cursor, nextCursor] = [cursorOf(query), cursorOf(next)];
+  const [cursor, nextCursor] = [readPageCursor(query), readPageCursor(next)];
   const isId = nextCursor !== null && nextCursor === lastId;
   const isOffset = nextCursor !== null && cursor !== null && nextCursor === cursor + rows;
   if (isId && isOffset) return before;
@@ -169,36 +171,37 @@ function learn(
 }
 
 /**
- * Asks the page on which the last walk stood. Under a cursor that is an id nothing can be missed. Otherwise the list may
- * have moved below the cursor, so the last row seen, or in a sorted list one before it, must be on the page: where none
- * is, step back, by 200, 400, 800 rows, the very start at last. A cursor of unknown make, or a list without a known
- * order, leaves only the start.
+ * Fetches the last page of the previous walk again. If cursors are ids, nothing can be skipped. Otherwise rows may have
+ * left the list, so the page must contain the last row seen or, in a sorted list, an earlier row. If it does not, the
+ * walk steps back by 200, 400, 800 rows and so on, and finally to the start. If the cursor's meaning is opaque or the
+ * list is not sorted, the walk returns to the start at once.
  */
-async function resume<P extends WalkablePage>(
+async function resumeWalk<P extends WalkablePage>(
   query: string,
   { meaning, lastId }: WalkStart,
   { firstQuery, sorted }: WalkOptions<P>,
   fetch: (query: string) => Promise<P>,
-): Promise<Standing<P>> {
+): Promise<WalkPosition<P>> {
   const page = await fetch(query).catch((error: unknown) => {
     if (query === firstQuery || !isCursorRefused(error)) throw error;
     return null;
   });
-  const joins = (candidate: P) =>
-    lastId === null || idsOf(candidate.data).some((id) => id === lastId || (sorted && id < lastId));
-  if (page && (meaning === 'id' || query === firstQuery || joins(page))) return { query, page, steppedBack: false };
-  const cursor = cursorOf(query);
+  const continuesList = (candidate: P) =>
+    lastId === null || readIds(candidate.data).some((id) => id === lastId || (sorted && id < lastId));
+  if (page && (meaning === 'id' || query === firstQuery || continuesList(page)))
+    return { query, page, steppedBack: false };
+  const cursor = readPageCursor(query);
   if (page && sorted && meaning !== 'opaque' && cursor !== null) {
-    for (let step = firstStepBack; step < cursor; step *= 2) {
-      const earlier = withCursor(query, cursor - step);
+    for (let step = firstStepBackRows; step < cursor; step *= 2) {
+      const earlier = setPageCursor(query, cursor - step);
       const candidate = await fetch(earlier);
-      if (joins(candidate)) return { query: earlier, page: candidate, steppedBack: true };
+      if (continuesList(candidate)) return { query: earlier, page: candidate, steppedBack: true };
     }
   }
   return { query: firstQuery, page: await fetch(firstQuery), steppedBack: true };
 }
 
-/** The service no longer takes the query it gave out itself: an old cursor, say. */
+/** Returns true if the service refuses a query from its own link, for example because the cursor is too old. */
 function isCursorRefused(error: unknown): boolean {
   if (!(error instanceof WarehouseError) || error.outcome !== 'refused') return false;
   return [400, 404, 410, 422].includes(error.status ?? 0);

@@ -1,6 +1,6 @@
 /**
- * Jobs that are no stream's own: the frame of a poll, settings, stock, track-trace and retention. Each commits its
- * result together with its ledger entry.
+ * The jobs that pull something other than a stream (settings, stock, track-trace), retention, and the parts that all
+ * polls share. Each job commits its result together with its entry in the ledger.
  */
 
 import { dayMs } from '../../core/time.ts';
@@ -8,10 +8,14 @@ import { readFreshness, recordGap, recordPoll } from '../../erp/pull/freshness.t
 import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
-/** Usual number of resources of a poll from which an empty poll is a warning. */
-const worthAWord = 5;
+/** An empty poll is a warning if a poll usually fetches at least this number of resources. */
+const minUsualFetched = 5;
 
-/** Runs one poll of a stream, and has recorded how far it has come; names a span that can no longer be listed. */
+/**
+ * Returns a function that runs one poll of a stream. If the run succeeds, it records how fresh the stream is, and a gap
+ * if the service no longer lists days that no poll has read. Warns if the poll fetched nothing, but usually fetches
+ * some.
+ */
 export const pollStream =
   (poll: (context: PullContext) => Promise<void>) =>
   async (context: PullContext, stream: Stream): Promise<void> => {
@@ -23,8 +27,8 @@ export const pollStream =
     const { horizonDays } = stream.rescan;
     const listedSince = horizonDays === null ? null : new Date(beganAt.getTime() - horizonDays * dayMs);
     const gapFrom = before.completeAt;
-    if (totals.fetched === 0 && (before.usualFetched ?? 0) >= worthAWord) {
-      warn(context, `fetched nothing, against ${Math.round(before.usualFetched ?? 0)} resources usually`);
+    if (totals.fetched === 0 && (before.usualFetched ?? 0) >= minUsualFetched) {
+      warn(context, `fetched nothing; a poll usually fetches ${Math.round(before.usualFetched ?? 0)} resources`);
     }
     plan.record = async (trx) => {
       const scope = { trx, client, stream: stream.name };

@@ -1,32 +1,32 @@
-import { stopReason } from '../../core/errors.ts';
-import { prunables } from '../../erp/maintenance/prune.ts';
+import { toStopError } from '../../core/errors.ts';
+import { pruneTargets } from '../../erp/maintenance/prune.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
-/** Rows deleted in one transaction: short, so that nobody waits for it. */
+/** Maximum number of rows that one transaction deletes. Short transactions do not block others. */
 const batchSize = 2_000;
 
 /**
- * Lets go of what is older than RETENTION_DAYS, of every client, in small steps; what mirrors the service stays. There is a
- * run for each client, of which the first does the work.
+ * Deletes data older than RETENTION_DAYS of all clients, in small batches. Rows that mirror the service are never
+ * deleted. Each client has a run, and the first one does the work for all.
  */
 export async function prune(context: PullContext): Promise<void> {
   const { db, run, retentionDays, signal } = context;
   const { totals } = context.state;
   const counts: string[] = [];
-  for (const { name, prune } of prunables) {
+  for (const { name, prune } of pruneTargets) {
     let removed = 0;
     for (let last = batchSize; last === batchSize; ) {
-      if (signal.aborted) throw stopReason(signal);
+      if (signal.aborted) throw toStopError(signal);
       last = await underLease(db, run.lease, (trx) => prune(trx, retentionDays, batchSize));
       removed += last;
     }
     totals.removed += removed;
     if (removed > 0) counts.push(`${name} ${removed}`);
-    // It never reached the tables, and now it is gone.
+    // These resources never reached the tables, so an operator should know.
     if (removed > 0 && name === 'sync.quarantine')
-      warn(context, `${removed} quarantined resources not met for ${retentionDays} days were let go`);
+      warn(context, `removed ${removed} resources from quarantine that were not met for ${retentionDays} days`);
   }
   if (counts.length > 0)
     await recordAudit(db, { by: run.worker, action: 'pruned', client: null, detail: counts.join(', ') });

@@ -2,7 +2,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { inTransaction } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import { storeSettings } from '../../erp/resources/settings.ts';
-import { type Own, staysAccepted } from '../../erp/runs/clients.ts';
+import { type ClientAccount, isAcceptedUntilCommit } from '../../erp/runs/clients.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
@@ -10,30 +10,32 @@ import { decodeSettings, type Settings } from '../../warehouse/decoding/settings
 import { type PullContext, warn } from '../run/pull-context.ts';
 
 /**
- * Reads the service's configuration lists and stores them, all or nothing, as a payload names a code that is not known
- * (interface.md, Settings result).
- * @throws WarehouseError where they cannot be read: what is stored stays
+ * Reads the service's settings lists and stores them in one transaction (docs/interface.md, 6.2 Settings). Called when
+ * a payload names a code that is not known. Stores nothing if the client's account is no longer the accepted one.
+ * @throws WarehouseError if they cannot be read; the stored settings stay
  */
 export async function readSettingsNow(
   db: Database,
-  own: Own,
+  account: ClientAccount,
   warehouse: Warehouse,
   signal: AbortSignal,
 ): Promise<void> {
-  const settings = await askSettings(warehouse, signal);
+  const settings = await fetchSettings(warehouse, signal);
   await inTransaction(db, async (trx) => {
-    // Of another service than the one that was accepted meanwhile nothing is stored.
-    if (!(await staysAccepted(trx, own))) return;
-    const { changes } = await storeSettings(trx, own.client, settings);
-    await appendChanges(trx, own.client, changes);
+    if (!(await isAcceptedUntilCommit(trx, account))) return;
+    const { changes } = await storeSettings(trx, account.client, settings);
+    await appendChanges(trx, account.client, changes);
   });
 }
 
-/** One run of the job refresh-settings: the same under a lease, with its counts. A list that is suddenly empty is kept, and named. */
+/**
+ * Runs the job refresh-settings: reads and stores the settings under the run's lease, with counts. If a list is
+ * suddenly empty, keeps the stored entries and warns.
+ */
 export async function refreshSettings(context: PullContext): Promise<void> {
   const { client, db, run, warehouse, signal } = context;
   const { totals } = context.state;
-  const settings = await askSettings(warehouse, signal);
+  const settings = await fetchSettings(warehouse, signal);
   const { keptLists, ...stored } = await underLease(db, run.lease, async (trx) => {
     const result = await storeSettings(trx, client, settings);
     const { created, updated, removed, changes } = result;
@@ -50,9 +52,9 @@ export async function refreshSettings(context: PullContext): Promise<void> {
   });
   const { created, updated, removed } = stored;
   Object.assign(totals, { pages: 1, fetched: settings.options.length, created, updated, removed });
-  if (keptLists.length > 0) warn(context, `the settings came without ${keptLists.join(', ')}; what was there is kept`);
+  if (keptLists.length > 0) warn(context, `the settings lack ${keptLists.join(', ')}; the stored entries are kept`);
 }
 
-async function askSettings(warehouse: Warehouse, signal: AbortSignal): Promise<Settings> {
+async function fetchSettings(warehouse: Warehouse, signal: AbortSignal): Promise<Settings> {
   return decodeSettings(await warehouse.ask({ operation: 'common.settings.get' }, { signal }));
 }

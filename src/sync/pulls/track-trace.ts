@@ -1,136 +1,164 @@
 import { CodedError, hasCode, NotYetError, WarehouseError } from '../../core/errors.ts';
-import { workOnHalves } from '../../core/halves.ts';
-import { unstorableReason } from '../../core/json.ts';
+import { findUnstorableReason } from '../../core/json.ts';
 import { hourMs } from '../../core/time.ts';
-import { inTransaction, refusesData } from '../../erp/connection/transaction.ts';
+import { workOnHalves } from '../../core/work-on-halves.ts';
+import { inTransaction, isDataRefused } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
-import { forgetOlderQuarantined, type QuarantineEntry, quarantine } from '../../erp/pull/quarantine.ts';
+import { type QuarantineEntry, quarantineResources, releaseOlderQuarantined } from '../../erp/pull/quarantine.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
 import { storeTrackTraces } from '../../erp/resources/track-trace.ts';
 import { closeGate, type Gate, passGate } from '../../erp/runs/gates.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress, type Totals } from '../../erp/runs/ledger.ts';
 import { decodeTrackTraces, type TrackTrace, type TrackTraceList } from '../../warehouse/decoding/track-trace.ts';
-import { stateOfRefusal } from '../commit/refused.ts';
+import { findRefusalSqlState } from '../commit/find-refused.ts';
 import { checkQuarantineShare } from '../reading/decode.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
 
-/** From the end of a call to the next (interface.md, Limits: at most once per hour), with some seconds to spare. */
+/** Minimum time from the end of a call to the next: once an hour (docs/interface.md, 5.1 Values), plus five seconds. */
 const trackTraceGapMs = 3_605_000;
-/** What could not even be connected to may be tried again after this. */
-const notMadeMs = 60_000;
-/** A passage that took longer to be confirmed is not used: the gate was closed at its beginning, not now. Then it connects. */
+/** Minimum time to the next call if no connection could be made. */
+const noConnectionGapMs = 60_000;
+/**
+ * Maximum time to pass the gate. If the database takes longer, the call is not made, because the gate counts its hour
+ * from the beginning of the passage.
+ */
 const maxPassMs = 5_000;
-/** A list that held this many packages is reported when it holds none. */
-const worthAWord = 20;
-const assumedPath =
+/** An empty list is a warning if the last one had at least this number of packages. */
+const minListedBefore = 20;
+const assumedPathWarning =
   'the interface description does not show the path of track-trace (docs/assumptions.md): ' +
   'set the right one in WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_TRACK_TRACE=off';
 const name = 'track-trace';
 
 /**
- * Asks where the packages are, at most once an hour whoever asks, and stores what came.
- * @throws NotYetError where it may not be asked yet
+ * Reads the track-trace list and stores it. All workers and commands together read it at most once an hour.
+ * @throws NotYetError if the hour is not over
  */
 export async function pullTrackTrace(context: PullContext): Promise<void> {
   const { warehouse, signal, zone } = context;
-  const way: Way = { passage: null, readNo: 0 };
+  const call: TrackTraceCall = { passage: null, readNo: 0 };
   try {
-    const beforeSend = () => enter(context, way);
+    const beforeSend = () => enterGate(context, call);
     const result = await warehouse.askOnce({ operation: 'v2.shipment.trackTrace' }, { signal, beforeSend });
-    await store(context, decodeTrackTraces(result, zone), way);
+    await storeList(context, decodeTrackTraces(result, zone), call);
   } catch (error) {
-    if (error instanceof WarehouseError && [403, 404, 405].includes(error.status ?? 0)) warn(context, assumedPath);
-    if (way.passage !== null) await leave(context, way.passage, error);
+    if (error instanceof WarehouseError && [403, 404, 405].includes(error.status ?? 0))
+      warn(context, assumedPathWarning);
+    if (call.passage !== null) await leaveGate(context, call.passage, error);
     throw error;
   }
 }
 
-/** How far a call has come. */
-interface Way {
+/** The state of one call of the track-trace list. */
+interface TrackTraceCall {
   /** Number of the passage through the gate; null before. */
   passage: number | null;
-  /** Drawn before the request was sent. */
+  /** Number of the reading, drawn before the request is sent. */
   readNo: number;
 }
 
-const gateOf = ({ identity, client }: PullContext): Gate => ({ name, identity, client });
+const toGate = ({ identity, client }: PullContext): Gate => ({ name, identity, client });
 
-/** Passes the gate at the last moment before the request is written. */
-async function enter(context: PullContext, way: Way): Promise<void> {
-  way.readNo = await drawReadNo(context.db);
+/**
+ * Passes the gate just before the request is sent.
+ * @throws NotYetError if the gate is closed
+ */
+async function enterGate(context: PullContext, call: TrackTraceCall): Promise<void> {
+  call.readNo = await drawReadNo(context.db);
   const askedAtMs = performance.now();
-  const passage = await passGate(context.db, gateOf(context), hourMs + maxPassMs + 2 * context.timeoutMs);
+  const passage = await passGate(context.db, toGate(context), hourMs + maxPassMs + 2 * context.timeoutMs);
   if (!passage.passed) {
     context.state.plan.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
-    throw new NotYetError('track-trace is asked at most once an hour, whoever asks', passage.opensAt);
+    throw new NotYetError('track-trace may be requested only once an hour', passage.opensAt);
   }
-  way.passage = passage.number;
+  call.passage = passage.number;
   if (performance.now() - askedAtMs > maxPassMs)
-    throw new CodedError('gate_spent', 'The database took too long to open the gate; track-trace was not asked');
+    throw new CodedError('gate_spent', 'The database took too long to open the gate, so track-trace was not requested');
 }
 
-/** A call that failed may have been received all the same, but for one without a connection. */
-async function leave(context: PullContext, passage: number, error: unknown): Promise<void> {
-  const made = !hasCode(error, 'connect_failed');
+/**
+ * Closes the gate after a failed call, and sets when the next run is due. The service may have received the request,
+ * unless there was no connection: then the next call may come sooner.
+ */
+async function leaveGate(context: PullContext, passage: number, error: unknown): Promise<void> {
+  const isReceived = !hasCode(error, 'connect_failed');
   const opensAt = await inTransaction(context.db, (trx) =>
-    closeGate(trx, gateOf(context), passage, made ? trackTraceGapMs : notMadeMs),
+    closeGate(trx, toGate(context), passage, isReceived ? trackTraceGapMs : noConnectionGapMs),
   );
   if (opensAt === null) return;
   const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
-  // Asked for by hand alone, it does not come round by itself.
-  context.state.plan.dueAt = made || dueAt === null ? dueAt : opensAt;
+  // Without a schedule, no run is due by itself.
+  context.state.plan.dueAt = isReceived || dueAt === null ? dueAt : opensAt;
 }
 
-async function store(context: PullContext, list: TrackTraceList, way: Way): Promise<void> {
-  const { rows, contradictions } = onePerPackage(list.items.filter(isStorable));
-  const aside: Aside[] = [
-    ...list.undecodable.map((item) => ({ shipmentId: item.shipmentId, entry: entryOf(item) })),
-    ...list.items.filter((item) => !isStorable(item)).map((item) => unstorable(item, null)),
+async function storeList(context: PullContext, list: TrackTraceList, call: TrackTraceCall): Promise<void> {
+  const { rows, contradictions } = keepLatestPerPackage(list.items.filter(isStorable));
+  const quarantineItems: QuarantineItem[] = [
+    ...list.undecodable.map((item) => ({ shipmentId: item.shipmentId, entry: toQuarantineEntry(item) })),
+    ...list.items.filter((item) => !isStorable(item)).map((item) => toQuarantineItem(item, null)),
   ];
   const fetched = list.items.length + list.undecodable.length;
-  const reading: TrackTraceReading = { rows, aside, fetched };
+  const reading: TrackTraceReading = { rows, quarantineItems, fetched };
   let listedBefore: number;
   try {
-    listedBefore = await write(context, reading, way);
+    listedBefore = await writeReading(context, reading, call);
   } catch (error) {
-    if (!refusesData(error)) throw error;
-    const refused = await findRefused(context, rows);
+    if (!isDataRefused(error)) throw error;
+    const refused = await findRefusedRows(context, rows);
     if (refused.size === 0) throw error;
-    listedBefore = await write(context, withoutRefused(reading, refused), way);
+    listedBefore = await writeReading(context, moveRefused(reading, refused), call);
   }
   if (contradictions > 0)
-    warn(context, `${contradictions} packages were listed more than once, each time otherwise; the latest counts`);
-  if (fetched === 0 && listedBefore >= worthAWord)
-    warn(context, `the list is empty, and held ${listedBefore} packages before`);
+    warn(
+      context,
+      `${contradictions} packages were listed more than once with different data; the latest entry is stored`,
+    );
+  if (fetched === 0 && listedBefore >= minListedBefore)
+    warn(context, `the list is empty; the last one had ${listedBefore} packages`);
 }
 
-/** What goes to quarantine, with the shipment it may be of. */
-interface Aside {
+/** An entry for the quarantine, with the id of its shipment if that could be read. */
+interface QuarantineItem {
   readonly shipmentId: number | null;
   readonly entry: QuarantineEntry;
 }
 
+/** The rows of one list, and its items for the quarantine. */
 interface TrackTraceReading {
   readonly rows: readonly TrackTrace[];
-  readonly aside: readonly Aside[];
+  readonly quarantineItems: readonly QuarantineItem[];
   readonly fetched: number;
 }
 
-/** Rows, quarantine, gate, ledger and feed in one transaction. @returns how many packages were listed before */
-async function write(context: PullContext, reading: TrackTraceReading, { readNo, passage }: Way): Promise<number> {
+/** Writes rows, quarantine, gate, ledger and feed in one transaction. Returns the number of packages listed before. */
+async function writeReading(
+  context: PullContext,
+  reading: TrackTraceReading,
+  { readNo, passage }: TrackTraceCall,
+): Promise<number> {
   const { client, db, run, quarantineMaxShare } = context;
   const { totals } = context.state;
-  const { rows, aside, fetched } = reading;
-  const entries = aside.map(({ entry }) => entry);
+  const { rows, quarantineItems, fetched } = reading;
+  const entries = quarantineItems.map(({ entry }) => entry);
   checkQuarantineShare(entries.length, fetched, quarantineMaxShare, entries[0]);
-  const present = aside.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
+  const presentIds = quarantineItems.map(({ shipmentId }) => shipmentId).filter((id) => id !== null);
   const stored = await underLease(db, run.lease, async (trx) => {
-    const result = await storeTrackTraces(trx, client, rows, present.length < aside.length ? null : present);
-    await requestRereads({ trx, client, stream: 'shipments' }, result.unknownShipments, 'track-trace names it', false);
-    const quarantined = await quarantine(trx, name, run, readNo, entries);
-    await forgetOlderQuarantined({ trx, client, stream: name }, readNo);
+    const result = await storeTrackTraces(
+      trx,
+      client,
+      rows,
+      presentIds.length < quarantineItems.length ? null : presentIds,
+    );
+    await requestRereads(
+      { trx, client, stream: 'shipments' },
+      result.unknownShipments,
+      'the track-trace list names it',
+      false,
+    );
+    const quarantined = await quarantineResources(trx, name, run, readNo, entries);
+    await releaseOlderQuarantined({ trx, client, stream: name }, readNo);
     const sum: Totals = {
       ...totals,
       pages: 1,
@@ -141,7 +169,7 @@ async function write(context: PullContext, reading: TrackTraceReading, { readNo,
       quarantined,
     };
     await recordProgress(trx, run, sum);
-    const opensAt = await closeGate(trx, gateOf(context), passage ?? 0, trackTraceGapMs);
+    const opensAt = await closeGate(trx, toGate(context), passage ?? 0, trackTraceGapMs);
     await appendChanges(trx, client, result.changes);
     return { sum, opensAt, listedBefore: result.listedBefore };
   });
@@ -150,54 +178,57 @@ async function write(context: PullContext, reading: TrackTraceReading, { readNo,
   return stored.listedBefore;
 }
 
-/** Items that the database does not take, found by halves, with its reason. */
-async function findRefused(
+/** Finds the items that the database refuses to store: tries all, then halves. Returns the reason for each. */
+async function findRefusedRows(
   context: PullContext,
   rows: readonly TrackTrace[],
 ): Promise<ReadonlyMap<TrackTrace, string>> {
   const { client, db, run } = context;
-  const state = await stateOfRefusal(db, run.lease, (trx) => storeTrackTraces(trx, client, rows, null));
+  const state = await findRefusalSqlState(db, run.lease, (trx) => storeTrackTraces(trx, client, rows, null));
   const [only, ...others] = rows;
   if (state === null || only === undefined) return new Map();
   if (others.length === 0) return new Map([[only, `cannot be stored in Postgres (SQLSTATE ${state})`]]);
-  const halves = await workOnHalves(rows, (half) => findRefused(context, half));
+  const halves = await workOnHalves(rows, (half) => findRefusedRows(context, half));
   return new Map(halves.flatMap((half) => [...half]));
 }
 
-function withoutRefused(
-  { rows, aside, fetched }: TrackTraceReading,
+function moveRefused(
+  { rows, quarantineItems, fetched }: TrackTraceReading,
   refused: ReadonlyMap<TrackTrace, string>,
 ): TrackTraceReading {
   return {
     rows: rows.filter((row) => !refused.has(row)),
-    aside: [...aside, ...[...refused].map(([item, reason]) => unstorable(item, reason))],
+    quarantineItems: [...quarantineItems, ...[...refused].map(([item, reason]) => toQuarantineItem(item, reason))],
     fetched,
   };
 }
 
-/** Of several items for one package the one with the latest time counts; of two with the same time the later in the list. */
-function onePerPackage(items: readonly TrackTrace[]): { rows: readonly TrackTrace[]; contradictions: number } {
+/**
+ * Keeps one item for each package: the one with the latest time, or the later one in the list if the times are equal.
+ * Counts the packages whose items differ.
+ */
+function keepLatestPerPackage(items: readonly TrackTrace[]): { rows: readonly TrackTrace[]; contradictions: number } {
   const rows = new Map<string, TrackTrace>();
   const contradicted = new Set<string>();
   for (const item of items) {
     const key = `${item.shipmentId}:${item.packageNumber}`;
     const other = rows.get(key);
     if (other !== undefined && JSON.stringify(other.raw) !== JSON.stringify(item.raw)) contradicted.add(key);
-    if (other === undefined || timeOf(item) >= timeOf(other)) rows.set(key, item);
+    if (other === undefined || readTimeMs(item) >= readTimeMs(other)) rows.set(key, item);
   }
   return { rows: [...rows.values()], contradictions: contradicted.size };
 }
 
-const timeOf = ({ statusAt }: TrackTrace) => (statusAt === null ? Number.NEGATIVE_INFINITY : Date.parse(statusAt));
+const readTimeMs = ({ statusAt }: TrackTrace) => (statusAt === null ? Number.NEGATIVE_INFINITY : Date.parse(statusAt));
 
-const isStorable = ({ raw }: TrackTrace) => unstorableReason(JSON.stringify(raw)) === null;
+const isStorable = ({ raw }: TrackTrace) => findUnstorableReason(JSON.stringify(raw)) === null;
 
-function entryOf({ path, reason, raw }: TrackTraceList['undecodable'][number]): QuarantineEntry {
+function toQuarantineEntry({ path, reason, raw }: TrackTraceList['undecodable'][number]): QuarantineEntry {
   return { resourceId: null, memberPath: path, reason, document: JSON.stringify(raw) };
 }
 
-function unstorable({ shipmentId, raw }: TrackTrace, reason: string | null): Aside {
+function toQuarantineItem({ shipmentId, raw }: TrackTrace, reason: string | null): QuarantineItem {
   const document = JSON.stringify(raw);
-  const because = reason ?? unstorableReason(document) ?? '';
+  const because = reason ?? findUnstorableReason(document) ?? '';
   return { shipmentId, entry: { resourceId: null, memberPath: '', reason: because, document } };
 }

@@ -1,41 +1,41 @@
 import { WarehouseError } from '../../core/errors.ts';
 import type { Evidence, HoldCode } from '../../core/push-health.ts';
-import type { News } from '../../core/push-outcome.ts';
-import { noteEvidence, noteProven, type StoredHealth, takeProbe } from '../../erp/outbox/holds.ts';
+import type { ScopedEvidence } from '../../core/push-outcome.ts';
+import { noteEvidence, recordProof, type StoredHealth, takeProbe } from '../../erp/outbox/holds.ts';
 import { type Allowance, lowerRate, returnAllowance, takeAllowance } from '../../erp/outbox/rates.ts';
 import type { PushDeps } from './attempt.ts';
-import { statusProblem } from './status-problem.ts';
+import { findStatusProblem } from './status-problem.ts';
 
-/** After an answer of status/get it is not asked again for this long. */
+/** After an answer of status/get, the service counts as reachable for this many milliseconds. */
 const believedMs = 1_000;
-/** How long others wait for the one question that shows whether a hold is over. */
+/** Milliseconds that other workers wait for the result of a probe. */
 const probeMs = 60_000;
-/** The span over which the rows that get through are counted. */
+/** Milliseconds over which done rows are counted for the send rate. */
 const rateOverMs = 1_000;
-const mostCounted = 1_000;
+const maxCounted = 1_000;
 
-/** What this worker tells the others, and is told, about one client's service. */
+/** What the health of a client works with. */
 export interface ClientHealthOptions {
   readonly deps: PushDeps;
-  /** Ends questions that are under way. */
+  /** Ends requests that are under way. */
   readonly signal: AbortSignal;
-  /** A client (kind empty) or kind is held from now on. */
+  /** Called when a client (kind empty) or kind is put on hold, with the milliseconds of the hold. */
   readonly onHold: (kind: string, code: HoldCode, ms: number) => Promise<void>;
 }
 
 /**
- * The health of one client and of its kinds, as this worker sees it. The truth is in the database: what is kept here only
- * spares statements that would change nothing.
+ * The health of one client and of its kinds, as this worker sees it. The database has the truth; what is kept here only
+ * saves statements that would change nothing.
  */
 export class ClientHealth {
   readonly #options: ClientHealthOptions;
-  /** Kinds (empty: the client) of which the database has something to tell, by the last look. */
+  /** Kinds (empty: the client) that have a stored health, as of the last read. */
   #troubled: ReadonlySet<string> = new Set();
   #isLimited = false;
   #asking: Promise<string | null> | undefined;
   #answeredAtMs = Number.NEGATIVE_INFINITY;
-  /** When rows got through lately. */
-  #through: number[] = [];
+  /** When rows were done recently, by performance.now(). */
+  #doneAtMs: number[] = [];
 
   constructor(options: ClientHealthOptions) {
     this.#options = options;
@@ -45,13 +45,13 @@ export class ClientHealth {
     return this.#isLimited;
   }
 
-  /** Takes over what the database says. */
+  /** Sets what was read from the database. */
   set(health: readonly StoredHealth[], isLimited: boolean): void {
     this.#troubled = new Set(health.map(({ kind }) => kind));
     this.#isLimited = isLimited;
   }
 
-  /** Takes rows from what may be sent now; null where no rate is to be kept. */
+  /** Takes up to `wanted` rows from the allowance; null if there is no send rate. */
   async allow(wanted: number): Promise<Allowance | null> {
     const { db, client } = this.#options.deps;
     const allowance = await takeAllowance(db, client, wanted);
@@ -59,15 +59,15 @@ export class ClientHealth {
     return allowance;
   }
 
-  /** Gives back what was allowed and for which there was no row. */
-  async giveBack(rows: number): Promise<void> {
+  /** Gives back the allowance of rows that were not claimed. */
+  async returnUnused(rows: number): Promise<void> {
     const { db, client } = this.#options.deps;
     if (rows > 0) await returnAllowance(db, client, rows);
   }
 
-  /** Notes what an attempt or a look-up said of more than its row. */
-  async note(news: readonly News[], kind: string): Promise<void> {
-    for (const one of news) {
+  /** Stores what an attempt or a look-up shows about the client or the kind. */
+  async noteScopedEvidence(evidence: readonly ScopedEvidence[], kind: string): Promise<void> {
+    for (const one of evidence) {
       if (one.evidence === 'too fast') await this.#slowDown();
       else if (one.evidence === 'ask') await this.#noteNoAnswer(kind, one);
       else if (one.evidence.seen === 'success') await this.#noteSuccess(kind);
@@ -75,25 +75,25 @@ export class ClientHealth {
     }
   }
 
-  /** Finds out, on behalf of all workers, whether a hold of the client is over. */
+  /** Makes the probe for all workers: finds out whether a hold of the client is over. */
   async probe(code: HoldCode): Promise<void> {
     const { deps } = this.#options;
     if (!(await takeProbe(deps.db, deps.client, probeMs))) return;
-    const problem = code === 'credentials_refused' ? await this.#doorProblem() : await this.#outage();
-    await this.#noteEvidence('', problem ?? { seen: 'let in' }, true);
+    const problem = code === 'credentials_refused' ? await this.#findSignInProblem() : await this.#findOutage();
+    await this.#noteEvidence('', problem ?? { seen: 'answered' }, true);
   }
 
-  async #outage(): Promise<Evidence | null> {
+  async #findOutage(): Promise<Evidence | null> {
     const { deps, signal } = this.#options;
-    const reason = await statusProblem(deps.warehouse, signal);
+    const reason = await findStatusProblem(deps.warehouse, signal);
     return reason === null ? null : { seen: 'no answer', reason };
   }
 
-  /** Whether user name and password are still refused. */
-  async #doorProblem(): Promise<Evidence | null> {
+  /** Returns evidence if signing in still fails; null if it works. */
+  async #findSignInProblem(): Promise<Evidence | null> {
     const { deps, signal } = this.#options;
     try {
-      await deps.warehouse.ready(signal);
+      await deps.warehouse.signIn(signal);
       return null;
     } catch (error) {
       if (!(error instanceof WarehouseError)) throw error;
@@ -102,19 +102,19 @@ export class ClientHealth {
     }
   }
 
-  /** Notes for all workers, and for good, that an assumed method and path are right: once for each kind and process. */
-  async prove(name: string): Promise<void> {
+  /** Records for all workers that the method and path of a kind are right. Writes once for each kind and process. */
+  async proveKind(name: string): Promise<void> {
     const { db, client, kinds, operations, proven } = this.#options.deps;
     const kind = kinds.get(name);
     if (kind === undefined || proven.has(name)) return;
     const { documented, method, path } = operations[kind.operation];
-    if (!documented) await noteProven(db, { client, kind: name, method, path });
+    if (!documented) await recordProof(db, { client, kind: name, method, path });
     proven.add(name);
   }
 
   async #noteSuccess(kind: string): Promise<void> {
-    this.#through.push(performance.now());
-    if (this.#through.length > 2 * mostCounted) this.#through.splice(0, mostCounted);
+    this.#doneAtMs.push(performance.now());
+    if (this.#doneAtMs.length > 2 * maxCounted) this.#doneAtMs.splice(0, maxCounted);
     for (const troubled of ['', kind])
       if (this.#troubled.has(troubled)) await this.#noteEvidence(troubled, { seen: 'success' });
   }
@@ -122,26 +122,26 @@ export class ClientHealth {
   async #slowDown(): Promise<void> {
     const { deps, onHold } = this.#options;
     const since = performance.now() - rateOverMs;
-    const achieved = this.#through.filter((atMs) => atMs > since).length;
+    const achieved = this.#doneAtMs.filter((atMs) => atMs > since).length;
     await lowerRate(deps.db, deps.client, Math.max(1, achieved));
     this.#isLimited = true;
-    // What was claimed ahead would still go out as fast as before.
+    // Rows that were claimed ahead would still be sent at the former rate.
     await onHold('', 'retry_after', 0);
   }
 
-  /** Whether the service is there at all decides whether the client or only the kind is at fault. */
-  async #noteNoAnswer(kind: string, { reason, row }: Extract<News, { evidence: 'ask' }>): Promise<void> {
-    const outage = await this.#statusProblem();
+  /** Decides whether the client or only the kind is failing: the client, if status/get fails, too. */
+  async #noteNoAnswer(kind: string, { reason, row }: Extract<ScopedEvidence, { evidence: 'ask' }>): Promise<void> {
+    const outage = await this.#askStatus();
     if (outage !== null) return this.#noteEvidence('', { seen: 'no answer', reason: outage });
     if (this.#troubled.has('')) await this.#noteEvidence('', { seen: 'success' });
     if (row !== null) await this.#noteEvidence(kind, { seen: 'failure', reason, isNew: row.isNew });
   }
 
-  /** Asks status/get, once for all who want to know at the same time. */
-  #statusProblem(): Promise<string | null> {
+  /** Asks status/get, once for all callers that wait at the same time. */
+  #askStatus(): Promise<string | null> {
     if (performance.now() - this.#answeredAtMs < believedMs) return Promise.resolve(null);
     const { deps, signal } = this.#options;
-    this.#asking ??= statusProblem(deps.warehouse, signal)
+    this.#asking ??= findStatusProblem(deps.warehouse, signal)
       .then((problem) => {
         if (problem === null) this.#answeredAtMs = performance.now();
         return problem;

@@ -1,28 +1,28 @@
 import type { HoldCode } from '../../core/push-health.ts';
-import { doubtOf } from '../../core/push-outcome.ts';
+import { findDoubtedScope } from '../../core/push-outcome.ts';
 import type { ClaimedRow } from '../../erp/outbox/claim.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';
-import { attemptRow, type Ended, type PushDeps } from './attempt.ts';
-import { type ClaimLook, claimDue } from './claim.ts';
-import { ClaimedAhead, type Waiting } from './claimed-ahead.ts';
+import { attemptRow, type PushDeps, type PushOutcome } from './attempt.ts';
+import { type ClaimSummary, claimDueRows } from './claim.ts';
+import { ClaimedAhead, type WaitingRow } from './claimed-ahead.ts';
 import { ClientHealth } from './client-health.ts';
-import { lookUpAll } from './look-up.ts';
+import { lookUpDueRows } from './look-up.ts';
 import { SettleQueue } from './settle-queue.ts';
 
-/** This many rows of each slot may be answered and not yet settled: the service need not wait for the database. */
+/** Maximum number of answered but unsettled rows per slot. It keeps the service busy while the database commits. */
 const unsettledPerSlot = 3;
-/** What a pusher tells of its work. */
+/** Events of a pusher. */
 export interface PushEvents {
-  /** One line per attempt or look-up that settled something. */
+  /** Called for each attempt or look-up that settled a row. */
   readonly onSettled: (settlement: Settlement, kind: string) => void;
-  /** A client (kind empty) or kind is held for this many milliseconds. */
+  /** Called when a client (kind empty) or kind is put on hold for this many milliseconds. */
   readonly onHold: (client: string, kind: string, code: HoldCode, ms: number) => void;
   readonly onError: (task: string, error: unknown) => void;
-  /** A slot became free; `look`: it is also worth a look at what is due. */
+  /** Called when a slot became free. `look` is true if more rows may be due. */
   readonly onChange: (look: boolean) => void;
 }
 
-/** Pushes the rows of one client, several at a time. */
+/** Pushes the rows of one client, several at the same time. */
 export class ClientPusher {
   readonly deps: PushDeps;
   readonly #slots: number;
@@ -30,31 +30,29 @@ export class ClientPusher {
   readonly #signal: AbortSignal;
   readonly health: ClientHealth;
   readonly #ahead: ClaimedAhead;
-  /** Rows from when they got a slot until they are settled. */
+  /** Rows that have a slot or are not settled yet. */
   readonly #inFlight = new Map<ClaimedRow, Promise<void>>();
-  /** Those of them that keep a slot. */
   readonly #sending = new Set<ClaimedRow>();
-  readonly #others = new Set<Promise<void>>();
-  /** Attempts that say something of the client (empty) or a kind that is not noted yet: none of its rows is begun meanwhile. */
+  readonly #backgroundTasks = new Set<Promise<void>>();
+  /** Attempts whose result for the client (empty) or kind is not stored yet. No row of it begins meanwhile. */
   readonly #doubts = new Map<string, number>();
-  /** Attempts that have not ended. */
-  #asking = 0;
-  #lookingUp = false;
-  #probing = false;
+  #attempting = 0;
+  #isLookingUp = false;
+  #isProbing = false;
   #expectsMore = false;
-  #finishing = false;
-  /** Raised whenever what was claimed ahead is given back. */
-  #turn = 0;
+  #isFinishing = false;
+  /** Counts how often claims made ahead were given back. */
+  #giveBackCount = 0;
   readonly #settlements: SettleQueue;
 
-  /** @param signal ends what is under way; what was sent is unknown then */
+  /** @param signal ends what is under way; rows that were sent become unknown */
   constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
     this.deps = deps;
     this.#slots = slots;
     this.#signal = signal;
     this.#events = events;
-    // Not when the queue of those to be settled is nearly full: soon nothing could be begun.
-    const mayGather = () => this.#asking > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
+    // Do not wait for more rows if many rows are unsettled already: soon no row could begin.
+    const mayGather = () => this.#attempting > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
     this.#settlements = new SettleQueue(deps, mayGather, signal, events);
     this.#ahead = new ClaimedAhead(deps.db, slots);
     const onHold = async (kind: string, code: HoldCode, ms: number) => {
@@ -64,58 +62,60 @@ export class ClientPusher {
     this.health = new ClientHealth({ deps, signal, onHold });
   }
 
-  /** Claims under way, for their renewal. */
+  /** The claims that this process holds and has to renew. */
   get claims(): readonly ClaimedRow[] {
     return [...this.#inFlight.keys(), ...this.#ahead.rows];
   }
 
-  /** The last claim got as many rows as it asked for, or needed none: there may be more. */
+  /** True if the last claim got as many rows as it wanted, or needed none: more rows may be due. */
   get expectsMore(): boolean {
     return this.#expectsMore;
   }
 
   get isIdle(): boolean {
-    return this.claims.length === 0 && this.#others.size === 0;
+    return this.claims.length === 0 && this.#backgroundTasks.size === 0;
   }
 
-  /** Begins nothing more, and ends when all that is under way is settled. */
+  /** Begins nothing more, and resolves when everything under way is settled. */
   async finish(): Promise<void> {
-    this.#finishing = true;
+    this.#isFinishing = true;
     await this.#giveBack('');
-    while (this.#inFlight.size + this.#others.size > 0)
-      await Promise.all([...this.#inFlight.values(), ...this.#others]);
+    while (this.#inFlight.size + this.#backgroundTasks.size > 0)
+      await Promise.all([...this.#inFlight.values(), ...this.#backgroundTasks]);
   }
 
   /**
-   * Claims what is due, for the free slots and those that will soon be, and begins to send it.
-   * @param few only rows of this kind (empty: of the client), of which few may be under way at a time
+   * Claims due rows for the free slots and those that become free soon, and begins to send them.
+   * @param few claims only rows of this kind (empty: of the whole client), within its send window
    */
-  async claim(few?: { readonly kind: string }): Promise<ClaimLook> {
+  async claim(few?: { readonly kind: string }): Promise<ClaimSummary> {
     const { isLimited } = this.health;
     const free = this.#freeSlots;
-    // Of a few, one waits for the next slot: behind a backlog of others there would never be a free one.
-    const usual = few === undefined ? this.#ahead.wanted(free) : Math.max(1, free);
+    // Within a send window, one row waits for the next slot: behind a backlog of other rows no slot would ever be free.
+    const usual = few === undefined ? this.#ahead.countWanted(free) : Math.max(1, free);
     const wanted = this.#isInDoubt('') ? 0 : isLimited ? free : usual;
     if (few === undefined) this.#expectsMore ||= wanted === 0;
     if (wanted === 0) return { claimed: 0, more: false };
     const allowance = isLimited ? await this.health.allow(wanted) : null;
     if (allowance?.rows === 0) return { claimed: 0, more: false, nextInMs: allowance.nextInMs };
-    const [claimedAtMs, turn] = [performance.now(), this.#turn];
-    const most = allowance?.rows ?? wanted;
-    const { rows, putOff } = await claimDue(this.deps, most, few);
+    const [claimedAtMs, giveBackCount] = [performance.now(), this.#giveBackCount];
+    const maxRows = allowance?.rows ?? wanted;
+    const { rows, putOff } = await claimDueRows(this.deps, maxRows, few);
     if (few === undefined) this.#expectsMore = rows.length === wanted;
     this.#ahead.add(rows, claimedAtMs, few !== undefined);
-    // What was claimed before a hold began is not to be sent after it.
-    if (this.#finishing || turn !== this.#turn) await this.#giveBack('');
+    // Rows that were claimed before a hold began must not be sent after it.
+    if (this.#isFinishing || giveBackCount !== this.#giveBackCount) await this.#giveBack('');
     else this.#beginWaiting();
     const look = { claimed: rows.length, more: putOff > 0 };
     if (allowance === null) return look;
-    if (rows.length === most) return { ...look, nextInMs: allowance.nextInMs };
-    await this.health.giveBack(most - rows.length).catch((error: unknown) => this.#events.onError('give back', error));
+    if (rows.length === maxRows) return { ...look, nextInMs: allowance.nextInMs };
+    await this.health
+      .returnUnused(maxRows - rows.length)
+      .catch((error: unknown) => this.#events.onError('give back', error));
     return look;
   }
 
-  /** Slots that a row may be sent on now. */
+  /** Number of slots that can take a row now. */
   get #freeSlots(): number {
     if (this.#isInDoubt('')) return 0;
     return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - this.#unsettled));
@@ -125,7 +125,7 @@ export class ClientPusher {
     return (this.#doubts.get(kind) ?? 0) > 0;
   }
 
-  #doubt(kind: string, by: 1 | -1): void {
+  #countDoubt(kind: string, by: 1 | -1): void {
     this.#doubts.set(kind, (this.#doubts.get(kind) ?? 0) + by);
   }
 
@@ -137,48 +137,51 @@ export class ClientPusher {
     for (const waiting of this.#ahead.take(this.#freeSlots, ({ kind }) => !this.#isInDoubt(kind))) this.#begin(waiting);
   }
 
-  #begin({ row, claimedAtMs }: Waiting): void {
+  #begin({ row, claimedAtMs }: WaitingRow): void {
     this.#sending.add(row);
     this.#inFlight.set(row, this.#push(row, claimedAtMs));
   }
 
   /**
-   * Gives back what was claimed ahead. Where the database does not take it, those claims run out by themselves.
-   * @param kind only of this kind; empty: all
+   * Gives back what was claimed ahead. If the database does not accept that, the claims expire.
+   * @param kind only rows of this kind; empty: all rows
    */
   async #giveBack(kind: string): Promise<void> {
-    this.#turn++;
+    this.#giveBackCount++;
     await this.#ahead.giveBack(kind).catch((error: unknown) => this.#events.onError('give back', error));
   }
 
   /** Begins a round of look-ups, unless one is under way. */
   lookUp(): void {
-    if (this.#lookingUp) return;
-    this.#lookingUp = true;
+    if (this.#isLookingUp) return;
+    this.#isLookingUp = true;
     this.#inBackground('look up', async () => {
       try {
-        return await lookUpAll(this.deps, this.#settlements, this.health, this.#signal);
+        return await lookUpDueRows(this.deps, this.#settlements, this.health, this.#signal);
       } finally {
-        this.#lookingUp = false;
+        this.#isLookingUp = false;
       }
     });
   }
 
-  /** Finds out whether a hold of the client is over, whose time is up. */
+  /** Begins the probe of a client hold whose time is over. */
   probe(code: HoldCode): void {
-    if (this.#probing) return;
-    this.#probing = true;
+    if (this.#isProbing) return;
+    this.#isProbing = true;
     this.#inBackground('probe', async () => {
       try {
         await this.health.probe(code);
       } finally {
-        this.#probing = false;
+        this.#isProbing = false;
       }
       return true;
     });
   }
 
-  /** @param work whether it may have made more rows due */
+  /**
+   * Runs `work` in the background.
+   * @param work returns true if it may have made more rows due
+   */
   #inBackground(task: string, work: () => Promise<boolean>): void {
     const running: Promise<void> = work()
       .catch((error: unknown) => {
@@ -186,44 +189,44 @@ export class ClientPusher {
         return false;
       })
       .then((more) => {
-        this.#others.delete(running);
+        this.#backgroundTasks.delete(running);
         if (more) this.#events.onChange(true);
       });
-    this.#others.add(running);
+    this.#backgroundTasks.add(running);
   }
 
   async #push(row: ClaimedRow, claimedAtMs: number): Promise<void> {
     let doubted: string | null = null;
     const endDoubt = () => {
-      if (doubted !== null) this.#doubt(doubted, -1);
+      if (doubted !== null) this.#countDoubt(doubted, -1);
       doubted = null;
     };
     try {
       const beganAtMs = performance.now();
-      this.#asking++;
-      const ended = await attemptRow(this.deps, row, claimedAtMs, this.#signal).finally(() => this.#asking--);
-      if (ended === null) return;
-      if (ended.asked) this.#ahead.noteRequest(performance.now() - beganAtMs);
-      if (ended.fault !== undefined) this.#events.onError('push', ended.fault);
-      const doubt = doubtOf(ended.news);
+      this.#attempting++;
+      const outcome = await attemptRow(this.deps, row, claimedAtMs, this.#signal).finally(() => this.#attempting--);
+      if (outcome === null) return;
+      if (outcome.asked) this.#ahead.noteRequest(performance.now() - beganAtMs);
+      if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
+      const doubt = findDoubtedScope(outcome.evidence);
       if (doubt !== null) {
         doubted = doubt === 'client' ? '' : row.kind;
-        this.#doubt(doubted, 1);
+        this.#countDoubt(doubted, 1);
       }
-      if (this.#mayGoOn(ended, row)) {
+      if (this.#mayFreeSlot(outcome, row)) {
         this.#sending.delete(row);
         this.#beginWaiting();
-        // Where nothing is known to wait for the slot, it is looked once this is settled, and not twice.
+        // If no waiting row is known, the pusher looks for due rows when this row is settled, and only then.
         if (this.#expectsMore) this.#events.onChange(false);
       }
-      const { tried, settled } = this.#settlements.settle(ended, row.kind);
+      const { tried, settled } = this.#settlements.settle(outcome, row.kind);
       await tried;
-      await this.health.note(ended.news, row.kind);
+      await this.health.noteScopedEvidence(outcome.evidence, row.kind);
       endDoubt();
-      if (ended.settlement.status === 'done') await this.health.prove(row.kind);
-      // Its claim is renewed until then; a row that the ERP has locked keeps only itself.
+      if (outcome.settlement.status === 'done') await this.health.proveKind(row.kind);
+      // The claim is renewed until the row is settled. A row that the ERP has locked delays only itself.
       await settled;
-      if (ended.settlement.refund) this.deps.sent.forget(row);
+      if (outcome.settlement.refund) this.deps.sent.forget(row);
     } catch (error) {
       this.#events.onError('push', error);
     } finally {
@@ -231,16 +234,16 @@ export class ClientPusher {
       this.#inFlight.delete(row);
       this.#sending.delete(row);
       this.#beginWaiting();
-      // What is settled may have woken the next row of its lane; a claim that follows anyway finds that too.
+      // The settlement may have woken the next row of the lane. If a claim follows anyway, it finds that row.
       this.#events.onChange(!this.#expectsMore);
     }
   }
 
   /**
-   * Whether the next row may have the slot before this one is settled. What failed keeps it until it is known what that says
-   * of the service; and of kinds that only a person can settle no more than the slots are lost with a worker.
+   * Returns true if the next row may have the slot before this row is settled. A failed row keeps it until we know whether
+   * the service itself is failing. A kind that only an operator can decide keeps it: a lost worker leaves one row per slot.
    */
-  #mayGoOn({ settlement }: Ended, { kind }: ClaimedRow): boolean {
+  #mayFreeSlot({ settlement }: PushOutcome, { kind }: ClaimedRow): boolean {
     return settlement.status === 'done' && this.deps.kinds.get(kind)?.unknown.do !== 'ask operator';
   }
 }

@@ -2,12 +2,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type Lane, wakeFreeLanes } from '../../erp/outbox/settle.ts';
 
-/** How long it waits before it tries again to wake lanes whose first row is locked. */
+/** Milliseconds after which lanes whose first row is locked are tried again. */
 const retryMs = 1_000;
 
 /**
- * Wakes lanes after the settlement that freed them has committed. A lane whose first row an ERP transaction has locked is
- * tried again until the row is free: nobody else would wake it for ten minutes.
+ * Wakes lanes after the settlement that freed them has committed. If an ERP transaction has locked the first row of a
+ * lane, it tries again until the row is free: nothing else would wake that row for ten minutes.
  */
 export class LaneWaker {
   readonly #db: Database;
@@ -16,14 +16,14 @@ export class LaneWaker {
   readonly #locked = new Map<string, Lane>();
   #retrying = false;
 
-  /** @param signal ends the retries; other workers find the rows at their next look */
+  /** @param signal ends the retries; other workers find the rows when they look for due rows */
   constructor(db: Database, signal: AbortSignal, onError: (error: unknown) => void) {
     this.#db = db;
     this.#signal = signal;
     this.#onError = onError;
   }
 
-  /** Wakes the first row of each lane. Never fails, and never waits for a lock. */
+  /** Wakes the first row of each lane. It never fails and never waits for a lock. */
   async wake(lanes: readonly Lane[]): Promise<void> {
     try {
       for (const lane of await wakeFreeLanes(this.#db, lanes)) this.#locked.set(JSON.stringify(lane), lane);
@@ -37,7 +37,7 @@ export class LaneWaker {
     if (this.#retrying) return;
     this.#retrying = true;
     while (this.#locked.size > 0 && !this.#signal.aborted) {
-      // The end of the process ends the wait; the loop sees it.
+      // The signal ends the wait; the condition of the loop checks it.
       await wait(retryMs, undefined, { ref: false, signal: this.#signal }).catch(() => undefined);
       const lanes = [...this.#locked.values()];
       this.#locked.clear();

@@ -1,94 +1,95 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
 import { type AbsenceVerdict, judgeAbsence } from '../../core/look-up.ts';
-import { type News, newsOfLookUp, operatorChoices } from '../../core/push-outcome.ts';
+import { operatorChoices, readLookUpEvidence, type ScopedEvidence } from '../../core/push-outcome.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
-import { takeUnknown, type UnknownRow } from '../../erp/outbox/look-ups.ts';
+import { takeUnknownRows, type UnknownRow } from '../../erp/outbox/look-ups.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { Resource } from '../../warehouse/decoding/jsonapi.ts';
-import type { Ended, PushDeps } from './attempt.ts';
+import type { PushDeps, PushOutcome } from './attempt.ts';
 import type { ClientHealth } from './client-health.ts';
 import {
   type AnyKind,
   type FollowUp,
   type JsonObject,
-  type LookUp,
+  type LookUpResult,
   type LookUpRule,
   PayloadError,
-  type Pushed,
+  type PushResult,
 } from './payload/kind.ts';
 import { readPayload } from './payload/payload.ts';
 import type { SettleQueue } from './settle-queue.ts';
 
-/** Rows of one look-up round. */
+/** Maximum number of rows of one kind in a round of look-ups. */
 const maxRows = 200;
 
-/** What a round of look-ups came to. */
-interface LookedUpRows {
-  readonly ended: Ended[];
-  /** What a look-up that got no answer says of the client's service. */
-  readonly news: readonly News[];
+/** Result of the look-ups of one kind. */
+interface LookUpRound {
+  readonly outcomes: PushOutcome[];
+  /** What look-ups without an answer show about the service of the client. */
+  readonly evidence: readonly ScopedEvidence[];
 }
 
 /**
- * Looks up the rows of all kinds whose turn has come, settles what follows, and notes what that says of the service.
- * @returns whether there were any: rows that somebody has locked are looked at again, but not at once
+ * Looks up the due unknown rows of all kinds, settles the outcomes, and stores what they show about the service.
+ * @returns true if there were any rows. Rows that others have locked are looked up again later, not at once.
  */
-export async function lookUpAll(
+export async function lookUpDueRows(
   deps: PushDeps,
   settlements: SettleQueue,
   health: ClientHealth,
   signal: AbortSignal,
 ): Promise<boolean> {
-  let looked = false;
+  let hasLookedUp = false;
   for (const kind of deps.kinds.values()) {
-    const { ended, news } = await lookUpRows(deps, kind, signal);
-    looked ||= ended.length > 0;
-    await settlements.settleAll(ended, kind.name);
-    for (const one of [...ended.flatMap((row) => row.news), ...news]) await health.note([one], kind.name);
-    // Who is not let in, or was asked to wait, does not ask on.
-    if (news.some(({ evidence }) => evidence !== 'ask')) break;
+    const { outcomes, evidence } = await lookUpRows(deps, kind, signal);
+    hasLookedUp ||= outcomes.length > 0;
+    await settlements.settleAll(outcomes, kind.name);
+    for (const one of [...outcomes.flatMap((row) => row.evidence), ...evidence])
+      await health.noteScopedEvidence([one], kind.name);
+    // Ask nothing more if the credentials are refused or the service asked to wait.
+    if (evidence.some(({ evidence }) => evidence !== 'ask')) break;
   }
-  return looked;
+  return hasLookedUp;
 }
 
-/** Looks up the rows of one kind whose turn has come, and says what follows for each. */
-async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): Promise<LookedUpRows> {
-  if (kind.unknown.do !== 'look up') return { ended: [], news: [] };
+/** Looks up the due unknown rows of one kind, and returns the outcome of each. */
+async function lookUpRows(deps: PushDeps, kind: AnyKind, signal: AbortSignal): Promise<LookUpRound> {
+  if (kind.unknown.do !== 'look up') return { outcomes: [], evidence: [] };
   const { lookUp } = kind.unknown;
-  const rows = await takeUnknown(deps.db, deps.client, kind.name, maxRows);
-  if (rows.length === 0) return { ended: [], news: [] };
+  const rows = await takeUnknownRows(deps.db, deps.client, kind.name, maxRows);
+  if (rows.length === 0) return { outcomes: [], evidence: [] };
   const startedAtMs = performance.now();
   const readNo = await drawReadNo(deps.db);
-  const read = rows.map((row) => ({ ...row, payloadRead: readOrNull(kind, row.payload) }));
+  const read = rows.map((row) => ({ ...row, payloadRead: readPayloadOrNull(kind, row.payload) }));
   const readable = read.filter(({ payloadRead }) => payloadRead !== null);
   const found = await lookUp.find(readable, { ...deps, signal }).catch((error: unknown) => {
     const why = `${describeError(error)}; the look-up is tried again`;
     const cause = error instanceof WarehouseError ? { cause: error } : {};
-    return new Map<number, LookUp>(rows.map(({ id }) => [id, { seen: 'no answer', why, ...cause }]));
+    return new Map<number, LookUpResult>(rows.map(({ id }) => [id, { seen: 'no answer', why, ...cause }]));
   });
-  // Rows of one request failed for one cause.
+  // Rows of one request share one cause.
   const causes = new Set([...found.values()].flatMap((seen) => (seen.seen === 'no answer' ? (seen.cause ?? []) : [])));
-  const ended = read.map((row): Ended => {
-    const why = row.payloadRead === null ? 'its payload cannot be read any more' : 'the look-up said nothing of it';
+  const outcomes = read.map((row): PushOutcome => {
+    const why = row.payloadRead === null ? 'this version cannot read its payload' : 'the look-up gave no result for it';
     const seen = found.get(row.id) ?? { seen: 'no answer' as const, why };
-    const { verdict, pushed } = conclude(deps, lookUp, row, seen);
+    const { verdict, pushed } = concludeLookUp(deps, lookUp, row, seen);
     const durationMs = Math.round(performance.now() - startedAtMs);
-    // What is there was carried out: the service is slow, not away.
-    const news: News[] = seen.seen === 'there' ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
+    // A row that was found was carried out: the service is slow, but reachable.
+    const evidence: ScopedEvidence[] = seen.seen === 'there' ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
     const followUps = verdict === null ? (kind.followUps?.(row.payloadRead as JsonObject) ?? []) : [];
     return {
-      settlement: settlementOf(row, verdict, pushed, followUps, durationMs),
+      settlement: toSettlement(row, verdict, pushed, followUps, durationMs),
       pushed,
       readNo,
-      news,
+      evidence,
       asked: false,
     };
   });
-  return { ended, news: [...causes].flatMap(newsOfLookUp) };
+  return { outcomes, evidence: [...causes].flatMap(readLookUpEvidence) };
 }
 
-/** A payload was read before it was sent; null only where another version of this code takes it no longer. */
-function readOrNull(kind: AnyKind, payload: string): unknown {
+/** Reads a payload. Returns null if this version does not accept it, although the version that sent it did. */
+function readPayloadOrNull(kind: AnyKind, payload: string): unknown {
   try {
     return readPayload(kind, payload);
   } catch (error) {
@@ -97,17 +98,17 @@ function readOrNull(kind: AnyKind, payload: string): unknown {
   }
 }
 
-type Concluded = { readonly verdict: AbsenceVerdict | null; readonly pushed: Pushed | null };
+type Conclusion = { readonly verdict: AbsenceVerdict | null; readonly pushed: PushResult | null };
 
-function conclude(
+function concludeLookUp(
   deps: PushDeps,
   rule: LookUpRule<unknown>,
   row: UnknownRow & { readonly payloadRead: unknown },
-  seen: LookUp,
-): Concluded {
+  seen: LookUpResult,
+): Conclusion {
   if (seen.seen === 'there') return concludeFound(rule, row, seen);
-  if (seen.seen === 'several') return { verdict: leftToOperator(seen.why), pushed: null };
-  const why = seen.seen === 'absent' ? (row.refusal ?? 'not at the service so far; looked up again') : seen.why;
+  if (seen.seen === 'several') return { verdict: leaveToOperator(seen.why), pushed: null };
+  const why = seen.seen === 'absent' ? (row.refusal ?? 'not found at the service yet; looked up again') : seen.why;
   const looked = { ...row, attempts: row.boundedAttempts, whenAbsent: rule.whenAbsent };
   const retryAfterMs = seen.seen === 'no answer' ? (seen.cause?.retryAfterMs ?? 0) : 0;
   return {
@@ -116,14 +117,21 @@ function conclude(
   };
 }
 
-/** What is there after an attempt of ours that may have been carried out is ours. Otherwise it has to be what was asked for. */
+/**
+ * Concludes a look-up that found the row's resource. If an attempt of this row may have been carried out, the resource
+ * is its result. Otherwise the resource must equal what the payload asks for.
+ */
 function concludeFound(
   rule: LookUpRule<unknown>,
   row: UnknownRow & { readonly payloadRead: unknown },
-  { resource, escaped }: LookUp & { readonly seen: 'there' },
-): Concluded {
+  { resource, escaped }: LookUpResult & { readonly seen: 'there' },
+): Conclusion {
   const reading = { stream: rule.stream, resource, escaped };
-  const error = row.replaced ? earlierVersion : row.sinceWrittenMs === null ? othersVersion(rule, row, resource) : null;
+  const error = row.replaced
+    ? earlierVersionError
+    : row.sinceWrittenMs === null
+      ? describeOthersVersion(rule, row, resource)
+      : null;
   if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
   return {
     verdict: null,
@@ -131,29 +139,29 @@ function concludeFound(
   };
 }
 
-const earlierVersion =
-  'an attempt from before its payload was replaced was carried out: the service holds that version. Mark the row as done,' +
-  ' and change what is there';
+const earlierVersionError =
+  'the service carried out an earlier attempt, with the payload from before it was replaced. Mark the row as done,' +
+  ' and correct the result at the service';
 
-function othersVersion(
+function describeOthersVersion(
   rule: LookUpRule<unknown>,
   { payloadRead }: { readonly payloadRead: unknown },
   resource: Resource,
 ) {
   const difference = rule.differs(payloadRead, resource);
-  return difference === null ? null : `there is one already, and not by an attempt of this row: ${difference}`;
+  return difference === null ? null : `the service already has one that no attempt of this row created: ${difference}`;
 }
 
-const leftToOperator = (why: string): AbsenceVerdict => ({
+const leaveToOperator = (why: string): AbsenceVerdict => ({
   status: 'unknown',
   error: `${why}. ${operatorChoices}`,
   delayMs: null,
 });
 
-function settlementOf(
+function toSettlement(
   row: UnknownRow,
   verdict: AbsenceVerdict | null,
-  pushed: Pushed | null,
+  pushed: PushResult | null,
   followUps: readonly FollowUp[],
   durationMs: number,
 ): Settlement {

@@ -4,49 +4,49 @@
  */
 
 import type { Database } from '../../erp/connection/pool.ts';
-import type { TakenOver } from '../../erp/outbox/claims-held.ts';
-import { type Due, nextDueByClient } from '../../erp/outbox/due.ts';
+import { type DueWork, readDueWork } from '../../erp/outbox/due-work.ts';
+import type { TakenOverRow } from '../../erp/outbox/held-claims.ts';
 import { isHeld, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { PushDeps } from './attempt.ts';
 import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import { LaneWaker } from './lane-waker.ts';
-import { type Look, never, readLane, soonest } from './look.ts';
+import { findSoonest, type Look, neverLook, readLane } from './next-look.ts';
 import type { AnyKind } from './payload/kind.ts';
 import type { RecentSends } from './recent-sends.ts';
 import { Upkeep } from './upkeep.ts';
 
-/** Where rows are due that nobody can claim now, it is looked again after this. */
+/** Milliseconds until the next look if rows are due that nobody can claim now. */
 const idleLookMs = 1_000;
-/** Where a rate is kept it is not looked more often than this. */
+/** Minimum milliseconds between two looks while a send rate is in force. */
 const minLookMs = 10;
-/** While rows of some clients go out one after the other, it is looked for those of others this often at least. */
+/** Maximum milliseconds until all clients are looked at, while rows of some clients are sent one after the other. */
 const wholeLookMs = 250;
 
 export interface PusherOptions {
   readonly db: Database;
-  /** A database whose pool is used for nothing else: a busy one must not cost a claim. */
+  /** A database whose pool is used for nothing else, so that a busy pool costs no claim. */
   readonly claimsDb: Database;
   readonly worker: string;
   readonly clients: readonly PushDeps[];
   readonly kinds: readonly AnyKind[];
-  /** Pushes at the same time, per client. */
+  /** Number of rows that are sent at the same time, per client. */
   readonly slots: number;
-  /** How often it is looked for rows where no notification came. */
+  /** Milliseconds between two looks for due rows if no notification comes. */
   readonly sweepMs: number;
-  /** Rows that this process has sent last; the clients share it. */
+  /** Rows that this process has sent last. The clients share it. */
   readonly sent: RecentSends;
   readonly events: Omit<PushEvents, 'onChange'> & {
-    readonly onTakenOver: (row: TakenOver) => void;
-    readonly onBuried: (rows: number) => void;
-    /** Called when rows may be sent from this database, or no longer. */
+    readonly onTakenOver: (row: TakenOverRow) => void;
+    readonly onMarkedDead: (rows: number) => void;
+    /** Called when rows may be sent from this database, and when they may not any more. */
     readonly onDatabase: (database: PushDatabase) => void;
   };
 }
 
 /**
- * Pushes what is due, of all clients of this process. Any number of them may work on one database: a row is claimed by one,
- * and by nobody while another of its lane comes first.
+ * Pushes the due rows of all clients of this process. Any number of processes can work on one database: one worker
+ * claims a row, and nobody claims it while an earlier row of its lane is open.
  */
 export class Pusher {
   readonly #options: PusherOptions;
@@ -54,10 +54,10 @@ export class Pusher {
   readonly #lookedUp: readonly string[];
   readonly #hardStop = new AbortController();
   readonly #waker: LaneWaker;
-  #stopping = false;
+  #isStopping = false;
   #wake: () => void = () => undefined;
-  #woken = false;
-  /** When every client is to be looked at again, by performance.now(). */
+  #isWoken = false;
+  /** When all clients are looked at again, by performance.now(). */
   #wholeLookAtMs = 0;
   #loop: Promise<void> | undefined;
   readonly #upkeep: Upkeep;
@@ -67,7 +67,7 @@ export class Pusher {
     this.#options = options;
     const { signal } = this.#hardStop;
     this.#waker = new LaneWaker(options.db, signal, (error) => options.events.onError('wake', error));
-    const events = { ...options.events, onChange: (look: boolean) => (look ? this.wake() : this.#proceed()) };
+    const events = { ...options.events, onChange: (look: boolean) => (look ? this.wake() : this.#wakeLoop()) };
     this.#pushers = new Map(
       options.clients.map((deps) => [deps.client, new ClientPusher(deps, options.slots, signal, events)]),
     );
@@ -77,7 +77,7 @@ export class Pusher {
       rules: Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown.do])),
       claims: () => [...this.#pushers.values()].flatMap((pusher) => pusher.claims),
       onError: options.events.onError,
-      onBuried: options.events.onBuried,
+      onMarkedDead: options.events.onMarkedDead,
       onDatabase: (database) => this.#noteDatabase(database),
       onTakenOver: (row) => {
         options.events.onTakenOver(row);
@@ -86,7 +86,7 @@ export class Pusher {
     });
   }
 
-  /** Begins to push, and goes on until stopped. */
+  /** Begins to push, and continues until stopped. */
   start(): void {
     this.#upkeep.start();
     void this.#upkeep.lookAtDatabase();
@@ -110,15 +110,15 @@ export class Pusher {
     this.wake();
   }
 
-  /** Says that rows may be due. */
+  /** Wakes the pusher because rows may be due. */
   wake(): void {
     this.#wholeLookAtMs = 0;
-    this.#proceed();
+    this.#wakeLoop();
   }
 
   /**
-   * Says that rows may be due, as a notification of the channel `fulfilment_outbox` does.
-   * @param payload empty, or the lane that a transaction has freed: what was put off meanwhile may be first in it now
+   * Wakes the pusher because of a notification of the channel `fulfilment_outbox`.
+   * @param payload empty, or the lane that a transaction has freed: its first row may have been postponed meanwhile
    */
   async wakeFor(payload: string): Promise<void> {
     const lane = payload === '' ? null : readLane(payload);
@@ -126,43 +126,46 @@ export class Pusher {
     this.wake();
   }
 
-  /** A slot is free. */
-  #proceed(): void {
-    this.#woken = true;
+  /** Wakes the pusher because a slot is free. */
+  #wakeLoop(): void {
+    this.#isWoken = true;
     this.#wake();
   }
 
-  /** Claims nothing more, and ends when what is under way is settled; after `withinMs` that is called off. */
+  /**
+   * Claims nothing more, and resolves when everything under way is settled. After `withinMs` milliseconds, what is
+   * still under way is aborted.
+   */
   async stop(withinMs: number): Promise<void> {
-    this.#stopping = true;
+    this.#isStopping = true;
     const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
     this.wake();
     await this.#loop;
     await Promise.all([...this.#pushers.values()].map((pusher) => pusher.finish()));
     clearTimeout(timer);
     await this.#upkeep.stop();
-    // What still waits for a lock in the background is left to other workers.
+    // Other workers take over what still waits for a lock in the background.
     this.#hardStop.abort();
   }
 
   async #run(isDone: (dueNow: boolean) => boolean): Promise<void> {
-    while (!this.#stopping) {
-      this.#woken = false;
+    while (!this.#isStopping) {
+      this.#isWoken = false;
       let look: Look;
       try {
-        look = (await this.#claimOn()) ?? (await this.#round());
+        look = (await this.#claimAgain()) ?? (await this.#lookAtAll());
       } catch (error) {
         this.#options.events.onError('claim', error);
         look = { inMs: idleLookMs, dueNow: true };
       }
-      // What was settled while it looked may have made more rows due.
-      if (!this.#woken && isDone(look.dueNow)) return;
+      // Settlements during the look may have made more rows due.
+      if (!this.#isWoken && isDone(look.dueNow)) return;
       await this.#pause(Math.min(look.inMs, this.#options.sweepMs));
     }
   }
 
   async #pause(ms: number): Promise<void> {
-    if (this.#woken || ms <= 0) return;
+    if (this.#isWoken || ms <= 0) return;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms);
       this.#wake = () => {
@@ -174,10 +177,10 @@ export class Pusher {
   }
 
   /**
-   * Where the last claim of a client left more behind, its next one needs no look at what is due: it finds out itself.
-   * @returns null where every client has to be looked at
+   * Claims again for clients whose last claim left rows behind, without first reading what is due.
+   * @returns null if all clients have to be looked at
    */
-  async #claimOn(): Promise<Look | null> {
+  async #claimAgain(): Promise<Look | null> {
     const leftMs = this.#wholeLookAtMs - performance.now();
     const pushers = [...this.#pushers.values()].filter(({ expectsMore, health }) => expectsMore && !health.isLimited);
     if (leftMs <= 0 || pushers.length === 0) return null;
@@ -185,21 +188,24 @@ export class Pusher {
     return { inMs: claims.some(({ more }) => more) ? 0 : leftMs, dueNow: true };
   }
 
-  /** Begins what can be begun. Says when to look again, and whether anything was due that could be pushed. */
-  async #round(): Promise<Look> {
+  /**
+   * Looks at all clients and begins what can begin. Returns when to look again, and whether any row was due that could
+   * be pushed.
+   */
+  async #lookAtAll(): Promise<Look> {
     this.#wholeLookAtMs = performance.now() + wholeLookMs;
-    const due = await nextDueByClient(this.#options.db, this.#options.clients, this.#lookedUp);
+    const due = await readDueWork(this.#options.db, this.#options.clients, this.#lookedUp);
     const troubled = due.filter(({ isTroubled }) => isTroubled).map(({ client }) => client);
     const health = troubled.length === 0 ? [] : await readHealth(this.#options.db, troubled);
     const byClient = Map.groupBy(health, ({ client }) => client);
     const looks = await Promise.all(due.map((one) => this.#lookAt(one, byClient.get(one.client) ?? [])));
-    return soonest(looks);
+    return findSoonest(looks);
   }
 
-  async #lookAt(due: Due, health: readonly StoredHealth[]): Promise<Look> {
+  async #lookAt(due: DueWork, health: readonly StoredHealth[]): Promise<Look> {
     const { client, pendingInMs, unknownInMs, isLimited } = due;
     const pusher = this.#pushers.get(client);
-    if (pusher === undefined) return never;
+    if (pusher === undefined) return neverLook;
     pusher.health.set(health, isLimited);
     const whole = health.find(({ kind }) => kind === '');
     if (whole !== undefined && isHeld(whole)) {
@@ -207,18 +213,18 @@ export class Pusher {
       return { inMs: whole.untilInMs > 0 ? Math.max(minLookMs, whole.untilInMs) : idleLookMs, dueNow: false };
     }
     if (unknownInMs === 0) pusher.lookUp();
-    // Look-ups that are due and cannot be made now are looked at again soon.
+    // Look-ups that are due but cannot begin now are checked again soon.
     const looks: Look[] = [
-      { inMs: unknownInMs === 0 ? idleLookMs : (unknownInMs ?? never.inMs), dueNow: unknownInMs === 0 },
+      { inMs: unknownInMs === 0 ? idleLookMs : (unknownInMs ?? neverLook.inMs), dueNow: unknownInMs === 0 },
     ];
     for (const { untilInMs } of health.filter(isHeld))
       looks.push({ inMs: Math.max(minLookMs, untilInMs), dueNow: false });
     if (pendingInMs === null || pendingInMs > 0)
-      return soonest([...looks, { inMs: pendingInMs ?? never.inMs, dueNow: false }]);
-    return soonest([...looks, ...(await this.#claimFor(pusher, health))]);
+      return findSoonest([...looks, { inMs: pendingInMs ?? neverLook.inMs, dueNow: false }]);
+    return findSoonest([...looks, ...(await this.#claimFor(pusher, health))]);
   }
 
-  /** Claims rows of a client: all that are due, or of what is just let go again a few at a time. */
+  /** Claims rows of a client. Rows of a kind or client with a send window are claimed within it. */
   async #claimFor(pusher: ClientPusher, health: readonly StoredHealth[]): Promise<Look[]> {
     const few = health.filter((one) => one.sendWindow !== null && !isHeld(one));
     const looks: Look[] = [];
@@ -229,7 +235,7 @@ export class Pusher {
     };
     if (few.some(({ kind }) => kind === '')) await claim('');
     else {
-      // First, as each of them is bounded: behind all others they would never have a slot.
+      // These come first: behind all other rows they would never get a slot, and their number is bounded.
       for (const { kind } of few) await claim(kind);
       await claim();
     }

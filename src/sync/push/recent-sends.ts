@@ -8,14 +8,16 @@ const minRows = 1_000;
 const maxAgeMs = hourMs;
 
 /**
- * Remembers the rows that this process has sent last. After a failover they show whether the new primary has lost something:
- * Postgres loses the newest commits first.
+ * Remembers the rows that this process has sent last. After a failover they show whether the new primary has lost
+ * something: Postgres loses the newest commits first.
  */
 export class RecentSends {
   readonly #maxRows: number;
   readonly #rows = new Map<string, SentRow & { readonly sentAtMs: number }>();
 
-  /** @param concurrency number of rows that this process sends at the same time: the order of their commits is not known */
+  /**
+   * @param concurrency number of rows that this process sends at the same time; the order of their commits is not known
+   */
   constructor(concurrency: number) {
     this.#maxRows = Math.max(minRows, concurrency);
   }
@@ -25,17 +27,17 @@ export class RecentSends {
     return [...this.#rows.values()].filter(({ sentAtMs }) => sentAtMs > earliestMs);
   }
 
-  /** Forgets all rows, as when an operator has accepted another database. */
+  /** Forgets all rows. Call it when an operator has accepted another database. */
   clear(): void {
     this.#rows.clear();
   }
 
-  /** Forgets a row that the service certainly did not carry out: it may be sent again. */
+  /** Forgets a row that the service certainly did not carry out, because it may be sent again. */
   forget({ id, claimNo }: Pick<ClaimedRow, 'id' | 'claimNo'>): void {
     this.#rows.delete(`${id} ${claimNo}`);
   }
 
-  /** Notes a row when its request may be written from now on. */
+  /** Remembers a row whose request may be written from now on. */
   note({ id, claimNo, attempts }: ClaimedRow): void {
     this.#rows.set(`${id} ${claimNo}`, { id, claimNo, attempts, sentAtMs: performance.now() });
     if (this.#rows.size <= this.#maxRows) return;

@@ -1,43 +1,46 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Settlement } from '../../erp/outbox/settle.ts';
-import type { Ended, PushDeps } from './attempt.ts';
+import type { PushDeps, PushOutcome } from './attempt.ts';
 import { LaneWaker } from './lane-waker.ts';
-import { settleEnded, settleFree } from './settle.ts';
+import { settleOutcomes, settleUnlocked } from './settle.ts';
 
-/** Settling is tried again after this time while the database is away: an outcome is never given up. */
+/** Milliseconds until settling is tried again while the database does not answer. An outcome is never given up. */
 const settleRetryMs = 500;
 
-/** While others are being sent, those that are done wait this long for others: one transaction settles many as fast as one. */
+/**
+ * Milliseconds that done rows wait for others while more rows are being sent: one transaction settles many rows as fast
+ * as one.
+ */
 const gatherMs = 10;
 
-/** What it tells of its work. */
+/** Events of the queue. */
 interface SettleEvents {
   readonly onSettled: (settlement: Settlement, kind: string) => void;
   readonly onError: (task: string, error: unknown) => void;
 }
 
-/** One attempt or look-up that has ended, and who waits for its settlement. */
-interface ToSettle {
-  readonly ended: Ended;
+/** An outcome that waits to be settled, with the callbacks of its caller. */
+interface QueuedOutcome {
+  readonly outcome: PushOutcome;
   readonly kind: string;
   readonly tried: () => void;
   readonly done: () => void;
 }
 
-/** Settles what attempts and look-ups of one client brought, all that has come together in one transaction. */
+/** Settles the outcomes of one client. All outcomes that have arrived are settled in one transaction. */
 export class SettleQueue {
   readonly #deps: PushDeps;
   readonly #mayGather: () => boolean;
   readonly #signal: AbortSignal;
   readonly #events: SettleEvents;
   readonly #waker: LaneWaker;
-  #toSettle: ToSettle[] = [];
-  #settling = false;
+  #toSettle: QueuedOutcome[] = [];
+  #isSettling = false;
   #endGathering: () => void = () => undefined;
 
   /**
-   * @param mayGather whether more will be there soon, and nothing has to wait for these
-   * @param signal ends the trying while the database is away
+   * @param mayGather returns true if more outcomes will arrive soon and nothing has to wait for these
+   * @param signal ends the retries while the database does not answer
    */
   constructor(deps: PushDeps, mayGather: () => boolean, signal: AbortSignal, events: SettleEvents) {
     this.#deps = deps;
@@ -48,37 +51,38 @@ export class SettleQueue {
   }
 
   /**
-   * Settles an attempt.
-   * @returns `tried`: the database has it, or its row is locked by somebody else; `settled`: the database has it
+   * Settles an outcome.
+   * @returns `tried` resolves when the outcome is stored, or when its row is locked by somebody else; `settled`
+   * resolves when the outcome is stored
    */
-  settle(ended: Ended, kind: string): { readonly tried: Promise<void>; readonly settled: Promise<void> } {
+  settle(outcome: PushOutcome, kind: string): { readonly tried: Promise<void>; readonly settled: Promise<void> } {
     const [tried, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    this.#toSettle.push({ ended, kind, tried: tried.resolve, done: settled.resolve });
-    if (!this.#gathers) this.#endGathering();
+    this.#toSettle.push({ outcome, kind, tried: tried.resolve, done: settled.resolve });
+    if (!this.#shouldGather) this.#endGathering();
     void this.#settleQueued();
     return { tried: tried.promise, settled: settled.promise };
   }
 
-  /** Settles look-ups; does not wait for rows that somebody else has locked. */
-  async settleAll(ended: readonly Ended[], kind: string): Promise<void> {
-    await Promise.all(ended.map((one) => this.settle(one, kind).tried));
+  /** Settles the outcomes of look-ups. Does not wait for rows that somebody else has locked. */
+  async settleAll(outcomes: readonly PushOutcome[], kind: string): Promise<void> {
+    await Promise.all(outcomes.map((outcome) => this.settle(outcome, kind).tried));
   }
 
-  /** Settles what has come together while the last transaction was under way; again, until the database has it. */
+  /** Settles the outcomes that arrived during the last transaction, and repeats until the queue is empty. */
   async #settleQueued(): Promise<void> {
-    if (this.#settling) return;
-    this.#settling = true;
+    if (this.#isSettling) return;
+    this.#isSettling = true;
     while (this.#toSettle.length > 0) {
-      if (this.#gathers) await this.#gather();
+      if (this.#shouldGather) await this.#gather();
       const batch = this.#toSettle;
       this.#toSettle = [];
       await this.#settleBatch(batch);
     }
-    this.#settling = false;
+    this.#isSettling = false;
   }
 
-  get #gathers(): boolean {
-    return this.#mayGather() && this.#toSettle.every(({ ended }) => ended.settlement.status === 'done');
+  get #shouldGather(): boolean {
+    return this.#mayGather() && this.#toSettle.every(({ outcome }) => outcome.settlement.status === 'done');
   }
 
   async #gather(): Promise<void> {
@@ -92,11 +96,11 @@ export class SettleQueue {
     this.#endGathering = () => undefined;
   }
 
-  async #settleBatch(batch: readonly ToSettle[]): Promise<void> {
+  async #settleBatch(batch: readonly QueuedOutcome[]): Promise<void> {
     for (;;) {
       try {
-        const busy = await this.#settleOnce(batch, settleEnded);
-        // Their row is locked by somebody else, who must not keep the others waiting.
+        const busy = await this.#settleOnce(batch, settleOutcomes);
+        // Settle locked rows separately, so that they do not delay the others.
         for (const entry of busy) void this.#settleAlone(entry);
         for (const entry of batch) {
           entry.tried();
@@ -105,7 +109,7 @@ export class SettleQueue {
         return;
       } catch (error) {
         this.#events.onError('settle', error);
-        // Once the process has to end, what is not settled is found unknown by others when the claim has run out.
+        // If the process has to end, other workers find the unsettled rows when the claims expire.
         if (this.#signal.aborted) break;
         await this.#pause();
       }
@@ -116,12 +120,12 @@ export class SettleQueue {
     }
   }
 
-  /** Settles one whose row is locked, as soon as it is free. */
-  async #settleAlone(entry: ToSettle): Promise<void> {
+  /** Settles an outcome whose row is locked, as soon as the row is free. */
+  async #settleAlone(entry: QueuedOutcome): Promise<void> {
     for (let busy = [entry]; busy.length > 0 && !this.#signal.aborted; ) {
       await this.#pause();
       try {
-        busy = await this.#settleOnce([entry], settleFree);
+        busy = await this.#settleOnce([entry], settleUnlocked);
       } catch (error) {
         this.#events.onError('settle', error);
       }
@@ -129,15 +133,15 @@ export class SettleQueue {
     entry.done();
   }
 
-  /** Settles what can be settled, tells of it, and returns those whose row is locked. */
-  async #settleOnce(batch: readonly ToSettle[], settle: typeof settleEnded): Promise<ToSettle[]> {
-    const all = batch.map(({ ended }) => ended);
-    const { settled, busy } = await settle(this.#deps, all);
+  /** Settles the outcomes whose rows are free, reports them, and returns those whose rows are locked. */
+  async #settleOnce(batch: readonly QueuedOutcome[], settle: typeof settleOutcomes): Promise<QueuedOutcome[]> {
+    const outcomes = batch.map(({ outcome }) => outcome);
+    const { settled, busy } = await settle(this.#deps, outcomes);
     await this.#waker.wake(settled.filter(({ status }) => status === 'done'));
     const [ids, locked] = [new Set(settled.map(({ id }) => id)), new Set(busy.map(({ settlement }) => settlement.id))];
-    for (const { ended, kind } of batch)
-      if (ids.has(ended.settlement.id)) this.#events.onSettled(ended.settlement, kind);
-    return batch.filter(({ ended }) => locked.has(ended.settlement.id));
+    for (const { outcome, kind } of batch)
+      if (ids.has(outcome.settlement.id)) this.#events.onSettled(outcome.settlement, kind);
+    return batch.filter(({ outcome }) => locked.has(outcome.settlement.id));
   }
 
   async #pause(): Promise<void> {

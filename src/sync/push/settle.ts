@@ -1,23 +1,23 @@
 import type { Transaction } from 'kysely';
-import { workOnHalves } from '../../core/halves.ts';
 import { isObject, type Json } from '../../core/json.ts';
+import { workOnHalves } from '../../core/work-on-halves.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { inTransaction, isLockTimeout, refusesData } from '../../erp/connection/transaction.ts';
+import { inTransaction, isDataRefused, isLockTimeout } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { upsertFamilies } from '../../erp/mirror/upsert.ts';
-import { lockForSettling, type Settled, type Settlement, settleRows } from '../../erp/outbox/settle.ts';
+import { lockForSettling, type SettledRow, type Settlement, settleRows } from '../../erp/outbox/settle.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
-import { holdIdentity, staysAccepted } from '../../erp/runs/clients.ts';
+import { isAcceptedUntilCommit, lockIdentity } from '../../erp/runs/clients.ts';
 import { lockStream } from '../../erp/runs/confirmations.ts';
 import { bringPollForward } from '../../erp/runs/due-jobs.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
 import { decodePage } from '../reading/decode.ts';
-import type { Mirrored } from '../reading/stream.ts';
-import type { Ended } from './attempt.ts';
+import type { MirroredResource } from '../reading/stream.ts';
+import type { PushOutcome } from './attempt.ts';
 
-/** Whose rows are settled, and by whom. */
+/** The client whose rows are settled, and the worker that settles them. */
 export interface SettleContext {
   readonly db: Database;
   readonly client: string;
@@ -27,137 +27,146 @@ export interface SettleContext {
   readonly worker: string;
 }
 
-/** What a settlement reached. */
+/** Result of a settlement. */
 export interface SettleResult {
-  readonly settled: readonly Settled[];
-  /** Those whose row somebody else has locked: nothing of them was written. Settle them again with `settleFree`. */
-  readonly busy: readonly Ended[];
+  readonly settled: readonly SettledRow[];
+  /**
+   * Outcomes whose row somebody else has locked. Nothing of them was written. Settle them again with `settleUnlocked`.
+   */
+  readonly busy: readonly PushOutcome[];
 }
 
 /**
- * Settles attempts and look-ups of one client: outbox rows, what they brought for the tables, and the feed, in one
- * transaction. If the database refuses one of them, they are settled one by one, and its resource is left to the next
- * reading. Rows that an ERP transaction has locked are left out after one lock_timeout, so that the others are settled.
+ * Settles outcomes of one client in one transaction: outbox rows, the resources that they brought, and the feed. If the
+ * database refuses data of an outcome, the outcomes are settled in parts. The resource of the refused outcome is left
+ * to the next reading. Rows that an ERP transaction has locked are left out after one lock_timeout, so that the others
+ * are settled.
  */
-export async function settleEnded(context: SettleContext, ended: readonly Ended[]): Promise<SettleResult> {
+export async function settleOutcomes(context: SettleContext, outcomes: readonly PushOutcome[]): Promise<SettleResult> {
   try {
-    const settled = await inTransaction(context.db, (trx) => settleAll(trx, context, ended), { waitForLocks: false });
+    const settled = await inTransaction(context.db, (trx) => settleAll(trx, context, outcomes), {
+      waitForLocks: false,
+    });
     return { settled, busy: [] };
   } catch (error) {
-    if (isLockTimeout(error)) return settleFree(context, ended);
-    if (!refusesData(error)) throw error;
-    return settleInParts(context, ended, error, settleEnded);
+    if (isLockTimeout(error)) return settleUnlocked(context, outcomes);
+    if (!isDataRefused(error)) throw error;
+    return settleInParts(context, outcomes, error, settleOutcomes);
   }
 }
 
-/** Settles as `settleEnded` does, but waits for no row that somebody has locked. */
-export async function settleFree(context: SettleContext, ended: readonly Ended[]): Promise<SettleResult> {
+/** Settles as `settleOutcomes` does, but never waits for a locked row. */
+export async function settleUnlocked(context: SettleContext, outcomes: readonly PushOutcome[]): Promise<SettleResult> {
   try {
     return await inTransaction(
       context.db,
       async (trx) => {
-        // The identity is locked before the rows, as accept-identity does it: the other order would deadlock.
-        await holdIdentity(trx, context.client);
-        const ids = ended.map(({ settlement }) => settlement.id);
+        // Lock the identity before the rows, as accept-identity does: the other order would deadlock.
+        await lockIdentity(trx, context.client);
+        const ids = outcomes.map(({ settlement }) => settlement.id);
         const locked = await lockForSettling(trx, ids);
-        const busy = ended.filter(({ settlement }) => locked.has(settlement.id));
-        const free = ended.filter(({ settlement }) => !locked.has(settlement.id));
+        const busy = outcomes.filter(({ settlement }) => locked.has(settlement.id));
+        const free = outcomes.filter(({ settlement }) => !locked.has(settlement.id));
         return { settled: free.length === 0 ? [] : await settleAll(trx, context, free), busy };
       },
       { waitForLocks: false },
     );
   } catch (error) {
-    // The lock is on what one of them brought for the tables.
-    if (!refusesData(error) && !isLockTimeout(error)) throw error;
-    return settleInParts(context, ended, error, settleFree);
+    // The locked row is a mirror row that one of the outcomes would write.
+    if (!isDataRefused(error) && !isLockTimeout(error)) throw error;
+    return settleInParts(context, outcomes, error, settleUnlocked);
   }
 }
 
-/** Settles the halves by themselves; the last one that still fails is settled with less of it. */
+/** Settles both halves separately. A single outcome that still fails is settled with less content. */
 async function settleInParts(
   context: SettleContext,
-  ended: readonly Ended[],
+  outcomes: readonly PushOutcome[],
   error: unknown,
-  settle: typeof settleEnded,
+  settle: typeof settleOutcomes,
 ): Promise<SettleResult> {
-  const [only, ...others] = ended;
+  const [only, ...others] = outcomes;
   if (only === undefined) throw error;
   if (others.length === 0)
-    return settle(context, [isLockTimeout(error) ? withoutReading(only, error) : lessOf(only, error)]);
-  const [first, second] = await workOnHalves(ended, (half) => settle(context, half));
+    return settle(context, [isLockTimeout(error) ? leaveOutReading(only, error) : leaveOutContent(only, error)]);
+  const [first, second] = await workOnHalves(outcomes, (half) => settle(context, half));
   return { settled: [...first.settled, ...second.settled], busy: [...first.busy, ...second.busy] };
 }
 
 /**
- * Leaves the mirror rows, which somebody has locked, to a later reading, and asks for it.
- * @throws the error itself if the lock is elsewhere: result and follow-up rows are never left out for a lock
+ * Leaves out the mirror rows, which somebody has locked, and requests that they are reread.
+ * @throws the error itself if the lock is elsewhere: results and follow-ups are never left out because of a lock
  */
-function withoutReading(ended: Ended, error: unknown): Ended {
-  const { pushed } = ended;
+function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
+  const { pushed } = outcome;
   if (pushed === null || (pushed.reading === undefined && pushed.gone === undefined)) throw error;
   const { reading, gone, reread, result } = pushed;
   const id = reading === undefined ? null : readId(reading.resource);
   const later = reread ?? gone ?? (reading === undefined || id === null ? undefined : { stream: reading.stream, id });
-  return { ...ended, pushed: { result, ...(later === undefined ? {} : { reread: later }) } };
+  return { ...outcome, pushed: { result, ...(later === undefined ? {} : { reread: later }) } };
 }
 
 /**
- * What Postgres took offence at, with less of it: without what it brought for the tables; then without its words.
- * @throws the error itself where nothing is left to leave out
+ * Leaves out content that Postgres refused: first what the mirror would get, then the texts and the result.
+ * @throws the error itself if nothing is left to leave out
  */
-function lessOf(ended: Ended, error: unknown): Ended {
-  if (ended.pushed !== null) return { ...ended, pushed: null };
-  const { settlement } = ended;
+function leaveOutContent(outcome: PushOutcome, error: unknown): PushOutcome {
+  if (outcome.pushed !== null) return { ...outcome, pushed: null };
+  const { settlement } = outcome;
   if (settlement.error === unstorable || (settlement.error === null && isEmpty(settlement.result))) throw error;
-  const words = settlement.error === null ? {} : { error: unstorable };
+  const texts = settlement.error === null ? {} : { error: unstorable };
   const refusal = settlement.refusal === null ? {} : { refusal: unstorable };
   return {
-    ...ended,
-    settlement: { ...settlement, ...words, ...refusal, result: settlement.result === null ? null : {}, followUps: [] },
+    ...outcome,
+    settlement: { ...settlement, ...texts, ...refusal, result: settlement.result === null ? null : {}, followUps: [] },
   };
 }
 
-const unstorable = 'what the service said cannot be stored';
+const unstorable = 'the answer of the service cannot be stored in Postgres';
 const isEmpty = (result: Json | null) => result === null || (isObject(result) && Object.keys(result).length === 0);
 
 async function settleAll(
   trx: Transaction<DB>,
   context: SettleContext,
-  ended: readonly Ended[],
-): Promise<readonly Settled[]> {
+  outcomes: readonly PushOutcome[],
+): Promise<readonly SettledRow[]> {
   const { client, worker } = context;
-  // First, as whoever accepts an account locks it before the rows.
-  const isOurs = await staysAccepted(trx, context);
-  const settled = await settleRows(trx, worker, oneEach(ended));
-  // Another service was accepted while they were under way: what they brought is not of the client's rows.
-  if (!isOurs) return settled;
+  // Lock the identity first, because accept-identity locks it before the rows.
+  const isAccepted = await isAcceptedUntilCommit(trx, context);
+  const settled = await settleRows(trx, worker, pickOnePerRow(outcomes));
+  // If another account was accepted meanwhile, the resources do not belong to the client's rows.
+  if (!isAccepted) return settled;
   const changes: Change[] = [];
-  // Always in one order: two settlements that wait for each other's streams would never end.
-  for (const stream of streamsOf(ended)) changes.push(...(await writeReadings(trx, context, stream, ended)));
-  changes.push(...(await leaveMarks(trx, client, ended)));
+  // Always use the same order: two settlements that wait for each other's streams would deadlock.
+  for (const stream of findStreams(outcomes)) changes.push(...(await writeReadings(trx, context, stream, outcomes)));
+  changes.push(...(await markAndReread(trx, client, outcomes)));
   await appendChanges(trx, client, changes);
   return settled;
 }
 
-/** Of two settlements of one row, a late answer and a look-up, the answer counts. */
-function oneEach(ended: readonly Ended[]): Settlement[] {
-  const settlements = ended.map(({ settlement }) => settlement);
+/** Returns one settlement for each row. Of a late answer and a look-up of the same row, the answer counts. */
+function pickOnePerRow(outcomes: readonly PushOutcome[]): Settlement[] {
+  const settlements = outcomes.map(({ settlement }) => settlement);
   const sorted = settlements.toSorted((a, b) => Number(a.step === 'sent') - Number(b.step === 'sent'));
   return [...new Map(sorted.map((settlement) => [settlement.id, settlement])).values()];
 }
 
-/** What is gone is marked, and what an answer does not show is asked for. */
-async function leaveMarks(trx: Transaction<DB>, client: string, ended: readonly Ended[]): Promise<readonly Change[]> {
+/** Marks deleted resources as unlisted, and requests rereads of rows that the answers do not show. */
+async function markAndReread(
+  trx: Transaction<DB>,
+  client: string,
+  outcomes: readonly PushOutcome[],
+): Promise<readonly Change[]> {
   const changes: Change[] = [];
-  const gone = ended.flatMap(({ pushed, readNo }) => (pushed?.gone ? [{ ...pushed.gone, readNo }] : []));
+  const gone = outcomes.flatMap(({ pushed, readNo }) => (pushed?.gone ? [{ ...pushed.gone, readNo }] : []));
   for (const [stream, marks] of Map.groupBy(gone, (mark) => mark.stream)) {
     const table = { stream: stream.name, table: stream.tables.parent.name };
     const ids = marks.map(({ id }) => id);
-    // What was deleted does not come back: the newest of the numbers serves for all.
+    // A deleted resource does not come back, so the newest reading number serves for all.
     const readNo = Math.max(...marks.map((mark) => mark.readNo));
     changes.push(...(await markUnlisted(trx, client, table, ids, readNo)));
   }
-  const rereads = ended.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
+  const rereads = outcomes.flatMap(({ pushed }) => (pushed?.reread ? [pushed.reread] : []));
   for (const [stream, marks] of Map.groupBy(rereads, (mark) => mark.stream)) {
     const ids = [...new Set(marks.map(({ id }) => id))];
     await requestRereads({ trx, client, stream: stream.name }, ids, 'a push changed it');
@@ -165,23 +174,23 @@ async function leaveMarks(trx: Transaction<DB>, client: string, ended: readonly 
   return changes;
 }
 
-function streamsOf(ended: readonly Ended[]): Mirrored[] {
-  const streams = ended.flatMap(({ pushed }) => (pushed?.reading ? [pushed.reading.stream] : []));
+function findStreams(outcomes: readonly PushOutcome[]): MirroredResource[] {
+  const streams = outcomes.flatMap(({ pushed }) => (pushed?.reading ? [pushed.reading.stream] : []));
   return [...new Set(streams)].sort((a, b) => (a.name < b.name ? -1 : 1));
 }
 
 /**
- * Writes what the answers showed. An answer was made after its claim, and before now: where a poll has written a row that it
- * asked for in between, which of both is the newer cannot be known, and the row is read again, at once. The number that is
- * written is drawn now, so that a poll which asked before cannot overwrite what was pushed.
+ * Writes the resources that the answers showed. If a poll that asked between the claim and now has written a row, it is
+ * not known which of both is newer: the row is reread at once. The reading number that is written is drawn now, so that
+ * a poll that asked before cannot overwrite the pushed resource.
  */
 async function writeReadings(
   trx: Transaction<DB>,
   { client, zone }: SettleContext,
-  stream: Mirrored,
-  ended: readonly Ended[],
+  stream: MirroredResource,
+  outcomes: readonly PushOutcome[],
 ): Promise<readonly Change[]> {
-  const answers = ended.flatMap(({ pushed, readNo }) =>
+  const answers = outcomes.flatMap(({ pushed, readNo }) =>
     pushed?.reading?.stream === stream ? [{ ...pushed.reading, readNo }] : [],
   );
   const read = await Promise.all(
@@ -195,7 +204,9 @@ async function writeReadings(
     stream: stream.name,
     readNo: await lockStream({ trx, client, stream: stream.name }),
     compare: 'raw' as const,
-    askedBy: new Map(read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo]))),
+    readNoAtRequest: new Map(
+      read.flatMap(({ page, readNo }) => page.families.map(({ parent }) => [parent.id, readNo])),
+    ),
   };
   const families = read.flatMap(({ page }) => page.families);
   const written = await upsertFamilies(trx, scope, stream.tables, families);

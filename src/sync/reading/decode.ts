@@ -1,32 +1,35 @@
-import { setImmediate as letOthersGo } from 'node:timers/promises';
+import { setImmediate as yieldToEventLoop } from 'node:timers/promises';
 import type { z } from 'zod';
 import { CodedError } from '../../core/errors.ts';
-import { isObject, type Json, unstorableReason } from '../../core/json.ts';
+import { findUnstorableReason, isObject, type Json } from '../../core/json.ts';
 import type { Family, MirrorRow } from '../../erp/mirror/tables.ts';
 import type { QuarantineEntry } from '../../erp/pull/quarantine.ts';
-import { type IncludedIndex, indexIncluded, withAllIncluded } from '../../warehouse/decoding/included.ts';
+import { addIncluded, type IncludedIndex, indexIncluded } from '../../warehouse/decoding/included.ts';
 import {
+  type DecodingProblem,
   type Document,
   decodeWith,
   type Resource,
   readId,
-  type Undecodable,
 } from '../../warehouse/decoding/jsonapi.ts';
 import { PageSizes } from './page-sizes.ts';
 
-/** What belongs to a resource can only be told when it is read alone: each time it is met, or when it was changed. */
+/**
+ * When a resource must be read by id, because a list does not link its lines to it: each time it is met, or only when
+ * it has changed.
+ */
 export type ReadById = 'always' | 'changed';
 
-/** A resource as rows, or why it cannot be. */
-export type Decoded =
+/** A resource as rows, or the reason why it cannot be decoded. */
+export type DecodedResource =
   | { readonly family: Family; readonly warning?: string; readonly readById?: ReadById }
-  | { readonly problem: Undecodable };
+  | { readonly problem: DecodingProblem };
 
-/** How a stream turns one resource, with what was included, into rows. */
-export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => Decoded;
+/** Decodes one resource into rows. `onTop` holds the resources of the document's `included`. */
+export type DecodeResource = (resource: Resource, onTop: IncludedIndex) => DecodedResource;
 
-/** Keeps what was made for a zone: a schema is compiled at its first use. There are as many as clients have zones. */
-export function oncePerZone(make: (zone: string) => DecodeResource): (zone: string) => DecodeResource {
+/** Caches the decoder of each time zone, because zod compiles a schema at its first use. Clients have few zones. */
+export function cachePerZone(make: (zone: string) => DecodeResource): (zone: string) => DecodeResource {
   const made = new Map<string, DecodeResource>();
   return (zone) => {
     const decode = made.get(zone) ?? make(zone);
@@ -36,15 +39,16 @@ export function oncePerZone(make: (zone: string) => DecodeResource): (zone: stri
 }
 
 /**
- * Decodes what belongs to a resource, each to a row of the child table. One that cannot be decoded takes its parent along,
- * so that never half a resource is stored; the path names it.
+ * Decodes the resources that belong to a parent, each into a row of the child table. If one cannot be decoded, returns
+ * its problem: then the whole parent is quarantined, so that no incomplete resource is stored. The path names the
+ * child.
  */
 export function decodeChildren<T>(
   type: string,
   resources: readonly Resource[],
   schema: z.ZodType<T>,
   toRow: (child: T, resource: Resource) => MirrorRow,
-): { readonly children: readonly MirrorRow[] } | Extract<Decoded, { readonly problem: Undecodable }> {
+): { readonly children: readonly MirrorRow[] } | Extract<DecodedResource, { readonly problem: DecodingProblem }> {
   const children: MirrorRow[] = [];
   for (const resource of resources) {
     const decoded = decodeWith(schema, resource);
@@ -57,13 +61,14 @@ export function decodeChildren<T>(
   return { children };
 }
 
+/** The decoded resources of one page. */
 export interface DecodedPage {
   readonly families: readonly Family[];
   readonly quarantined: readonly QuarantineEntry[];
   readonly warnings: readonly string[];
-  /** Ids that have to be read alone for all that belongs to them. */
+  /** Ids that must be read by id, because their lines came without a link to them. */
   readonly readById: ReadonlyMap<number, ReadById>;
-  /** What each family was made of, with all that was included for it, by id of the parent. */
+  /** The JSON of each family, with its included resources, by id of the parent. */
   readonly sources: ReadonlyMap<number, Json>;
 }
 
@@ -76,12 +81,12 @@ export const emptyPage: DecodedPage = {
   sources: new Map(),
 };
 
-/** So many resources are decoded at a stretch: some tenths of a millisecond. */
-const stretch = 3;
+/** Number of resources decoded in one turn of the event loop. It takes some tenths of a millisecond. */
+const resourcesPerTurn = 3;
 
 /**
- * Decodes each resource of a document by itself: one that fails is set aside whole and takes no other with it. In between
- * it lets others go on, so that Postgres, which writes the page before, need not wait for its next statement.
+ * Decodes each resource of a document separately. One that fails is quarantined as a whole; the others are decoded.
+ * Yields to the event loop in between, so that the transaction of the previous page can send its next statement.
  */
 export async function decodePage(
   document: Pick<Document, 'data' | 'included' | 'escaped'> & Partial<Pick<Document, 'size'>>,
@@ -95,14 +100,14 @@ export async function decodePage(
   const readById = new Map<number, ReadById>();
   const sources = new Map<number, Json>();
   for (const [index, resource] of document.data.entries()) {
-    if (index > 0 && index % stretch === 0) await letOthersGo();
-    const decoded: Decoded = isObject(resource)
+    if (index > 0 && index % resourcesPerTurn === 0) await yieldToEventLoop();
+    const decoded: DecodedResource = isObject(resource)
       ? decode(resource, onTop)
-      : { problem: { path: '', reason: 'is no resource object' } };
-    const whole = onTop.size === 0 ? resource : withAllIncluded(resource, onTop);
+      : { problem: { path: '', reason: 'is not a resource object' } };
+    const whole = onTop.size === 0 ? resource : addIncluded(resource, onTop);
     const problem =
       'problem' in decoded ? decoded.problem : findProblem(decoded.family, whole, sizes, document.escaped);
-    if (problem) quarantined.push(quarantineEntry(whole, problem, sizes));
+    if (problem) quarantined.push(toQuarantineEntry(whole, problem, sizes));
     else if ('family' in decoded) {
       const { id } = decoded.family.parent;
       families.push(decoded.family);
@@ -115,68 +120,73 @@ export async function decodePage(
 }
 
 /** Returns why a decoded resource cannot be written with its page; null if it can. */
-function findProblem(family: Family, whole: Json, sizes: PageSizes, escaped: boolean): Undecodable | null {
+function findProblem(family: Family, whole: Json, sizes: PageSizes, escaped: boolean): DecodingProblem | null {
   const reason = sizes.findExcess(whole);
   if (reason !== null) return { path: '', reason };
-  return escaped ? unstorable(family) : null;
+  return escaped ? findUnstorable(family) : null;
 }
 
-function unstorable({ parent, children }: Family): Undecodable | null {
+function findUnstorable({ parent, children }: Family): DecodingProblem | null {
   const rows = [parent, ...children.flatMap((set) => set.rows)];
-  const reasons = rows.map(({ raw }) => unstorableReason(JSON.stringify(raw)));
+  const reasons = rows.map(({ raw }) => findUnstorableReason(JSON.stringify(raw)));
   const index = reasons.findIndex((reason) => reason !== null);
   return index < 0 ? null : { path: index === 0 ? '' : `included.${index - 1}`, reason: reasons[index] ?? '' };
 }
 
-function quarantineEntry(whole: Json, { path, reason }: Undecodable, sizes: PageSizes): QuarantineEntry {
+function toQuarantineEntry(whole: Json, { path, reason }: DecodingProblem, sizes: PageSizes): QuarantineEntry {
   return { resourceId: readId(whole), memberPath: path, reason, document: sizes.toKeptText(whole) };
 }
 
-/** Puts resources that decode well but cannot be stored aside, with their reasons by id of the parent. */
-export function setAside(page: DecodedPage, refused: ReadonlyMap<number, string>): DecodedPage {
-  const own = new Map(page.families.map(({ parent }) => [parent.id, parent.read_no]));
+/**
+ * Moves resources that the database refused from the families of a page to its quarantine.
+ * @param refused the reasons by id of the parent
+ */
+export function quarantineRefused(page: DecodedPage, refused: ReadonlyMap<number, string>): DecodedPage {
+  const readNoById = new Map(page.families.map(({ parent }) => [parent.id, parent.read_no]));
   const sizes = new PageSizes(null);
-  const put = [...refused].map(([id, reason]): QuarantineEntry => {
-    const readNo = own.get(id);
-    const entry = quarantineEntry(page.sources.get(id) ?? null, { path: '', reason }, sizes);
+  const entries = [...refused].map(([id, reason]): QuarantineEntry => {
+    const readNo = readNoById.get(id);
+    const entry = toQuarantineEntry(page.sources.get(id) ?? null, { path: '', reason }, sizes);
     return readNo === undefined ? entry : { ...entry, readNo };
   });
   return {
     ...page,
     families: page.families.filter(({ parent }) => !refused.has(parent.id)),
-    quarantined: [...page.quarantined, ...put],
+    quarantined: [...page.quarantined, ...entries],
   };
 }
 
-/** The resource without its `included`, which is stored with the rows it makes. */
+/** Returns a resource without its `included`, whose resources are stored as rows. */
 export function withoutIncluded(resource: Resource): Resource {
   const { included: _included, ...rest } = resource;
   return rest;
 }
 
-/** Up to this many bad resources their share does not matter: a few at the end of a list must not stop the stream. */
-const fewQuarantined = 20;
+/** Up to this number of undecodable resources, their share does not matter: a few must not stop the stream. */
+const toleratedQuarantined = 20;
 
-/** Too large a share of the resources cannot be decoded: the interface may have changed. */
+/** An error for a run in which too large a share of the resources cannot be decoded. The interface may have changed. */
 export class QuarantineShareError extends CodedError {
   constructor(quarantined: number, fetched: number, maxShare: number, first: QuarantineEntry | undefined) {
     super(
       'quarantine_share',
       `${quarantined} of ${fetched} resources could not be decoded, more than QUARANTINE_MAX_SHARE ${maxShare} allows; ` +
-        'the cursor was kept. Did the interface change? ' +
+        'the cursor was not moved. The interface may have changed. ' +
         `One of them: ${first?.memberPath || 'the resource itself'}: ${first?.reason ?? 'unknown'}`,
     );
   }
 }
 
-/** @throws QuarantineShareError so that a changed interface does not quietly fill the quarantine */
+/**
+ * @throws QuarantineShareError if too many resources cannot be decoded. Else a changed interface would go unnoticed.
+ */
 export function checkQuarantineShare(
   quarantined: number,
   fetched: number,
   maxShare: number,
   first: QuarantineEntry | undefined,
 ): void {
-  const few = maxShare === 0 ? 0 : fewQuarantined;
+  const few = maxShare === 0 ? 0 : toleratedQuarantined;
   if (quarantined > few && quarantined > fetched * maxShare) {
     throw new QuarantineShareError(quarantined, fetched, maxShare, first);
   }

@@ -7,8 +7,8 @@ const maxKeptPerPage = 8_000_000;
 /** Number of characters that are kept from the beginning of a resource that is too large. */
 const keptBeginning = 2_000;
 /**
- * Answers up to this size are not measured. Half of one may be an included resource, and the other half resources of 100
- * characters that link to it: that makes 56 MB at most.
+ * Answers up to this size are not measured. Half of one may be an included resource, and the other half resources of
+ * 100 characters that link to it: that makes 56 MB at most.
  */
 const smallAnswer = 150_000;
 /** Maximum size of a resource with its included resources that is written with its page. */
@@ -17,8 +17,8 @@ const maxWritten = 4_000_000;
 const maxWrittenPerPage = 64_000_000;
 
 /**
- * Bounds what one page costs. An included resource is stored with each resource that links to it: one of 10 MB, linked by
- * 300 others, would make 3 GB. Measures each resource once.
+ * Bounds what one page costs. An included resource is stored with each resource that links to it: one of 10 MB, linked
+ * by 300 others, would make 3 GB. Measures each resource once.
  */
 export class PageSizes {
   readonly #isMeasured: boolean;
@@ -34,7 +34,9 @@ export class PageSizes {
     this.#isMeasured = size !== null && size > (sharesIncluded ? smallAnswer : maxWritten);
   }
 
-  /** Returns why a resource, with its included resources, is too large to be written with this page; null if it is not. */
+  /**
+   * Returns why a resource, with its included resources, is too large to be written with this page; null if it is not.
+   */
   findExcess(whole: Json): string | null {
     if (!this.#isMeasured) return null;
     const size = this.#measureWhole(whole);
@@ -65,10 +67,10 @@ export class PageSizes {
 
   #measureWhole(whole: Json): number {
     const { text, included } = separate(whole);
-    const own = this.#measure(whole, text);
+    const resourceSize = this.#measure(whole, text);
     return included.reduce(
       (sum: number, resource) => sum + this.#measure(resource, () => JSON.stringify(resource)),
-      own,
+      resourceSize,
     );
   }
 

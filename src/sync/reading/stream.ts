@@ -1,6 +1,6 @@
 /**
- * What a stream declares, and how its resources become rows. A resource that cannot be decoded is quarantined alone;
- * the others are stored.
+ * The declaration of a stream, and the decoding of its resources into rows. A resource that cannot be decoded is
+ * quarantined alone; the others are stored.
  */
 
 import type { Transaction } from 'kysely';
@@ -12,19 +12,19 @@ import type { AgeColumns } from '../../erp/pull/age.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import type { DecodeResource } from './decode.ts';
 
-/** A kind of resource that tables mirror: what it is called, and how it becomes rows. */
-export interface Mirrored {
+/** A type of resource that tables mirror: its name, tables and decoder. */
+export interface MirroredResource {
   readonly name: string;
-  /** Null where the service has no read by id. */
+  /** Operation that reads one resource by id; null if the service has none. */
   readonly get: OperationName | null;
   readonly tables: MirrorTables;
-  /** What reads of it are asked to include. */
+  /** Values of `include` for lists and reads. */
   readonly include: readonly string[];
-  /** Where it is listed: how it is read whole. */
+  /** How rescans read it; absent if the service does not list it. */
   readonly rescan?: RescanPlan;
-  /** @param zone IANA zone of the client's zone-less times */
+  /** Returns the decoder. @param zone IANA time zone of the client's times without a zone */
   readonly decoder: (zone: string) => DecodeResource;
-  /** Follow-up writes for rows a reading changed, in its transaction. */
+  /** Writes what follows from changed rows, in the transaction of the reading. Returns the further changes. */
   readonly afterChanges?: (
     trx: Transaction<DB>,
     client: string,
@@ -32,40 +32,48 @@ export interface Mirrored {
   ) => Promise<readonly Change[]>;
 }
 
-/** One stream: a kind of resource that is listed, and how every change of it is found. */
-export interface Stream extends Mirrored {
+/** A stream: a type of resource that the service lists. */
+export interface Stream extends MirroredResource {
   readonly list: OperationName;
   readonly rescan: RescanPlan;
-  /** For rescans: puts columns right that are filled from elsewhere, for these rows. */
+  /** For rescans: corrects columns of these rows that are filled from other tables. Returns the changes. */
   readonly healDerived?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly Change[]>;
-  /** Of ids that the service said it does not know, those that may be taken for gone; all where it is not given. */
+  /**
+   * Returns those of the ids unknown to the service that may be marked as unlisted. Without this function, all of them
+   * may.
+   */
   readonly mayBeGone?: (trx: Transaction<DB>, client: string, ids: readonly number[]) => Promise<readonly number[]>;
-  /** Lines that no relationship lists, and the operation that reads one: so it is told whether one is gone. */
+  /**
+   * Table of lines that no relationship lists, and the operation that reads one line, to find out whether it is gone.
+   */
   readonly lines?: { readonly table: string; readonly get: OperationName };
   /** Runs after a rescan. */
   readonly afterWalk?: (context: PullContext) => Promise<void>;
 }
 
-/** How a stream is read whole, or a span of it (reconcile and backfill). */
+/** How rescans (reconciliation and backfill) read a stream, or a part of it. */
 export interface RescanPlan {
-  /** Attribute whose `[gt]` and `[lt]` the list is filtered by; null where it has no such filter over all its rows. */
+  /** Attribute for the list's date filters `[gt]` and `[lt]`; null if no such filter covers all rows. */
   readonly filter: string | null;
-  /** Column of the parent whose day bounds a backfill. */
+  /** Column of the parent that a backfill compares with its days. */
   readonly dayColumn: string;
-  /** Dates of the parent: by the earliest it is told whether the list still shows the row. */
+  /** Date columns of the parent. The earliest date tells whether the list still shows the row. */
   readonly dates: readonly string[];
-  /** Those of them that tell when it moved: by the latest it is told how late a change was found. */
+  /** Date columns that tell when the resource changed. The latest date tells how late a change was found. */
   readonly moved: readonly string[];
-  /** Days that the list reaches back (interface.md, Limits); null where it shows everything. */
+  /** Number of days that the list reaches back (docs/interface.md, 5.1 Values); null if it shows everything. */
   readonly horizonDays: number | null;
-  /** Days that every reconciliation reads; older ones in slices. Null: the whole list each time. */
+  /**
+   * Number of recent days that every reconciliation reads; it reads older days in slices. Null: it reads the whole list
+   * each time.
+   */
   readonly recentDays: number | null;
-  /** Whether the list is said to be in ascending order of id. */
+  /** True if the list is documented to be in ascending order of id. */
   readonly sorted: boolean;
 }
 
-/** The stream's table and dates, as SQL wants them. */
-export function ageColumns({ tables, rescan }: Stream): AgeColumns {
+/** Returns the table and date columns of a stream, for SQL statements about the age of rows. */
+export function toAgeColumns({ tables, rescan }: Stream): AgeColumns {
   const windowColumn = rescan.filter === null ? null : rescan.dayColumn;
   const { dates, moved, horizonDays } = rescan;
   return { table: tables.parent.name, windowColumn, dates, moved, horizonDays };

@@ -1,43 +1,44 @@
 import { type Json, parseExact, ShapeError } from '../../core/json.ts';
-import { forgetQuarantined, nextQuarantined } from '../../erp/pull/quarantine.ts';
+import { readNextQuarantined, releaseQuarantineRow } from '../../erp/pull/quarantine.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import { decodePage } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 
-/** Rows read at a time. Each may have a million characters. */
+/** Number of entries read at a time. Each may have a million characters. */
 const batchSize = 10;
 
-export interface Replayed {
-  /** Resources that decode by now and are in the tables. */
+/** The result of a replay. */
+export interface ReplayCounts {
+  /** Number of resources that could be decoded and are now in the tables. */
   readonly released: number;
-  /** Resources that still do not. */
+  /** Number of resources that stay in quarantine. */
   readonly kept: number;
 }
 
 /**
- * Decodes what is in quarantine again, for after an upgrade. A resource counts as old as its reading: where a newer one
- * is stored, that stays.
+ * Decodes the quarantined resources of a stream again, for use after an upgrade. Each keeps the number of its reading,
+ * so it does not replace a newer stored row.
  */
-export async function replayQuarantine(context: PullContext, stream: Stream): Promise<Replayed> {
+export async function replayQuarantine(context: PullContext, stream: Stream): Promise<ReplayCounts> {
   const { db, client, zone, signal } = context;
   let released = 0;
   let kept = 0;
   for (let afterId = 0; ; ) {
-    const rows = await nextQuarantined(db, client, stream.name, afterId, batchSize);
+    const rows = await readNextQuarantined(db, client, stream.name, afterId, batchSize);
     for (const { id, document, readNo } of rows) {
       signal.throwIfAborted();
-      const data = parsed(document);
+      const data = parseDocument(document);
       const decoded = await decodePage({ data, included: [], escaped: true }, stream.decoder(zone));
-      // Without all its lines it would be half a resource.
+      // A resource without all its lines would be stored incomplete.
       if (decoded.families.length === 0 || decoded.warnings.length > 0) {
         kept++;
         continue;
       }
       const reading = { readNo, pages: 0, resources: data.length, decoded };
       const { page } = await commitReading(context, stream, reading, async (trx, { families }) => {
-        // Not by the resource's id, which could not be read when it came here.
-        if (families.length > 0) await forgetQuarantined(trx, id);
+        // By the entry's id: the resource's id may have been unreadable when it was quarantined.
+        if (families.length > 0) await releaseQuarantineRow(trx, id);
         return { changes: [], result: null };
       });
       if (page.families.length > 0) released++;
@@ -49,8 +50,10 @@ export async function replayQuarantine(context: PullContext, stream: Stream): Pr
   }
 }
 
-/** One that an earlier version took, and that is of a shape which this one does not take, stays where it is. */
-function parsed(document: string): Json[] {
+/**
+ * Parses a quarantined document. Returns no resource if this version refuses its shape; then it stays in quarantine.
+ */
+function parseDocument(document: string): Json[] {
   try {
     return [parseExact(document)];
   } catch (error) {

@@ -1,5 +1,5 @@
 import { describeError, LeaseLostError, StoppedError } from '../../core/errors.ts';
-import { findReconciled } from '../../erp/rescan/reconciliations.ts';
+import { readReconciledTimes } from '../../erp/rescan/reconciliations.ts';
 import { findBackgroundBackfills } from '../../erp/rescan/rescans.ts';
 import type { Stream } from '../reading/stream.ts';
 import { newShare, type PullContext, warn } from '../run/pull-context.ts';
@@ -7,36 +7,39 @@ import { rereadAuthorizations } from '../streams/authorizations.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 
 /**
- * Reconciles every stream, and reads again what nothing lists; one that fails keeps none of the others from it, and is what
- * the run fails with. If the run is repeated before its next turn, it skips the streams that succeeded.
+ * Reconciles every stream, and reads the return authorizations again, because no list has them. A failing stream does
+ * not stop the others. Its error is thrown at the end. If the run is repeated before its next due time, it skips the
+ * streams that succeeded.
  */
 export async function reconcileAll(context: PullContext, streams: readonly Stream[]): Promise<void> {
   const { db, client, run, dueNotBefore } = context;
-  const doneAt = run.trigger === 'manual' ? new Map<string, Date>() : await findReconciled(db, client);
+  const doneAt = run.trigger === 'manual' ? new Map<string, Date>() : await readReconciledTimes(db, client);
   const isDue = ({ name }: Stream) => {
     const done = doneAt.get(name);
     const turn = done === undefined ? null : dueNotBefore(done, 0);
     return turn === null || turn <= run.startedAt;
   };
-  const works = streams.filter(isDue).map((stream) => () => reconcileStream(inColumns(context), stream, 'worker'));
-  await eachOnItsOwn<() => Promise<unknown>>(
+  const tasks = streams
+    .filter(isDue)
+    .map((stream) => () => reconcileStream(withColumnComparison(context), stream, 'worker'));
+  await runEach<() => Promise<unknown>>(
     context,
-    [...works, () => rereadAuthorizations(inColumns(context))],
+    [...tasks, () => rereadAuthorizations(withColumnComparison(context))],
     (work) => work(),
   );
 }
 
-/** Pause before another worker may look at a stream that this one does not know. */
-const unknownAgainMs = 60_000;
+/** Pause before the job is due again if this worker does not know the stream of a backfill. */
+const unknownStreamRetryMs = 60_000;
 
-/** Does the backfills that were asked for in the background, oldest first. */
+/** Runs the backfills that were requested for the background, oldest first. */
 export async function backfillRequested(context: PullContext, streams: readonly Stream[]): Promise<void> {
   const rescans = await findBackgroundBackfills(context.db, context.client);
-  await eachOnItsOwn(context, rescans, async (rescan) => {
+  await runEach(context, rescans, async (rescan) => {
     const stream = streams.find(({ name }) => name === rescan.stream);
-    if (stream !== undefined) return backfillStream(inColumns(context), stream, rescan);
+    if (stream !== undefined) return backfillStream(withColumnComparison(context), stream, rescan);
     // A newer version requested it. The job stays due, so that a worker of that version finds it.
-    context.state.plan.dueAt = new Date(context.run.startedAt.getTime() + unknownAgainMs);
+    context.state.plan.dueAt = new Date(context.run.startedAt.getTime() + unknownStreamRetryMs);
     warn(
       context,
       `backfill ${rescan.id}: this version does not know the stream ${rescan.stream}; a newer worker has to do it`,
@@ -45,14 +48,17 @@ export async function backfillRequested(context: PullContext, streams: readonly 
   });
 }
 
-/** The context of one stream's rescan: it looks at every column, to find damage done here too. */
-export const inColumns = (context: PullContext): PullContext => ({
+/** Returns the context for the rescan of one stream. It compares every column, to find damage in our tables too. */
+export const withColumnComparison = (context: PullContext): PullContext => ({
   ...context,
   compare: 'columns',
   state: { ...context.state, share: newShare() },
 });
 
-async function eachOnItsOwn<T>(
+/**
+ * Runs `work` for each entry, also after a failure. Throws the first error at the end; further ones become warnings.
+ */
+async function runEach<T>(
   context: PullContext,
   entries: readonly T[],
   work: (entry: T) => Promise<unknown>,

@@ -5,21 +5,22 @@ import type { Change } from '../../erp/mirror/feed.ts';
 import type { Family } from '../../erp/mirror/tables.ts';
 import { findRereads } from '../../erp/pull/rereads.ts';
 import { recordFindings } from '../../erp/rescan/findings.ts';
-import { type DayWindow, nothingCounted, type Rescan, type RescanStep, saveRescan } from '../../erp/rescan/rescans.ts';
+import { type DayWindow, type Rescan, type RescanStep, saveRescan, zeroCounts } from '../../erp/rescan/rescans.ts';
 import { underLease } from '../../erp/runs/leases.ts';
-import { type Beside, type Committed, commitReading } from '../commit/commit-reading.ts';
-import { type ReadBatch, readByIds } from '../paging/by-id.ts';
+import { type CommittedPage, commitReading, type ExtraWrites } from '../commit/commit-reading.ts';
 import { walkPages } from '../paging/list-page.ts';
 import { listQuery } from '../paging/passes.ts';
-import { idsOf } from '../paging/walk.ts';
-import { ageColumns, type Stream } from '../reading/stream.ts';
+import { type ReadBatch, readByIds } from '../paging/read-by-ids.ts';
+import { readIds } from '../paging/walk.ts';
+import { type Stream, toAgeColumns } from '../reading/stream.ts';
 import { type PullContext, serviceNow } from '../run/pull-context.ts';
-import { dealWithUnseenLines } from './unseen-lines.ts';
+import { checkUnseenLines } from './check-unseen-lines.ts';
 
 /**
- * Walks the windows of a rescan from where it stands to their end, and heals what the tables have otherwise.
- * @param keep which of the resources met are to be written
- * @returns the rescan as it stands then
+ * Walks the remaining windows of a rescan, and heals what differs from the tables. Stores the rescan's place with each
+ * page.
+ * @param keep returns true for families that should be written
+ * @returns the rescan after the walk
  */
 export async function walkWindows(
   context: PullContext,
@@ -29,7 +30,7 @@ export async function walkWindows(
 ): Promise<Rescan> {
   let rescan = begun;
   for (const window of (begun.windows ?? []).slice(begun.step)) {
-    const firstQuery = listQuery(stream, windowFilter(stream, window));
+    const firstQuery = listQuery(stream, toWindowFilter(stream, window));
     for await (const { page, query, meaning, lastId, atEnd, full } of walkPages(
       context,
       stream,
@@ -39,29 +40,34 @@ export async function walkWindows(
     )) {
       const before = rescan;
       const fullList = before.fullList && !full;
-      const stay = { query, lastId, meaning, fullList, step: before.step };
-      const goOn = { ...stay, query: null, lastId: null, step: before.step + 1 };
-      const write = async (trx: Transaction<DB>, committed: Committed) => {
+      const samePlace = { query, lastId, meaning, fullList, step: before.step };
+      const nextPlace = { ...samePlace, query: null, lastId: null, step: before.step + 1 };
+      const write = async (trx: Transaction<DB>, committed: CommittedPage) => {
         const { healed, ...counts } = await countHealed(trx, context, stream, before, committed);
-        // The last page is asked again after a cut, until what has to be read alone was.
-        const place = atEnd && committed.readById.size === 0 ? goOn : stay;
+        // If the last page has resources to read by id, its window ends after those reads. An interruption repeats it.
+        const place = atEnd && committed.readById.size === 0 ? nextPlace : samePlace;
         const next: RescanStep = { ...place, ...counts, pages: page.pages, extra: 0, fetched: page.data.length };
-        const ids = before.kind === 'reconcile' ? idsOf(page.data) : [];
+        const ids = before.kind === 'reconcile' ? readIds(page.data) : [];
         return { changes: healed, result: await saveRescan(trx, before, next, ids) };
       };
       const committed = await commitReading(context, stream, page, write, keep);
       const { families, readById } = committed.page;
       rescan = committed.result ?? rescan;
-      const told = families.filter(({ parent }) => !readById.has(parent.id));
-      rescan = await dealWithUnseenLines(context, stream, rescan, told, page.pages);
+      const complete = families.filter(({ parent }) => !readById.has(parent.id));
+      rescan = await checkUnseenLines(context, stream, rescan, complete, page.pages);
       if (readById.size > 0) {
-        const met = families.map(({ parent }) => parent.id).filter((id) => readById.has(id));
-        rescan = await readAlone(context, stream, rescan, await toBeReadAlone(context, stream, begun, met));
+        const unlinkedIds = families.map(({ parent }) => parent.id).filter((id) => readById.has(id));
+        rescan = await readRescanByIds(
+          context,
+          stream,
+          rescan,
+          await chooseForReadById(context, stream, begun, unlinkedIds),
+        );
       }
       if (atEnd && readById.size > 0) {
         const done = rescan;
         rescan = await underLease(context.db, context.run.lease, (trx) =>
-          saveRescan(trx, done, { ...goOn, ...nothingCounted }, []),
+          saveRescan(trx, done, { ...nextPlace, ...zeroCounts }, []),
         );
       }
       context.onProgress?.(rescan);
@@ -70,14 +76,15 @@ export async function walkWindows(
   return rescan;
 }
 
-/** The workers' reconciliations prove the lines of this many parts of these resources one after the other. */
-const alonePortions = 30;
+/** Workers check the lines of these resources in this number of portions, one portion a day. */
+const byIdPortions = 30;
 
 /**
- * Of resources whose lines came without a link to them, those to be read by id, which alone proves their lines: by a
- * command all; by a worker those that wait for such a read anyway, and each day another portion of the rest.
+ * Chooses the resources to read by id, out of those whose lines came without a link to them. Only such a read proves
+ * their lines. A command reads all of them. A worker reads those that wait for a reread, and each day another portion
+ * of the others.
  */
-async function toBeReadAlone(
+async function chooseForReadById(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
@@ -85,25 +92,26 @@ async function toBeReadAlone(
 ): Promise<readonly number[]> {
   if (!rescan.background) return ids;
   const waiting = new Set(await findRereads(context.db, context.client, stream.name, ids));
-  const portion = Math.floor(serviceNow(context).getTime() / dayMs) % alonePortions;
-  return ids.filter((id) => waiting.has(id) || id % alonePortions === portion);
+  const portion = Math.floor(serviceNow(context).getTime() / dayMs) % byIdPortions;
+  return ids.filter((id) => waiting.has(id) || id % byIdPortions === portion);
 }
 
 /**
  * Reads resources of a rescan by id.
- * @param onAbsent deals with ids that the service does not know; its result is the rescan after that, if it has changed
+ * @param onAbsent runs in the transaction of each batch, for ids that the service does not know; returns the
+ * rescan if it changes it
  */
-export async function readAlone(
+export async function readRescanByIds(
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
   ids: readonly number[],
-  onAbsent: (trx: Transaction<DB>, batch: ReadBatch) => Promise<Beside<Rescan> | null> = async () => null,
+  onAbsent: (trx: Transaction<DB>, batch: ReadBatch) => Promise<ExtraWrites<Rescan> | null> = async () => null,
 ): Promise<Rescan> {
   const batches = await readByIds(context, stream, ids, {
     beside: async (trx, batch) => {
       const { healed, missing, stale } = await countHealed(trx, context, stream, rescan, batch);
-      const step = { ...rescan, ...nothingCounted, missing, stale };
+      const step = { ...rescan, ...zeroCounts, missing, stale };
       const saved = await saveRescan(trx, rescan, step, []);
       const gone = await onAbsent(trx, batch);
       const after = gone?.result ?? saved;
@@ -112,10 +120,10 @@ export async function readAlone(
     unsettled: async () => [],
   });
   const families = batches.flatMap((batch) => batch.families);
-  return dealWithUnseenLines(context, stream, batches.at(-1)?.after ?? rescan, families);
+  return checkUnseenLines(context, stream, batches.at(-1)?.after ?? rescan, families);
 }
 
-function windowFilter({ rescan: { filter } }: Stream, { after, before }: DayWindow): Record<string, string> {
+function toWindowFilter({ rescan: { filter } }: Stream, { after, before }: DayWindow): Record<string, string> {
   if (filter === null) return {};
   return {
     ...(after === null ? {} : { [`filter[${filter}][gt]`]: after }),
@@ -123,28 +131,30 @@ function windowFilter({ rescan: { filter } }: Stream, { after, before }: DayWind
   };
 }
 
-/** What a reading brought that the tables did not have, or had otherwise. */
-interface Healed {
-  /** Changes of columns that come from elsewhere, made here. */
+/** The changes by which a reading healed the tables. */
+interface HealResult {
+  /** Changes of columns that are filled from other tables. */
   readonly healed: readonly Change[];
+  /** Number of rows that were not stored. */
   readonly missing: number;
+  /** Number of stored rows that differed. */
   readonly stale: number;
 }
 
-/** Counts, and for a reconciliation records, what a reading healed. */
+/** Counts what a reading healed. For a reconciliation, records it as findings. */
 async function countHealed(
   trx: Transaction<DB>,
   context: PullContext,
   stream: Stream,
   rescan: Rescan,
-  { families, written }: Committed,
-): Promise<Healed> {
+  { families, written }: CommittedPage,
+): Promise<HealResult> {
   const ids = families.map(({ parent }) => parent.id);
   const healed = (await stream.healDerived?.(trx, context.client, ids)) ?? [];
   const inserted = new Set<number | null>(written.inserted);
   const changed = [...new Set([...written.changed, ...healed.map(({ id }) => id)])].filter((id) => !inserted.has(id));
   if (rescan.kind === 'reconcile') {
-    const [age, now] = [ageColumns(stream), serviceNow(context)];
+    const [age, now] = [toAgeColumns(stream), serviceNow(context)];
     await recordFindings(trx, rescan, age, 'missing', written.inserted, now);
     await recordFindings(trx, rescan, age, 'stale', changed as number[], now);
   }

@@ -6,19 +6,19 @@ import type { Rescan } from '../../erp/rescan/rescans.ts';
 import type { Run, Totals } from '../../erp/runs/ledger.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 
-/** What a run learns of the service's time on its way. */
+/** Times of the service that a run has seen, in milliseconds since 1970. */
 export interface ServiceClock {
-  /** `Date` of the first answer; null before, or where the service sends none. */
+  /** `Date` header of the first answer; null before the first answer, or if the service sends none. */
   firstMs: number | null;
-  /** `Date` of the last answer. */
+  /** `Date` header of the last answer. */
   lastMs: number | null;
-  /** Newest date on any resource received. */
+  /** Newest date of any received resource. */
   newestSourceMs: number | null;
 }
 
 export const newServiceClock = (): ServiceClock => ({ firstMs: null, lastMs: null, newestSourceMs: null });
 
-/** Counts of one stream, for QUARANTINE_MAX_SHARE. */
+/** Counts of listed and undecodable resources of one stream, for QUARANTINE_MAX_SHARE. */
 export interface Share {
   listed: number;
   undecodable: number;
@@ -26,24 +26,23 @@ export interface Share {
 
 export const newShare = (): Share => ({ listed: 0, undecodable: 0 });
 
-/** What a run leaves for its end. */
+/** What a run plans for its end. */
 export interface RunPlan {
-  /** When the next run is due, where the run itself knows better than the schedule; null: as that says. */
+  /** When the next run is due, if the run overrides the schedule; null: as the schedule says. */
   dueAt: Date | null;
-  /** Written in the transaction that ends the run, if it got done. */
+  /** Writes something in the transaction that ends the run, if the run is done. */
   record: ((trx: Transaction<DB>) => Promise<void>) | null;
 }
 
-/** What changes during a run. */
+/** The mutable state of a run. */
 interface RunState {
   readonly totals: Totals;
   readonly plan: RunPlan;
   readonly service: ServiceClock;
-  /** What was listed of one stream, and how much of it could not be decoded. */
   readonly share: Share;
 }
 
-/** What every pass of a run works with. All but `state` is fixed for the run. */
+/** The context that every pass of a run works with. Only `state` changes during the run. */
 export interface PullContext {
   readonly client: string;
   readonly zone: string;
@@ -59,15 +58,18 @@ export interface PullContext {
   readonly identity: string;
   /** HTTP_TIMEOUT_MS. */
   readonly timeoutMs: number;
-  /** When the schedule has a run after `earliest`; just then where its turns come more often than every `gapMs`. */
+  /**
+   * Returns the first due time of the schedule that is not before `earliest`; a time soon after `earliest` if runs are
+   * due at least every `gapMs` milliseconds; null without a schedule.
+   */
   readonly dueNotBefore: (earliest: Date, gapMs: number) => Date | null;
-  /** Polls hold `raw` against the tables, rescans every column. */
+  /** Polls compare `raw` with the tables, rescans every column. */
   readonly compare: Comparison;
-  /** How far a rescan has come; not called by polls. */
+  /** Receives the progress of a rescan. Polls do not call it. */
   readonly onProgress?: (rescan: Rescan) => void;
 }
 
-/** The service's clock where it sends one: its dates are held against it. */
+/** Returns the service's time, to compare its dates with; the start of the run if the service sends no Date header. */
 export const serviceNow = ({ state: { service }, run }: PullContext) =>
   new Date(service.lastMs ?? run.startedAt.getTime());
 
@@ -85,7 +87,7 @@ export function newTotals(): Totals {
   };
 }
 
-/** Notes something a person should know; once a run. */
+/** Adds a warning for operators to the run. The same warning is added only once. */
 export function warn(context: PullContext, warning: string): void {
   if (!context.state.totals.warnings.includes(warning)) context.state.totals.warnings.push(warning);
 }

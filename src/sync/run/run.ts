@@ -1,8 +1,8 @@
 /**
- * One run of a job for one client, under its lease. A run that loses its lease stops, and its writes do not count.
+ * One run of a job for one client, under its lease. A run that loses its lease stops, and cannot write any more.
  */
 
-import { holdAfter, maxWaitMs } from '../../core/client-hold.ts';
+import { maxWaitMs, toClientHold } from '../../core/client-hold.ts';
 import {
   CodedError,
   describeError,
@@ -14,28 +14,29 @@ import {
 import type { Database } from '../../erp/connection/pool.ts';
 import type { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { finishRun, type Run, type RunEnd, type Totals } from '../../erp/runs/ledger.ts';
-import { type RunRequest, type Skipped, startRun } from '../../erp/runs/start-run.ts';
+import { type RunRequest, type SkippedStart, startRun } from '../../erp/runs/start-run.ts';
 import { newTotals, type RunPlan } from './pull-context.ts';
 
-/** What came of a run, for the log and the command line. */
+/** The result of a run, for the log and the command line. */
 export type RunReport =
-  | ({ readonly status: 'skipped' } & Pick<Skipped, 'reason' | 'because' | 'dueAt'>)
-  | (Ran & { readonly status: 'lost'; readonly error: LeaseLostError })
-  | (Ran & { readonly status: 'done' | 'stopped' | 'failed'; readonly error?: unknown });
+  | ({ readonly status: 'skipped' } & Pick<SkippedStart, 'reason' | 'because' | 'dueAt'>)
+  | (RunFacts & { readonly status: 'abandoned'; readonly error: LeaseLostError })
+  | (RunFacts & { readonly status: 'done' | 'stopped' | 'failed'; readonly error?: unknown });
 
-interface Ran {
+/** The members that all reports of a begun run share. */
+interface RunFacts {
   readonly totals: Totals;
-  /** Token of its lease, by which it is found in sync.runs; null: it never began. */
+  /** Token of its lease, which identifies it in sync.runs; null if it never began. */
   readonly token: number | null;
 }
 
-/** A run under way, as the work inside it sees it. */
+/** The members of a run that its work needs. */
 export interface RunScope {
   readonly run: Run;
   readonly totals: Totals;
-  /** The run before this one was lost with its worker. */
+  /** True if the previous run was abandoned, because its worker was lost. */
   readonly afterAbandoned: boolean;
-  /** Turns that went by before it could begin. */
+  /** Number of due times that were missed before this run began. */
   readonly missed: number;
   readonly plan: RunPlan;
   /** Aborted when the run is asked to stop or has lost its lease. */
@@ -43,9 +44,9 @@ export interface RunScope {
 }
 
 /**
- * Runs `work` for one client and job under its lease, and records how it went. Failures of the work are reported, not
- * thrown; what is thrown is a database that could not take the record (the lease then runs out, and the run is found
- * abandoned).
+ * Runs `work` for one client and job under a lease, and records how the run ended. An error of the work is reported,
+ * not thrown. Throws only if the database could not take the record; then the lease expires and the run counts as
+ * abandoned.
  */
 export async function runUnderLease(
   db: Database,
@@ -63,26 +64,26 @@ export async function runUnderLease(
   const { run, afterAbandoned, missed } = start;
   const totals = newTotals();
   const plan: RunPlan = { dueAt: null, record: null };
-  const ran = { totals, token: run.lease.token };
-  const lost = keeper.hold(run.lease);
+  const facts = { totals, token: run.lease.token };
+  const lost = keeper.keep(run.lease);
   try {
     const signal = AbortSignal.any([stop, lost]);
-    const failure = await outcomeOf(work({ run, totals, afterAbandoned, missed, plan, signal }));
-    if (failure instanceof LeaseLostError) return { ...ran, status: 'lost', error: failure };
-    const end = endOf(failure, plan);
+    const failure = await catchFailure(work({ run, totals, afterAbandoned, missed, plan, signal }));
+    if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
+    const end = toRunEnd(failure, plan);
     await finishRun(db, run, totals, end, plan.record);
     if (end.status === 'skipped')
       return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
-    return { ...ran, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
+    return { ...facts, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
   } catch (error) {
-    if (error instanceof LeaseLostError) return { ...ran, status: 'lost', error };
+    if (error instanceof LeaseLostError) return { ...facts, status: 'abandoned', error };
     throw error;
   } finally {
     keeper.drop(run.lease);
   }
 }
 
-async function outcomeOf(work: Promise<void>): Promise<unknown> {
+async function catchFailure(work: Promise<void>): Promise<unknown> {
   try {
     await work;
     return undefined;
@@ -91,7 +92,7 @@ async function outcomeOf(work: Promise<void>): Promise<unknown> {
   }
 }
 
-function endOf(failure: unknown, { dueAt }: RunPlan): RunEnd {
+function toRunEnd(failure: unknown, { dueAt }: RunPlan): RunEnd {
   if (failure === undefined) return { status: 'done', dueAt };
   if (failure instanceof StoppedError) return { status: 'stopped', dueAt };
   if (failure instanceof NotYetError)
@@ -101,7 +102,7 @@ function endOf(failure: unknown, { dueAt }: RunPlan): RunEnd {
     code: failure instanceof CodedError ? failure.code : 'unexpected',
     message: describeError(failure),
     retryAfterMs: failure instanceof WarehouseError ? Math.min(failure.retryAfterMs ?? 0, maxWaitMs) : 0,
-    hold: holdAfter(failure),
+    hold: toClientHold(failure),
     dueAt,
   };
 }

@@ -1,4 +1,4 @@
-import { childTable, mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
 import { findRequestedRereads } from '../../erp/pull/rereads.ts';
 import { findOpenAuthorizations } from '../../erp/resources/authorizations.ts';
@@ -10,40 +10,43 @@ import {
   authorizationItemSchema,
   authorizationSchema,
 } from '../../warehouse/decoding/v3-returns.ts';
-import { readByIds } from '../paging/by-id.ts';
-import { type Decoded, decodeChildren, withoutIncluded } from '../reading/decode.ts';
-import type { Mirrored } from '../reading/stream.ts';
+import { readByIds } from '../paging/read-by-ids.ts';
+import { type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
+import type { MirroredResource } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 
-const itemTable = childTable('return_merchandise_authorization_items', 'return_merchandise_authorization_id');
+const itemTable = declareChildTable('return_merchandise_authorization_items', 'return_merchandise_authorization_id');
 
-/** Announced returns. There is no list of them (interface.md, v3 return authorizations): answers to pushes bring them. */
-export const authorizations: Mirrored = {
+/**
+ * Return authorizations, which are announced returns. The service does not list them (docs/interface.md, 11.4
+ * Operations). The answers to pushes bring them.
+ */
+export const authorizations: MirroredResource = {
   name: 'return-merchandise-authorizations',
   get: 'v3.returnMerchandiseAuthorizations.get',
   include: ['returnMerchandiseAuthorizationItems'],
   tables: {
-    parent: mirrorTable('return_merchandise_authorizations'),
+    parent: declareMirrorTable('return_merchandise_authorizations'),
     children: [itemTable],
   },
   decoder:
     () =>
-    (resource, onTop): Decoded => {
+    (resource, onTop): DecodedResource => {
       const read = decodeWith(authorizationSchema, resource);
       if ('problem' in read) return read;
       const { id, relationships } = read.value;
       const type = 'returnMerchandiseAuthorizationItem';
       const found = findChildren(resource, type, relationships.returnMerchandiseAuthorizationItems, onTop);
-      const items = decodeChildren(type, found.resources, authorizationItemSchema, (item, own) =>
-        itemRow(id, item, own),
+      const items = decodeChildren(type, found.resources, authorizationItemSchema, (item, raw) =>
+        toItemRow(id, item, raw),
       );
       if ('problem' in items) return items;
       const lines = { table: itemTable.name, rows: items.children, complete: found.complete };
-      return { family: { parent: parentRow(read.value, resource), children: [lines] } };
+      return { family: { parent: toAuthorizationRow(read.value, resource), children: [lines] } };
     },
 };
 
-function parentRow(
+function toAuthorizationRow(
   { id, attributes, relationships }: Authorization,
   resource: Resource,
 ): TableRow<'return_merchandise_authorizations'> {
@@ -60,7 +63,7 @@ function parentRow(
   };
 }
 
-function itemRow(
+function toItemRow(
   parentId: number,
   { id, attributes, relationships }: AuthorizationItem,
   resource: Resource,
@@ -82,7 +85,7 @@ function itemRow(
 }
 
 /**
- * Reads announced returns again until every line has its return item, as nothing lists them. Runs with the daily
+ * Reads announced returns by id until every line has its return item, because no list has them. Runs with the daily
  * reconciliation.
  */
 export async function rereadAuthorizations(context: PullContext): Promise<void> {

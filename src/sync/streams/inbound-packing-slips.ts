@@ -1,7 +1,7 @@
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
-import { childTable, mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
-import { noteAbsences } from '../../erp/pull/absences.ts';
-import { type OpenKind, sortUnlistedOpen } from '../../erp/pull/open-rows.ts';
+import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { recordAbsences } from '../../erp/pull/absences.ts';
+import { type OpenKind, sortUnlistedOpenRows } from '../../erp/pull/open-rows.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import {
@@ -10,15 +10,16 @@ import {
   inboundPackingSlipItemSchema,
   inboundPackingSlipSchema,
 } from '../../warehouse/decoding/v3.ts';
-import { commitReading, nothingRead } from '../commit/commit-reading.ts';
-import { unlist } from '../commit/unlist.ts';
+import { commitReading } from '../commit/commit-reading.ts';
+import { makeEmptyReading } from '../commit/reading.ts';
+import { unlist } from '../commit/unlist-rows.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
 import { walkWhole, walkWindow } from '../paging/passes.ts';
-import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../reading/decode.ts';
-import { ageColumns, type Stream } from '../reading/stream.ts';
+import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
+import { type Stream, toAgeColumns } from '../reading/stream.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 
-/** The states in which a slip still moves (interface.md, States and transitions). */
+/** The states in which a slip may still change (docs/interface.md, 14.3 States). */
 export const openStatuses = ['EXPECTED', 'IN_PROGRESS', 'CHECKING'];
 const kind: OpenKind = {
   table: 'inbound_packing_slips',
@@ -27,11 +28,11 @@ const kind: OpenKind = {
   closed: 'COMPLETED',
 };
 const maxNamed = 5;
-/** So many may leave the lists at once before it is the lists that are doubted. */
+/** If more open slips than this are missing from the lists at once, we doubt the lists and mark none. */
 const maxUnlisted = 20;
-const leftTheLists = 'left the lists while open here (unlisted_since)';
+const leftTheLists = 'are stored as open but no longer listed (unlisted_since)';
 
-/** Announced deliveries with their items. There is no read by id (interface.md, v3 inbound packing slips). */
+/** Expected deliveries with their items. There is no read by id (docs/interface.md, 14.4 Operations). */
 export const inboundPackingSlips: Stream = {
   name: 'inbound-packing-slips',
   list: 'v3.inboundPackingSlips.list',
@@ -47,28 +48,28 @@ export const inboundPackingSlips: Stream = {
     sorted: false,
   },
   tables: {
-    parent: mirrorTable('inbound_packing_slips'),
-    children: [childTable('inbound_packing_slip_items', 'inbound_packing_slip_id')],
+    parent: declareMirrorTable('inbound_packing_slips'),
+    children: [declareChildTable('inbound_packing_slip_items', 'inbound_packing_slip_id')],
   },
-  decoder: oncePerZone((zone) => {
+  decoder: cachePerZone((zone) => {
     const schema = inboundPackingSlipSchema(zone);
-    return (resource, onTop): Decoded => {
+    return (resource, onTop): DecodedResource => {
       const slip = decodeWith(schema, resource);
       if ('problem' in slip) return slip;
       const listed = slip.value.relationships.inboundPackingSlipItems;
       const { resources, complete } = findChildren(resource, 'inboundPackingSlipItem', listed, onTop);
-      const items = decodeChildren('inboundPackingSlipItem', resources, inboundPackingSlipItemSchema, (item, own) =>
-        itemRow(slip.value.id, item, own),
+      const items = decodeChildren('inboundPackingSlipItem', resources, inboundPackingSlipItemSchema, (item, raw) =>
+        toItemRow(slip.value.id, item, raw),
       );
       if ('problem' in items) return items;
       const lines = { table: 'inbound_packing_slip_items', rows: items.children, complete };
-      const family = { parent: slipRow(slip.value, resource), children: [lines] };
+      const family = { parent: toSlipRow(slip.value, resource), children: [lines] };
       return complete ? { family } : { family, warning: 'an inbound packing slip came without all of its items' };
     };
   }),
 };
 
-function slipRow(
+function toSlipRow(
   { id, attributes, relationships }: InboundPackingSlip,
   resource: Resource,
 ): TableRow<'inbound_packing_slips'> {
@@ -87,7 +88,7 @@ function slipRow(
   };
 }
 
-function itemRow(
+function toItemRow(
   slipId: number,
   { id, attributes }: InboundPackingSlipItem,
   resource: Resource,
@@ -103,11 +104,12 @@ function itemRow(
 }
 
 /**
- * One poll. `open` finds everything that still moves, `completed` what was completed since the watermark less the lookback
- * (at first: everything). The order of the list is not stated, so there is no walk that goes on from the last id.
+ * Runs one poll. The pass `open` reads the open slips. The pass `completed` reads the slips completed since the
+ * watermark minus the lookback, and in the first load all completed ones. The list's sort order is not known
+ * (docs/interface.md, 14.6 Not shown), so no pass continues from the last id.
  */
 export async function pullInboundPackingSlips(context: PullContext): Promise<void> {
-  // As old as the first request: what is found absent later must not undo what somebody else reads meanwhile.
+  // Drawn before the first request: marking a slip as unlisted must not undo a reading made during this poll.
   const readNo = await drawReadNo(context.db);
   const passes = new PassRunner(context);
   const moving = { 'filter[status][in]': openStatuses };
@@ -117,30 +119,32 @@ export async function pullInboundPackingSlips(context: PullContext): Promise<voi
   passes.end();
   if (open === undefined || completed === undefined) return;
   const shown = open.ids.size + completed.rows > 0;
-  await dealWithUnlisted(context, [...open.ids], shown && open.whole && completed.whole, readNo);
+  await checkUnlisted(context, [...open.ids], shown && open.whole && completed.whole, readNo);
 }
 
-/** A slip that is open here and on neither list: marked after two polls, and named. */
-async function dealWithUnlisted(
+/** Marks slips that are stored as open, but that two polls found in neither list. Names them in a warning. */
+async function checkUnlisted(
   context: PullContext,
   listed: readonly number[],
   whole: boolean,
   readNo: number,
 ): Promise<void> {
   const { client, db } = context;
-  const age = ageColumns(inboundPackingSlips);
-  const { unseen, gone, tooOld } = await sortUnlistedOpen(db, client, kind, age, {
+  const age = toAgeColumns(inboundPackingSlips);
+  const { unseen, gone, tooOld } = await sortUnlistedOpenRows(db, client, kind, age, {
     listed,
     serviceNow: serviceNow(context),
   });
-  if (tooOld.length > 0) warn(context, `${nameSome(tooOld)} are open here and older than the 90 days that are listed`);
+  if (tooOld.length > 0)
+    warn(context, `${nameSome(tooOld)} are stored as open, but older than the 90 days that the service lists`);
   if (gone.length > 0) warn(context, `${nameSome(gone)} ${leftTheLists}`);
   if (!whole || unseen.length > maxUnlisted) {
-    if (unseen.length > 0) warn(context, `${nameSome(unseen)} are not listed; the lists are doubted, none is marked`);
+    if (unseen.length > 0)
+      warn(context, `${nameSome(unseen)} are not listed, but the lists seem incomplete, so none was marked`);
     return;
   }
-  const { result } = await commitReading(context, inboundPackingSlips, nothingRead(readNo), async (trx) => {
-    const absent = await noteAbsences(trx, { client, stream: inboundPackingSlips.name, pass: 'poll' }, unseen);
+  const { result } = await commitReading(context, inboundPackingSlips, makeEmptyReading(readNo), async (trx) => {
+    const absent = await recordAbsences(trx, { client, stream: inboundPackingSlips.name, pass: 'poll' }, unseen);
     const changes = await unlist(trx, client, inboundPackingSlips, absent, readNo);
     return { changes, result: changes.map(({ id }) => id as number) };
   });

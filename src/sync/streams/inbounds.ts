@@ -1,27 +1,27 @@
-import { childTable, mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
-import { findUnlistedOpen, type OpenKind, stillOpen } from '../../erp/pull/open-rows.ts';
+import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { findStillOpen, findUnlistedOpenRows, type OpenKind } from '../../erp/pull/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRereadsDue, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Inbound, type InboundItem, inboundItemSchema, inboundSchema } from '../../warehouse/decoding/v3.ts';
-import { unlistAbsent } from '../commit/unlist.ts';
-import { readByIds } from '../paging/by-id.ts';
+import { unlistAbsent } from '../commit/unlist-rows.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
-import { walkOn, walkWhole } from '../paging/passes.ts';
+import { continueWalk, walkWhole } from '../paging/passes.ts';
+import { readByIds } from '../paging/read-by-ids.ts';
 import { readByPages } from '../paging/read-by-pages.ts';
-import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../reading/decode.ts';
+import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import { interleave, postponeUnsettled } from './postpone.ts';
 
-/** The states in which an inbound still moves (interface.md, States and transitions). */
+/** The states in which an inbound may still change (docs/interface.md, 13.3 States). */
 const openStatuses = ['PROCESSING', 'CHECKING', 'CHECKED'];
 const kind: OpenKind = { table: 'inbounds', stream: 'inbounds', open: openStatuses, closed: 'COMPLETED' };
 
 /**
- * Inbounds with their items. The items have no link to their inbound (interface.md, v3 inbound): where they came on top
- * of a list, each inbound is read by id.
+ * Inbounds with their items. How items are linked to their inbound is not known (docs/interface.md, 13.5 Not shown). If
+ * a list has the items beside its inbounds and without a link, each inbound is read by id.
  */
 export const inbounds: Stream = {
   name: 'inbounds',
@@ -39,29 +39,29 @@ export const inbounds: Stream = {
     sorted: true,
   },
   tables: {
-    parent: mirrorTable('inbounds'),
-    children: [childTable('inbound_items', 'inbound_id')],
+    parent: declareMirrorTable('inbounds'),
+    children: [declareChildTable('inbound_items', 'inbound_id')],
   },
-  decoder: oncePerZone((zone) => {
+  decoder: cachePerZone((zone) => {
     const schema = inboundSchema(zone);
-    return (resource, onTop): Decoded => {
+    return (resource, onTop): DecodedResource => {
       const inbound = decodeWith(schema, resource);
       if ('problem' in inbound) return inbound;
       const { resources } = findChildren(resource, 'inboundItem', null, onTop);
-      const items = decodeChildren('inboundItem', resources, inboundItemSchema, (item, own) =>
-        itemRow(inbound.value.id, item, own),
+      const items = decodeChildren('inboundItem', resources, inboundItemSchema, (item, raw) =>
+        toItemRow(inbound.value.id, item, raw),
       );
       if ('problem' in items) return items;
-      // Nothing lists an inbound's items: whether one is gone is asked of it alone, by reconciliation.
+      // No relationship lists an inbound's items. The reconciliation reads a missing item by id to see if it is gone.
       const lines = { table: 'inbound_items', rows: items.children, complete: false };
-      const family = { parent: inboundRow(inbound.value, resource), children: [lines] };
+      const family = { parent: toInboundRow(inbound.value, resource), children: [lines] };
       if (onTop.size === 0 || resources.length > 0) return { family };
       return { family, readById: inbound.value.attributes.status === kind.closed ? 'changed' : 'always' };
     };
   }),
 };
 
-function inboundRow({ id, attributes, relationships }: Inbound, resource: Resource): TableRow<'inbounds'> {
+function toInboundRow({ id, attributes, relationships }: Inbound, resource: Resource): TableRow<'inbounds'> {
   return {
     id,
     raw: withoutIncluded(resource),
@@ -75,7 +75,7 @@ function inboundRow({ id, attributes, relationships }: Inbound, resource: Resour
   };
 }
 
-function itemRow(
+function toItemRow(
   inboundId: number,
   { id, attributes, relationships }: InboundItem,
   resource: Resource,
@@ -94,23 +94,24 @@ function itemRow(
 }
 
 /**
- * One poll. `new` finds what was added at the end of the list, `open` everything that still moves, `settle` what has moved
- * on since: it is open here but no longer among the open ones. It is read by the pages of the list where several stand on
- * one, else by id.
+ * Runs one poll. The pass `new` reads the inbounds that were added at the end of the list. The pass `open` reads the
+ * open ones. Then the poll reads the inbounds that are stored as open but are no longer in the list of open ones: by
+ * pages of the list if several are on one page, else by id.
  */
 export async function pullInbounds(context: PullContext): Promise<void> {
   const passes = new PassRunner(context);
   // If the pass fails, few rows are read by id, as in every later poll.
-  const firstLoadDone = (await passes.run(() => walkOn(context, inbounds, 'new', {}))) ?? true;
+  const firstLoadDone = (await passes.run(() => continueWalk(context, inbounds, 'new', {}))) ?? true;
   const open = { 'filter[status][in]': openStatuses };
   const listed = await passes.run(() => walkWhole(context, inbounds, 'open', open));
-  if (listed !== undefined) await passes.run(() => settle(context, listed.ids, firstLoadDone));
+  if (listed !== undefined) await passes.run(() => readMoved(context, listed.ids, firstLoadDone));
   passes.end();
 }
 
-async function settle(context: PullContext, listed: ReadonlySet<number>, firstLoadDone: boolean): Promise<void> {
+/** Reads the inbounds that are no longer open, and those that wait for a reread or are in quarantine. */
+async function readMoved(context: PullContext, listed: ReadonlySet<number>, firstLoadDone: boolean): Promise<void> {
   const { db, client } = context;
-  const moved = await findUnlistedOpen(db, client, kind, [...listed]);
+  const moved = await findUnlistedOpenRows(db, client, kind, [...listed]);
   const found = await readByPages(
     context,
     inbounds,
@@ -123,12 +124,12 @@ async function settle(context: PullContext, listed: ReadonlySet<number>, firstLo
   );
   const waiting = await findRereadsDue(db, client, kind);
   const quarantined = await findQuarantinedDue(db, client, inbounds.name);
-  const alone = moved.map(({ id }) => id).filter((id) => !found.has(id));
-  const ids = interleave([alone, waiting, quarantined], firstLoadDone ? rereadsPerRun : null);
+  const unreadIds = moved.map(({ id }) => id).filter((id) => !found.has(id));
+  const ids = interleave([unreadIds, waiting, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, inbounds, ids, {
     beside: (trx, batch) => unlistAbsent(trx, client, inbounds, batch),
     unsettled: (trx, read) =>
-      stillOpen(
+      findStillOpen(
         trx,
         client,
         kind,

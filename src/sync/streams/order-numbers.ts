@@ -7,8 +7,8 @@ import type { PullContext } from '../run/pull-context.ts';
 const batchSize = 5_000;
 
 /**
- * Gives shipments the external order number of their order, wherever it is missing and the order is stored by now.
- * Runs at the end of pull-shipments and of pull-orders: whichever comes second finds the pair.
+ * Fills the external order number of shipments that lack it, if their order is stored. Runs at the end of
+ * pull-shipments and of pull-orders, because either of them may be the second to store its part.
  */
 export async function repairOrderNumbers(context: PullContext): Promise<void> {
   const { client, db, run } = context;

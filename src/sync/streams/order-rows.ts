@@ -1,5 +1,5 @@
 import type { Json } from '../../core/json.ts';
-import { childTable, type MirrorRow, type TableRow } from '../../erp/mirror/tables.ts';
+import { declareChildTable, type MirrorRow, type TableRow } from '../../erp/mirror/tables.ts';
 import { findChildren, type IncludedIndex } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import {
@@ -10,41 +10,48 @@ import {
   orderItemSchema,
   orderSchema,
 } from '../../warehouse/decoding/v3-orders.ts';
-import { type Decoded, decodeChildren, withoutIncluded } from '../reading/decode.ts';
+import { type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 
-export const itemTable = childTable('order_items', 'order_id');
+export const itemTable = declareChildTable('order_items', 'order_id');
 
-/** An order has two addresses, which may be one and the same at the service: told apart by their role. */
-export const addressTable = childTable('order_addresses', 'order_id', ['order_id', 'role']);
+/**
+ * The delivery and the billing address of an order. The service may use one address for both, so the key has the role.
+ */
+export const addressTable = declareChildTable('order_addresses', 'order_id', ['order_id', 'role']);
 
-/** Decodes an order with what was included for it (interface.md, v3 order). */
-export function decodeOrder(resource: Resource, onTop: IncludedIndex): Decoded {
+/** Decodes an order with its included resources (docs/interface.md, 7.1 Fields and 7.2 Addresses). */
+export function decodeOrder(resource: Resource, onTop: IncludedIndex): DecodedResource {
   const order = decodeWith(orderSchema, resource);
   if ('problem' in order) return order;
   const { id, relationships } = order.value;
-  const found = (type: string, ids: readonly number[] | null) => findChildren(resource, type, ids, onTop);
-  const items = found('orderItem', relationships.orderItems);
-  const itemRows = decodeChildren('orderItem', items.resources, orderItemSchema, (item, own) => itemRow(id, item, own));
+  const findIncluded = (type: string, ids: readonly number[] | null) => findChildren(resource, type, ids, onTop);
+  const items = findIncluded('orderItem', relationships.orderItems);
+  const itemRows = decodeChildren('orderItem', items.resources, orderItemSchema, (item, raw) =>
+    toItemRow(id, item, raw),
+  );
   if ('problem' in itemRows) return itemRows;
   const addresses: MirrorRow[] = [];
   let complete = items.complete;
   for (const role of ['delivery', 'billing'] as const) {
-    const address = found('address', idList(relationships[`${role}Address`]));
-    const rows = decodeChildren('address', address.resources, addressSchema, (own, raw) =>
-      addressRow(id, role, own, raw),
+    const address = findIncluded('address', toIdList(relationships[`${role}Address`]));
+    const rows = decodeChildren('address', address.resources, addressSchema, (value, raw) =>
+      toAddressRow(id, role, value, raw),
     );
     if ('problem' in rows) return rows;
     addresses.push(...rows.children);
     complete &&= address.complete;
   }
   const { pickUpPoint: linked } = relationships;
-  // One that bears no id can only be the one that stands inside its order.
-  const pickUpPoint = found('pickUpPoint', linked !== null && linked.id === null ? null : idList(linked?.id ?? null));
+  // A pick-up point without an id can only be in the `included` of its order.
+  const pickUpPoint = findIncluded(
+    'pickUpPoint',
+    linked !== null && linked.id === null ? null : toIdList(linked?.id ?? null),
+  );
   const family = {
-    parent: orderRow(order.value, resource, pickUpPoint.resources[0] ?? null),
+    parent: toOrderRow(order.value, resource, pickUpPoint.resources[0] ?? null),
     children: [
       { table: itemTable.name, rows: itemRows.children, complete: items.complete },
-      // A role that is not there now is kept: that an order has no address is not for us to conclude.
+      // A stored address stays if the answer lacks it: the answer does not prove that it is gone.
       { table: addressTable.name, rows: addresses, complete: false },
     ],
   };
@@ -52,9 +59,9 @@ export function decodeOrder(resource: Resource, onTop: IncludedIndex): Decoded {
   return { family, warning: 'an order came without all of its items, addresses and pick-up point' };
 }
 
-const idList = (id: number | null) => (id === null ? [] : [id]);
+const toIdList = (id: number | null) => (id === null ? [] : [id]);
 
-function itemRow(
+function toItemRow(
   orderId: number,
   { id, attributes, relationships }: OrderItem,
   resource: Resource,
@@ -75,7 +82,7 @@ function itemRow(
   };
 }
 
-function addressRow(
+function toAddressRow(
   orderId: number,
   role: string,
   { id, attributes }: Address,
@@ -98,7 +105,11 @@ function addressRow(
   };
 }
 
-function orderRow({ id, attributes, relationships }: Order, resource: Resource, pickUpPoint: Json): TableRow<'orders'> {
+function toOrderRow(
+  { id, attributes, relationships }: Order,
+  resource: Resource,
+  pickUpPoint: Json,
+): TableRow<'orders'> {
   return {
     id,
     raw: withoutIncluded(resource),

@@ -1,15 +1,15 @@
 /**
- * The streams: for each its list, its tables, its decoder and its poll. A poll is made of passes, and one pass that
- * fails does not stop the others.
+ * The streams. Each has a list, tables, a decoder and a poll. A poll consists of passes, and a failing pass does not
+ * stop the others.
  */
 
-import { mirrorTable } from '../../erp/mirror/tables.ts';
+import { declareMirrorTable } from '../../erp/mirror/tables.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
 import { findMissingOrders, renameOrderNumbers } from '../../erp/resources/shipments.ts';
-import { readByIds } from '../paging/by-id.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
 import { walkWindow } from '../paging/passes.ts';
+import { readByIds } from '../paging/read-by-ids.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import { repairOrderNumbers } from './order-numbers.ts';
@@ -34,7 +34,7 @@ export const orders: Stream = {
     sorted: false,
   },
   tables: {
-    parent: mirrorTable('orders', { pick_up_point: 'pick_up_point_id' }),
+    parent: declareMirrorTable('orders', { pick_up_point: 'pick_up_point_id' }),
     children: [itemTable, addressTable],
   },
   decoder: () => decodeOrder,
@@ -50,8 +50,9 @@ export const orders: Stream = {
 };
 
 /**
- * One poll: orders placed since the watermark less the lookback, then by id those that pushes changed, and those that
- * shipments name and the window did not hold. Its purpose is that every shipment carries its external order number.
+ * Runs one poll. Reads the orders placed since the watermark minus the lookback. Then reads by id the orders that
+ * pushes changed, and those that shipments refer to but the window lacked, so that every shipment gets its external
+ * order number.
  */
 export async function pullOrders(context: PullContext): Promise<void> {
   const window = { filter: 'filter[orderedOn][gt]', column: 'ordered_on', firstRunDays };
@@ -62,7 +63,10 @@ export async function pullOrders(context: PullContext): Promise<void> {
   passes.end();
 }
 
-/** Reads by id what pushes changed, what shipments name and the window did not hold, and what is in quarantine. */
+/**
+ * Reads orders by id: those that pushes changed, those that shipments refer to but are not stored, and quarantined
+ * ones.
+ */
 async function readMissing(context: PullContext, firstLoadDone: boolean): Promise<void> {
   const missing = await findMissingOrders(context.db, context.client, firstLoadDone ? rereadsPerRun : null);
   const quarantined = await findQuarantinedDue(context.db, context.client, orders.name);

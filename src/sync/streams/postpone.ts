@@ -1,4 +1,4 @@
-import { type OpenKind, type OpenRow, stillOpen } from '../../erp/pull/open-rows.ts';
+import { findStillOpen, type OpenKind, type OpenRow } from '../../erp/pull/open-rows.ts';
 import { postponeStillOpen } from '../../erp/pull/rereads.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import type { PullContext } from '../run/pull-context.ts';
@@ -14,7 +14,7 @@ export async function postponeUnsettled(
 ): Promise<void> {
   if (found.length === 0) return;
   const ids = found.map(({ id }) => id);
-  const open = new Set(await stillOpen(db, client, kind, ids));
+  const open = new Set(await findStillOpen(db, client, kind, ids));
   const unsettled = found.filter(({ id }) => open.has(id));
   if (unsettled.length === 0) return;
   await underLease(db, run.lease, (trx) => postponeStillOpen({ trx, client, stream: kind.stream }, unsettled));

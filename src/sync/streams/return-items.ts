@@ -1,14 +1,17 @@
-import { mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type ReturnItem, returnItemSchema } from '../../warehouse/decoding/v3.ts';
 import { walkWindow } from '../paging/passes.ts';
-import { type Decoded, oncePerZone, withoutIncluded } from '../reading/decode.ts';
+import { cachePerZone, type DecodedResource, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 
 const firstRunDays = 400;
 
-/** Processed return lines. There is no read by id (interface.md, v3 returnItems), so one in quarantine waits for the list. */
+/**
+ * Lines of processed returns. There is no read by id (docs/interface.md, 12.2 Operations), so a quarantined one stays
+ * until the list shows it again.
+ */
 export const returnItems: Stream = {
   name: 'return-items',
   list: 'v3.returnItems.list',
@@ -24,20 +27,20 @@ export const returnItems: Stream = {
     sorted: true,
   },
   tables: {
-    parent: mirrorTable('return_items'),
+    parent: declareMirrorTable('return_items'),
     children: [],
   },
-  decoder: oncePerZone((zone) => {
+  decoder: cachePerZone((zone) => {
     const schema = returnItemSchema(zone);
-    return (resource): Decoded => {
+    return (resource): DecodedResource => {
       const item = decodeWith(schema, resource);
       if ('problem' in item) return item;
-      return { family: { parent: returnItemRow(item.value, resource), children: [] } };
+      return { family: { parent: toReturnItemRow(item.value, resource), children: [] } };
     };
   }),
 };
 
-function returnItemRow({ id, attributes, relationships }: ReturnItem, resource: Resource): TableRow<'return_items'> {
+function toReturnItemRow({ id, attributes, relationships }: ReturnItem, resource: Resource): TableRow<'return_items'> {
   return {
     id,
     raw: withoutIncluded(resource),
@@ -62,8 +65,8 @@ function returnItemRow({ id, attributes, relationships }: ReturnItem, resource: 
 }
 
 /**
- * One poll: what was processed since the watermark less the lookback. Never by an id cursor: ids are given out when a
- * return is delivered, and some are processed long after later ones.
+ * Runs one poll. Reads the return items processed since the watermark minus the lookback. It cannot use a cursor by id,
+ * because a return item may be processed long after others with larger ids.
  */
 export async function pullReturnItems(context: PullContext): Promise<void> {
   const window = { filter: 'filter[processedOn][gt]', column: 'processed_on', firstRunDays };

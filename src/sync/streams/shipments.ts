@@ -1,29 +1,30 @@
-import { childTable, mirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
-import { findUnlistedOpen, type OpenKind, type OpenRow, stillOpen } from '../../erp/pull/open-rows.ts';
+import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/mirror/tables.ts';
+import { findStillOpen, findUnlistedOpenRows, type OpenKind, type OpenRow } from '../../erp/pull/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
-import { healOrderNumbers, withOrder } from '../../erp/resources/shipments.ts';
+import { findShipmentsWithOrder, healOrderNumbers } from '../../erp/resources/shipments.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
 import { type Shipment, type ShipmentItem, shipmentItemSchema, shipmentSchema } from '../../warehouse/decoding/v3.ts';
-import { unlistAbsent } from '../commit/unlist.ts';
-import { readByIds } from '../paging/by-id.ts';
+import { unlistAbsent } from '../commit/unlist-rows.ts';
 import { PassRunner } from '../paging/pass-runner.ts';
-import { walkOn, walkWhole } from '../paging/passes.ts';
-import { type Decoded, decodeChildren, oncePerZone, withoutIncluded } from '../reading/decode.ts';
+import { continueWalk, walkWhole } from '../paging/passes.ts';
+import { readByIds } from '../paging/read-by-ids.ts';
+import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
 import { repairOrderNumbers } from './order-numbers.ts';
 import { interleave, postponeUnsettled } from './postpone.ts';
 
-/** The states in which a shipment still moves (interface.md, States and transitions). */
+/** The states in which a shipment may still change (docs/interface.md, 10.3 States). */
 const openStatuses = ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'ERROR'];
 const kind: OpenKind = { table: 'shipments', stream: 'shipments', open: openStatuses, closed: 'SHIPPED' };
-/** How far back the list goes (interface.md, Limits). */
+/** Number of days that the list reaches back (docs/interface.md, 5.1 Values). */
 const listDays = 90;
 const maxOrderIds = 100;
 const maxOrderIdCharacters = 4_000;
 
+/** Shipments with their items. */
 export const shipments: Stream = {
   name: 'shipments',
   list: 'v3.shipments.list',
@@ -39,31 +40,31 @@ export const shipments: Stream = {
     sorted: true,
   },
   tables: {
-    parent: mirrorTable('shipments', { external_order_number: 'order_id' }),
-    children: [childTable('shipment_items', 'shipment_id')],
+    parent: declareMirrorTable('shipments', { external_order_number: 'order_id' }),
+    children: [declareChildTable('shipment_items', 'shipment_id')],
   },
   healDerived: healOrderNumbers,
-  mayBeGone: withOrder,
+  mayBeGone: findShipmentsWithOrder,
   afterWalk: repairOrderNumbers,
-  decoder: oncePerZone((zone) => {
+  decoder: cachePerZone((zone) => {
     const schema = shipmentSchema(zone);
-    return (resource, onTop): Decoded => {
+    return (resource, onTop): DecodedResource => {
       const shipment = decodeWith(schema, resource);
       if ('problem' in shipment) return shipment;
       const listed = shipment.value.relationships.shipmentItems;
       const { resources, complete } = findChildren(resource, 'shipmentItem', listed, onTop);
-      const items = decodeChildren('shipmentItem', resources, shipmentItemSchema, (item, own) =>
-        itemRow(shipment.value.id, item, own),
+      const items = decodeChildren('shipmentItem', resources, shipmentItemSchema, (item, raw) =>
+        toItemRow(shipment.value.id, item, raw),
       );
       if ('problem' in items) return items;
       const lines = { table: 'shipment_items', rows: items.children, complete };
-      const family = { parent: shipmentRow(shipment.value, resource), children: [lines] };
+      const family = { parent: toShipmentRow(shipment.value, resource), children: [lines] };
       return complete ? { family } : { family, warning: 'a shipment came without all of its items' };
     };
   }),
 };
 
-function shipmentRow(
+function toShipmentRow(
   { id, attributes, relationships }: Shipment,
   resource: Resource,
 ): TableRow<'shipments', 'external_order_number'> {
@@ -82,7 +83,7 @@ function shipmentRow(
   };
 }
 
-function itemRow(
+function toItemRow(
   shipmentId: number,
   { id, attributes, relationships }: ShipmentItem,
   resource: Resource,
@@ -102,23 +103,25 @@ function itemRow(
 }
 
 /**
- * One poll. `new` finds what was added at the end of the list, `open` everything that still moves (also rows that became
- * visible late, with a low id), `settle` what has moved on since: it is open here but no longer among the open ones.
+ * Runs one poll. The pass `new` reads the shipments that were added at the end of the list. The pass `open` reads the
+ * open ones, also those with a low id that became visible late. The pass `settle` reads the shipments that are stored
+ * as open but are no longer in the list of open ones.
  */
 export async function pullShipments(context: PullContext): Promise<void> {
   const passes = new PassRunner(context);
   // If the pass fails, few rows are read by id, as in every later poll.
-  const firstLoadDone = (await passes.run(() => walkOn(context, shipments, 'new', {}))) ?? true;
+  const firstLoadDone = (await passes.run(() => continueWalk(context, shipments, 'new', {}))) ?? true;
   const open = { 'filter[status][in]': openStatuses };
   const listed = await passes.run(() => walkWhole(context, shipments, 'open', open));
-  // What is not among the open ones has moved on: that takes a whole list of them.
-  if (listed !== undefined) await passes.run(() => settle(context, [...listed.ids], firstLoadDone));
+  // Only a complete list of the open shipments shows which ones are no longer open.
+  if (listed !== undefined) await passes.run(() => readMoved(context, [...listed.ids], firstLoadDone));
   await repairOrderNumbers(context);
   passes.end();
 }
 
-async function settle(context: PullContext, listed: readonly number[], firstLoadDone: boolean): Promise<void> {
-  const candidates = await findUnlistedOpen(context.db, context.client, kind, listed);
+/** Reads the shipments that are no longer open, those that wait for a reread, and those in quarantine. */
+async function readMoved(context: PullContext, listed: readonly number[], firstLoadDone: boolean): Promise<void> {
+  const candidates = await findUnlistedOpenRows(context.db, context.client, kind, listed);
   const found = new Set<number>();
   for (const orderIds of batchOrderIds(candidates.filter(({ gone }) => !gone))) {
     const parameters = { 'filter[orderId][in]': orderIds };
@@ -136,11 +139,11 @@ async function settle(context: PullContext, listed: readonly number[], firstLoad
   const ids = interleave([requested, unseen, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, shipments, ids, {
     beside: (trx, batch) => unlistAbsent(trx, context.client, shipments, batch),
-    unsettled: (trx, ids) => stillOpen(trx, context.client, kind, ids),
+    unsettled: (trx, ids) => findStillOpen(trx, context.client, kind, ids),
   });
 }
 
-/** Order ids in lists that fit a URL. */
+/** Divides the order ids of the rows into batches that fit into a URL. */
 function batchOrderIds(candidates: readonly OpenRow[]): number[][] {
   const batches: number[][] = [];
   let characters = Number.POSITIVE_INFINITY;

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { undecodableAnswer, WarehouseError } from '../../core/errors.ts';
+import { makeUndecodableError, WarehouseError } from '../../core/errors.ts';
 import { type Json, parseExact, ShapeError } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
 
-/** Answers of the oldest and v2 generations (interface.md, Conventions); unknown members are kept. */
+/** Answers of the oldest and v2 generations (docs/interface.md, 2.2 Envelope). Unknown members are kept. */
 const envelopeSchema = z.looseObject({
   messageCode: z.enum(['OK', 'NOK']),
   message: z.string().nullish(),
@@ -11,8 +11,9 @@ const envelopeSchema = z.looseObject({
 });
 
 /**
- * The `result` of an envelope.
- * @throws WarehouseError `nok` with the service's words where it answered NOK, `undecodable` where it is no envelope
+ * Decodes an envelope and returns its `result`.
+ * @throws WarehouseError `nok` with the service's words if it answered NOK, `undecodable` if the body is not an
+ *   envelope
  */
 export function decodeEnvelope(operation: string, body: string): Json {
   let envelope: z.infer<typeof envelopeSchema>;
@@ -20,8 +21,8 @@ export function decodeEnvelope(operation: string, body: string): Json {
     envelope = envelopeSchema.parse(parseExact(body));
   } catch (cause) {
     if (!(cause instanceof SyntaxError || cause instanceof z.ZodError)) throw cause;
-    const what = cause instanceof ShapeError ? cause.message : 'is no envelope';
-    throw undecodableAnswer(`${operation}: the answer ${what}`);
+    const what = cause instanceof ShapeError ? cause.message : 'is not an envelope';
+    throw makeUndecodableError(`${operation}: the answer ${what}`);
   }
   if (envelope.messageCode === 'OK') return envelope.result ?? null;
   const words = envelope.message == null ? 'without a message' : quote(envelope.message);

@@ -1,34 +1,39 @@
 /**
- * What answers of the service look like, generation by generation. A value that does not fit is named by its path and
+ * Decoders for the answers of the service, one file per generation. A value that does not fit is named by its path,
  * never quoted.
  */
 
 import { z } from 'zod';
-import { undecodableAnswer, type WarehouseError } from '../../core/errors.ts';
-import { isObject, type Json, parseExact, ShapeError, wholeIfKept } from '../../core/json.ts';
+import { makeUndecodableError, type WarehouseError } from '../../core/errors.ts';
+import { isObject, type Json, parseExact, ShapeError, toWholeNumber } from '../../core/json.ts';
 
-/** A resource as received, whose members have not been looked at yet. */
+/** A resource as received, not decoded yet. */
 export type Resource = { [member: string]: Json };
 
-/** A list or single document (interface.md, Conventions). Its resources are decoded one by one, later. */
+/**
+ * A list or single document (docs/interface.md, 2.3 v3 resource objects). Its resources are decoded later, one by one.
+ */
 export interface Document {
   readonly data: readonly Json[];
   readonly included: readonly Json[];
   readonly links: Json | undefined;
-  /** Whether any text in it was written with \\u escapes, and so may hold what Postgres cannot store. */
+  /** True if a text in it has \\u escapes, so that it may hold characters that Postgres cannot store. */
   readonly escaped: boolean;
-  /** Characters of the answer. */
+  /** Number of characters of the answer. */
   readonly size: number;
 }
 
-/** Pages have 100; a list that is not said to have pages may come whole. Each resource takes its time to be decoded. */
-const mostResources = 20_000;
+/**
+ * Maximum number of resources in one answer, because decoding takes time. A page has 100; a list without pages has
+ * more.
+ */
+const maxResources = 20_000;
 const noId = 'must be an id: a whole number from 1 to 9007199254740991';
 
-/** An id: an integer, or as digits in a string (path parameters and one answer give it so). */
+/** An id: an integer, or a string of digits, as in path parameters and one answer. */
 export const idSchema = z.union(
   [
-    z.preprocess(wholeIfKept, z.int(noId).min(1, noId)),
+    z.preprocess(toWholeNumber, z.int(noId).min(1, noId)),
     z
       .string(noId)
       .regex(/^[1-9]\d{0,15}$/, noId)
@@ -38,28 +43,28 @@ export const idSchema = z.union(
   noId,
 );
 
-/** The id of what may be a resource; null where it cannot be read. */
+/** Reads the id of a value that may be a resource. Returns null if it has no valid id. */
 export function readId(resource: Json): number | null {
   return isObject(resource) ? (idSchema.safeParse(resource.id).data ?? null) : null;
 }
 
 const linkage = z.looseObject({ id: idSchema, type: z.string() });
 
-/** A relationship to one resource: its id, or null where there is none. */
+/** A relationship to one resource: its id, or null if there is none. */
 export const toOne = z
   .looseObject({ data: linkage.nullish() })
   .nullish()
   .transform((relationship) => relationship?.data?.id ?? null);
 
-/** A relationship to several: their ids, or null where the resource does not say. */
+/** A relationship to several resources: their ids, or null if the resource does not list them. */
 export const toMany = z
   .looseObject({ data: z.array(linkage).nullish() })
   .nullish()
   .transform((relationship) => relationship?.data?.map(({ id }) => id) ?? null);
 
 /**
- * Opens a v3 document.
- * @throws WarehouseError `undecodable` where the body is broken; nothing of such a document may be used
+ * Decodes a v3 document, without its resources.
+ * @throws WarehouseError `undecodable` if the body is not a valid document; then nothing of it may be used
  */
 export function decodeDocument(operation: string, body: string, shape: 'list' | 'single'): Document {
   let document: Json;
@@ -67,18 +72,18 @@ export function decodeDocument(operation: string, body: string, shape: 'list' | 
     document = parseExact(body);
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw cause;
-    throw broken(operation, cause instanceof ShapeError ? cause.message : 'is no valid JSON');
+    throw makeDocumentError(operation, cause instanceof ShapeError ? cause.message : 'is not valid JSON');
   }
-  if (!isObject(document)) throw broken(operation, 'is no object');
+  if (!isObject(document)) throw makeDocumentError(operation, 'is not an object');
   const { data, included, links } = document;
   if (shape === 'list' ? !Array.isArray(data) : !isObject(data)) {
-    throw broken(operation, `has no data ${shape === 'list' ? 'array' : 'object'}`);
+    throw makeDocumentError(operation, `has no data ${shape === 'list' ? 'array' : 'object'}`);
   }
   if (included !== undefined && included !== null && !Array.isArray(included)) {
-    throw broken(operation, 'has an included that is no array');
+    throw makeDocumentError(operation, 'has a member included that is not an array');
   }
-  if (Array.isArray(data) && data.length > mostResources)
-    throw broken(operation, `holds more than ${mostResources} resources`);
+  if (Array.isArray(data) && data.length > maxResources)
+    throw makeDocumentError(operation, `holds more than ${maxResources} resources`);
   return {
     data: Array.isArray(data) ? data : [data as Json],
     included: included ?? [],
@@ -88,18 +93,18 @@ export function decodeDocument(operation: string, body: string, shape: 'list' | 
   };
 }
 
-function broken(operation: string, what: string): WarehouseError {
-  return undecodableAnswer(`${operation}: the answer ${what}`);
+function makeDocumentError(operation: string, what: string): WarehouseError {
+  return makeUndecodableError(`${operation}: the answer ${what}`);
 }
 
-/** A resource that cannot be decoded: where and why, in words that quote no value. */
-export interface Undecodable {
+/** The reason why a resource cannot be decoded, and the path of the member at fault. It quotes no value. */
+export interface DecodingProblem {
   readonly path: string;
   readonly reason: string;
 }
 
-/** Decodes one resource by its schema, or says which member stands in the way. */
-export function decodeWith<T>(schema: z.ZodType<T>, resource: Json): { value: T } | { problem: Undecodable } {
+/** Decodes one resource with a schema. If that fails, it returns the problem with the first member at fault. */
+export function decodeWith<T>(schema: z.ZodType<T>, resource: Json): { value: T } | { problem: DecodingProblem } {
   const result = schema.safeParse(resource);
   if (result.success) return { value: result.data };
   const issue = result.error.issues[0];

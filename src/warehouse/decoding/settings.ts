@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { undecodableAnswer } from '../../core/errors.ts';
+import { makeUndecodableError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
 import { idSchema } from './jsonapi.ts';
 
-/** Lists of settings/get (interface.md, Settings result). */
+/** Lists of settings/get (docs/interface.md, 6.2 Settings). */
 const settingLists = [
   'mainShippingMethods',
   'shippingMethods',
@@ -24,7 +24,7 @@ const option = z.looseObject({ id: idSchema, name: text, code: text });
 const mainMethod = option.extend({
   shippingMethods: z.array(z.looseObject({ id: idSchema, warehouse: text })).nullish(),
 });
-/** Lists that nothing is named by may be missing; what is stored of them stays then. */
+/** A list that nothing else refers to may be missing. Then its stored entries stay. */
 const settingsSchema = z.looseObject({
   mainShippingMethods: z.array(mainMethod),
   shippingMethods: z.array(option).nullish(),
@@ -36,7 +36,7 @@ const settingsSchema = z.looseObject({
   paymentMethods: z.array(option).nullish(),
 });
 
-/** One entry of a list. */
+/** One entry of a list of settings. */
 interface SettingOption {
   readonly list: SettingList;
   readonly id: number;
@@ -45,29 +45,29 @@ interface SettingOption {
   readonly raw: Json;
 }
 
-/** By which method a warehouse sends what a main shipping method names. */
+/** The shipping method that a warehouse uses for a main shipping method. */
 interface MethodWarehouse {
   readonly mainShippingMethodId: number;
   readonly shippingMethodId: number;
   readonly warehouse: string;
 }
 
-/** All of settings/get. */
+/** The decoded answer of settings/get. */
 export interface Settings {
   readonly options: readonly SettingOption[];
   readonly warehouses: readonly MethodWarehouse[];
 }
 
 /**
- * Reads the result of settings/get.
- * @throws WarehouseError `undecodable` that names the member: of a broken answer nothing is taken
+ * Decodes the result of settings/get.
+ * @throws WarehouseError `undecodable` that names the member at fault; then nothing of the answer is used
  */
 export function decodeSettings(result: Json): Settings {
   const read = settingsSchema.safeParse(result);
   if (!read.success) {
     const issue = read.error.issues[0];
     const where = issue?.path.join('.') || 'result';
-    throw undecodableAnswer(`common.settings.get: ${where}: ${issue?.message ?? 'cannot be decoded'}`);
+    throw makeUndecodableError(`common.settings.get: ${where}: ${issue?.message ?? 'cannot be decoded'}`);
   }
   const received = result as Readonly<Record<SettingList, readonly Json[] | null | undefined>>;
   const options = settingLists.flatMap((list) =>

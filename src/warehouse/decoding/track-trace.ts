@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { undecodableAnswer } from '../../core/errors.ts';
-import { isObject, type Json, wholeIfKept } from '../../core/json.ts';
+import { makeUndecodableError } from '../../core/errors.ts';
+import { isObject, type Json, toWholeNumber } from '../../core/json.ts';
 import { readDateTime } from '../../core/time.ts';
-import { decodeWith, idSchema, type Undecodable } from './jsonapi.ts';
-import { readable, text } from './v3-members.ts';
+import { type DecodingProblem, decodeWith, idSchema } from './jsonapi.ts';
+import { convertedText, text } from './v3-members.ts';
 
-/** The data comes from carriers: a number may come as digits in a string, an absent one as an empty string. */
+/** A number from a carrier. It may come as a string of digits; an empty string means that it is absent. */
 const code = z.preprocess(readNumber, z.int32().nullish()).transform((value) => value ?? null);
 const nameOrNumber = z
   .preprocess(
@@ -15,7 +15,7 @@ const nameOrNumber = z
   .transform((value) => value ?? null);
 
 function readNumber(value: unknown): unknown {
-  if (typeof value !== 'string') return wholeIfKept(value);
+  if (typeof value !== 'string') return toWholeNumber(value);
   if (value.trim() === '') return null;
   return /^-?\d{1,10}$/.test(value.trim()) ? Number(value) : value;
 }
@@ -29,16 +29,16 @@ function trackTraceSchema(zone: string) {
     currentTrackTraceStatus: code,
     currentTrackTraceStatusDateTime: z.preprocess(
       (value) => (value === '' ? null : value),
-      readable((value) => readDateTime(value, zone)),
+      convertedText((value) => readDateTime(value, zone)),
     ),
     currentTrackTraceExceptionLevel: code,
   });
 }
 
-/** Where one package is (interface.md, v2 track-trace item). */
+/** The track-trace state of one package (docs/interface.md, 15.5 Track-trace item). */
 export interface TrackTrace {
   readonly shipmentId: number;
-  /** Empty where there is none. */
+  /** Empty if there is none. */
   readonly packageNumber: string;
   readonly externalOrderNumber: string | null;
   readonly shipmentMethod: string | null;
@@ -51,18 +51,18 @@ export interface TrackTrace {
 
 export interface TrackTraceList {
   readonly items: readonly TrackTrace[];
-  readonly undecodable: readonly (Undecodable & { readonly raw: Json; readonly shipmentId: number | null })[];
+  readonly undecodable: readonly (DecodingProblem & { readonly raw: Json; readonly shipmentId: number | null })[];
 }
 
 /**
- * Reads the result of the track-trace list, each item by itself.
- * @param zone IANA zone of its times, which carry none
- * @throws WarehouseError `undecodable` where it is no list: of a broken answer nothing is taken
+ * Decodes the result of the track-trace list, item by item.
+ * @param zone IANA zone of its times, which have no zone designator
+ * @throws WarehouseError `undecodable` if the result is not a list; then nothing of it is used
  */
 export function decodeTrackTraces(result: Json, zone: string): TrackTraceList {
-  // Null stands for nothing in other answers of this generation.
+  // In other answers of this generation, null means that there is no result.
   const list = result ?? [];
-  if (!Array.isArray(list)) throw undecodableAnswer('v2.shipment.trackTrace: the result is no list');
+  if (!Array.isArray(list)) throw makeUndecodableError('v2.shipment.trackTrace: the result is not a list');
   const schema = trackTraceSchema(zone);
   const items: TrackTrace[] = [];
   const undecodable: TrackTraceList['undecodable'][number][] = [];

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { wholeIfKept } from '../../core/json.ts';
+import { toWholeNumber } from '../../core/json.ts';
 import { readDate } from '../../core/time.ts';
 
 export const text = z
@@ -10,19 +10,22 @@ export const flag = z
   .boolean()
   .nullish()
   .transform((value) => value ?? null);
-/** A whole number that fits Postgres' integer. */
+/** A whole number that fits into Postgres' integer. */
 export const count = z
-  .preprocess(wholeIfKept, z.int().min(-2_147_483_648).max(2_147_483_647).nullish())
+  .preprocess(toWholeNumber, z.int().min(-2_147_483_648).max(2_147_483_647).nullish())
   .transform((value) => value ?? null);
-export const date = readable(readDate);
-/** An object with members of the client's choice, kept as it is. */
+export const date = convertedText(readDate);
+/** An object whose members the client chooses, kept unchanged. */
 export const metadata = z
   .record(z.string(), z.unknown())
   .nullish()
   .transform((value) => value ?? null);
 
-/** A text that `read` turns into what Postgres takes; its RangeError becomes the reason of a quarantine row. */
-export function readable(read: (value: string) => string) {
+/**
+ * A text that `read` converts to a value for Postgres. If `read` throws a RangeError, its message is why it is
+ * quarantined.
+ */
+export function convertedText(read: (value: string) => string) {
   return z
     .string()
     .nullish()
@@ -38,7 +41,7 @@ export function readable(read: (value: string) => string) {
     });
 }
 
-/** The relationships of a resource; absent and null are the same: none is known. */
+/** The relationships of a resource. Absent and null both mean that none is known. */
 export function relations<T extends z.core.$ZodLooseShape>(shape: T) {
   return z.preprocess((value) => value ?? {}, z.looseObject(shape));
 }

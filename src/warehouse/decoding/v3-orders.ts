@@ -3,8 +3,8 @@ import { idSchema, toMany, toOne } from './jsonapi.ts';
 import { count, date, flag, metadata, relations, text } from './v3-members.ts';
 
 /**
- * A decimal as the digits it was written with, number or text (interface.md, v3 orderItem: one response shows the rate as
- * a string). Exponents that no price has are refused, as Postgres cannot hold them all.
+ * A decimal with its original digits. It may come as a number or as a string (docs/interface.md, 8.1 Fields). Exponents
+ * of three or more digits are refused, because Postgres cannot store all of them.
  */
 const decimal = z
   .preprocess(
@@ -12,12 +12,12 @@ const decimal = z
     z
       .string()
       .max(100)
-      .regex(/^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/, 'is no decimal number')
+      .regex(/^-?\d+(\.\d+)?([eE][+-]?\d{1,2})?$/, 'is not a decimal number')
       .nullish(),
   )
   .transform((value) => value ?? null);
 
-/** orderItem (interface.md, v3 orderItem). */
+/** orderItem (docs/interface.md, 8.1 Fields). */
 export const orderItemSchema = z.looseObject({
   id: idSchema,
   type: z.literal('orderItem'),
@@ -35,7 +35,7 @@ export const orderItemSchema = z.looseObject({
 });
 export type OrderItem = z.infer<typeof orderItemSchema>;
 
-/** address (interface.md, v3 address). */
+/** address (docs/interface.md, 7.2 Addresses). */
 export const addressSchema = z.looseObject({
   id: idSchema,
   type: z.literal('address'),
@@ -53,13 +53,13 @@ export const addressSchema = z.looseObject({
 });
 export type Address = z.infer<typeof addressSchema>;
 
-/** A relationship to a resource that may have no id (interface.md, POST /v3/orders: none is needed there). */
-const toOneMaybeNameless = z
+/** A relationship to a resource that may have no id (docs/interface.md, 7.6 Create). */
+const toOneWithOptionalId = z
   .looseObject({ data: z.looseObject({ id: idSchema.nullish() }).nullish() })
   .nullish()
   .transform((relationship) => (relationship?.data ? { id: relationship.data.id ?? null } : null));
 
-/** order (interface.md, v3 order). */
+/** order (docs/interface.md, 7.1 Fields). */
 export const orderSchema = z.looseObject({
   id: idSchema,
   type: z.literal('order'),
@@ -86,7 +86,7 @@ export const orderSchema = z.looseObject({
     orderItems: toMany,
     deliveryAddress: toOne,
     billingAddress: toOne,
-    pickUpPoint: toOneMaybeNameless,
+    pickUpPoint: toOneWithOptionalId,
     preferredShippingMethod: toOne,
   }),
 });

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { idSchema, toMany, toOne } from './jsonapi.ts';
 import { count, date, metadata, relations, text } from './v3-members.ts';
 
-/** returnMerchandiseAuthorizationItem (interface.md, v3 returnMerchandiseAuthorization). */
+/** returnMerchandiseAuthorizationItem (docs/interface.md, 11.2 Items). */
 export const authorizationItemSchema = z.looseObject({
   id: idSchema,
   type: z.literal('returnMerchandiseAuthorizationItem'),
@@ -11,7 +11,7 @@ export const authorizationItemSchema = z.looseObject({
 });
 export type AuthorizationItem = z.infer<typeof authorizationItemSchema>;
 
-/** returnMerchandiseAuthorization (interface.md, v3 returnMerchandiseAuthorization). */
+/** returnMerchandiseAuthorization (docs/interface.md, 11.1 Fields). */
 export const authorizationSchema = z.looseObject({
   id: idSchema,
   type: z.literal('returnMerchandiseAuthorization'),

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { readDateTime } from '../../core/time.ts';
 import { idSchema, toMany, toOne } from './jsonapi.ts';
-import { count, date, flag, metadata, readable, relations, text } from './v3-members.ts';
+import { convertedText, count, date, flag, metadata, relations, text } from './v3-members.ts';
 
-/** shipmentItem (interface.md, v3 shipment). */
+/** shipmentItem (docs/interface.md, 10.2 Shipment items). */
 export const shipmentItemSchema = z.looseObject({
   id: idSchema,
   type: z.literal('shipmentItem'),
@@ -21,9 +21,9 @@ export const shipmentItemSchema = z.looseObject({
 });
 export type ShipmentItem = z.infer<typeof shipmentItemSchema>;
 
-/** shipment (interface.md, v3 shipment); its zone-less times are read in `zone`. */
+/** shipment (docs/interface.md, 10.1 Fields). Its times have no zone designator and are read in `zone`. */
 export function shipmentSchema(zone: string) {
-  const dateTime = readable((value) => readDateTime(value, zone));
+  const dateTime = convertedText((value) => readDateTime(value, zone));
   return z.looseObject({
     id: idSchema,
     type: z.literal('shipment'),
@@ -40,9 +40,9 @@ export function shipmentSchema(zone: string) {
 }
 export type Shipment = z.infer<ReturnType<typeof shipmentSchema>>;
 
-/** returnItem (interface.md, v3 returnItem); `restockOn` is read in `zone` where it names none. */
+/** returnItem (docs/interface.md, 12.1 Fields). `restockOn` is read in `zone` if it has no zone designator. */
 export function returnItemSchema(zone: string) {
-  const dateTime = readable((value) => readDateTime(value, zone));
+  const dateTime = convertedText((value) => readDateTime(value, zone));
   return z.looseObject({
     id: idSchema,
     type: z.literal('returnItem'),
@@ -71,7 +71,7 @@ export function returnItemSchema(zone: string) {
 }
 export type ReturnItem = z.infer<ReturnType<typeof returnItemSchema>>;
 
-/** inboundItem (interface.md, v3 inbound). */
+/** inboundItem (docs/interface.md, 13.2 Inbound items). */
 export const inboundItemSchema = z.looseObject({
   id: idSchema,
   type: z.literal('inboundItem'),
@@ -80,9 +80,9 @@ export const inboundItemSchema = z.looseObject({
 });
 export type InboundItem = z.infer<typeof inboundItemSchema>;
 
-/** inbound (interface.md, v3 inbound); its times end in Z, and are read in `zone` where they do not. */
+/** inbound (docs/interface.md, 13.1 Fields). Its times end in Z; a time without a zone designator is read in `zone`. */
 export function inboundSchema(zone: string) {
-  const dateTime = readable((value) => readDateTime(value, zone));
+  const dateTime = convertedText((value) => readDateTime(value, zone));
   return z.looseObject({
     id: idSchema,
     type: z.literal('inbound'),
@@ -99,7 +99,7 @@ export function inboundSchema(zone: string) {
 }
 export type Inbound = z.infer<ReturnType<typeof inboundSchema>>;
 
-/** inboundPackingSlipItem (interface.md, v3 inboundPackingSlip). */
+/** inboundPackingSlipItem (docs/interface.md, 14.2 Items). */
 export const inboundPackingSlipItemSchema = z.looseObject({
   id: idSchema,
   type: z.literal('inboundPackingSlipItem'),
@@ -107,9 +107,9 @@ export const inboundPackingSlipItemSchema = z.looseObject({
 });
 export type InboundPackingSlipItem = z.infer<typeof inboundPackingSlipItemSchema>;
 
-/** inboundPackingSlip (interface.md, v3 inboundPackingSlip); its times are read in `zone` where they name none. */
+/** inboundPackingSlip (docs/interface.md, 14.1 Fields). Times without a zone designator are read in `zone`. */
 export function inboundPackingSlipSchema(zone: string) {
-  const dateTime = readable((value) => readDateTime(value, zone));
+  const dateTime = convertedText((value) => readDateTime(value, zone));
   return z.looseObject({
     id: idSchema,
     type: z.literal('inboundPackingSlip'),

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import type { OperationName } from '../../../config/operations.ts';
-import { stopReason, undecodableAnswer, WarehouseError } from '../../core/errors.ts';
+import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
 import { parseExact } from '../../core/json.ts';
 import type { WarehouseHttp } from './http.ts';
 
-/** Token answer (interface.md, Token response); members that are not used are let through. */
+/** The token answer (docs/interface.md, 3.3 Token response). Unknown members are allowed. */
 const tokenSchema = z.looseObject({
   access_token: z.string().regex(/^[\x21-\x7e]+$/),
   expires_in: z.preprocess((value) => (JSON.isRawJSON(value) ? Number(value.rawJSON) : value), z.number().positive()),
@@ -15,25 +15,27 @@ export interface Credentials {
   readonly password: string;
 }
 
-/** At the latest this long before its end a token is renewed; for short-lived ones at nine tenths of their life. */
+/** A token is renewed this long before it expires, or after nine tenths of its life if that is later. */
 const renewalMarginMs = 60_000;
 
-/** A token that is refused from the start is kept this long, and twice as long each time that a new one was refused as well. */
-const fruitlessMs = 20_000;
-const fruitlessCapMs = 15 * 60_000;
-const waitMs = (times: number) => Math.min(fruitlessCapMs, fruitlessMs * 2 ** Math.min(times, 10));
+/**
+ * If a new token was refused too, the next one is kept at least this long. The time doubles with each refused token.
+ */
+const refusedKeepMs = 20_000;
+const refusedKeepCapMs = 15 * 60_000;
+const toKeepMs = (times: number) => Math.min(refusedKeepCapMs, refusedKeepMs * 2 ** Math.min(times, 10));
 
 /**
- * The bearer token of one client, shared by all its callers: one request at a time fetches a new one
- * (interface.md, Authentication).
+ * The bearer token of one client, shared by all callers (docs/interface.md, 3.1 Rules). Only one token request runs at
+ * a time.
  */
 export class TokenSource {
   readonly #http: WarehouseHttp;
   readonly #credentials: Credentials;
   #current: { token: string; renewAtMs: number; issuedAtMs: number; isAccepted: boolean } | undefined;
-  /** Operations that were refused since they were last let in, and when that may cost a token again. */
+  /** Operations answered with 401 since they last succeeded, and from when a 401 may cause a new token again. */
   readonly #refusals = new Map<OperationName, { readonly times: number; readonly renewAtMs: number }>();
-  /** Tokens in a row that were given up without ever having been let in. */
+  /** Number of consecutive tokens that were discarded and that the service never accepted. */
   #fruitless = 0;
   #renewal: Promise<string> | undefined;
 
@@ -43,8 +45,8 @@ export class TokenSource {
   }
 
   /**
-   * A token that is still good for a while.
-   * @throws WarehouseError `credentials_refused` where the service does not accept username and password
+   * Returns a valid token, and requests a new one if needed.
+   * @throws WarehouseError `credentials_refused` if the service refuses the user name and password
    */
   get(signal: AbortSignal): Promise<string> {
     if (this.#current !== undefined && performance.now() < this.#current.renewAtMs) {
@@ -53,10 +55,10 @@ export class TokenSource {
     this.#renewal ??= this.#renew().finally(() => {
       this.#renewal = undefined;
     });
-    return orAborted(this.#renewal, signal);
+    return waitUnlessAborted(this.#renewal, signal);
   }
 
-  /** Says that the service let this token in for an operation. */
+  /** Records that the service accepted this token for an operation. */
   accept(token: string, operation: OperationName): void {
     const current = this.#current;
     if (current?.token !== token) return;
@@ -65,24 +67,26 @@ export class TokenSource {
   }
 
   /**
-   * Says that the service answered 401 to this token. Only the first caller to say so causes a new one. A token that was
-   * just issued, or that a new one would not better, is kept: what is refused then is the operation, not the token.
-   * @returns whether the next request will be made with another token
+   * Records that the service answered 401 to this token. Only the first caller causes a new token. The token is kept if
+   * it was just issued, or if a new token did not help before: then the service refuses the operation, not the token.
+   * @returns true if the next request will use another token
    */
   reject(token: string, operation: OperationName): boolean {
     const current = this.#current;
     if (current?.token !== token) return true;
     const nowMs = performance.now();
-    const mine = this.#refusals.get(operation) ?? { times: 0, renewAtMs: 0 };
-    const isFresh = !current.isAccepted && nowMs < current.issuedAtMs + waitMs(this.#fruitless - 1);
-    if ((isFresh && this.#fruitless > 0) || nowMs < mine.renewAtMs) return false;
+    const refusal = this.#refusals.get(operation) ?? { times: 0, renewAtMs: 0 };
+    const isFresh = !current.isAccepted && nowMs < current.issuedAtMs + toKeepMs(this.#fruitless - 1);
+    if ((isFresh && this.#fruitless > 0) || nowMs < refusal.renewAtMs) return false;
     this.#fruitless = current.isAccepted ? 0 : this.#fruitless + 1;
-    this.#refusals.set(operation, { times: mine.times + 1, renewAtMs: nowMs + waitMs(mine.times) });
+    this.#refusals.set(operation, { times: refusal.times + 1, renewAtMs: nowMs + toKeepMs(refusal.times) });
     this.#current = undefined;
     return true;
   }
 
-  /** Ends by the HTTP timeouts alone: one caller that gives up must not take the token from the others. */
+  /**
+   * Requests a new token. Only the HTTP timeouts end the request: if one caller stops, the others still need the token.
+   */
   async #renew(): Promise<string> {
     const { signal } = new AbortController();
     const askedAtMs = performance.now();
@@ -91,7 +95,7 @@ export class TokenSource {
     const answer = await this.#http
       .read({ operation: 'common.token', headers, body, signal })
       .catch((error: unknown) => {
-        throw isRefusal(error) ? credentialsRefused(error) : error;
+        throw isRefusal(error) ? makeCredentialsRefusedError(error) : error;
       });
     const { access_token: token, expires_in: seconds } = decodeToken(answer.body);
     const lifeMs = seconds * 1_000;
@@ -101,16 +105,16 @@ export class TokenSource {
   }
 }
 
-/** The result, or the caller's own reason to leave; what others wait for goes on. */
-async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const left = Promise.withResolvers<never>();
-  const leave = () => left.reject(stopReason(signal));
-  if (signal.aborted) leave();
-  signal.addEventListener('abort', leave, { once: true });
+/** Waits for the work, or throws when the caller's signal is aborted. The work itself continues for other callers. */
+async function waitUnlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const abort = Promise.withResolvers<never>();
+  const rejectAborted = () => abort.reject(toStopError(signal));
+  if (signal.aborted) rejectAborted();
+  signal.addEventListener('abort', rejectAborted, { once: true });
   try {
-    return await Promise.race([work, left.promise]);
+    return await Promise.race([work, abort.promise]);
   } finally {
-    signal.removeEventListener('abort', leave);
+    signal.removeEventListener('abort', rejectAborted);
   }
 }
 
@@ -118,9 +122,9 @@ function decodeToken(body: string): z.infer<typeof tokenSchema> {
   try {
     return tokenSchema.parse(parseExact(body));
   } catch (error) {
-    // Neither the body nor the parser's message may be quoted: they may hold the token.
+    // Do not quote the body or the parser's message: they may hold the token.
     if (!(error instanceof SyntaxError || error instanceof z.ZodError)) throw error;
-    throw undecodableAnswer('common.token: the answer holds no usable token');
+    throw makeUndecodableError('common.token: the answer holds no usable token');
   }
 }
 
@@ -129,10 +133,10 @@ function isRefusal(error: unknown): error is WarehouseError {
   return error.status >= 400 && error.status < 500 && ![408, 425, 429].includes(error.status);
 }
 
-function credentialsRefused(cause: WarehouseError): WarehouseError {
+function makeCredentialsRefusedError(cause: WarehouseError): WarehouseError {
   return new WarehouseError(
     'credentials_refused',
-    'The service refused username and password; check them with whoever issued them',
+    'The service refused the user name and password; check them with the issuer',
     { outcome: 'refused', cause, ...(cause.status === undefined ? {} : { status: cause.status }) },
   );
 }

@@ -1,17 +1,17 @@
 import type { ErrorCode } from '../../core/error-codes.ts';
-import { type Outcome, undecodableAnswer, WarehouseError } from '../../core/errors.ts';
+import { makeUndecodableError, type Outcome, WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
 import { dayMs } from '../../core/time.ts';
 
-/** Codes of failures before a request could have been written: DNS, TCP, and a certificate that is not accepted. */
+/** Codes of failures before a request was sent: DNS, TCP, and a certificate that is not accepted. */
 const notConnected = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
 const badCertificate = /^(ERR_TLS_CERT|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/;
 const maxRetryAfterMs = dayMs;
-/** 4xx that say nothing of the request itself. */
-const passing = new Set([401, 408, 425, 429]);
+/** 4xx statuses that do not concern the request itself. */
+const transientStatuses = new Set([401, 408, 425, 429]);
 
-/** A connection that was not made: no name, no route, no TLS. Nothing of a request was written. */
+/** The error of a connection that was not made: no name, no route, no TLS. No part of a request was sent. */
 export class NotConnectedError extends Error {
   readonly code: string;
   constructor(cause: Error) {
@@ -21,29 +21,38 @@ export class NotConnectedError extends Error {
   }
 }
 
-/** Names what went wrong on the wire, and whether the request may have been carried out. */
-export function transportError(operation: string, cause: unknown): WarehouseError {
+/**
+ * Converts a transport failure to a WarehouseError, which says whether the service may have carried out the request.
+ */
+export function toTransportError(operation: string, cause: unknown): WarehouseError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : '';
-  const named = (ours: ErrorCode, outcome: Outcome, text: string) =>
+  const makeError = (ours: ErrorCode, outcome: Outcome, text: string) =>
     new WarehouseError(ours, `${operation}: ${text}`, { outcome, cause });
   if (isBeforeSending(cause)) {
     const why = badCertificate.test(code) ? `: its certificate is not accepted (${code})` : '';
-    return named('connect_failed', 'not_executed', `no connection to the service${why}`);
+    return makeError('connect_failed', 'not_executed', `no connection to the service${why}`);
   }
-  // Whoever stops a request is told so before: what is left is a proxy that opens no tunnel.
+  // A request that was stopped is handled earlier. Here, the cause is a proxy that did not open a tunnel.
   if (code === 'UND_ERR_ABORTED')
-    return named('connect_failed', 'not_executed', 'the proxy opens no connection to the service (HTTPS_PROXY)');
-  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return named('body_too_large', 'unknown', 'the answer is too large');
+    return makeError(
+      'connect_failed',
+      'not_executed',
+      'the proxy did not open a connection to the service (HTTPS_PROXY)',
+    );
+  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE')
+    return makeError('body_too_large', 'unknown', 'the answer is too large');
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT' || isTimeout(cause)) {
-    return named('timeout', 'unknown', 'the service did not answer in time');
+    return makeError('timeout', 'unknown', 'the service did not answer in time');
   }
-  return named('connection_lost', 'unknown', 'the connection broke before the answer was complete');
+  return makeError('connection_lost', 'unknown', 'the connection broke before the answer was complete');
 }
 
-/** An answer in an encoding, which no request asks for: what it would unpack to is not to be known beforehand. */
-export function encodedError(operation: string, encoding: string): WarehouseError {
+/**
+ * Makes the error of a compressed answer. No request asks for one, and its unpacked size would not be known beforehand.
+ */
+export function makeEncodingError(operation: string, encoding: string): WarehouseError {
   const message = `${operation}: the answer is encoded as ${quote(encoding)}, which was not asked for`;
-  return undecodableAnswer(message);
+  return makeUndecodableError(message);
 }
 
 function isBeforeSending(cause: unknown): boolean {
@@ -63,6 +72,7 @@ function isTimeout(cause: unknown): boolean {
   return cause instanceof DOMException && cause.name === 'TimeoutError';
 }
 
+/** An answer whose status is not 2xx. */
 export interface StatusAnswer {
   readonly status: number;
   readonly body: string;
@@ -72,24 +82,26 @@ export interface StatusAnswer {
 }
 
 /**
- * An answer that is not 2xx as an error. Error bodies of v3 are not shown in interface.md: titles of JSON:API `errors[]`
- * are quoted, cut; nothing else of the body is, as it may hold personal data.
+ * Converts an answer that is not 2xx to an error. The error quotes only the titles of JSON:API `errors[]`, shortened:
+ * the rest of the body may hold personal data, and its form is not known (docs/interface.md, 4.2 Not shown).
  */
-export function statusError(operation: string, answer: StatusAnswer): WarehouseError {
+export function toStatusError(operation: string, answer: StatusAnswer): WarehouseError {
   const { status } = answer;
-  const jsonBody = /\bjson\b/i.test(answer.contentType) && parsed(answer.body) !== undefined;
-  const refusal = jsonBody && status >= 400 && status < 500 && !passing.has(status) ? nokMessage(answer.body) : null;
+  const jsonBody = /\bjson\b/i.test(answer.contentType) && parseBody(answer.body) !== undefined;
+  const refusal =
+    jsonBody && status >= 400 && status < 500 && !transientStatuses.has(status) ? readNokMessage(answer.body) : null;
   if (refusal !== null)
     return new WarehouseError('nok', `${operation}: NOK: ${refusal}`, { outcome: 'refused', status, jsonBody });
-  const problems = jsonBody ? jsonApiErrors(answer.body) : [];
-  const titles = errorTitles(problems);
+  const problems = jsonBody ? readJsonApiErrors(answer.body) : [];
+  const titles = quoteErrorTitles(problems);
   const retryAfterMs = readRetryAfterMs(answer.retryAfter, answer.dateMs);
   const redirected = status >= 300 && status < 400;
+  const what = redirected ? `redirected (${status}); redirects are not followed` : `answered ${status}`;
   return new WarehouseError(
     redirected ? 'redirected' : status === 401 ? 'unauthorized' : 'http_status',
-    `${operation}: ${redirected ? `redirected (${status}), which is never followed` : `answered ${status}`}${titles}`,
+    `${operation}: ${what}${titles}`,
     {
-      outcome: outcomeOf(status, jsonBody, retryAfterMs),
+      outcome: toOutcome(status, jsonBody, retryAfterMs),
       status,
       jsonBody,
       explained: problems.length > 0,
@@ -98,18 +110,19 @@ export function statusError(operation: string, answer: StatusAnswer): WarehouseE
   );
 }
 
-function outcomeOf(status: number, jsonBody: boolean, retryAfterMs: number | undefined): Outcome {
+function toOutcome(status: number, jsonBody: boolean, retryAfterMs: number | undefined): Outcome {
   if (status === 408) return 'unknown';
   if ([401, 425, 429].includes(status)) return 'not_executed';
   if (status === 503 && retryAfterMs !== undefined) return 'not_executed';
-  // A redirect of a request that makes a change may follow upon the change.
+  // The service may have carried out the change before it sent the redirect or the 5xx.
   if (status >= 500 || status < 400) return 'unknown';
-  // A 4xx without a JSON body is a proxy's voice, not the service's.
+  // A 4xx without a JSON body comes from a proxy, not from the service.
   return jsonBody ? 'refused' : 'not_executed';
 }
 
 /**
- * Milliseconds of a Retry-After header, in seconds or as a date (read against the answer's own Date), at most a day.
+ * Reads a Retry-After header, which holds seconds or a date. A date is compared with the answer's own Date header.
+ * @returns milliseconds, at most one day; undefined if the header is absent or unreadable
  */
 export function readRetryAfterMs(header: string | undefined, dateMs: number | null): number | undefined {
   if (header === undefined) return undefined;
@@ -117,25 +130,27 @@ export function readRetryAfterMs(header: string | undefined, dateMs: number | nu
   return Number.isNaN(waitMs) ? undefined : Math.min(Math.max(waitMs, 0), maxRetryAfterMs);
 }
 
-/** The words of an envelope that says NOK, whose status the interface does not show (interface.md, Errors); else null. */
-function nokMessage(body: string): string | null {
-  const envelope = parsed(body);
+/**
+ * Returns the quoted message of a NOK envelope with any HTTP status, or null (docs/interface.md, 4.1 Outcomes).
+ */
+function readNokMessage(body: string): string | null {
+  const envelope = parseBody(body);
   if (!isObject(envelope) || envelope.messageCode !== 'NOK') return null;
   return typeof envelope.message === 'string' ? quote(envelope.message) : 'without a message';
 }
 
-function jsonApiErrors(body: string): readonly Json[] {
-  const document = parsed(body);
+function readJsonApiErrors(body: string): readonly Json[] {
+  const document = parseBody(body);
   return isObject(document) && Array.isArray(document.errors) ? document.errors : [];
 }
 
-function errorTitles(errors: readonly Json[]): string {
+function quoteErrorTitles(errors: readonly Json[]): string {
   const titles = errors.map((error) => (isObject(error) && typeof error.title === 'string' ? error.title : ''));
   const text = titles.filter(Boolean).join('; ');
   return text === '' ? '' : `: ${quote(text)}`;
 }
 
-function parsed(body: string) {
+function parseBody(body: string) {
   try {
     return parseExact(body);
   } catch (error) {

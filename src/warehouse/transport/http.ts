@@ -1,14 +1,13 @@
 /**
- * Requests to the service: HTTP, token, links and queries. A token leaves only for the origin of the client's base
- * URL.
+ * Requests to the service: HTTP, token, links and queries. A token is sent only to the origin of the client's base URL.
  */
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Dispatcher } from 'undici';
 import type { OperationName, Operations } from '../../../config/operations.ts';
-import { stopReason, undecodableAnswer, WarehouseError } from '../../core/errors.ts';
+import { makeUndecodableError, toStopError, WarehouseError } from '../../core/errors.ts';
 import { readRetryDelayMs } from '../../core/retry.ts';
-import { encodedError, statusError, transportError } from './http-error.ts';
+import { makeEncodingError, toStatusError, toTransportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
 
 export interface HttpOptions {
@@ -16,16 +15,16 @@ export interface HttpOptions {
   readonly operations: Operations;
   readonly dispatcher: Dispatcher;
   readonly timeoutMs: number;
-  /** At most this many requests a second of this process; unlimited where undefined. */
+  /** Maximum requests per second of this process for this client; undefined: unlimited. */
   readonly requestsPerSecond: number | undefined;
-  /** Told of every exchange, however it ended. */
+  /** Called after every exchange, with its result. */
   readonly onExchange?: (exchange: Exchange) => void;
 }
 
-/** One request and what came of it. */
+/** One request and its result. */
 export interface Exchange {
   readonly operation: OperationName;
-  /** HTTP status, or the code of the error where none came: `timeout`, `connect_failed`, … */
+  /** HTTP status, or the code of the error if no status arrived: `timeout`, `connect_failed`, … */
   readonly status: string;
   readonly durationMs: number;
 }
@@ -44,14 +43,14 @@ export interface HttpRequest {
 export interface HttpAnswer {
   readonly url: URL;
   readonly body: string;
-  /** The service's clock by its Date header, null where it sent none. */
+  /** The service's clock by its Date header; null if it sent none. */
   readonly dateMs: number | null;
 }
 
-/** Encodings that make a body something else than text; servers also name some that do not. */
-const packed = /\b(gzip|deflate|br|zstd|compress)\b/i;
+/** Content encodings that compress the body. Servers also name encodings that do not change it. */
+const compression = /\b(gzip|deflate|br|zstd|compress)\b/i;
 
-/** Sends requests of one client to its service. The only place that speaks HTTP. */
+/** Sends the requests of one client to its service. No other module sends HTTP requests to the service. */
 export class WarehouseHttp {
   readonly #options: HttpOptions;
   #nextSendAtMs = 0;
@@ -61,9 +60,9 @@ export class WarehouseHttp {
   }
 
   /**
-   * Sends a read (or the token request), again where that may help; nothing above this retries a read.
-   * @param beforeSend runs before every single send, for what must be known of each attempt
-   * @throws WarehouseError, or StoppedError where the signal ended it
+   * Sends a read or the token request, and retries it if that may help. Callers must not retry reads.
+   * @param beforeSend runs before each attempt
+   * @throws WarehouseError, or StoppedError if the signal was aborted
    */
   async read(request: HttpRequest, beforeSend?: () => Promise<void>): Promise<HttpAnswer> {
     for (let attempt = 1; ; attempt++) {
@@ -79,15 +78,15 @@ export class WarehouseHttp {
   }
 
   /**
-   * Sends once. The whole exchange ends after twice the timeout, however slowly bytes drip in.
-   * @param beforeSend runs when nothing stands between it and the sending any more; what it throws keeps it from being sent
+   * Sends a request once. The whole exchange ends after twice the timeout, even if bytes still arrive.
+   * @param beforeSend runs directly before the request is sent; if it throws, the request is not sent
    */
   async send(request: HttpRequest, beforeSend?: () => Promise<void>): Promise<HttpAnswer> {
     await this.#pace(request.signal);
     if (request.signal.aborted) throwStopped(request.signal);
     await beforeSend?.();
     const startedAtMs = performance.now();
-    const tell = (status: string) =>
+    const report = (status: string) =>
       this.#options.onExchange?.({
         operation: request.operation,
         status,
@@ -95,10 +94,10 @@ export class WarehouseHttp {
       });
     try {
       const { status, answer } = await this.#exchange(request);
-      tell(String(status));
+      report(String(status));
       return answer;
     } catch (error) {
-      tell(error instanceof WarehouseError ? String(error.status ?? error.code) : 'stopped');
+      report(error instanceof WarehouseError ? String(error.status ?? error.code) : 'stopped');
       throw error;
     }
   }
@@ -106,7 +105,7 @@ export class WarehouseHttp {
   async #exchange(request: HttpRequest): Promise<{ readonly status: number; readonly answer: HttpAnswer }> {
     const { baseUrl, operations, dispatcher, timeoutMs } = this.#options;
     const operation = operations[request.operation];
-    const url = urlOf(baseUrl, operation.path, request);
+    const url = buildUrl(baseUrl, operation.path, request);
     const deadline = AbortSignal.timeout(timeoutMs * 2);
     try {
       const { statusCode, headers, body } = await dispatcher.request({
@@ -121,29 +120,29 @@ export class WarehouseHttp {
       });
       const ok = statusCode >= 200 && statusCode < 300;
       const encoding = String(headers['content-encoding'] ?? '');
-      if (ok && packed.test(encoding)) {
-        // It is given up on purpose: that it was, is no news.
+      if (ok && compression.test(encoding)) {
+        // We end the body on purpose, so its error is expected.
         body.on('error', () => undefined).destroy();
-        throw encodedError(request.operation, encoding);
+        throw makeEncodingError(request.operation, encoding);
       }
       const bytes = await body.arrayBuffer();
       const dateMs = readDateHeader(headers.date);
       const text = new TextDecoder('utf-8', { fatal: ok }).decode(bytes);
       if (ok) return { status: statusCode, answer: { url, body: text, dateMs } };
-      throw statusError(request.operation, {
+      throw toStatusError(request.operation, {
         status: statusCode,
         body: text,
         contentType: String(headers['content-type'] ?? ''),
-        retryAfter: firstOf(headers['retry-after']),
+        retryAfter: readFirst(headers['retry-after']),
         dateMs,
       });
     } catch (error) {
       if (error instanceof WarehouseError) throw error;
       if (request.signal.aborted) throwStopped(request.signal);
       if (error instanceof TypeError && 'code' in error && error.code === 'ERR_ENCODING_INVALID_ENCODED_DATA') {
-        throw undecodableAnswer(`${request.operation}: the answer is not UTF-8`);
+        throw makeUndecodableError(`${request.operation}: the answer is not UTF-8`);
       }
-      throw transportError(request.operation, deadline.aborted ? deadline.reason : error);
+      throw toTransportError(request.operation, deadline.aborted ? deadline.reason : error);
     }
   }
 
@@ -157,12 +156,12 @@ export class WarehouseHttp {
   }
 }
 
-/** The base URL's own path is kept in front of the operation's. */
-function urlOf(baseUrl: URL, path: string, request: HttpRequest): URL {
+/** Builds the URL of a request. The path of the base URL stays in front of the operation's path. */
+function buildUrl(baseUrl: URL, path: string, request: HttpRequest): URL {
   const filled = path.replace(/\{(\w+)\}/g, (_part, name: string) => {
     const value = request.path?.[name];
     if (value === undefined) throw new TypeError(`${request.operation} needs the path value ${name}`);
-    // The URL parser would take it for a step up the path, whatever it stands for.
+    // The URL parser would treat `.` and `..` as steps in the path, even if they are encoded.
     if (String(value) === '.' || String(value) === '..')
       throw new WarehouseError('bad_path_value', `${request.operation}: ${name} must not be ${value}`, {
         outcome: 'refused',
@@ -176,14 +175,14 @@ function urlOf(baseUrl: URL, path: string, request: HttpRequest): URL {
 }
 
 function throwStopped(signal: AbortSignal): never {
-  throw stopReason(signal);
+  throw toStopError(signal);
 }
 
 function readDateHeader(header: string | string[] | undefined): number | null {
-  const ms = Date.parse(firstOf(header) ?? '');
+  const ms = Date.parse(readFirst(header) ?? '');
   return Number.isNaN(ms) ? null : ms;
 }
 
-function firstOf(header: string | string[] | undefined): string | undefined {
+function readFirst(header: string | string[] | undefined): string | undefined {
   return Array.isArray(header) ? header[0] : header;
 }

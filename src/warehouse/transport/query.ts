@@ -1,9 +1,9 @@
-/** Query parameters in order; an array is an `[in]` list. */
+/** Query parameters in order. An array is the list of an `[in]` filter. */
 export type QueryParameters = Readonly<Record<string, string | number | readonly (string | number)[]>>;
 
 /**
- * Percent-encodes one value with every character that interface.md (Pagination) lists, also those which
- * encodeURIComponent leaves alone.
+ * Percent-encodes one value, including the characters that encodeURIComponent does not encode
+ * (docs/interface.md, 2.5 Filters).
  */
 export function encodeValue(value: string | number): string {
   return encodeURIComponent(value).replace(
@@ -12,7 +12,7 @@ export function encodeValue(value: string | number): string {
   );
 }
 
-/** A query string without the question mark. Values of a list are encoded one by one, the commas between them bare. */
+/** Encodes a query, without the question mark. It encodes the values of a list, but not the commas between them. */
 export function encodeQuery(parameters: QueryParameters): string {
   return Object.entries(parameters)
     .map(([name, value]) => {
@@ -24,15 +24,17 @@ export function encodeQuery(parameters: QueryParameters): string {
 
 const cursorParameter = /((?:^|&)page(?:\[|%5B)cursor(?:\]|%5D)=)([^&]*)/i;
 
-/** The `page[cursor]` of a query string: 0 where it is absent (interface.md, Pagination), null where it is no integer. */
-export function cursorOf(query: string): number | null {
+/**
+ * Reads the `page[cursor]` of a query: 0 if it is absent (docs/interface.md, 2.4 Paging), null if it is not an integer.
+ */
+export function readPageCursor(query: string): number | null {
   const text = cursorParameter.exec(query)?.[2];
   if (text === undefined) return 0;
   return /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** The same query with another `page[cursor]`. */
-export function withCursor(query: string, cursor: number): string {
+/** Returns the query with another `page[cursor]`. */
+export function setPageCursor(query: string, cursor: number): string {
   if (cursorParameter.test(query)) return query.replace(cursorParameter, `$1${cursor}`);
   const added = encodeQuery({ 'page[cursor]': cursor });
   return query === '' ? added : `${query}&${added}`;

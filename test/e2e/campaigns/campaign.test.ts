@@ -8,17 +8,17 @@ import { useProcesses } from '../../helpers/processes/processes.ts';
 const database = useDatabase();
 const processes = useProcesses();
 
-/** `npm run campaign -- 1-20` plays others seeds at full length; the suite plays one, shorter. */
+/** `npm run campaign -- 1-20` runs other seeds at full length. The test suite runs one seed for fewer days. */
 const [first = 7, last = first] = (process.env.CAMPAIGN_SEEDS ?? '').split('-').filter(Boolean).map(Number);
 const [days, ordersPerDay] = process.env.CAMPAIGN_SEEDS === undefined ? [7, 60] : [30, 60];
 const seeds = Array.from({ length: last - first + 1 }, (_, index) => first + index);
 
 test.each(seeds)(
-  'seed %i: whatever was killed, every table equals the service in the end',
+  'seed %i: every table equals the service in the end, although workers were killed',
   async (seed) => {
-    const campaign = await Campaign.start(seed, database, processes, ordersPerDay);
+    const campaign = await Campaign.start({ seed, database, processes, ordersPerDay });
     try {
-      await campaign.live(days);
+      await campaign.passDays(days);
       await campaign.calm();
       const [during] = await database.query<Record<string, number>>(`
       select (select count(*)::int from sync.runs) as runs, (select count(*)::int from sync.runs where status = 'failed') as failed,
@@ -39,11 +39,11 @@ test.each(seeds)(
       );
       expect(differences).toEqual([]);
       expect(Math.min(campaign.counts.kills + campaign.counts.stops, campaign.counts.faults)).toBeGreaterThan(0);
-      // What bears no id cannot be released by a good version; everything else must have been.
+      // A resource without an id cannot be released by a good version. Every other one must have been released.
       expect(
         await database.query('select stream, resource_id, reason from sync.quarantine where resource_id is not null'),
       ).toEqual([]);
-      // The feed tells of each row, once for its making: never of one created twice.
+      // The feed has at most one entry `created` for each row.
       const doubled = `select client, entity, id, key from fulfilment.changes where operation = 'created'
       group by 1, 2, 3, 4 having count(*) > 1`;
       expect(await database.query(doubled)).toEqual([]);

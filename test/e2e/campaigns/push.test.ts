@@ -4,8 +4,8 @@ import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { beliefBroughtAbout } from '../../helpers/campaigns/belief.ts';
-import { faultsOf, pushFaults } from '../../helpers/campaigns/fault-effects.ts';
+import { ageAbsencesSql } from '../../helpers/campaigns/belief.ts';
+import { makeFaultRules, pushFaults } from '../../helpers/campaigns/fault-effects.ts';
 import { PushCampaign } from '../../helpers/campaigns/push-campaign.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
@@ -13,20 +13,23 @@ import { startRedis } from '../../helpers/processes/redis-server.ts';
 
 const processes = useProcesses();
 
-/** `npm run campaign:push -- 10000` plays it at full length. */
+/** `npm run campaign:push -- 10000` runs the campaign at full length. */
 const full = process.env.PUSH_CAMPAIGN_ORDERS;
 const count = Number(full ?? 150);
-/** Late effects and lags, and what is waited for them: shorter where the time for belief is brought about by hand. */
+/** Delay of late effects, and lag of lists. Both are shorter in the test suite, which shortens the belief times too. */
 const [lateMs, lagMs] = full === undefined ? [1_000, 1_000] : [10_000, 5_000];
 
 test(
-  'whatever is killed and whatever goes wrong, the service holds each order once',
+  'although workers are killed and requests fail, the service holds each order once',
   async () => {
     const redis = full === undefined ? null : await startRedis();
-    const campaign = await PushCampaign.start(1, processes, redis === null ? {} : { REDIS_URL: redis.url });
+    const campaign = await PushCampaign.start(processes, {
+      seed: 1,
+      env: redis === null ? {} : { REDIS_URL: redis.url },
+    });
     const { sandbox } = campaign;
     try {
-      await sandbox.faults(...faultsOf('v3.orders.create', 0.05, pushFaults(lateMs)), {
+      await sandbox.faults(...makeFaultRules('v3.orders.create', { share: 0.05, effects: pushFaults(lateMs) }), {
         operation: 'v3.orders.list',
         effect: { lagMs },
       });
@@ -44,20 +47,20 @@ test(
           )
         )[0]?.left ?? 0;
       let rounds = 0;
-      await campaign.disturb(
-        full === undefined ? 1_000 : 2_000,
-        async () => {
+      await campaign.disturb({
+        everyMs: full === undefined ? 1_000 : 2_000,
+        isOver: async () => {
           rounds++;
           if (rounds === (full === undefined ? 4 : 8)) await campaign.restartPostgres();
-          if (rounds === 14) await flush(redis?.url);
-          // What only waits to be looked up is left in peace: time alone helps there.
+          if (rounds === 14) await flushRedis(redis?.url);
+          // Unknown rows only wait for a look-up, so they need time and no more disturbance.
           return full === undefined ? rounds > 8 : rounds > 20 && (await left()) === 0;
         },
-        1_800_000,
-      );
+        deadlineMs: 1_800_000,
+      });
       campaign.calm();
-      if (full === undefined) await hurry(campaign);
-      else await campaign.settled(1_800_000);
+      if (full === undefined) await settleQuickly(campaign);
+      else await campaign.waitUntilSettled(1_800_000);
       const requests = await sandbox.requests();
       const posts = requests.filter(({ operation }) => operation === 'v3.orders.create');
       const [rows] = await campaign.query<Record<string, number>>(`
@@ -82,7 +85,7 @@ test(
           'select status, count(*)::int, max(last_error) as error from fulfilment.outbox group by 1',
         ),
       ).toEqual([{ status: 'done', count, error: null }]);
-      const numbers = (await stateOf(sandbox)).orders.map(({ resource }) => resource.attributes.externalOrderNumber);
+      const numbers = (await readState(sandbox)).orders.map(({ resource }) => resource.attributes.externalOrderNumber);
       expect(numbers.length).toBe(count);
       expect(new Set(numbers).size).toBe(count);
       await campaign.stopWorkers();
@@ -100,21 +103,21 @@ test(
   full === undefined ? 150_000 : 3_600_000,
 );
 
-/** Lanes of three rows each. This and the next test are played by `npm run campaign:push` alone: they take minutes. */
+/** Number of lanes, of three rows each. Only `npm run campaign:push` runs this test and the next: they take minutes. */
 const lanes = 1_000;
 
 test.skipIf(full === undefined)(
-  'rows of one reference arrive in their order, whatever is killed',
+  'rows of one reference arrive in their order, although workers are killed',
   {
     timeout: 3_600_000,
   },
   async () => {
-    const campaign = await PushCampaign.start(2, processes);
+    const campaign = await PushCampaign.start(processes, { seed: 2 });
     const { sandbox } = campaign;
     try {
       for (const operation of ['v3.orders.create', 'v3.orders.update', 'v3.orders.cancel'])
-        await sandbox.faults(...faultsOf(operation, 0.03, pushFaults(lateMs)));
-      // In one transaction, and of all lanes by turns: only the order within a lane counts.
+        await sandbox.faults(...makeFaultRules(operation, { share: 0.03, effects: pushFaults(lateMs) }));
+      // One transaction inserts all rows, and the lanes are mixed: only the order within a lane counts.
       await campaign.query(
         `insert into fulfilment.outbox (kind, reference, payload)
        select kind, 'SO-' || n, case kind when 'order.create' then jsonb_set($1::jsonb, '{externalOrderNumber}', to_jsonb('SO-' || n))
@@ -124,12 +127,12 @@ test.skipIf(full === undefined)(
         [JSON.stringify(orderPayload('?')), lanes],
       );
       campaign.startWorkers(4);
-      await disturbed(campaign);
+      await disturbAndSettle(campaign);
       const rows = await campaign.query(
         'select kind, status, count(*)::int, max(last_error) as error from fulfilment.outbox group by 1, 2 order by 1, 2',
       );
       process.stdout.write(
-        `lanes: ${JSON.stringify({ ...campaign.counts, rows, attempts: await attemptsOf(campaign) })}\n`,
+        `lanes: ${JSON.stringify({ ...campaign.counts, rows, attempts: await countAttempts(campaign) })}\n`,
       );
       expect(rows).toEqual(
         ['order.cancel', 'order.create', 'order.update'].map((kind) => ({
@@ -139,8 +142,8 @@ test.skipIf(full === undefined)(
           error: null,
         })),
       );
-      // An update behind the cancellation would have been refused; a cancellation before the order would have found none.
-      const orders = (await stateOf(sandbox)).orders;
+      // An update after the cancellation would have been refused. A cancellation before the order would have failed.
+      const orders = (await readState(sandbox)).orders;
       expect(orders).toHaveLength(lanes);
       expect(new Set(orders.map(({ resource }) => resource.attributes.reference))).toEqual(new Set(['changed']));
       expect(
@@ -153,23 +156,23 @@ test.skipIf(full === undefined)(
   },
 );
 
-/** Rows of each kind that cannot be looked up. */
-const blind = 1_000;
+/** Number of rows of each kind that cannot be looked up. */
+const rowsPerKind = 1_000;
 
 test.skipIf(full === undefined)(
-  'what cannot be looked up is never sent twice by itself, whatever is killed',
+  'a row that cannot be looked up is never resent automatically, although workers are killed',
   {
     timeout: 3_600_000,
   },
   async () => {
-    const campaign = await PushCampaign.start(3, processes);
+    const campaign = await PushCampaign.start(processes, { seed: 3 });
     const { sandbox } = campaign;
     try {
-      await sandbox.seed(blind, ['SHIPPED']);
+      await sandbox.seed(rowsPerKind);
       const content = (await writePage(['A page'])).toString('base64');
-      const { shipments } = await stateOf(sandbox);
+      const { shipments } = await readState(sandbox);
       for (const operation of ['v3.returnMerchandiseAuthorizations.create', 'v3.orderAttachments.create'])
-        await sandbox.faults(...faultsOf(operation, 0.05, pushFaults(lateMs)));
+        await sandbox.faults(...makeFaultRules(operation, { share: 0.05, effects: pushFaults(lateMs) }));
       await campaign.query(
         `insert into fulfilment.outbox (kind, reference, payload)
        select 'return.create', 'RET-' || (s ->> 'id'), jsonb_build_object('shipmentId', s -> 'id', 'items',
@@ -183,30 +186,32 @@ test.skipIf(full === undefined)(
                                           else jsonb_build_object('filename', 'a.pdf', 'content', $3::text) end
        from generate_series(1, $2) n, unnest(array['order.create', 'order_attachment.create']) with ordinality k (kind, place)
        order by n, place`,
-        [JSON.stringify(orderPayload('?')), blind, content],
+        [JSON.stringify(orderPayload('?')), rowsPerKind, content],
       );
       campaign.startWorkers(4);
-      await disturbed(campaign);
-      const rows = await campaign.query<{ kind: string; status: string; count: number; told: number }>(
-        `select kind, status, count(*)::int, count(*) filter (where last_error like '%outbox done%outbox retry%')::int as told
+      await disturbAndSettle(campaign);
+      const rows = await campaign.query<{ kind: string; status: string; count: number; explained: number }>(
+        `select kind, status, count(*)::int, count(*) filter (where last_error like '%outbox done%outbox retry%')::int as explained
        from fulfilment.outbox group by 1, 2 order by 1, 2`,
       );
       process.stdout.write(
-        `without look-up: ${JSON.stringify({ ...campaign.counts, rows, attempts: await attemptsOf(campaign) })}\n`,
+        `without look-up: ${JSON.stringify({ ...campaign.counts, rows, attempts: await countAttempts(campaign) })}\n`,
       );
       expect(rows.filter(({ status }) => !['done', 'unknown'].includes(status))).toEqual([]);
-      for (const { status, count, told } of rows) if (status === 'unknown') expect(told).toBe(count);
-      const state = await stateOf(sandbox);
+      for (const { status, count, explained } of rows) if (status === 'unknown') expect(explained).toBe(count);
+      const state = await readState(sandbox);
       const references = state.returnMerchandiseAuthorizations.map(
         ({ resource }) => resource.attributes.externalReference,
       );
       expect(new Set(references).size).toBe(references.length);
       const attached = state.orders.map(({ attachments }) => attachments.length);
       expect(Math.max(...attached)).toBe(1);
-      // What is done is there, and what is there and not done stands as unknown.
-      const doneOf = (kind: string) => rows.find((row) => row.kind === kind && row.status === 'done')?.count ?? 0;
-      expect(references.length).toBeGreaterThanOrEqual(doneOf('return.create'));
-      expect(attached.filter((count) => count === 1).length).toBeGreaterThanOrEqual(doneOf('order_attachment.create'));
+      // Every row that is done was carried out. A row that was carried out and is not done is unknown.
+      const countDone = (kind: string) => rows.find((row) => row.kind === kind && row.status === 'done')?.count ?? 0;
+      expect(references.length).toBeGreaterThanOrEqual(countDone('return.create'));
+      expect(attached.filter((count) => count === 1).length).toBeGreaterThanOrEqual(
+        countDone('order_attachment.create'),
+      );
     } finally {
       await campaign.stopWorkers();
       await campaign.close();
@@ -214,21 +219,21 @@ test.skipIf(full === undefined)(
   },
 );
 
-/** Kills and stops workers until nothing but a person is waited for. */
-async function disturbed(campaign: PushCampaign): Promise<void> {
+/** Kills and stops workers while rows are due. Then waits until every row is settled, or waits for a person. */
+async function disturbAndSettle(campaign: PushCampaign): Promise<void> {
   let rounds = 0;
   const open =
     "select from fulfilment.outbox where status in ('pending', 'sending') and (attempts = 0 or next_attempt_at < now() + interval '5 seconds') limit 1";
   const isOver = async () => ++rounds > 6 && (await campaign.query(open)).length === 0;
-  await campaign.disturb(2_000, isOver, 900_000).catch((error: unknown) => {
-    // Lanes go on one after the other; what is left is left in peace.
+  await campaign.disturb({ everyMs: 2_000, isOver, deadlineMs: 900_000 }).catch((error: unknown) => {
+    // The rows of a lane are sent one after the other. Rows that are left are settled without disturbance.
     if (!(error instanceof Error && error.message.startsWith('Not over'))) throw error;
   });
   campaign.calm();
-  await campaign.settled(1_800_000);
+  await campaign.waitUntilSettled(1_800_000);
 }
 
-async function attemptsOf(campaign: PushCampaign): Promise<unknown> {
+async function countAttempts(campaign: PushCampaign): Promise<unknown> {
   const [row] = await campaign.query(`
     select count(*)::int as all, count(*) filter (where step = 'taken over')::int as "takenOver",
       count(*) filter (where step = 'looked up')::int as "lookedUp" from sync.outbox_attempts`);
@@ -246,7 +251,7 @@ interface State {
   returnMerchandiseAuthorizations: { resource: { attributes: { externalReference: string } } }[];
 }
 
-async function stateOf(sandbox: PushCampaign['sandbox']): Promise<State> {
+async function readState(sandbox: PushCampaign['sandbox']): Promise<State> {
   const { clients } = await sandbox.call<{ clients: State[] }>('GET', '/_sandbox/state');
   const [state] = clients;
   if (state === undefined) throw new Error('the sandbox has no client');
@@ -254,23 +259,23 @@ async function stateOf(sandbox: PushCampaign['sandbox']): Promise<State> {
 }
 
 /**
- * Lets the time go by that an absence needs to be believed, until all is settled; but not before the effects of requests
- * that were cut have come.
+ * Shortens the time until an absence is believed, again and again, until all rows are settled. It leaves out rows that
+ * were sent a moment ago, because a request that was cut may still take effect.
  */
-async function hurry(campaign: PushCampaign): Promise<void> {
+async function settleQuickly(campaign: PushCampaign): Promise<void> {
   const endMs = performance.now() + 100_000;
   while (!(await campaign.isSettled())) {
     if (performance.now() > endMs) throw new Error('rows were never settled');
-    await campaign.query(beliefBroughtAbout);
-    // The workers look every second at the latest: so often it is worth while.
-    await campaign.settled(1_000).catch((error: unknown) => {
-      // Not yet: once more.
+    await campaign.query(ageAbsencesSql);
+    // Workers look for due rows at least once a second.
+    await campaign.waitUntilSettled(1_000).catch((error: unknown) => {
+      // The rows are not settled yet: try again.
       if (!(error instanceof Error && error.message.includes('in vain'))) throw error;
     });
   }
 }
 
-async function flush(url: string | undefined): Promise<void> {
+async function flushRedis(url: string | undefined): Promise<void> {
   if (url === undefined) return;
   const redis = new Redis(url);
   await redis.flushall();

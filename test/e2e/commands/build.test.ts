@@ -9,7 +9,7 @@ import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 const database = useDatabase({ migrated: false });
 const processes = useProcesses();
 const root = fileURLToPath(new URL('../../..', import.meta.url));
-/** What every end-to-end test runs (global-setup.ts). */
+/** The program that every end-to-end test runs (test/helpers/global-setup.ts). */
 const bundle = process.env.TEST_PROGRAM ?? '';
 
 test('the bundle finds its migrations, pages, styles and the packages outside it', async () => {
@@ -42,37 +42,37 @@ test('a stack trace of the bundle names the line of the TypeScript source', asyn
   expect(stack).toMatch(new RegExp(`src/app/cli/stop-signal\\.ts:${line}:\\d+`));
 });
 
-test('commands that only look at the database load no queue and no HTTP client', () => {
+test('commands that only use the database load no queue and no HTTP client', () => {
   const folder = dirname(bundle);
   const [chunk = ''] = readdirSync(folder).filter((name) => /^program-.*\.js$/.test(name));
-  /** Files of the bundle that a file loads before it runs. */
-  const loads = (name: string, seen = new Set<string>()): Set<string> => {
+  /** Returns the files of the bundle that are loaded before this file runs, itself included. */
+  const listLoadedFiles = (name: string, seen = new Set<string>()): Set<string> => {
     seen.add(name);
     const text = readFileSync(join(folder, name), 'utf8');
     for (const [, file = ''] of text.matchAll(/^(?:import|export) ?(?:[^'"\n]*? from )?["']\.\/([^'"]+)["'];?$/gm))
-      if (!seen.has(file)) loads(file, seen);
+      if (!seen.has(file)) listLoadedFiles(file, seen);
     return seen;
   };
-  const sourcesOf = (files: Set<string>) =>
+  const listSources = (files: Set<string>) =>
     [...files].flatMap((file) =>
       existsSync(join(folder, `${file}.map`))
         ? (JSON.parse(readFileSync(join(folder, `${file}.map`), 'utf8')) as { sources: string[] }).sources
         : [],
     );
-  const packages = (files: Set<string>) =>
+  const listPackages = (files: Set<string>) =>
     new Set(
-      sourcesOf(files).flatMap(
+      listSources(files).flatMap(
         (source) => /node_modules\/((?:@[^/]+\/)?[^/.][^/]*)\//.exec(resolve(folder, source))?.[1] ?? [],
       ),
     );
-  expect([...packages(loads(chunk))].sort()).toEqual(['@bomb.sh/tab', 'commander']);
+  expect([...listPackages(listLoadedFiles(chunk))].sort()).toEqual(['@bomb.sh/tab', 'commander']);
   const heavy = ['bullmq', 'ioredis', 'undici', 'fastify', 'pino', 'pino-pretty', '@cantoo/pdf-lib', 'prom-client'];
   const commands = ['status', 'outbox', 'client', 'quarantine', 'pause'];
   for (const command of commands) {
     const files = readdirSync(folder).filter((name) => new RegExp(`^${command}-[\\w-]{8}\\.js$`).test(name));
     expect(files.length).toBeGreaterThan(0);
     for (const file of files)
-      expect([file, heavy.filter((name) => packages(loads(file)).has(name))]).toEqual([file, []]);
+      expect([file, heavy.filter((name) => listPackages(listLoadedFiles(file)).has(name))]).toEqual([file, []]);
   }
 });
 

@@ -46,20 +46,20 @@ test('help ends with 0', async () => {
   });
 });
 
-describe('as a process of its own', () => {
+describe('as a separate process', () => {
   const database = useDatabase();
   const day = new Date().toISOString().slice(0, 10);
   const wrong = JSON.stringify({ externalOrderNumber: 'SO-1' });
   /** Every command that ends by itself, in an order in which each finds what it needs. */
   const calls: readonly [words: string[], code: number, output: RegExp][] = [
     [['migrate'], 0, /^The database is up to date\.$/],
-    [['doctor'], 0, /^ok {4}database +Postgres .* 0 to mend$/s],
+    [['doctor'], 0, /^ok {4}database +Postgres .* 0 problems$/s],
     [['run', 'pull-shipments'], 0, /^default pull-shipments: done: \d+ fetched/m],
     [['reconcile', 'orders'], 0, /^default reconcile orders: done: \d+ read/],
     [['backfill', 'orders', '--from', day, '--to', day], 0, /^default backfill orders: done: \d+ read/],
     [['refetch', 'orders', '999999999'], 0, /not known to the service/],
     [['pause', 'pull-orders'], 0, /^pull-orders of every client: paused/],
-    [['resume', 'pull-orders'], 0, /^pull-orders of every client: goes on/],
+    [['resume', 'pull-orders'], 0, /^pull-orders of every client: resumed/],
     [['status'], 0, /^client +job +state.*\ndefault +pull-shipments +done/s],
     [['client', 'list'], 0, /^client .*\ndefault +http\S+ /s],
     [['client', 'accept-identity', 'default'], 0, /nothing was changed/],
@@ -67,8 +67,8 @@ describe('as a process of its own', () => {
     [['database', 'accept', '--as', 'moved'], 0, /nothing was changed/],
     [['outbox', 'list'], 0, /order\.create +SO-1 +dead/],
     [['outbox', 'show', '1'], 0, /locale: is missing/],
-    [['outbox', 'retry', '1'], 0, /^1 row sent again$/],
-    [['outbox', 'replace', '2', wrong], 0, /^Row 2 has its new payload and is pending$/],
+    [['outbox', 'retry', '1'], 0, /^1 row will be sent again$/],
+    [['outbox', 'replace', '2', wrong], 0, /^Row 2 has the new payload and is pending$/],
     [['outbox', 'done', '3'], 0, /^1 row marked as done$/],
     [['outbox', 'cancel', '4'], 0, /^1 row cancelled$/],
     [['quarantine', 'list'], 0, /^Nothing is in quarantine\.$/],
@@ -76,10 +76,10 @@ describe('as a process of its own', () => {
     [['quarantine', 'replay'], 0, /0 released, 0 kept|Nothing/],
     [['complete', 'bash'], 0, /fulfilment-sync/],
   ];
-  /** Those that go on until they are stopped: worker.test.ts, sandbox.test.ts, and the demo below. */
+  /** Commands that run until they are stopped: see worker.test.ts, sandbox.test.ts, and the demo below. */
   const lasting = ['worker', 'sandbox', 'demo'];
 
-  test('each command says its result, and ends with its exit code', async () => {
+  test('each command prints its result and ends with its exit code', async () => {
     const sandbox = await processes.sandbox();
     await sandbox.advance(86_400);
     const env = workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' });
@@ -91,7 +91,7 @@ describe('as a process of its own', () => {
       expect([words, await runProcess(words, env)]).toEqual([words, { code, output: expect.stringMatching(output) }]);
   });
 
-  test('no command is missing from that test', () => {
+  test('the test above calls every command that ends by itself', () => {
     const leaves = (command: Command, path: string[]): string[] =>
       command.commands.length === 0
         ? [path.join(' ')]
@@ -109,7 +109,7 @@ describe('as a process of its own', () => {
 describe('against a database', () => {
   const empty = useDatabase({ migrated: false });
 
-  test('migrate, run and status, from nothing to a table a person reads', async () => {
+  test('migrate, run and status work on an empty database', async () => {
     const sandbox = await processes.sandbox();
     await sandbox.seed(30);
     const env = workerEnv(empty.url, sandbox, { LOG_LEVEL: 'warn' });
@@ -141,7 +141,7 @@ describe('against a database', () => {
     expect(failed.output + output).not.toMatch(/bearer|access_token/i);
   });
 
-  test('a port that is taken is named', async () => {
+  test('a port that is in use is named', async () => {
     const sandbox = await processes.sandbox();
     const env = workerEnv(empty.url, sandbox, { ADMIN_PORT: sandbox.url.port });
     expect(await runProcess(['worker'], env)).toMatchObject({
@@ -152,15 +152,15 @@ describe('against a database', () => {
 });
 
 describe('demo', () => {
-  /** Processes that carry our marker in their environment. */
-  const marked = (marker: string) =>
+  /** Lists the processes whose environment holds the marker. */
+  const listMarked = (marker: string) =>
     readdirSync('/proc')
       .filter((name) => /^\d+$/.test(name))
       .filter((pid) => {
         try {
           return readFileSync(`/proc/${pid}/environ`, 'utf8').includes(marker);
         } catch {
-          // It ended between the listing and the look.
+          // The process ended after it was listed.
           return false;
         }
       });
@@ -169,14 +169,14 @@ describe('demo', () => {
     'leaves nothing behind after %s',
     async (signal) => {
       const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-demo-'));
-      // As root, Postgres runs as another user, who must be able to enter it.
+      // If the test runs as root, Postgres runs as another user, who must be able to enter the folder.
       chmodSync(folder, 0o755);
       const demo = processes.cli(['demo'], { TMPDIR: folder });
       await demo.line('pull-shipments done');
-      expect(marked(folder).length).toBeGreaterThan(3);
+      expect(listMarked(folder).length).toBeGreaterThan(3);
       demo.kill(signal);
       await demo.ended;
-      await waitFor('every process to be gone', () => marked(folder).length === 0, 10_000);
+      await waitFor('every process to be gone', () => listMarked(folder).length === 0, 10_000);
       if (signal === 'SIGINT') expect((await demo.ended).code).toBe(0);
       expect(readdirSync(folder)).toEqual([]);
       rmSync(folder, { recursive: true });
@@ -184,25 +184,25 @@ describe('demo', () => {
   );
 });
 
-describe('what a person sees', () => {
+describe('the command line', () => {
   const database = useDatabase();
 
-  test('is coloured where that is wanted, and plain where it is not', async () => {
+  test('prints colours only if they are wanted', async () => {
     await database.query(
       `insert into sync.jobs (client, job, due_at, last_outcome) values ('default', 'pull-orders', now(), 'failed')`,
     );
     const paint = '\u001b[';
     const status = async (more: Record<string, string>) =>
       (await runCommand(['status'], { DATABASE_URL: database.url, ...more })).output;
-    // A pipe is no terminal.
+    // The output is a pipe, not a terminal.
     expect(await status({})).not.toContain(paint);
     expect(await status({ FORCE_COLOR: '1' })).toContain(`${paint}31mfailed`);
   });
 
   test.skipIf(process.platform !== 'linux' || !existsSync('/usr/bin/script'))(
-    'fits the terminal it is on, in colour unless NO_COLOR is set',
+    'fits its output to the terminal, in colour unless NO_COLOR is set',
     async () => {
-      const because = 'the payload cannot be sent: orderType: there is no NOPE; known are B2B, B2C';
+      const because = 'the payload cannot be sent: orderType: there is no code NOPE (known codes: B2B, B2C)';
       await database.query(
         `insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, last_error) values ('order.cancel', 'SO-1', 'dead', null, now(), $1)`,
         [because],
@@ -239,7 +239,7 @@ describe('what a person sees', () => {
       ['status', '--'],
       ['--watch', '--json'],
     ],
-  ])('is completed: %j', async (words, expected) => {
+  ])('completes %j', async (words, expected) => {
     const { code, output } = await runProcess(['complete', '--', ...words]);
     const offered = output.split('\n').map((line) => line.split('\t')[0]);
     expect([code, expected.filter((word) => !offered.includes(word))]).toEqual([0, []]);

@@ -17,17 +17,17 @@ const documents = [
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
 ];
-const blocksOf = (file: string, language: string) =>
+const readBlocks = (file: string, language: string) =>
   [...readFileSync(new URL(file, root), 'utf8').matchAll(new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 'gs'))].map(
     ([, text = '']) => text,
   );
 
 /** Blocks that other tests run: SQL of the ERP's documents as its roles, and the session with the sandbox. */
-const elsewhere = { sql: ['docs/erp.md', 'docs/outbox.md'], sh: ['docs/sandbox.md'] };
-/** Lines that need more than a test has, or are what runs the tests: CI, or tests of the files they use, stand for them. */
-const ofTheMachine =
+const testedElsewhere = { sql: ['docs/erp.md', 'docs/first-order.md', 'docs/outbox.md'], sh: ['docs/sandbox.md'] };
+/** Lines that a test cannot run, or that run the tests. CI covers them, or tests of the files that they use. */
+const notRunHere =
   /^(for name in POSTGRES .* >> \.env$|npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|set -a; \. \.\/\.env; set \+a$|docker compose --profile sandbox up --build$)/;
-/** Commands that go on until they are stopped, by what they say once they are at work. */
+/** Commands that run until they are stopped, with the text that each prints when it is ready. */
 const lasting: Readonly<Record<string, string>> = { worker: 'worker_started', sandbox: 'Sandbox at' };
 
 async function startAndStop(args: readonly string[], env: Record<string, string>, said: string) {
@@ -43,7 +43,7 @@ test('the SQL of the README does what it says', async () => {
   const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s' };
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, often));
   await worker.line('worker_started');
-  const [ask = '', look = '', wrong = '', ...more] = blocksOf('README.md', 'sql');
+  const [ask = '', look = '', wrong = '', ...more] = readBlocks('README.md', 'sql');
   expect(more).toEqual([]);
   const run = async (statements: string) =>
     (await sql.raw<Record<string, unknown>>(statements).execute(database.db)).rows;
@@ -57,25 +57,25 @@ test('the SQL of the README does what it says', async () => {
   await run(wrong);
   const dead = `select last_error from fulfilment.outbox where reference = 'SO-1002' and status = 'dead'`;
   await waitFor('the dead row', async () => (await run(dead)).length > 0);
-  expect(await run(dead)).toEqual([{ last_error: expect.stringContaining('there is no BY-SHIP; known are') }]);
+  expect(await run(dead)).toEqual([{ last_error: expect.stringContaining('there is no code BY-SHIP (known codes') }]);
 });
 
-test('no block of SQL stands where no test runs it', () => {
+test('every block of SQL in the docs is run by a test', () => {
   for (const file of documents)
-    if (file !== 'README.md' && !elsewhere.sql.includes(file))
-      expect([file, blocksOf(file, 'sql')]).toEqual([file, []]);
+    if (file !== 'README.md' && !testedElsewhere.sql.includes(file))
+      expect([file, readBlocks(file, 'sql')]).toEqual([file, []]);
 });
 
-test('every command in the docs is one that there is, and ends well', async () => {
+test('every command in the docs exists and succeeds', async () => {
   const sandbox = await processes.sandbox();
   await sandbox.advance(10 * 86_400);
   const env = workerEnv(database.url, sandbox);
   const lines = documents
-    .filter((file) => !elsewhere.sh.includes(file))
+    .filter((file) => !testedElsewhere.sh.includes(file))
     .flatMap((file) =>
-      blocksOf(file, 'sh').flatMap((block) => block.split('\n').map((line) => line.replace(/ +#.*$/, '').trim())),
+      readBlocks(file, 'sh').flatMap((block) => block.split('\n').map((line) => line.replace(/ +#.*$/, '').trim())),
     )
-    .filter((line) => line !== '' && !ofTheMachine.test(line));
+    .filter((line) => line !== '' && !notRunHere.test(line));
   expect(lines.length).toBeGreaterThan(8);
   for (const line of lines) {
     const [, words = ''] = /^(?:npm run --silent fulfilment-sync --|fulfilment-sync) (.+)$/.exec(line) ?? [];

@@ -21,7 +21,7 @@ interface Finding {
 async function doctor(env: Record<string, string>): Promise<{ code: number; wrong: Finding[] }> {
   const { code, output } = await runCommand(['doctor', '--json'], env);
   const findings = JSON.parse(output) as Finding[];
-  // Whatever is found, its remedy is told, and nothing secret is.
+  // Every finding that is not ok has a remedy, and the output holds no secret.
   for (const { state, remedy } of findings) expect(remedy === null).toBe(state === 'ok');
   expect(output).not.toMatch(/s3cret|"default:default"/);
   return { code, wrong: findings.filter(({ state, check }) => state !== 'ok' && check !== 'connections') };
@@ -32,10 +32,10 @@ const otherDatabase = (change: (url: URL) => void) => {
   change(url);
   return { DATABASE_URL: url.href };
 };
-const answers = (sandbox: SandboxControl, path: (string | number)[], value: unknown) =>
+const setSettings = (sandbox: SandboxControl, path: (string | number)[], value: unknown) =>
   sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path, value }] } });
 
-test('a set-up that is in order: all is ok, in words and for programs', async () => {
+test('a correct set-up is ok in every check, as text and as JSON', async () => {
   const sandbox = await processes.sandbox();
   const env = workerEnv(database.url, sandbox);
   expect(await doctor(env)).toEqual({ code: 0, wrong: [] });
@@ -44,17 +44,17 @@ test('a set-up that is in order: all is ok, in words and for programs', async ()
   expect(cli.output).toMatch(/^ok {4}database +Postgres \d+/m);
   expect(cli.output).toMatch(/^ok {4}default: settings +\d+ entries/m);
   expect(cli.output).toContain('not shown in the interface description: ');
-  expect(cli.output).toMatch(/^\d+ ok, 0 to look at, 0 to mend$/m);
+  expect(cli.output).toMatch(/^\d+ ok, 0 warnings, 0 problems$/m);
 });
 
-interface Broken {
+interface BrokenSetup {
   readonly name: string;
   readonly env?: () => Record<string, string>;
   readonly before?: (sandbox: SandboxControl) => Promise<unknown>;
   readonly finds: readonly [state: string, check: string, found: RegExp, remedy: RegExp];
 }
 
-const broken: readonly Broken[] = [
+const brokenSetups: readonly BrokenSetup[] = [
   {
     name: 'a database that is not there',
     env: () => otherDatabase((url) => Object.assign(url, { port: '9' })),
@@ -73,12 +73,12 @@ const broken: readonly Broken[] = [
   {
     name: 'an index that somebody dropped',
     before: () => database.query('drop index fulfilment.shipments_by_number'),
-    finds: ['fail', 'schema', /lacks index fulfilment.shipments_by_number/, /restore/],
+    finds: ['fail', 'schema', /missing: index fulfilment.shipments_by_number/, /restore/],
   },
   {
     name: 'a column that somebody added',
     before: () => database.query('alter table fulfilment.orders add column ours text'),
-    finds: ['warn', 'schema', /not ours: column fulfilment.orders.ours text/, /schema of your own/],
+    finds: ['warn', 'schema', /not part of this version: column fulfilment.orders.ours text/, /another schema/],
   },
   {
     name: 'a role that may only read',
@@ -88,10 +88,10 @@ const broken: readonly Broken[] = [
         grant usage on schema sync, fulfilment, bullmq to doctor_reads;
         grant select on all tables in schema sync, fulfilment to doctor_reads; end $$`),
     env: () => otherDatabase((url) => Object.assign(url, { username: 'doctor_reads', password: 's3cret' })),
-    finds: ['fail', 'grants', /lacks DELETE on .* more/, /as the role that migrated/],
+    finds: ['fail', 'grants', /lacks DELETE on .* more/, /use the role that ran migrate/],
   },
   {
-    name: 'a role that may not even look into a schema',
+    name: 'a role without access to the schemas',
     before: () =>
       database.query(`do $$ begin
         if not exists (select from pg_roles where rolname = 'doctor_outside') then create role doctor_outside login password 's3cret'; end if; end $$`),
@@ -104,7 +104,7 @@ const broken: readonly Broken[] = [
       database.query(
         `do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`,
       ),
-    finds: ['fail', 'database', /takes no writes/, /primary/],
+    finds: ['fail', 'database', /read-only/, /primary/],
   },
   {
     name: 'a service that is not there',
@@ -114,7 +114,7 @@ const broken: readonly Broken[] = [
   {
     name: 'credentials that are refused',
     env: () => ({ WAREHOUSE_PASSWORD: 's3cret' }),
-    finds: ['fail', 'default: access', /refuses user name and password/, /whoever issued them/],
+    finds: ['fail', 'default: access', /refuses the user name and password/, /correct them/],
   },
   {
     name: 'another account than the one that was accepted',
@@ -134,23 +134,23 @@ const broken: readonly Broken[] = [
   },
   {
     name: 'settings without order types',
-    before: (sandbox) => answers(sandbox, ['result', 'orderTypes'], []),
-    finds: ['warn', 'default: settings', /orderTypes came empty/, /set them up/],
+    before: (sandbox) => setSettings(sandbox, ['result', 'orderTypes'], []),
+    finds: ['warn', 'default: settings', /no entries for orderTypes/, /set them up/],
   },
   {
     name: 'settings that do not answer as documented',
-    before: (sandbox) => answers(sandbox, ['result'], null),
+    before: (sandbox) => setSettings(sandbox, ['result'], null),
     finds: ['fail', 'default: settings', /cannot be decoded|expected object/i, /as documented/],
   },
   {
-    name: 'a variable with a slip of the pen',
+    name: 'a variable whose name is misspelt',
     env: () => ({ WAREHOUSE_TIMEZONE: 'Europe/Paris' }),
     finds: ['warn', 'settings', /no variable WAREHOUSE_TIMEZONE/, /.env.example/],
   },
   {
     name: 'a setting without effect',
     env: () => ({ SCHEDULE_PULL_STOCK: '1h' }),
-    finds: ['warn', 'settings', /SCHEDULE_PULL_STOCK \(fulfilment.stock_watch is empty\)/, /take them away/],
+    finds: ['warn', 'settings', /SCHEDULE_PULL_STOCK \(fulfilment.stock_watch is empty\)/, /remove them/],
   },
   {
     name: 'a Redis that is not there',
@@ -159,7 +159,7 @@ const broken: readonly Broken[] = [
   },
 ];
 
-/** A pooler that takes the parameter `options` out of every start of a session. */
+/** Starts a pooler that removes the parameter `options` when a session starts. */
 async function startPooler(): Promise<{ url: string; close: () => void }> {
   const { hostname, port } = new URL(database.url);
   const server = createServer((client) => {
@@ -201,15 +201,20 @@ test('a pooler that drops the options of a connection is found', async () => {
   }
 });
 
-test.each(broken)('$name is found, with what to do', async ({ env, before, finds: [state, check, found, remedy] }) => {
-  const sandbox = await processes.sandbox();
-  await before?.(sandbox);
-  const { code, wrong } = await doctor({ ...workerEnv(database.url, sandbox), ...env?.() });
-  expect(wrong).toEqual([{ check, state, found: expect.stringMatching(found), remedy: expect.stringMatching(remedy) }]);
-  expect(code).toBe(state === 'fail' ? 1 : 0);
-});
+test.each(brokenSetups)(
+  '$name is found, with what to do',
+  async ({ env, before, finds: [state, check, found, remedy] }) => {
+    const sandbox = await processes.sandbox();
+    await before?.(sandbox);
+    const { code, wrong } = await doctor({ ...workerEnv(database.url, sandbox), ...env?.() });
+    expect(wrong).toEqual([
+      { check, state, found: expect.stringMatching(found), remedy: expect.stringMatching(remedy) },
+    ]);
+    expect(code).toBe(state === 'fail' ? 1 : 0);
+  },
+);
 
-test.skipIf(!redis.available)('a Redis that may throw away is found; one that fits is ok', async () => {
+test.skipIf(!redis.available)('a Redis that may evict keys is found; one that keeps them is ok', async () => {
   const sandbox = await processes.sandbox();
   const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
   try {

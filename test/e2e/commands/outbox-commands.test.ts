@@ -12,7 +12,7 @@ const outbox = usePusher(database, sandbox);
 
 const command = (...args: string[]) => runCommand(args, workerEnv(database.url, sandbox, { LOG_LEVEL: 'silent' }));
 
-test('an operator sees what is dead, why, and puts it right', async () => {
+test('an operator sees a dead row and its reason, and replaces its payload', async () => {
   const wrong = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined }));
   const behind = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
   const pushed = await command('run', 'push-outbox');
@@ -30,19 +30,19 @@ test('an operator sees what is dead, why, and puts it right', async () => {
   const shown = await command('outbox', 'show', String(wrong));
   expect(shown.output).not.toMatch(/Anna|de Vries|Keizersgracht|1015CJ|anna@/);
   expect(shown.output).toContain('"countryCode": "NL"');
-  expect(shown.output).toContain('Mend the cause, then: outbox retry <id>');
+  expect(shown.output).toContain('Fix the cause, then: outbox retry <id>');
   expect((await command('outbox', 'show', String(wrong), '--reveal')).output).toContain('Keizersgracht');
   expect((await command('outbox', 'show', String(behind))).output).toContain('It waits: row 1 (order.create)');
 
   const replaced = await command('outbox', 'replace', String(wrong), JSON.stringify(orderPayload('SO-1')));
-  expect(replaced).toEqual({ code: 0, output: 'Row 1 has its new payload and is pending' });
+  expect(replaced).toEqual({ code: 0, output: 'Row 1 has the new payload and is pending' });
   const done = await command('run', 'push-outbox', '--client', 'default');
   expect(done).toEqual({ code: 0, output: 'default push-outbox: done 2' });
   const status = await command('status');
   expect(status.output).toMatch(/outbox: dead .*\ndefault +0 +0 +0 +0 +2/);
 });
 
-test('rows are dealt with in bulk, never more of them than was asked for', async () => {
+test('a command changes many rows at once, but only those that were asked for', async () => {
   for (let index = 0; index < 4; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`, { locale: undefined }));
   await outbox.push();
@@ -56,12 +56,13 @@ test('rows are dealt with in bulk, never more of them than was asked for', async
   expect((await command('outbox', 'list', '--status', 'lost')).code).toBe(2);
   expect(await command('outbox', 'cancel', '1', '99')).toEqual({
     code: 1,
-    output: '1 row cancelled\nNot done for 99: there is no such row, or it is not dead, pending; see outbox show <id>',
+    output:
+      '1 row cancelled\nNothing was done for 99: there is no such row, or its status is not dead or pending; see: fulfilment-sync outbox show <id>',
   });
   const marked = await command('outbox', 'done', '2', '--result', '{"orderId": 7}');
   expect(marked).toEqual({ code: 0, output: '1 row marked as done' });
   expect(await outbox.row(2)).toMatchObject({ status: 'done', result: { orderId: 7 } });
-  expect((await command('outbox', 'retry', '--error', 'LOCALE', '--yes')).output).toBe('2 rows sent again');
+  expect((await command('outbox', 'retry', '--error', 'LOCALE', '--yes')).output).toBe('2 rows will be sent again');
   const rows = await database.query('select id, status from fulfilment.outbox order by id');
   expect(rows.map(({ status }) => status)).toEqual(['cancelled', 'done', 'pending', 'pending', 'pending']);
   const [history] = await database.query("select by from sync.outbox_attempts where step = 'retried' limit 1");

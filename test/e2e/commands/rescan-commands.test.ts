@@ -25,11 +25,11 @@ const count = async (table: string) =>
 describe('wrong usage ends with 2 and says what to do', () => {
   test.each<[string[], RegExp]>([
     [['reconcile', 'parcels'], /There is no stream parcels; known are shipments, return-items/],
-    [['backfill', 'orders', '--from', 'May'], /--from is no date in the form YYYY-MM-DD/],
-    [['backfill', 'orders', '--from', '2026-05-02', '--to', '2026-05-01'], /--to lies before --from/],
+    [['backfill', 'orders', '--from', 'May'], /--from is not a date in the form YYYY-MM-DD/],
+    [['backfill', 'orders', '--from', '2026-05-02', '--to', '2026-05-01'], /--to is before --from/],
     [['refetch', 'return-items', '5'], /no read by id for return-items; use: backfill return-items/],
-    [['refetch', 'shipments', 'x'], /x is no id/],
-    [['quarantine', 'show', 'x'], /x is no number/],
+    [['refetch', 'shipments', 'x'], /x is not an id/],
+    [['quarantine', 'show', 'x'], /x is not the number/],
   ])('%j', async (args, words) => {
     const { code, output } = await run(...args);
     expect(output).toMatch(words);
@@ -37,7 +37,7 @@ describe('wrong usage ends with 2 and says what to do', () => {
   });
 });
 
-test('reconcile says what it found, backfill heals its days alone, refetch one row', async () => {
+test('reconcile prints what it found, backfill heals only its days, refetch only its row', async () => {
   await sandbox.advance(20 * day);
   await pollAll();
   await database.query(`update fulfilment.orders set email = 'damaged'`);
@@ -54,8 +54,10 @@ test('reconcile says what it found, backfill heals its days alone, refetch one r
   const [left] = await database.query<{ id: string }>(
     `select id from fulfilment.orders where email = 'damaged' limit 1`,
   );
-  expect((await run('refetch', 'orders', String(left?.id))).output).toContain('differed here; healed now');
-  expect((await run('refetch', 'orders', String(left?.id))).output).toContain('as the service has it');
+  expect((await run('refetch', 'orders', String(left?.id))).output).toContain('differed in the tables; healed now');
+  expect((await run('refetch', 'orders', String(left?.id))).output).toContain(
+    'the same in the tables and at the service',
+  );
   expect((await run('refetch', 'orders', '999999999')).output).toContain('not known to the service');
   await sandbox.faults({ operation: 'v3.orders.get', effect: { status: 500 } });
   expect(await run('refetch', 'orders', String(left?.id))).toMatchObject({
@@ -65,7 +67,7 @@ test('reconcile says what it found, backfill heals its days alone, refetch one r
   await sandbox.clearFaults();
   expect((await run('reconcile', 'orders')).output).toMatch(
     new RegExp(
-      `^default reconcile orders: done: \\d+ read in \\d+ pages; missing 0, stale ${all - inside - 1}, extra 0\n  held against the service: all since `,
+      `^default reconcile orders: done: \\d+ read in \\d+ pages; missing 0, stale ${all - inside - 1}, extra 0\n  compared with the service: all since `,
     ),
   );
   expect(await compareWithSandbox(database.db, sandbox.url)).toEqual([]);
@@ -73,14 +75,14 @@ test('reconcile says what it found, backfill heals its days alone, refetch one r
   expect(status.output).toMatch(new RegExp(`orders .* 0/${all - inside - 1}/0 `));
 });
 
-test('a backfill asked for with --background is done by a worker; status says how far it is', async () => {
+test('a worker does a backfill with --background, and status shows its progress', async () => {
   await sandbox.advance(10 * day);
   await pollAll();
   await database.query('truncate fulfilment.inbounds, fulfilment.inbound_items');
   expect((await run('backfill', 'inbounds', '--background')).output).toMatch(
-    /asked for as number \d+; a worker takes it up/,
+    /requested as number \d+; a worker will start it/,
   );
-  expect((await run('status')).output).toMatch(/inbounds: backfill \d+ is not done: 0 read; workers go on with it/);
+  expect((await run('status')).output).toMatch(/inbounds: backfill \d+ is not done: 0 read; workers continue it/);
   const off = Object.fromEntries(
     streams.map(({ name }) => [`SCHEDULE_PULL_${name.toUpperCase().replaceAll('-', '_')}`, 'off']),
   );
@@ -95,7 +97,7 @@ test('a backfill asked for with --background is done by a worker; status says ho
   );
 });
 
-test('quarantine: list names the member, show gives the whole, replay lets go what decodes by now and undoes nothing newer', async () => {
+test('quarantine list and show name the cause; replay releases it and overwrites nothing newer', async () => {
   await sandbox.advance(10 * day);
   const set = [{ path: ['data', 2, 'attributes', 'shippedOn'], value: 'soon' }];
   await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { set } });
@@ -105,7 +107,7 @@ test('quarantine: list names the member, show gives the whole, replay lets go wh
   );
   const list = await run('quarantine', 'list');
   expect(list.output).toMatch(
-    new RegExp(`${row?.id} +default +shipments +${row?.resource_id} +attributes.shippedOn +is no ISO 8601`),
+    new RegExp(`${row?.id} +default +shipments +${row?.resource_id} +attributes.shippedOn +is not an ISO 8601`),
   );
   expect((await run('quarantine', 'list', '--stream', 'orders')).output).toBe('Nothing is in quarantine.');
   const shown = await run('quarantine', 'show', String(row?.id), '--json');
@@ -114,13 +116,13 @@ test('quarantine: list names the member, show gives the whole, replay lets go wh
   expect(JSON.parse(shown.output)).toMatchObject({ run: Number(ledger?.id), worker: expect.any(String) });
   expect((await run('quarantine', 'show', '999')).code).toBe(1);
   expect((await run('quarantine', 'replay')).output).toContain('default shipments: 0 released, 1 kept');
-  // As after an upgrade that can read it: what is kept is made readable.
+  // Instead of an upgrade that can decode the document, the test makes the stored document decodable.
   await database.query(`update sync.quarantine set document = replace(document, '"soon"', 'null')`);
   const before = await count('fulfilment.shipments');
   expect((await run('quarantine', 'replay', 'shipments')).output).toContain('default shipments: 1 released, 0 kept');
   expect(await count('fulfilment.shipments')).toBe(before + 1);
   expect(await count('sync.quarantine')).toBe(0);
-  // A newer reading is there by then: an old one put back changes nothing.
+  // The tables now hold a newer reading, so replaying an older one changes nothing.
   await sandbox.clearFaults();
   done(await pull('pull-orders'));
   done(await pull('reconcile'));
@@ -133,7 +135,7 @@ test('quarantine: list names the member, show gives the whole, replay lets go wh
   expect(await compareWithSandbox(database.db, sandbox.url, ['shipments'])).toEqual([]);
 });
 
-test('a poll that fetches nothing against the usual warns; status says it', async () => {
+test('a poll that unusually fetches nothing warns, and status shows the warning', async () => {
   await sandbox.advance(15 * day);
   for (let polls = 0; polls < 3; polls++) done(await pull('pull-return-items'));
   const set = [
@@ -141,8 +143,8 @@ test('a poll that fetches nothing against the usual warns; status says it', asyn
     { path: ['links'], value: {} },
   ];
   await sandbox.faults({ operation: 'v3.returnItems.list', effect: { set } });
-  const words = /fetched nothing, against \d+ resources usually/;
-  // However long it lasts.
+  const words = /fetched nothing; a poll usually fetches \d+ resources/;
+  // The warning stays as long as the list is empty.
   for (let polls = 0; polls < 40; polls++)
     expect(done(await pull('pull-return-items')).warnings).toEqual([expect.stringMatching(words)]);
   expect((await run('status')).output).toMatch(words);

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { one, orderBody, ServiceClient } from '../../helpers/client.ts';
+import { orderBody, readOne, ServiceClient } from '../../helpers/client.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 import { SandboxControl } from '../../helpers/sandbox-control.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -25,10 +25,10 @@ async function start(...more: string[]) {
   return { process, control, client };
 }
 
-test('state survives a stop, and but for the last seconds a kill; virtual time goes on where it stood', async () => {
+test('state and virtual time survive a stop, and a kill except for its last seconds', async () => {
   const first = await start('--clients', 'shop-a,shop-b', '--speed', '0', '--seed', '7');
   await first.control.advance(5 * 86_400);
-  const order = one(await first.client.ask('v3.orders.create', { body: orderBody('KEEP-1') }));
+  const order = readOne(await first.client.ask('v3.orders.create', { body: orderBody('KEEP-1') }));
   const before = await first.control.call('GET', '/_sandbox/state');
   first.process.kill('SIGTERM');
   expect(await first.process.ended).toEqual({ code: 0, signal: null });
@@ -55,8 +55,8 @@ test.each<[string, string[], number, RegExp]>([
     /holds clients shop-a, seed 7 and 68 orders per day: leave out --clients/,
   ],
   ['another seed', ['--seed', '8'], 2, /leave out --clients, --seed/],
-  ['other habits', ['--orders-per-day', '5'], 2, /leave out .* --orders-per-day/],
-])('a state file of %s is refused', async (_, args, code, words) => {
+  ['another number of orders', ['--orders-per-day', '5'], 2, /leave out .* --orders-per-day/],
+])('a state file with %s is refused', async (_, args, code, words) => {
   const { process } = await start('--clients', 'shop-a', '--seed', '7');
   process.kill('SIGTERM');
   await process.ended;
@@ -65,17 +65,17 @@ test.each<[string, string[], number, RegExp]>([
   expect(refused.output).toMatch(words);
 });
 
-test('a file that is no state, or cannot be written, is said at once', async () => {
+test('a state file that is invalid or cannot be written is reported at once', async () => {
   writeFileSync(file, 'hello\n');
   const broken = processes.cli(['sandbox', '--port', '0', '--state', file]);
   expect((await broken.ended).code).toBe(1);
-  expect(broken.output).toMatch(/Line 1 of .*remove the file to start over/);
+  expect(broken.output).toMatch(/Line 1 of .*Remove the file to start over/);
   const nowhere = processes.cli(['sandbox', '--port', '0', '--state', join(folder, 'none', 'state')]);
   expect((await nowhere.ended).code).toBe(1);
   expect(nowhere.output).toMatch(/cannot be written/);
 });
 
-test('more or fewer orders of its own', async () => {
+test('--orders-per-day sets how many orders the robot makes', async () => {
   const { control } = await start('--clients', 'shop-a', '--speed', '0', '--orders-per-day', '0');
   await control.advance(86_400);
   expect(await control.call('GET', '/_sandbox/state')).toMatchObject({ clients: [{ orders: [], shipments: [] }] });

@@ -20,32 +20,32 @@ test('pause, run, status and resume say what they do and what to do next', async
   expect(await run(env, 'pause', 'pull-shipments')).toEqual({
     code: 0,
     output:
-      'pull-shipments of every client: paused; what is under way is finished. Go on with: fulfilment-sync resume pull-shipments',
+      'pull-shipments of every client: paused; a run under way finishes. Resume with: fulfilment-sync resume pull-shipments',
   });
   expect(await run(env, 'run', 'pull-shipments')).toMatchObject({
     code: 0,
     output: expect.stringMatching(
-      /^default pull-shipments: skipped \(paused since .*; go on with: fulfilment-sync resume pull-shipments; next due once/,
+      /^default pull-shipments: skipped \(paused since .*; resume with: fulfilment-sync resume pull-shipments; next due once/,
     ),
   });
   expect((await run(env, 'status')).output).toMatch(
-    /every client pull-shipments: paused since .* by .*; go on with: fulfilment-sync resume pull-shipments/,
+    /every client pull-shipments: paused since .* by .*; resume with: fulfilment-sync resume pull-shipments/,
   );
   expect(await run(env, 'resume', 'pull-shipments', '--client', 'default')).toMatchObject({ code: 1 });
   expect(await run(env, 'resume', 'pull-shipments')).toMatchObject({
     code: 0,
-    output: expect.stringContaining('goes on'),
+    output: expect.stringContaining('resumed'),
   });
   expect((await run(env, 'run', 'pull-shipments')).output).toContain('done: ');
   expect((await run(env, 'run', 'track-trace')).output).toContain('done: ');
   expect(await run(env, 'run', 'track-trace')).toMatchObject({
     code: 0,
-    output: expect.stringMatching(/skipped \(track-trace is asked at most once an hour, whoever asks; next due 20/),
+    output: expect.stringMatching(/skipped \(track-trace may be requested only once an hour; next due 20/),
   });
   expect((await run(env, 'status')).output).toMatch(/default track-trace: may be asked again in (59|60)m/);
 });
 
-test('paused pushes are shown, and refused by hand', async () => {
+test('paused pushes are shown, and a run by hand is skipped', async () => {
   const sandbox = await processes.sandbox();
   const env = workerEnv(database.url, sandbox);
   await database.query(`insert into fulfilment.outbox (kind, reference) values ('order.cancel', 'SO-1')`);
@@ -53,7 +53,7 @@ test('paused pushes are shown, and refused by hand', async () => {
   expect(await run(env, 'run', 'push-outbox')).toEqual({
     code: 0,
     output: expect.stringMatching(
-      /^default push-outbox: skipped \(paused since .*; go on with: fulfilment-sync resume push-outbox --client default\)$/,
+      /^default push-outbox: skipped \(paused since .*; resume with: fulfilment-sync resume push-outbox --client default\)$/,
     ),
   });
   expect((await run(env, 'status')).output).toContain('default push-outbox: paused since');
@@ -61,7 +61,7 @@ test('paused pushes are shown, and refused by hand', async () => {
   expect((await run(env, 'run', 'push-outbox')).output).toContain('dead 1');
 });
 
-test('status is shown again and again where it is watched, until it is stopped', async () => {
+test('status --watch prints the status again and again until it is stopped', async () => {
   await database.query(`insert into sync.jobs (client, job) values ('default', 'pull-shipments')`);
   const watch = processes.cli(['status', '--watch'], { DATABASE_URL: database.url });
   await waitFor(
@@ -72,22 +72,22 @@ test('status is shown again and again where it is watched, until it is stopped',
   expect((await watch.ended).code).toBe(0);
 });
 
-test('a client that comes from elsewhere is shown as parked, and accepted by command', async () => {
+test('a client with another account is shown as parked, and accepted by a command', async () => {
   const [here, there] = [await processes.sandbox(), await processes.sandbox()];
   const [former, env] = [workerEnv(database.url, here), workerEnv(database.url, there)];
-  expect((await run(former, 'client', 'list')).output).toContain('no worker has met it yet');
+  expect((await run(former, 'client', 'list')).output).toContain('no worker has started with it yet');
   expect((await run(former, 'run', 'pull-shipments')).code).toBe(0);
   expect((await run(former, 'client', 'list')).output).toMatch(/default +http\S+ +Europe\/Amsterdam +ok/);
   expect(await run(env, 'run', 'pull-shipments')).toMatchObject({
     code: 1,
     output: expect.stringContaining(
-      'if this one is meant: fulfilment-sync client accept-identity default; next due once',
+      'if the new account is right, accept it: fulfilment-sync client accept-identity default; next due once',
     ),
   });
   const [shown] = JSON.parse((await run(env, 'client', 'list', '--json')).output) as unknown[];
   expect(shown).toMatchObject({ client: 'default', state: 'parked', because: expect.stringContaining(here.url.href) });
   expect((await run(env, 'status')).output).toContain(
-    `default: parked: a worker or command came with ${there.url.href}`,
+    `default: parked: a worker or command is set up with ${there.url.href}`,
   );
   expect(await run(env, 'client', 'accept-identity', 'nobody')).toMatchObject({ code: 2 });
   expect(await run(env, 'client', 'accept-identity', 'default')).toMatchObject({
@@ -98,7 +98,7 @@ test('a client that comes from elsewhere is shown as parked, and accepted by com
   expect((await run(env, 'client', 'accept-identity', 'default')).output).toContain('nothing was changed');
 });
 
-test('a running worker parks a client whose base URL changes, and goes on once it is accepted', async () => {
+test('a running worker parks a client whose base URL changes, until it is accepted', async () => {
   const [here, there] = [await processes.sandbox(), await processes.sandbox()];
   await here.seed(20);
   await there.seed(50);
@@ -113,7 +113,7 @@ test('a running worker parks a client whose base URL changes, and goes on once i
   const shipments = async () =>
     (await database.query<{ n: number }>('select count(*)::int as n from fulfilment.shipments'))[0]?.n;
   expect(await shipments()).toBe(20);
-  // Whether it is up may be asked; nothing of it was.
+  // The worker may ask whether the service is up. It asked for nothing else.
   expect((await there.requests()).filter(({ path }) => path !== '/status/get')).toEqual([]);
   expect((await run(env, 'client', 'accept-identity', 'default')).code).toBe(0);
   await waitFor('what the other service holds', async () => (await shipments()) === 50);

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
-import { withoutQuotes } from '../../../src/core/quote.ts';
+import { removeQuotes } from '../../../src/core/quote.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-/** Stands in every name, address, password and token of these tests. */
+/** Matches every name, address, password and token of this test. */
 const canary = /kanarie/i;
 const address = {
   firstName: 'Kanarie-first',
@@ -36,16 +36,16 @@ const personal = {
 
 type Answer = { readonly status: number; readonly type: string; readonly body: string };
 
-/** Stands between worker and sandbox: sees what is sent, and answers some of it itself. */
-async function startBetween(target: URL) {
+/** Starts a proxy between worker and sandbox. It records every request, and gives the answers that were prepared. */
+async function startProxy(target: URL) {
   const seen: { url: string; authorization: string; answer: string }[] = [];
-  const own: { path: RegExp; answer: Answer }[] = [];
+  const prepared: { path: RegExp; answer: Answer }[] = [];
   const server = createServer((asked: IncomingMessage, reply: ServerResponse) => {
     const { url = '', method = 'GET', headers } = asked;
     const entry = { url, authorization: headers.authorization ?? '', answer: '' };
     seen.push(entry);
-    const index = own.findIndex(({ path }) => path.test(`${method} ${url}`));
-    const [replaced] = index < 0 ? [] : own.splice(index, 1);
+    const index = prepared.findIndex(({ path }) => path.test(`${method} ${url}`));
+    const [replaced] = index < 0 ? [] : prepared.splice(index, 1);
     if (replaced !== undefined) {
       asked.resume();
       reply.writeHead(replaced.answer.status, { 'content-type': replaced.answer.type }).end(replaced.answer.body);
@@ -70,12 +70,12 @@ async function startBetween(target: URL) {
   return {
     url,
     seen,
-    answerOnce: (path: RegExp, answer: Answer) => own.push({ path, answer }),
-    left: () => own.length,
+    answerOnce: (path: RegExp, answer: Answer) => prepared.push({ path, answer }),
+    countPrepared: () => prepared.length,
   };
 }
 
-/** Takes traces, as a collector would. */
+/** Starts a collector that keeps the traces it receives. */
 async function startCollector() {
   const received: string[] = [];
   const server = createServer((asked, reply) => {
@@ -103,12 +103,12 @@ const json = (status: number, body: unknown): Answer => ({
 });
 const title = [{ title: 'Kanarie-last of Kanariestraat is not known' }];
 
-test('a day with people and secrets in it leaves none of them in a log, an error, a metric, a trace or a URL', async () => {
+test('no personal data or secret gets into a log, an error, a metric, a trace or a URL', async () => {
   const line = await processes
     .cli(['sandbox', '--port', '0', '--speed', '0', '--clients', 'kanarie-user', '--orders-per-day', '20'])
     .line('Sandbox at ');
   const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
-  const between = await startBetween(sandbox.url);
+  const proxy = await startProxy(sandbox.url);
   const collector = await startCollector();
   const role = `canaries_${process.pid}`;
   await database.query(`create role ${role} login superuser password 'kanarie-database'`);
@@ -116,7 +116,7 @@ test('a day with people and secrets in it leaves none of them in a log, an error
   const databaseUrl = Object.assign(new URL(database.url), { username: role, password: 'kanarie-database' }).href;
   const worker = processes.cli(['worker'], {
     DATABASE_URL: databaseUrl,
-    WAREHOUSE_BASE_URL: between.url.href,
+    WAREHOUSE_BASE_URL: proxy.url.href,
     WAREHOUSE_USERNAME: 'kanarie-user',
     WAREHOUSE_PASSWORD: 'kanarie-user',
     ADMIN_PORT: '0',
@@ -137,7 +137,7 @@ test('a day with people and secrets in it leaves none of them in a log, an error
   const admin = (path: string, token = 'kanarie-admin-token-that-is-long-enough') =>
     fetch(`http://127.0.0.1:${port}${path}`, { headers: { authorization: `Bearer ${token}` } });
 
-  const ask = (kind: string, reference: string, payload: unknown) =>
+  const insertRow = (kind: string, reference: string, payload: unknown) =>
     database.query('insert into fulfilment.outbox (kind, reference, payload) values ($1, $2, $3)', [
       kind,
       reference,
@@ -149,10 +149,10 @@ test('a day with people and secrets in it leaves none of them in a log, an error
         'select reference, status from fulfilment.outbox order by id',
       )
     ).map(({ reference, status }) => `${reference} ${status}`);
-  await ask('order.create', 'SO-1', orderPayload('SO-1', personal));
-  await ask('order.create', 'SO-2', orderPayload('SO-2', { ...personal, email: 7, items: [] }));
-  await ask('order.create', 'SO-3', orderPayload('SO-3', { ...personal, nickname: 'Kanarie' }));
-  await ask('kanarie.kind', 'SO-4', personal);
+  await insertRow('order.create', 'SO-1', orderPayload('SO-1', personal));
+  await insertRow('order.create', 'SO-2', orderPayload('SO-2', { ...personal, email: 7, items: [] }));
+  await insertRow('order.create', 'SO-3', orderPayload('SO-3', { ...personal, nickname: 'Kanarie' }));
+  await insertRow('kanarie.kind', 'SO-4', personal);
   await waitFor('the orders', async () => (await statuses()).every((one) => /done|dead/.test(one)));
   expect(await statuses()).toEqual(['SO-1 done', 'SO-2 dead', 'SO-3 dead', 'SO-4 dead']);
   await sandbox.advance(86_400);
@@ -162,21 +162,21 @@ test('a day with people and secrets in it leaves none of them in a log, an error
       (await database.query('select 1 from fulfilment.order_addresses where last_name ~* $1', ['kanarie'])).length > 0,
   );
 
-  // A service that repeats what it was told, in each of its voices.
-  between.answerOnce(/GET \/v3\/orders/, json(422, { errors: title }));
-  between.answerOnce(/GET \/v3\/shipments/, { ...json(200, {}), body: '{"data": [Kanarie-last' });
-  between.answerOnce(
+  // The service repeats personal data in each kind of answer.
+  proxy.answerOnce(/GET \/v3\/orders/, json(422, { errors: title }));
+  proxy.answerOnce(/GET \/v3\/shipments/, { ...json(200, {}), body: '{"data": [Kanarie-last' });
+  proxy.answerOnce(
     /GET \/v3\/returnItems/,
     json(200, { data: [{ type: 'Kanarie', id: 'Kanarie', attributes: { sku: ['Kanarie'] } }], links: {} }),
   );
-  between.answerOnce(
+  proxy.answerOnce(
     /GET \/v3\/inbounds/,
     json(200, { data: [], links: { next: 'https://kanarie.example/?token=kanarie' } }),
   );
-  between.answerOnce(/GET \/settings\/get/, json(200, { messageCode: 'NOK', message: title[0]?.title }));
-  between.answerOnce(/POST \/v3\/orders/, json(400, { errors: title }));
-  await ask('order.create', 'SO-5', orderPayload('SO-5', personal));
-  await waitFor('every voice to be heard', () => between.left() === 0);
+  proxy.answerOnce(/GET \/settings\/get/, json(200, { messageCode: 'NOK', message: title[0]?.title }));
+  proxy.answerOnce(/POST \/v3\/orders/, json(400, { errors: title }));
+  await insertRow('order.create', 'SO-5', orderPayload('SO-5', personal));
+  await waitFor('every prepared answer to be given', () => proxy.countPrepared() === 0);
   await waitFor(
     'the refused order',
     async () => (await statuses()).some((one) => /SO-5 (dead|unknown)/.test(one)),
@@ -187,37 +187,37 @@ test('a day with people and secrets in it leaves none of them in a log, an error
     type: 'application/json',
     body: '{"error": "invalid_grant", "error_description": "Kanarie-last"}',
   };
-  between.answerOnce(/POST \/token/, badToken);
+  proxy.answerOnce(/POST \/token/, badToken);
   await sandbox.faults({ operation: 'v3.*', count: 1, effect: { expireTokens: true } });
-  await waitFor('the refused credentials', () => between.left() === 0, 60_000);
+  await waitFor('the refused credentials', () => proxy.countPrepared() === 0, 60_000);
 
   for (const path of ['/', '/outbox', '/outbox/1', '/runs', '/queues/api/queues'])
     expect((await admin(path)).status).toBe(200);
   expect((await admin('/metrics', 'kanarie-wrong-token')).status).toBe(401);
   const paths = ['/', '/outbox', '/outbox/1', '/outbox/3', '/outbox/5', '/runs', '/schedules', '/quarantine', '/audit'];
   for (const path of paths) {
-    // Each text by itself: a quotation that was cut off must not hide what comes after it.
-    const texts = (await (await admin(path)).text()).split(/<[^>]*>/).map(withoutQuotes);
+    // Quotations are removed from each text separately: one that was cut off must not hide the texts after it.
+    const texts = (await (await admin(path)).text()).split(/<[^>]*>/).map(removeQuotes);
     expect([path, texts.filter((text) => canary.test(text) && !text.includes('kanarie.kind'))]).toEqual([path, []]);
   }
   const metrics = await (await admin('/metrics')).text();
   worker.kill('SIGTERM');
   await worker.ended;
 
-  const tokens = between.seen.flatMap(({ answer }) => /"access_token":"([^"]+)"/.exec(answer)?.[1] ?? []);
+  const tokens = proxy.seen.flatMap(({ answer }) => /"access_token":"([^"]+)"/.exec(answer)?.[1] ?? []);
   expect(tokens.length).toBeGreaterThan(0);
   const written = {
     log: worker.output,
     metrics,
     traces: collector.received.join('\n'),
-    urls: between.seen.map(({ url }) => url).join('\n'),
+    urls: proxy.seen.map(({ url }) => url).join('\n'),
   };
   for (const [where, text] of Object.entries(written)) {
     expect([where, text.length > 1_000]).toEqual([where, true]);
     expect([where, text.split('\n').filter((one) => canary.test(one))]).toEqual([where, []]);
     expect([where, tokens.filter((token) => text.includes(token))]).toEqual([where, []]);
   }
-  // What happened is told all the same.
+  // Logs and traces still say what happened.
   for (const event of ['push_done', 'push_dead', 'run_done', 'run_failed', 'admin_refused'])
     expect(worker.output).toContain(`"event":"${event}"`);
   expect(written.traces).toMatch(/\/v1\/traces/);
@@ -225,7 +225,7 @@ test('a day with people and secrets in it leaves none of them in a log, an error
   expect(written.traces).toContain('v3/orders');
   expect(written.traces).not.toMatch(/page%5B|page\[|filter/);
 
-  // Errors in the tables repeat the service's words for who looks at a row, quoted, and nothing else of anybody's.
+  // Errors in the tables quote the words of the service for operators. Outside quotations they hold no personal data.
   const errors = await database.query<{ error: string }>(`
     select last_error as error from fulfilment.outbox union all select error from sync.outbox_attempts
     union all select error from sync.runs union all select unnest(warnings) from sync.runs
@@ -234,9 +234,9 @@ test('a day with people and secrets in it leaves none of them in a log, an error
     union all select hold_reason from sync.clients union all select error from sync.rescans`);
   const words = errors.flatMap(({ error }) => error ?? []);
   expect(words.some((text) => canary.test(text))).toBe(true);
-  expect(words.filter((text) => canary.test(withoutQuotes(text)) && !text.includes('kanarie.kind'))).toEqual([]);
+  expect(words.filter((text) => canary.test(removeQuotes(text)) && !text.includes('kanarie.kind'))).toEqual([]);
 
-  // A secret is in memory alone: in no table at all, the queue's and our own included.
+  // A secret is only in memory. No table holds one, neither those of the queue nor our own.
   const tables = await database.query<{ name: string }>(
     `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname in ('fulfilment', 'sync', 'bullmq')`,
   );

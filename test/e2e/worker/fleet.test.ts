@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { Random } from '../../../src/sandbox/random.ts';
-import { Fleet, isLong, lasting, report } from '../../helpers/campaigns/fleet.ts';
+import { Fleet, isLong, pickDuration, report } from '../../helpers/campaigns/fleet.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 import { type QueueKind, truncateQueue } from '../../helpers/queue.ts';
@@ -13,7 +13,7 @@ const database = useDatabase();
 const processes = useProcesses();
 const redis = useRedis();
 
-const named = (count: number) => Array.from({ length: count }, (_, index) => ({ key: `shop-${index + 1}` }));
+const makeClients = (count: number) => Array.from({ length: count }, (_, index) => ({ key: `shop-${index + 1}` }));
 const queueEnv = (kind: QueueKind): Record<string, string> => (kind === 'redis' ? { REDIS_URL: redis.url } : {});
 const flush = (kind: QueueKind) => (kind === 'redis' ? redis.flush() : truncateQueue(database));
 
@@ -21,21 +21,20 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
   const skipped = kind === 'redis' && !redis.available;
 
   test.skipIf(skipped)(
-    'a queue that is emptied under load loses no run: schedules are back within a minute, and it is written down',
+    'a queue that is emptied under load loses no run: schedules are back within a minute',
     async () => {
-      const fleet = await Fleet.start(
-        processes,
-        database.url,
-        named(3),
-        {
+      const fleet = await Fleet.start(processes, {
+        databaseUrl: database.url,
+        clients: makeClients(3),
+        env: {
           SCHEDULE_PULL_SHIPMENTS: '2s',
           SCHEDULE_PULL_ORDERS: '3s',
           SCHEDULE_PULL_INBOUNDS: '4s',
           SCHEDULE_RECONCILE: '6s',
           ...queueEnv(kind),
         },
-        300,
-      );
+        ordersPerDay: 300,
+      });
       try {
         fleet.startWorker();
         fleet.startWorker();
@@ -48,7 +47,7 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
         await waitFor('every job of every client', async () => (await stalest())?.jobs === 12);
         const aligned = () => fleet.output.match(/schedulers_aligned/g)?.length ?? 0;
         const figures: { schedulesBackMs: number; staleAtWorstSeconds: number }[] = [];
-        for (let round = 0; round < lasting(1, 6); round++) {
+        for (let round = 0; round < pickDuration(1, 6); round++) {
           await fleet.sandbox.advance(3_600);
           const before = aligned();
           await flush(kind);
@@ -64,7 +63,7 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
           );
           figures.push({ schedulesBackMs: Math.round(performance.now() - flushedMs), staleAtWorstSeconds: worst });
         }
-        // What gets done after each has begun again began after the last advance.
+        // A run that succeeds after every job has begun again began after the last advance of time.
         for (const column of ['last_started_at', 'last_success_at'] as const) {
           const [{ at } = { at: null }] = await database.query<{ at: Date }>('select now() as at');
           await waitFor(`everything to run again: ${column}`, async () => {
@@ -93,16 +92,20 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
     400_000,
   );
 
-  // That another worker goes on is shown in worker.test.ts: this takes the time.
+  // worker.test.ts proves that another worker continues. This test measures how long that takes.
   test.skipIf(skipped || !isLong)(
-    'after kill -9 the next page of the same stream comes within 15 seconds',
+    'after kill -9 the next page of the same stream is read within 15 seconds',
     async () => {
-      const fleet = await Fleet.start(processes, database.url, named(1), {
-        SCHEDULE_PULL_SHIPMENTS: '1h',
-        ...queueEnv(kind),
+      const fleet = await Fleet.start(processes, {
+        databaseUrl: database.url,
+        clients: makeClients(1),
+        env: {
+          SCHEDULE_PULL_SHIPMENTS: '1h',
+          ...queueEnv(kind),
+        },
       });
       try {
-        await fleet.sandbox.seed(9_000, ['SHIPPED'], 'shop-1');
+        await fleet.sandbox.seed(9_000, { client: 'shop-1' });
         await fleet.sandbox.faults({ operation: 'v3.shipments.list', effect: { delayMs: 250 } });
         const tookMs: number[] = [];
         let working = fleet.startWorker();
@@ -130,18 +133,17 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
   );
 });
 
-test('four workers with slow answers, stopped at random: never two runs of one client and job whose writes count', async () => {
-  const clients = named(3);
-  const fleet = await Fleet.start(
-    processes,
-    database.url,
+test('workers stopped at random: no two runs of a job of a client write at the same time', async () => {
+  const clients = makeClients(3);
+  const fleet = await Fleet.start(processes, {
+    databaseUrl: database.url,
     clients,
-    { SCHEDULE_PULL_SHIPMENTS: '2s', SCHEDULE_PULL_ORDERS: '2s' },
-    200,
-  );
+    env: { SCHEDULE_PULL_SHIPMENTS: '2s', SCHEDULE_PULL_ORDERS: '2s' },
+    ordersPerDay: 200,
+  });
   const random = new Random(3);
   const counts = { stops: 0, kills: 0 };
-  // Who was stopped in the middle of a page and woke later would set the cursor back, were his writes to count.
+  // A worker that was stopped in the middle of a page would set the cursor back if its late write were accepted.
   await database.query(`create table public.seen_cursors (place bigserial, client text, stream text, last_id bigint)`);
   await database.query(`
     create function public.note_cursor() returns trigger language plpgsql as $$ begin
@@ -154,7 +156,7 @@ test('four workers with slow answers, stopped at random: never two runs of one c
     await fleet.sandbox.faults({ operation: 'v3.*', probability: 0.4, effect: { delayMs: 1_500 } });
     for (let index = 0; index < 4; index++) fleet.startWorker();
     const woken: (() => void)[] = [];
-    for (const endMs = performance.now() + lasting(15_000, 240_000); performance.now() < endMs; ) {
+    for (const endMs = performance.now() + pickDuration(15_000, 240_000); performance.now() < endMs; ) {
       await fleet.sandbox.advance(3_600);
       const victim = random.pick(fleet.alive);
       if (random.chance(0.15)) {
@@ -170,7 +172,7 @@ test('four workers with slow answers, stopped at random: never two runs of one c
           victim.kill('SIGCONT');
         });
       }
-      await wait(lasting(1_500, 2_500));
+      await wait(pickDuration(1_500, 2_500));
     }
     for (const wake of woken) wake();
     await fleet.sandbox.clearFaults();
@@ -180,7 +182,7 @@ test('four workers with slow answers, stopped at random: never two runs of one c
       await fleet.sandbox.advance(1_800);
       return (await cursorsSeen()) > 3;
     });
-    // Twice: what succeeded first may have begun before, and read a page from before the last hour went by.
+    // Twice: the first run to succeed may have begun earlier, and have read a page before the last hour passed.
     for (const time of ['once', 'twice']) {
       const [{ at } = { at: null }] = await database.query<{ at: Date }>('select now() as at');
       const unread = 'select 1 from sync.jobs where isfinite(due_at) and not coalesce(last_success_at > $1, false)';
@@ -191,7 +193,7 @@ test('four workers with slow answers, stopped at random: never two runs of one c
       );
     }
     await fleet.stop();
-    // The ledger: of one client and job, no run began before the one before it was over.
+    // The ledger: no run of a job of a client began before the previous one had ended.
     const overlaps = await database.query(`
         select a.client, a.job, a.id, b.id as other from sync.runs a
         join sync.runs b on b.client = a.client and b.job = a.job and b.lease_token > a.lease_token
@@ -206,8 +208,8 @@ test('four workers with slow answers, stopped at random: never two runs of one c
           partition by client, stream order by place rows between unbounded preceding and 1 preceding) as before
         from public.seen_cursors) c
       where last_id < before`);
-    // The log: pages that a worker asked beside the one that held the lease, whose answers were thrown away.
-    const lost = fleet.output.match(/"run_lost"/g)?.length ?? 0;
+    // The log: runs that found their lease lost, and discarded the answers they got.
+    const lost = fleet.output.match(/"run_abandoned","leaseToken"/g)?.length ?? 0;
     const open = `select client, name from sync.leases where expires_at is not null union all
         select client, job from sync.runs where status = 'running'`;
     report('overlap', {
@@ -230,21 +232,25 @@ test('four workers with slow answers, stopped at random: never two runs of one c
   }
 }, 600_000);
 
-test('one client is slow, one is not let in, one is down and one is parked: eighteen others stay fresh', async () => {
+test('18 clients stay fresh while one is slow, one is refused, one is down and one is parked', async () => {
   const special: Record<string, object> = {
     'shop-20': { password: 'wrong' },
     'shop-21': { baseUrl: 'http://127.0.0.1:9' },
   };
-  const clients = named(22).map((client) => ({ ...client, ...special[client.key] }));
+  const clients = makeClients(22).map((client) => ({ ...client, ...special[client.key] }));
   await database.query(`
     insert into sync.clients (client, identity, base_url) values ('shop-22', 'another', 'https://elsewhere.test/')`);
-  const fleet = await Fleet.start(processes, database.url, clients, {
-    SCHEDULE_PULL_SHIPMENTS: '5s',
-    SCHEDULE_PULL_ORDERS: '5s',
-    SCHEDULE_PULL_INBOUNDS: '5s',
-    SCHEDULE_PULL_RETURN_ITEMS: '5s',
-    SCHEDULE_PULL_INBOUND_PACKING_SLIPS: '5s',
-    HTTP_TIMEOUT_MS: '60000',
+  const fleet = await Fleet.start(processes, {
+    databaseUrl: database.url,
+    clients,
+    env: {
+      SCHEDULE_PULL_SHIPMENTS: '5s',
+      SCHEDULE_PULL_ORDERS: '5s',
+      SCHEDULE_PULL_INBOUNDS: '5s',
+      SCHEDULE_PULL_RETURN_ITEMS: '5s',
+      SCHEDULE_PULL_INBOUND_PACKING_SLIPS: '5s',
+      HTTP_TIMEOUT_MS: '60000',
+    },
   });
   try {
     await fleet.sandbox.faults({ operation: '*', client: 'shop-19', effect: { delayMs: 30_000 } });
@@ -256,7 +262,7 @@ test('one client is slow, one is not let in, one is down and one is parked: eigh
       );
       return row?.n === 90;
     });
-    // While the slow one waits for its answers, each job of the others runs again, and again.
+    // While the slow client waits for its answers, each job of the others runs twice more.
     for (const time of ['once', 'twice']) {
       const [{ at } = { at: null }] = await database.query<{ at: Date }>('select now() as at');
       await waitFor(`all others to run ${time} more`, async () => {
@@ -265,7 +271,7 @@ test('one client is slow, one is not let in, one is down and one is parked: eigh
       });
     }
     const lags: number[] = [];
-    for (const endMs = performance.now() + lasting(0, 180_000); performance.now() < endMs; ) {
+    for (const endMs = performance.now() + pickDuration(0, 180_000); performance.now() < endMs; ) {
       const rows = await database.query<{ lag: number }>(
         `select extract(epoch from now() - last_success_at)::float8 as lag from sync.jobs where ${others}`,
       );
@@ -290,7 +296,7 @@ test('one client is slow, one is not let in, one is down and one is parked: eigh
       { client: 'shop-21', hold_code: 'no_answer' },
     ]);
     expect(slow.filter(({ client }) => client === 'shop-22')).toEqual([]);
-    // Their turn comes every 5 s; two turns late is what a busy machine may cost. In the short run it may be busy with others.
+    // Each job is due every 5 s. A busy machine may make it two runs late; next to other tests, even later.
     if (isLong) expect(at(0.99)).toBeLessThan(15);
   } finally {
     await fleet.stop();
@@ -298,18 +304,22 @@ test('one client is slow, one is not let in, one is down and one is parked: eigh
   }
 }, 400_000);
 
-// What RunSlots decides is proved in unit/run-slots.test.ts: this takes the time.
+// test/unit/queue/run-slots.test.ts proves the decisions of RunSlots. This test measures their effect.
 test.skipIf(!isLong)(
-  'four clients with first loads that take long: six others keep their intervals, and the queue does not grow',
+  'six clients keep their intervals, and the queue stays short, during four long first loads',
   async () => {
     const slow = ['shop-1', 'shop-2', 'shop-3', 'shop-4'];
-    const fleet = await Fleet.start(processes, database.url, named(10), {
-      SCHEDULE_PULL_SHIPMENTS: '30s',
-      SCHEDULE_PULL_ORDERS: '30s',
+    const fleet = await Fleet.start(processes, {
+      databaseUrl: database.url,
+      clients: makeClients(10),
+      env: {
+        SCHEDULE_PULL_SHIPMENTS: '30s',
+        SCHEDULE_PULL_ORDERS: '30s',
+      },
     });
     try {
       for (const client of slow) {
-        await fleet.sandbox.seed(20_000, ['SHIPPED'], client);
+        await fleet.sandbox.seed(20_000, { client });
         await fleet.sandbox.faults({ operation: 'v3.*', client, effect: { delayMs: 1_000 } });
       }
       fleet.startWorker();

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
-import { jobNames, scheduleVariable } from '../../../config/jobs.ts';
+import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -16,7 +16,7 @@ afterEach(() => {
   for (const timer of timers.splice(0)) clearInterval(timer);
 });
 
-const off = Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off']));
+const off = Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off']));
 
 async function startPushing(env: Record<string, string> = {}) {
   const sandbox = await processes.sandbox();
@@ -36,7 +36,7 @@ const rows = () =>
   database.query<{ reference: string; status: string; error: string | null }>(
     `select reference, status, last_error as error from fulfilment.outbox order by id`,
   );
-const settled = async (count: number) => {
+const waitForSettled = async (count: number) => {
   const isSettled = ({ status }: { status: string }) => status === 'done' || status === 'dead';
   try {
     return await waitFor(
@@ -52,10 +52,10 @@ const settled = async (count: number) => {
   }
 };
 
-/** Arrays within each other; Postgres itself takes some thousands. */
-const nested = (levels: number) => JSON.parse('['.repeat(levels) + ']'.repeat(levels)) as unknown;
+/** Returns arrays that are nested this deep. Postgres accepts a few thousand levels. */
+const nestArrays = (levels: number) => JSON.parse('['.repeat(levels) + ']'.repeat(levels)) as unknown;
 
-/** Rows that cannot be sent as they are, and what is said of each. */
+/** Rows that cannot be sent, each with its error. */
 const unsendable: readonly [kind: string, payload: unknown, error: RegExp][] = [
   ['order.create', 17, /^the payload cannot be sent: payload: must be an object$/],
   ['order.create', null, /payload: must be an object/],
@@ -63,19 +63,19 @@ const unsendable: readonly [kind: string, payload: unknown, error: RegExp][] = [
   ['order.create', 'text', /payload: must be an object/],
   ['order.create', { items: 'all' }, /items: must be an array/],
   ['order.create', { items: [{ sku: 5, quantity: '2' }] }, /items\[0\]\.sku: must be a string; .*quantity: must be/],
-  ['order.create', { items: nested(2_500) }, /payload: nests too deep/],
-  ['order.create', { padding: 'x'.repeat(10 * 1024 * 1024) }, /padding: is not known here/],
+  ['order.create', { items: nestArrays(2_500) }, /payload: nests too deep/],
+  ['order.create', { padding: 'x'.repeat(10 * 1024 * 1024) }, /padding: is not a known member/],
   [
     'order.create',
     { ['__proto__' as string]: 1, constructor: 2 },
-    /__proto__: is not known here|constructor: is not known/,
+    /__proto__: is not a known member|constructor: is not a known/,
   ],
   ["order.create'; drop table fulfilment.outbox; --", {}, /there is no kind/],
   ['toString', {}, /there is no kind/],
   ['__proto__', {}, /there is no kind/],
 ];
 
-test('rows that nobody can send are dead with their reasons, and no other row suffers', async () => {
+test('rows that cannot be sent are dead with their reasons, and the other rows are sent', async () => {
   const { worker } = await startPushing();
   for (const [index, [kind, payload]] of unsendable.entries()) await insert(kind, `BAD-${index}`, payload);
   const evil = [
@@ -88,12 +88,12 @@ test('rows that nobody can send are dead with their reasons, and no other row su
   ];
   for (const reference of evil) await insert('order.create', reference, orderPayload(reference));
   await insert('order.create', 'STRANGER', orderPayload('STRANGER'), "nobody'; --");
-  // Its client has had its ten minutes to be set up.
+  // A row waits ten minutes for a worker that knows its client. These ten minutes are over.
   await database.query(
     `update fulfilment.outbox set created_at = now() - interval '1 hour' where reference = 'STRANGER'`,
   );
   await insert('order.create', 'GOOD-1', orderPayload('GOOD-1'));
-  const found = await settled(unsendable.length + evil.length + 2);
+  const found = await waitForSettled(unsendable.length + evil.length + 2);
   for (const [index, [, , error]] of unsendable.entries()) {
     const row = found.find(({ reference }) => reference === `BAD-${index}`);
     expect([index, row]).toEqual([
@@ -106,7 +106,7 @@ test('rows that nobody can send are dead with their reasons, and no other row su
     status: 'dead',
     error: expect.stringContaining('no worker was ever set up with client'),
   });
-  // It can be looked at all the same, by page and by command.
+  // The row can still be opened, with its page and with the command.
   const [deep] = await database.query<{ id: number }>(
     `select id::int from fulfilment.outbox where last_error like '%nests too deep%'`,
   );
@@ -121,7 +121,7 @@ test('rows that nobody can send are dead with their reasons, and no other row su
   for (const line of worker.lines) expect(JSON.parse(line)).not.toMatchObject({ event: 'forged' });
 });
 
-test('payloads of 10 MB go through one after the other, within bounds', async () => {
+test('payloads of 10 MB are sent one after the other, within a limit of memory', async () => {
   const { sandbox, worker } = await startPushing();
   const page = await writePage(['A page']);
   // A valid document whose comment makes it large.
@@ -138,7 +138,7 @@ test('payloads of 10 MB go through one after the other, within bounds', async ()
   for (const reference of large)
     await insert('order.create', reference, orderPayload(reference, { attachments: [{ filename: 'a.pdf', content }] }));
   await insert('order.create', 'SMALL', orderPayload('SMALL'));
-  const found = await settled(large.length + 1);
+  const found = await waitForSettled(large.length + 1);
   expect(found.filter(({ status }) => status !== 'done').map(({ error }) => error)).toEqual([]);
   const { clients } = await sandbox.call<{ clients: { orders: { attachments: unknown[] }[] }[] }>(
     'GET',
@@ -148,7 +148,7 @@ test('payloads of 10 MB go through one after the other, within bounds', async ()
   expect(mostMb).toBeLessThan(1_200);
 });
 
-test('30,000 rows for one reference hold up nobody else', async () => {
+test('30,000 rows of one reference do not delay the others', async () => {
   await startPushing();
   await insert('order.create', 'FLOOD', orderPayload('FLOOD', { orderType: 'NO-SUCH-TYPE' }));
   await database.query(
@@ -174,9 +174,9 @@ test('30,000 rows for one reference hold up nobody else', async () => {
 });
 
 test.each([
-  ['changes its payload', `update fulfilment.outbox set payload = '{}' where reference = $1`, ['done']],
-  ['deletes it', 'delete from fulfilment.outbox where reference = $1', []],
-])('someone who %s while it is sent ends nothing, and nothing is sent twice', async (_what, meddle, expected) => {
+  ['changing the payload of', `update fulfilment.outbox set payload = '{}' where reference = $1`, ['done']],
+  ['deleting', 'delete from fulfilment.outbox where reference = $1', []],
+])('%s a row while it is sent stops no worker and sends nothing twice', async (_what, meddle, expected) => {
   const { sandbox, worker } = await startPushing();
   await sandbox.switches({ repeatedNumbers: true });
   await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { delayMs: 2_000 } });
@@ -200,7 +200,7 @@ test.each([
   expect(worker.child.exitCode).toBeNull();
 });
 
-test('the role of the ERP cannot touch a row that is being sent, whichever way it tries', async () => {
+test('the role of the ERP can neither change nor delete a row that is being sent', async () => {
   const { sandbox } = await startPushing();
   await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { delayMs: 3_000 } });
   await insert('order.create', 'HELD', orderPayload('HELD'));

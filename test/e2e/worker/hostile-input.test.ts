@@ -20,26 +20,26 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-/** `npm run fuzz` takes more. */
+/** Number of rounds. `npm run fuzz` sets more. */
 const rounds = Number(process.env.FUZZ_ROUNDS ?? 40);
 const seed = Number(process.env.FUZZ_SEED ?? 1);
 const token = 'a-token-that-is-long-enough-to-be-taken';
-/** What the worker never needs, whatever it is given. */
+/** Memory that the worker must not need for any input. */
 const mostMemoryMb = 700;
-/** How long an answer of /livez may take on a machine that is busy with tests. Alone it takes less than 1 s. */
+/** How long an answer of /livez may take while other tests keep the machine busy. Otherwise it takes less than 1 s. */
 const patienceMs = 10_000;
 
-/** The longest time until /livez answered, and the most resident memory of the worker. */
-interface Seen {
+/** The longest time until /livez answered, and the largest resident memory of the worker. */
+interface WorkerFigures {
   slowestMs: number;
   memoryMb: number;
 }
 
-/** Asks /livez all the time, and looks at the memory of the worker. */
-function watch(port: number, worker: CliProcess): { readonly stop: () => Promise<Seen> } {
+/** Requests /livez again and again, and measures the memory of the worker. */
+function watch(port: number, worker: CliProcess): { readonly stop: () => Promise<WorkerFigures> } {
   let stopped = false;
-  const seen: Seen = { slowestMs: 0, memoryMb: 0 };
-  const look = async () => {
+  const seen: WorkerFigures = { slowestMs: 0, memoryMb: 0 };
+  const measure = async () => {
     while (!stopped) {
       const askedAtMs = performance.now();
       const signal = AbortSignal.timeout(patienceMs);
@@ -54,10 +54,10 @@ function watch(port: number, worker: CliProcess): { readonly stop: () => Promise
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   };
-  const looking = look();
+  const measuring = measure();
   const stop = async () => {
     stopped = true;
-    await looking;
+    await measuring;
     return seen;
   };
   closers.push(async () => void (await stop()));
@@ -100,8 +100,8 @@ const insert = (client: string, kind: string, reference: string, payload: string
     payload,
   ]);
 
-/** Ends every hold and pause of the hostile client, as if their time had gone by. */
-const hasten = () =>
+/** Ends all holds, and makes the rows and jobs of the hostile client due. */
+const makeDue = () =>
   database.query(`
     with released as (
       update sync.clients set hold_code = null, hold_reason = null, hold_since = null, hold_until = null, hold_times = 0
@@ -111,7 +111,7 @@ const hasten = () =>
     )
     update sync.jobs set due_at = least(due_at, sync.clock()) where client = 'hostile' and stream is not null and isfinite(due_at)`);
 
-test('whatever pages, answers and rows hold, the worker answers, stays small and serves the others', async () => {
+test('hostile answers, rows and requests: the worker answers, stays small and serves the others', async () => {
   const { fair, proxy, worker, port, env } = await startWorker();
   const random = new Random(seed + 1);
   const watched = watch(port, worker);
@@ -123,13 +123,13 @@ test('whatever pages, answers and rows hold, the worker answers, stays small and
     await insert('hostile', random.pick(kinds), reference, payload).catch(() => refusedInserts++);
     if (round % 10 === 0) await insert('default', 'order.create', reference, JSON.stringify(orderPayload(reference)));
     const answers = await Promise.all(Array.from({ length: 8 }, () => sendHostileRequest(port, token, random)));
-    if (round % 5 === 0) await hasten();
+    if (round % 5 === 0) await makeDue();
     for (const answer of answers) expect(answer).not.toMatch(/^HTTP\/1\.1 5(?!03)/);
   }
   await waitFor(
     'many hostile answers',
     async () => {
-      await hasten();
+      await makeDue();
       return proxy.changed > 2 * rounds;
     },
     60_000,
@@ -145,7 +145,7 @@ test('whatever pages, answers and rows hold, the worker answers, stays small and
   expect(seen.memoryMb).toBeLessThan(mostMemoryMb);
   const compared = () => compareWithSandbox(database.db, fair.url, ['shipments', 'orders']);
   await waitFor('the tables of the other client', async () => (await compared()).length === 0, 60_000);
-  // Nothing hostile lasts: the client is read again once its service behaves.
+  // The hostile client is read again once its service behaves.
   proxy.isHostile = false;
   expect(await runCommand(['run', 'pull-shipments', '--client', 'hostile'], env)).toMatchObject({ code: 0 });
 }, 300_000);

@@ -4,7 +4,7 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterEach, describe, expect, test } from 'vitest';
-import { jobNames, scheduleVariable } from '../../../config/jobs.ts';
+import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 import { sendJson, useServices } from '../../helpers/processes/service.ts';
@@ -18,7 +18,7 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** What the worker must never need, whatever it is answered. */
+/** Memory that the worker must not need for any answer. */
 const mostMemoryMb = 900;
 const token = 'the-token-of-this-client';
 const megabyte = 1024 * 1024;
@@ -60,7 +60,7 @@ const text =
   (body: string | Buffer, headers: Record<string, string> = {}, status = 200): Answer =>
   (response) =>
     void response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(body);
-/** So many megabytes of a text that never closes, without ever holding them. */
+/** Sends this many megabytes of a text without an end, without holding them in memory. */
 const flood =
   (megabytes: number, headers: Record<string, string> = {}): Answer =>
   (response) => {
@@ -77,7 +77,7 @@ const flood =
   };
 const withId = (id: string) => text(JSON.stringify(list(shipment('ID'))).replace('"ID"', id));
 
-/** Answers to GET /v3/shipments that make its run fail, and how the failure is called. */
+/** Answers to GET /v3/shipments that make the run fail, each with its error. */
 const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: RegExp }>> = {
   'a body of 200 MB': { answer: () => flood(200), error: /the answer is too large/ },
   'a body that says it has 200 MB': {
@@ -122,23 +122,23 @@ const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: 
   },
   'a redirect to another host': {
     answer: (other) => text('', { location: `${other.href}/stolen` }, 302),
-    error: /redirected \(302\), which is never followed/,
+    error: /redirected \(302\); redirects are not followed/,
   },
   'a redirect to a file': {
     answer: () => text('', { location: 'file:///etc/passwd' }, 307),
-    error: /redirected \(307\), which is never followed/,
+    error: /redirected \(307\); redirects are not followed/,
   },
   'a next link to another host': {
     answer: (other) => json({ data: [shipment(1)], links: { next: { href: `${other.href}/v3/shipments?stolen=1` } } }),
-    error: /links\.next leads to .* nothing was sent there/,
+    error: /links\.next leads to .* the link was not followed/,
   },
   'a next link to an address inside': {
     answer: () => json({ data: [shipment(1)], links: { next: 'http://169.254.169.254/latest/meta-data/' } }),
-    error: /links\.next leads to .* nothing was sent there/,
+    error: /links\.next leads to .* the link was not followed/,
   },
   'a next link to a file': {
     answer: () => json({ data: [shipment(1)], links: { next: 'file:///etc/passwd' } }),
-    error: /links\.next leads to .* nothing was sent there/,
+    error: /links\.next leads to .* the link was not followed/,
   },
   'a list that leads back to itself': {
     answer: () => (response, request) => sendJson(response, 200, { data: [shipment(1)], links: { next: request.url } }),
@@ -146,8 +146,8 @@ const refused: Readonly<Record<string, { answer: (other: URL) => Answer; error: 
   },
 };
 
-/** Answers of which one shipment cannot be stored as it is: it is set aside with these words, and the rest goes on. */
-const setAside: Readonly<Record<string, { answer: Answer; reason: RegExp }>> = {
+/** Answers with one shipment that cannot be stored: it is quarantined for this reason, and the run continues. */
+const quarantined: Readonly<Record<string, { answer: Answer; reason: RegExp }>> = {
   'an id of 2^63': { answer: withId('9223372036854775808'), reason: /^must be an id: a whole number from 1/ },
   'a negative id': { answer: withId('-5'), reason: /^must be an id: a whole number from 1/ },
   'an id that is text': { answer: withId('"seven"'), reason: /^must be an id: a whole number from 1/ },
@@ -164,12 +164,12 @@ const setAside: Readonly<Record<string, { answer: Answer; reason: RegExp }>> = {
   },
   'a year of six digits': {
     answer: json(list(shipment(14, { shippedOn: '+275760-09-13T00:00:00Z' }))),
-    reason: /is no ISO 8601 date-time/,
+    reason: /is not an ISO 8601 date-time/,
   },
 };
 
 describe('a worker whose service is hostile', () => {
-  /** A service whose list of shipments is whatever a test makes it, and another that must never hear of it. */
+  /** Starts a worker, a service whose list of shipments a test sets, and another service that must get no request. */
   async function start() {
     let answer: Answer = json(list());
     const service = await services.start((request, response) => {
@@ -180,7 +180,7 @@ describe('a worker whose service is hostile', () => {
       return sendJson(response, 200, list());
     });
     const other = await services.start((_request, response) => sendJson(response, 200, list()));
-    const off = jobNames.map((job) => [scheduleVariable(job), 'off']);
+    const off = jobNames.map((job) => [toScheduleVariable(job), 'off']);
     const env = {
       ...Object.fromEntries(off),
       SCHEDULE_PULL_SHIPMENTS: '1s',
@@ -195,7 +195,7 @@ describe('a worker whose service is hostile', () => {
     };
     const worker = processes.cli(['worker'], env);
     await worker.line('worker_started');
-    return { service, other, worker, env, become: (next: Answer) => (answer = next) };
+    return { service, other, worker, env, answerWith: (next: Answer) => (answer = next) };
   }
   const job = async () =>
     (
@@ -206,41 +206,43 @@ describe('a worker whose service is hostile', () => {
   const residentMb = (pid = 0) =>
     Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_024;
 
-  test('names what it is answered, keeps within bounds, keeps its token to itself, and goes on', async () => {
-    const { service, other, worker, become } = await start();
+  test('reports each hostile answer, limits its memory, keeps its token to itself, and continues', async () => {
+    const { service, other, worker, answerWith } = await start();
     let mostMb = 0;
     const watch = setInterval(() => {
       if (process.platform === 'linux') mostMb = Math.max(mostMb, residentMb(worker.child.pid));
     }, 100);
     closers.push(() => clearInterval(watch));
-    const heal = async () => {
-      become(json(list()));
+    const recover = async () => {
+      answerWith(json(list()));
       await waitFor('a good run', async () => (await job())?.last_outcome === 'done', 60_000);
     };
     for (const [what, { answer, error }] of Object.entries(refused)) {
-      await heal();
-      become(answer(other.url));
+      await recover();
+      answerWith(answer(other.url));
       const said = await waitFor(what, async () => (await job())?.last_error, 60_000);
       expect([what, said]).toEqual([what, expect.stringMatching(error)]);
     }
-    for (const [what, { answer, reason }] of Object.entries(setAside)) {
+    for (const [what, { answer, reason }] of Object.entries(quarantined)) {
       await database.query('delete from sync.quarantine');
-      await heal();
-      become(answer);
+      await recover();
+      answerWith(answer);
       const rows = await waitFor(what, async () => {
         const found = await database.query<{ reason: string }>('select reason from sync.quarantine');
         return found.length > 0 ? found : null;
       });
       expect([what, rows]).toEqual([what, [{ reason: expect.stringMatching(reason) }]]);
     }
-    become(text(JSON.stringify(list(shipment(21))).replace('"status"', '"__proto__": {"polluted": true}, "status"')));
+    answerWith(
+      text(JSON.stringify(list(shipment(21))).replace('"status"', '"__proto__": {"polluted": true}, "status"')),
+    );
     const stored = await waitFor('the good shipment', async () => {
       const rows = await database.query<{ raw: unknown }>(`select raw::text from fulfilment.shipments where id = 21`);
       return rows[0];
     });
     expect(stored.raw).toContain('"__proto__": {"polluted": true}');
-    // As much as is let through: 20,000 resources, one of them of 900,000 values.
-    become(
+    // The largest answer that is accepted: 20,000 resources, one of them with 900,000 values.
+    answerWith(
       text(`{"data": [${'{},'.repeat(19_998)}{"id": 22, "type": "shipment", "x": [${'1.10,'.repeat(900_000)}1]},{}]}`),
     );
     await waitFor('the largest answer', async () => (await job())?.last_fetched === 20_000, 60_000);
@@ -254,9 +256,9 @@ describe('a worker whose service is hostile', () => {
     expect(worker.output).not.toContain('the-password');
   }, 300_000);
 
-  test('waits no longer than a quarter of an hour, however long it is told to', async () => {
-    const { become } = await start();
-    become(text('{}', { 'retry-after': '31536000' }, 429));
+  test('waits no longer than a quarter of an hour, even if it is told to', async () => {
+    const { answerWith } = await start();
+    answerWith(text('{}', { 'retry-after': '31536000' }, 429));
     const due = await waitFor('the refusal', async () => {
       const [row] = await database.query<{ hours: number }>(
         `select extract(epoch from due_at - sync.clock()) / 3600 as hours from sync.jobs
@@ -268,7 +270,7 @@ describe('a worker whose service is hostile', () => {
     expect(Number(due.hours)).toBeLessThanOrEqual(0.26);
   });
 
-  test('takes no token that comes with more than memory should hold', async () => {
+  test('refuses an answer with a token that needs too much memory', async () => {
     const service = await services.start((_request, response) => {
       response.writeHead(200, { 'content-type': 'application/json' });
       response.end(`{"access_token": [1${',{}'.repeat(2_000_000)}], "expires_in": 1200}`);
@@ -278,7 +280,7 @@ describe('a worker whose service is hostile', () => {
     expect(cli.output).toContain('the answer holds no usable token');
   });
 
-  test('takes no token that would break out of its header, and does not repeat it', async () => {
+  test('refuses a token that would break out of its header, and does not print it', async () => {
     const evil = 'good\r\nx-evil: 1';
     const service = await services.start((_request, response) =>
       sendJson(response, 200, { access_token: evil, expires_in: 1_200 }),

@@ -6,7 +6,7 @@ import { startEmbeddedPostgres } from '../../../src/app/demo/embedded-postgres.t
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { Fleet, lasting, report } from '../../helpers/campaigns/fleet.ts';
+import { Fleet, pickDuration, report } from '../../helpers/campaigns/fleet.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { memoryFolder } from '../../helpers/processes/memory-folder.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
@@ -14,9 +14,9 @@ import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const processes = useProcesses();
-const downMs = lasting(6_000, 60_000);
+const downMs = pickDuration(6_000, 60_000);
 
-/** Null where the database is not there. */
+/** Runs a statement. Returns null if the database cannot be reached. */
 async function query(url: string, text: string, values: unknown[] = []): Promise<Record<string, unknown>[] | null> {
   const client = new pg.Client(url);
   client.on('error', () => undefined);
@@ -24,10 +24,10 @@ async function query(url: string, text: string, values: unknown[] = []): Promise
     await client.connect();
     return (await client.query(text, values)).rows;
   } catch {
-    // Not up yet, or going down: asked again until the deadline.
+    // The database is not up yet, or is going down. The caller asks again until its deadline.
     return null;
   } finally {
-    // Of a connection that never was, or is gone, there is nothing left to end.
+    // A connection that was never made, or is lost, need not be ended.
     await client.end().catch(() => undefined);
   }
 }
@@ -36,7 +36,7 @@ describe.each([
   { away: 'postgres', queueIn: 'postgres' },
   { away: 'postgres', queueIn: 'redis' },
   { away: 'redis', queueIn: 'redis' },
-] as const)('$away away for a while, with the queue in $queueIn', ({ away, queueIn }) => {
+] as const)('$away is down for a while, with the queue in $queueIn', ({ away, queueIn }) => {
   test.skipIf(queueIn === 'redis' && !inject('redisAvailable'))(
     'the worker keeps running, and catches up by itself once it is back',
     async () => {
@@ -44,27 +44,26 @@ describe.each([
       const postgres = await startEmbeddedPostgres({}, memoryFolder());
       await migrateDatabase(postgres.url, silentLogger);
       const queue: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
-      const fleet = await Fleet.start(
-        processes,
-        postgres.url,
-        [{ key: 'shop-1' }],
-        { SCHEDULE_PULL_SHIPMENTS: '2s', SCHEDULE_PULL_ORDERS: '2s', SCHEDULE_PUSH_OUTBOX: '15s', ...queue },
-        200,
-      );
+      const fleet = await Fleet.start(processes, {
+        databaseUrl: postgres.url,
+        clients: [{ key: 'shop-1' }],
+        env: { SCHEDULE_PULL_SHIPMENTS: '2s', SCHEDULE_PULL_ORDERS: '2s', SCHEDULE_PUSH_OUTBOX: '15s', ...queue },
+        ordersPerDay: 200,
+      });
       const { db, close } = connectDatabase(postgres.url, silentLogger, 'test', 1);
-      const same = async () =>
+      const areTablesEqual = async () =>
         (await compareWithSandbox(db, fleet.sandbox.url, ['orders', 'shipments']).catch(() => ['away'])).length === 0;
       try {
         const worker = fleet.startWorker();
         await worker.line('worker_started');
         await fleet.sandbox.advance(7_200);
-        await waitFor('the first hours', same);
+        await waitFor('the first hours', areTablesEqual);
         const pid = worker.child.pid;
         const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
         const probe = async (name: string) => (await fetch(`http://127.0.0.1:${port}/${name}`)).status;
         const outage = away === 'postgres' ? postgres.restart(downMs) : redis?.restart(downMs);
         await wait(downMs - 1_000);
-        // Nothing would be won by starting it anew.
+        // A restart of the worker would not help.
         expect(await probe('livez')).toBe(200);
         await outage;
         const backMs = performance.now();
@@ -76,7 +75,7 @@ describe.each([
             [JSON.stringify(orderPayload('SO-1'))],
           ),
         );
-        await waitFor('what happened meanwhile', same, 60_000);
+        await waitFor('what happened meanwhile', areTablesEqual, 60_000);
         const caughtUpMs = Math.round(performance.now() - backMs);
         expect(worker.child.exitCode).toBeNull();
         expect(worker.child.pid).toBe(pid);
@@ -88,7 +87,7 @@ describe.each([
         await fleet.stop();
         expect((await worker.ended).code).toBe(0);
         const lines = worker.lines.filter((line) => /"level":"(warn|error)"/.test(line));
-        // A minute's outage is a handful of lines, not thousands.
+        // An outage of a minute causes few lines, not thousands.
         expect(lines.length).toBeLessThan(60);
         report(`${away} away for ${downMs} ms, queue in ${queueIn}`, {
           caughtUpMs,

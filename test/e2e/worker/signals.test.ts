@@ -11,10 +11,10 @@ const insertOrder = () =>
   database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('order.create', 'SO-1', $1)`, [
     JSON.stringify(orderPayload('SO-1')),
   ]);
-const statusOf = async () =>
+const readStatus = async () =>
   (await database.query<{ status: string }>('select status from fulfilment.outbox'))[0]?.status;
 
-test('asked to stop, a worker lets the push under way be answered; asked twice, it ends at once', async () => {
+test('a worker that is asked to stop waits for its push; asked twice, it ends at once', async () => {
   const sandbox = await processes.sandbox();
   await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { delayMs: 3_000 } });
   const first = processes.cli(['worker'], workerEnv(database.url, sandbox));
@@ -24,7 +24,7 @@ test('asked to stop, a worker lets the push under way be answered; asked twice, 
   await waitFor('the order under way', posted);
   first.kill('SIGTERM');
   expect(await first.ended).toEqual({ code: 0, signal: null });
-  expect(await statusOf()).toBe('done');
+  expect(await readStatus()).toBe('done');
 
   await sandbox.faults({ operation: 'v3.orders.create', effect: { noAnswer: true } });
   const second = processes.cli(['worker'], workerEnv(database.url, sandbox));
@@ -39,11 +39,11 @@ test('asked to stop, a worker lets the push under way be answered; asked twice, 
   await second.line('worker_stopping');
   second.kill('SIGTERM');
   expect(await second.ended).toEqual({ code: 1, signal: null });
-  // Neither did it wait for the answer, nor was it ended by its own time limit.
+  // The worker did not wait for the answer, and its time limit did not end it.
   expect(second.output).not.toMatch(/worker_stopped|stop_forced/);
 });
 
-test('asked to stop while nobody answers, a worker ends in time and leaves nothing half done', async () => {
+test('asked to stop while no answer comes, a worker ends in time and leaves nothing half done', async () => {
   const sandbox = await processes.sandbox();
   await sandbox.faults(
     { operation: 'v3.orders.create', effect: { noAnswer: true } },
@@ -58,15 +58,15 @@ test('asked to stop while nobody answers, a worker ends in time and leaves nothi
   });
   worker.kill('SIGTERM');
   expect((await worker.ended).code).toBe(0);
-  // Within the 20 s after which it would have forced its end.
+  // It stopped within 20 s. After that time it would have forced its end.
   expect(worker.output).toContain('worker_stopped');
   expect(worker.output).not.toContain('stop_forced');
-  expect(await statusOf()).toBe('unknown');
+  expect(await readStatus()).toBe('unknown');
   expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual([]);
   expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);
 });
 
-test('after an error that nobody caught a worker says so and ends with 1', async () => {
+test('a worker logs an uncaught error and ends with exit code 1', async () => {
   const sandbox = await processes.sandbox();
   const thrown = "process.on('SIGUSR2', () => { throw new Error('nobody caught this'); })";
   const worker = processes.cli(

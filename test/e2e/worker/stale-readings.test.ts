@@ -18,15 +18,15 @@ const feed = async () => (await database.query('select 1 from fulfilment.changes
 const ids = async () =>
   (await database.query<{ id: number }>('select id from fulfilment.shipments order by id')).map(({ id }) => id);
 
-async function begin(): Promise<void> {
+async function seedAndPull(): Promise<void> {
   control.url = (await processes.sandbox()).url;
-  await control.seed(count, ['READY_TO_PICK']);
+  await control.seed(count, { statuses: ['READY_TO_PICK'] });
   done(await pull('pull-shipments'));
   done(await pull('pull-orders'));
 }
 
-/** A reconciliation that has been answered, and is stopped before the whole answer has reached it. */
-async function stoppedReconcile(): Promise<CliProcess> {
+/** Starts a reconciliation, and stops its process before the whole answer of the service has arrived. */
+async function startStoppedReconcile(): Promise<CliProcess> {
   const place = await control.lastPlace();
   const drip = { bytes: 2_000, everyMs: 100 };
   await control.faults({ operation: 'v3.shipments.list', count: 1, effect: { drip } });
@@ -36,9 +36,9 @@ async function stoppedReconcile(): Promise<CliProcess> {
   return reconcile;
 }
 
-test('a reconciliation stopped after its reading: what a pull wrote meanwhile stays, the feed does not go back', async () => {
-  await begin();
-  const reconcile = await stoppedReconcile();
+test('a reconciliation stopped after its reading overwrites nothing that a pull wrote meanwhile', async () => {
+  await seedAndPull();
+  const reconcile = await startStoppedReconcile();
   await control.setStatus(await ids(), 'SHIPPED');
   expect(done(await pull('pull-shipments'))).toMatchObject({ updated: count });
   const entries = await feed();
@@ -50,10 +50,10 @@ test('a reconciliation stopped after its reading: what a pull wrote meanwhile st
   expect(await database.query(`select stale from sync.runs where job = 'reconcile'`)).toEqual([{ stale: count }]);
 });
 
-test('nor does it bring back what came and went: a pull that found the rows unchanged was newer', async () => {
-  await begin();
+test('a stopped reconciliation overwrites no row that a newer pull found unchanged', async () => {
+  await seedAndPull();
   await control.setStatus(await ids(), 'ERROR');
-  const reconcile = await stoppedReconcile();
+  const reconcile = await startStoppedReconcile();
   await control.setStatus(await ids(), 'READY_TO_PICK');
   const entries = await feed();
   expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 0, unchanged: 2 * count });
@@ -62,6 +62,6 @@ test('nor does it bring back what came and went: a pull that found the rows unch
   expect(await statuses()).toEqual([{ status: 'READY_TO_PICK', n: count }]);
   expect(await feed()).toBe(entries);
   expect(await compareWithSandbox(database.db, control.url, ['shipments'])).toEqual([]);
-  // What was noted for it is forgotten with the last reader.
+  // The notes are deleted when the last reader that needs them has ended.
   expect(await database.query('select * from sync.confirmations')).toEqual([]);
 });

@@ -12,7 +12,7 @@ const processes = useProcesses();
 const browser = useBrowser();
 const token = 'a-token-that-is-long-enough-to-be-taken';
 
-/** A worker with days of a warehouse behind it, and an outbox in which something is wrong. */
+/** Starts a worker with three days of data, a dead row in the outbox, and a resource in quarantine. */
 async function startWorker() {
   const sandbox = await processes.sandbox();
   await sandbox.advance(3 * 86_400);
@@ -43,27 +43,27 @@ async function logIn(page: Page, base: string, path = '/'): Promise<void> {
   await page.waitForURL(base + path);
 }
 
-/** There are no frames here, so that axe may take the short way. */
+/** Checks the accessibility of a page. The pages have no frames, so the faster legacy mode of axe is enough. */
 const check = (page: Page) => new AxeBuilder({ page }).setLegacyMode().analyze();
 
 const paths = ['/', '/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit'];
 
 describe.skipIf(!browser.available)('the status page in a browser', () => {
-  test('is fit for everybody at every width, in the light and in the dark', async () => {
+  test('is accessible at every width, in light and in dark colours', async () => {
     const { base } = await startWorker();
     for (const [width, scheme] of [
       [360, 'light'],
       [900, 'light'],
       [1_600, 'dark'],
     ] as const) {
-      const { page, complaints } = await browser.open(width, scheme);
+      const { page, complaints } = await browser.open({ width, colorScheme: scheme });
       await page.goto(`${base}/login`);
       const login = await check(page);
       expect([width, scheme, 'login', login.violations.map(({ id }) => id)]).toEqual([width, scheme, 'login', []]);
       await logIn(page, base);
       for (const path of paths) {
         await page.goto(base + path);
-        // Between the narrow and the wide there is no other layout.
+        // At 900 px the layout is one of those that are checked at the other widths.
         const violations = width === 900 ? [] : (await check(page)).violations;
         const named = violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
         expect([width, scheme, path, named]).toEqual([width, scheme, path, []]);
@@ -76,11 +76,11 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     }
   });
 
-  test('shows what happens while one watches, and keeps the focus where it is; and the queues', async () => {
+  test('updates itself, keeps the focus where it is, and shows the queues', async () => {
     const { base, sandbox } = await startWorker();
-    const { page } = await browser.open(900);
+    const { page } = await browser.open({ width: 900 });
     await logIn(page, base);
-    await page.getByRole('heading', { name: '1 thing to mend' }).waitFor();
+    await page.getByRole('heading', { name: '1 problem' }).waitFor();
     const link = page.getByRole('link', { name: '1 dead' });
     await link.focus();
     await sandbox.advance(3_600);
@@ -92,20 +92,20 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     await page.getByText('pull-shipments').first().waitFor();
   });
 
-  test('a dead letter is put right by keyboard alone', async () => {
+  test('lets an operator replace the payload of a dead row with the keyboard alone', async () => {
     const { base } = await startWorker();
-    const { page, complaints } = await browser.open(900);
+    const { page, complaints } = await browser.open({ width: 900 });
     await logIn(page, base, '/outbox?status=dead');
     await page.keyboard.press('Tab');
     expect(await page.evaluate('document.activeElement.textContent')).toBe('Skip to content');
     await page.getByRole('link', { name: '1', exact: true }).focus();
     await page.keyboard.press('Enter');
     await page.waitForURL(`${base}/outbox/1`);
-    await page.getByText('there is no NONE; known are').first().waitFor();
+    await page.getByText('there is no code NONE (known codes').first().waitFor();
     expect(await page.content()).not.toContain('anna@example.com');
-    await page.getByRole('button', { name: 'Show it as it is' }).focus();
+    await page.getByRole('button', { name: 'Show unmasked' }).focus();
     await page.keyboard.press('Enter');
-    const payload = page.getByLabel('The whole payload (JSON)');
+    const payload = page.getByLabel('New payload (JSON)');
     await payload.waitFor();
     const text = (await payload.inputValue()).replace('"NONE"', '"B2C"');
     expect(text).toContain('anna@example.com');
@@ -114,7 +114,7 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     await page.keyboard.insertText(text);
     await page.keyboard.press('Tab');
     await page.keyboard.press('Enter');
-    await page.getByText('The row has its new payload and is pending.').waitFor();
+    await page.getByText('The payload is replaced. The row is pending.').waitFor();
     await waitFor('both rows to be done', async () => (await statuses()).every((status) => status === 'done'));
     await page.goto(`${base}/audit`);
     await page.getByText('outbox replace').waitFor();
@@ -123,16 +123,16 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     expect(complaints).toEqual([]);
   });
 
-  test('a job is paused, resumed and run from it', async () => {
+  test('pauses, resumes and runs a job', async () => {
     const { base } = await startWorker();
-    const { page } = await browser.open(1_600);
+    const { page } = await browser.open({ width: 1_600 });
     await logIn(page, base, '/schedules');
     const jobs = async () => database.query(`select job from sync.pauses`);
     await page.getByRole('button', { name: 'Pause: pull-inbounds of default' }).click();
     await page.getByText('The job is paused').waitFor();
     expect(await jobs()).toEqual([{ job: 'pull-inbounds' }]);
     await page.getByRole('button', { name: 'Resume: pull-inbounds of default' }).click();
-    await page.getByText('The job goes on').waitFor();
+    await page.getByText('The job is resumed').waitFor();
     expect(await jobs()).toEqual([]);
     const before = `select 1 from sync.jobs where job = 'reconcile' and last_success_at is not null`;
     expect(await database.query(before)).toEqual([]);

@@ -1,6 +1,6 @@
 import { connect, createServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { freePort } from '../../../src/app/demo/free-port.ts';
+import { findFreePort } from '../../../src/app/demo/find-free-port.ts';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { expireLeases } from '../../helpers/leases.ts';
@@ -18,25 +18,25 @@ const queueEnv = (kind: QueueKind): Record<string, string> => (kind === 'redis' 
 
 const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s', SCHEDULE_RECONCILE: '2s' };
 
-const same = async (sandbox: SandboxControl) =>
+const areTablesEqual = async (sandbox: SandboxControl) =>
   (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).length === 0;
 const countShipments = async () =>
   (await database.query<{ n: number }>('select count(*)::int as n from fulfilment.shipments'))[0]?.n ?? 0;
 
 describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (kind) => {
   test.skipIf(kind === 'redis' && !redis.available)(
-    'ticks, follows the sandbox, answers its probes and ends on SIGTERM',
+    'runs its jobs, follows the sandbox, answers its probes and ends on SIGTERM',
     async () => {
       const sandbox = await processes.sandbox();
       await sandbox.advance(86_400);
       const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...often, ...queueEnv(kind) }));
       expect(JSON.parse(await worker.line('worker_started'))).toMatchObject({ queue: kind, clients: 1 });
-      await waitFor('the first days', async () => (await countShipments()) > 0 && (await same(sandbox)));
+      await waitFor('the first days', async () => (await countShipments()) > 0 && (await areTablesEqual(sandbox)));
       await sandbox.advance(1_800);
-      await waitFor('what changed since', () => same(sandbox));
+      await waitFor('what changed since', () => areTablesEqual(sandbox));
 
       const aligned = () => worker.lines.filter((line) => line.includes('schedulers_aligned')).length;
-      // One line for each queue.
+      // The worker logs one line for each queue.
       await waitFor('the schedules', () => aligned() === 2);
       await (kind === 'redis' ? redis.flush() : truncateQueue(database));
       const [{ flushed } = { flushed: '' }] = await database.query<{ flushed: string }>(
@@ -44,7 +44,7 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
       );
       await waitFor('the schedules to be back', () => aligned() === 4);
       await sandbox.advance(1_800);
-      await waitFor('what changed after the flush', () => same(sandbox));
+      await waitFor('what changed after the flush', () => areTablesEqual(sandbox));
       const proved = `select 1 from sync.jobs where job = 'reconcile' and last_success_at > $1`;
       await waitFor(
         'a reconciliation after the flush',
@@ -76,9 +76,9 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
 });
 
 describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there yet', (kind) => {
-  test.skipIf(kind === 'redis' && !redis.available)('waits, and starts once it is', async () => {
+  test.skipIf(kind === 'redis' && !redis.available)('waits, and starts as soon as it is there', async () => {
     const sandbox = await processes.sandbox();
-    const port = await freePort();
+    const port = await findFreePort();
     const behind = (address: string) =>
       Object.assign(new URL(address), { hostname: '127.0.0.1', port: String(port) }).href;
     const settings = kind === 'postgres' ? {} : { REDIS_URL: behind(redis.url) };
@@ -88,7 +88,7 @@ describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there ye
     const { port: target } = new URL(kind === 'postgres' ? database.url : redis.url);
     const proxy = createServer((near) => {
       const far = connect(Number(target), '127.0.0.1');
-      // Either side may break off; the other is ended with it.
+      // If one side breaks off, the other is closed too.
       near.on('error', () => far.destroy()).pipe(far);
       far.on('error', () => near.destroy()).pipe(near);
     });
@@ -117,10 +117,10 @@ test('a worker stops by itself, saying why, once the database was migrated beyon
   expect(await database.query('select * from sync.leases where expires_at is not null')).toEqual([]);
 });
 
-/** From the sixteenth page on every page takes long, so that a pull of 5,000 rows is met in its middle. */
-async function slowSandbox(): Promise<SandboxControl> {
+/** Starts a sandbox that is slow from the sixteenth page on, so that a test can interrupt a pull of 5,000 rows. */
+async function startSlowSandbox(): Promise<SandboxControl> {
   const sandbox = await processes.sandbox();
-  await sandbox.seed(5_000, ['SHIPPED', 'SHIPPED', 'READY_TO_PICK']);
+  await sandbox.seed(5_000, { statuses: ['SHIPPED', 'SHIPPED', 'READY_TO_PICK'] });
   await sandbox.faults(
     { operation: 'v3.shipments.list', count: 15, effect: { delayMs: 50 } },
     { operation: 'v3.shipments.list', effect: { delayMs: 4_000 } },
@@ -135,44 +135,44 @@ const seldom = {
   SCHEDULE_PULL_INBOUNDS: 'off',
   SCHEDULE_REFRESH_SETTINGS: 'off',
 };
-const storedQuery = async () =>
+const readStoredQuery = async () =>
   (
     await database.query<{ query: string }>(
       `select query from sync.cursors where stream = 'shipments' and pass = 'new'`,
     )
   )[0]?.query;
-const newPass = async (sandbox: SandboxControl, after: number) =>
+const listNewPassRequests = async (sandbox: SandboxControl, after: number) =>
   (await sandbox.requestsTo('/v3/shipments', after)).filter(({ query }) => !query.includes('filter'));
-const doubledEntries = () =>
+const findDoubledEntries = () =>
   database.query(`select entity, id from fulfilment.changes group by entity, id having count(*) > 1`);
-const missing = async (sandbox: SandboxControl) =>
+const findDifferences = async (sandbox: SandboxControl) =>
   (await compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments'])).filter(
     (line) => !line.endsWith('differs in external_order_number') && !line.includes(': order'),
   );
-const finished = async () =>
+const isFinished = async () =>
   (await database.query(`select 1 from sync.jobs where job = 'pull-shipments' and last_outcome = 'done'`)).length === 1;
 
 describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => {
   const skipped = kind === 'redis' && !redis.available;
   test.skipIf(skipped)(
-    'kill -9 in the middle of a pull: the next worker goes on from the stored page, nothing is missing or doubled',
+    'kill -9 in the middle of a pull: the next worker continues, no row is missing or doubled',
     async () => {
-      const sandbox = await slowSandbox();
+      const sandbox = await startSlowSandbox();
       const first = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }));
       await waitFor('some pages', async () => (await countShipments()) >= 1_000);
       first.kill('SIGKILL');
       await first.ended;
       await sandbox.clearFaults();
-      // With the queue in Postgres the real ten seconds are waited for; nothing in them depends on the queue.
+      // With the queue in Postgres the test waits the real ten seconds of the lease. They do not depend on the queue.
       if (kind === 'redis') await expireLeases(database);
-      const [stored, rows, place] = [await storedQuery(), await countShipments(), await sandbox.lastPlace()];
+      const [stored, rows, place] = [await readStoredQuery(), await countShipments(), await sandbox.lastPlace()];
       expect(rows).toBeLessThan(5_000);
       const second = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }));
-      await waitFor('the rest', finished, 60_000);
+      await waitFor('the rest', isFinished, 60_000);
       expect(await countShipments()).toBe(5_000);
-      expect(await missing(sandbox)).toEqual([]);
-      expect(await doubledEntries()).toEqual([]);
-      const asked = await newPass(sandbox, place);
+      expect(await findDifferences(sandbox)).toEqual([]);
+      expect(await findDoubledEntries()).toEqual([]);
+      const asked = await listNewPassRequests(sandbox, place);
       expect(asked[0]?.query).toBe(stored);
       expect(asked.length).toBeLessThanOrEqual(Math.ceil((5_000 - rows) / 100) + 1);
       expect(await database.query('select status from sync.runs order by id')).toEqual([
@@ -184,9 +184,9 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
   );
 
   test.skipIf(skipped)(
-    'SIGSTOP beyond the lease: another worker finishes, and the first one writes nothing when it wakes',
+    'SIGSTOP beyond the lease: another worker finishes, and the first writes nothing more',
     async () => {
-      const sandbox = await slowSandbox();
+      const sandbox = await startSlowSandbox();
       const first = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }));
       await waitFor('some pages', async () => (await countShipments()) >= 1_000);
       first.kill('SIGSTOP');
@@ -194,8 +194,8 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
       await expireLeases(database);
       const second = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }));
       await second.line('run_abandoned', 30_000);
-      await waitFor('the second to finish', finished, 60_000);
-      expect(await missing(sandbox)).toEqual([]);
+      await waitFor('the second to finish', isFinished, 60_000);
+      expect(await findDifferences(sandbox)).toEqual([]);
 
       const written = () =>
         database.query(`
@@ -204,10 +204,10 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
       (select string_agg(c.query || c.updated_at, ',') from sync.cursors c) as cursors`);
       const before = await written();
       first.kill('SIGCONT');
-      const lost = JSON.parse(await first.line('run_lost')) as { code: string };
+      const lost = JSON.parse(await first.line('"run_abandoned","leaseToken"')) as { code: string };
       expect(lost.code).toBe('lease_lost');
       expect(await written()).toEqual(before);
-      expect(await doubledEntries()).toEqual([]);
+      expect(await findDoubledEntries()).toEqual([]);
     },
   );
 });

@@ -1,8 +1,8 @@
 /**
- * Lets the time go by, by hand, that an absence needs to be believed (contracts, Outcome rules); but not of rows that were
- * written a moment ago, as effects of requests that were cut may yet come.
+ * Ages the outbox, so that absences count at once: an absence counts only some time after the last attempt. Rows that
+ * were written in the last 3 seconds are not aged, because a request that was cut off may still take effect.
  */
-export const beliefBroughtAbout = `
+export const ageAbsencesSql = `
   update fulfilment.outbox o set next_attempt_at = case when status in ('pending', 'unknown') and next_attempt_at is not null
       then clock_timestamp() end, written_at = written_at - interval '2 minutes', absent_at = absent_at - interval '1 minute'
   from (select id from fulfilment.outbox where status <> 'sending'

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { scheduleVariable } from '../../../config/jobs.ts';
+import { toScheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import type { TestDatabase } from '../database.ts';
@@ -14,12 +14,19 @@ import { readFaults } from './fault-effects.ts';
 
 const campaignClients = ['shop-a', 'shop-b', 'shop-c'];
 
-/** What one campaign did to the product, for the record. */
+/** Counts of what one campaign did to the product. */
 export interface CampaignCounts {
   steps: number;
   kills: number;
   stops: number;
   faults: number;
+}
+
+interface CampaignOptions {
+  readonly seed: number;
+  readonly database: TestDatabase;
+  readonly processes: ReturnType<typeof useProcesses>;
+  readonly ordersPerDay: number;
 }
 
 interface Worker {
@@ -29,7 +36,7 @@ interface Worker {
 
 const garbage = [17, null, '', { a: 1 }, ['x'], 'no such thing', '\u0000', '9999-99-99', 1e300];
 
-/** Some rules of every kind, drawn anew from time to time. */
+/** Draws fault rules: about half of the effects, each for a random operation. */
 function drawFaults(random: Random): FaultRule[] {
   const index = random.between(0, 5);
   const row = (path: (string | number)[], value: unknown) => ({ set: [{ path: ['data', index, ...path], value }] });
@@ -57,7 +64,7 @@ function drawFaults(random: Random): FaultRule[] {
     }));
 }
 
-/** 30 days of a warehouse's life for three clients, polled by two workers that are killed and stopped at random. */
+/** A campaign over some days of virtual time: two workers poll three clients, and are killed and stopped at random. */
 export class Campaign {
   readonly #random: Random;
   readonly #processes: ReturnType<typeof useProcesses>;
@@ -68,7 +75,7 @@ export class Campaign {
   readonly counts: CampaignCounts = { steps: 0, kills: 0, stops: 0, faults: 0 };
   readonly sandbox: SandboxControl;
 
-  private constructor(seed: number, database: TestDatabase, processes: ReturnType<typeof useProcesses>, sandbox: URL) {
+  private constructor({ seed, database, processes }: CampaignOptions, sandbox: URL) {
     this.#random = new Random(seed);
     this.#processes = processes;
     this.#database = database;
@@ -76,7 +83,7 @@ export class Campaign {
     const clients = campaignClients.map((key) => ({ key, baseUrl: sandbox.href, username: key, password: key }));
     const file = join(this.#folder, 'clients.json');
     writeFileSync(file, JSON.stringify(clients));
-    const often = streams.map(({ name }) => [scheduleVariable(`pull-${name}`), '1s']);
+    const schedules = streams.map(({ name }) => [toScheduleVariable(`pull-${name}`), '1s']);
     this.#env = {
       DATABASE_URL: database.url,
       WAREHOUSE_CLIENTS_FILE: file,
@@ -84,20 +91,16 @@ export class Campaign {
       ADMIN_PORT: '0',
       LOG_LEVEL: 'fatal',
       SCHEDULE_RECONCILE: '8s',
-      ...Object.fromEntries(often),
+      ...Object.fromEntries(schedules),
     };
   }
 
-  static async start(
-    seed: number,
-    database: TestDatabase,
-    processes: ReturnType<typeof useProcesses>,
-    ordersPerDay: number,
-  ): Promise<Campaign> {
+  static async start(settings: CampaignOptions): Promise<Campaign> {
+    const { seed, processes, ordersPerDay } = settings;
     const options = ['--speed', '0', '--seed', `${seed}`, '--orders-per-day', `${ordersPerDay}`, '--late-changes'];
     const args = ['sandbox', '--port', '0', '--clients', campaignClients.join(','), ...options];
     const line = await processes.cli(args).line('Sandbox at ');
-    const campaign = new Campaign(seed, database, processes, new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+    const campaign = new Campaign(settings, new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
     await campaign.sandbox.switches({
       cursor: (['id', 'offset', 'opaque'] as const)[seed % 3] ?? 'id',
       included: seed % 2 === 0 ? 'inside' : 'top',
@@ -106,11 +109,11 @@ export class Campaign {
     return campaign;
   }
 
-  /** Lets the days go by, with everything that may go wrong. */
-  async live(days: number): Promise<void> {
+  /** Advances the sandbox by some days in random steps, with faults, kills and stops. */
+  async passDays(days: number): Promise<void> {
     this.#startWorker();
     this.#startWorker();
-    // On a busy machine all days would be over before they have begun.
+    // Otherwise all days could pass on a busy machine before a worker has started.
     const begun = 'select from sync.jobs where last_finished_at is not null limit 1';
     await waitFor('the first run', async () => (await this.#database.query(begun)).length > 0, 120_000);
     for (let leftSeconds = days * 86_400; leftSeconds > 0; this.counts.steps++) {
@@ -119,13 +122,13 @@ export class Campaign {
       const seconds = Math.min(leftSeconds, random.between(600, 40_000));
       await this.sandbox.advance(seconds);
       leftSeconds -= seconds;
-      // Polls come at random moments of virtual time: how far it has gone between them is chance.
+      // The random wait varies how much virtual time passes between two polls.
       await wait(random.between(10, 400));
       this.#disturb();
     }
   }
 
-  /** Faults off, workers gone, and what was hidden for a while is to be seen. */
+  /** Ends the faults and the workers, and advances the time until hidden rows are visible. */
   async calm(): Promise<void> {
     await this.#countFaults();
     await this.sandbox.clearFaults();
@@ -135,12 +138,12 @@ export class Campaign {
     }
     await Promise.all(this.#workers.map(({ process }) => process.ended));
     await this.sandbox.advance(2 * 86_400);
-    // One that was killed last leaves a lease that only time takes from it.
+    // A worker that was killed last leaves a lease that ends only by time.
     const held = 'select 1 from sync.leases where expires_at > now()';
     await waitFor('leases to run out', async () => (await this.#database.query(held)).length === 0);
   }
 
-  /** Runs a command of the product for all clients, to its end. */
+  /** Runs a command of the product for all clients to its end, and returns its output. */
   async command(...args: string[]): Promise<string> {
     const process = this.#processes.cli(args, this.#env);
     const { code } = await process.ended;
@@ -157,7 +160,7 @@ export class Campaign {
     this.#workers.push({ process: this.#processes.cli(['worker'], this.#env), stoppedUntilMs: 0 });
   }
 
-  /** Wakes, replaces, kills or stops workers, as chance has it. */
+  /** Wakes, replaces, kills or stops workers at random. */
   #disturb(): void {
     const nowMs = performance.now();
     for (const worker of this.#workers) {
@@ -182,7 +185,7 @@ export class Campaign {
       this.counts.kills++;
     } else if (chance < 0.08) {
       worker.process.kill('SIGSTOP');
-      // Now and then beyond a lease.
+      // Some stops last longer than a lease.
       worker.stoppedUntilMs = nowMs + this.#random.between(100, 13_000);
       this.counts.stops++;
     }

@@ -3,12 +3,21 @@ import type { FaultRule } from '../sandbox-control.ts';
 
 type Effect = FaultRule['effect'];
 
-/** `share` of all requests for each of these effects: the first rule that strikes decides, so later ones get a larger part. */
-export function faultsOf(operation: string, share: number, effects: readonly Effect[]): FaultRule[] {
+/**
+ * Returns rules that give each effect the same share of all requests. The first rule that strikes decides, so later
+ * rules have a larger probability.
+ */
+export function makeFaultRules(
+  operation: string,
+  { share, effects }: { share: number; effects: readonly Effect[] },
+): FaultRule[] {
   return effects.map((effect, index) => ({ operation, probability: share / (1 - share * index), effect }));
 }
 
-/** Everything that can become of a request that makes a change; `lateMs` after the cut some are carried out. */
+/**
+ * Effects of every fault that a request for a change can meet.
+ * @param lateMs time after a cut until the service carries the request out, in milliseconds
+ */
 export const pushFaults = (lateMs: number): Effect[] => [
   { reset: true, afterEffect: true },
   { noAnswer: true },
@@ -20,7 +29,7 @@ export const pushFaults = (lateMs: number): Effect[] => [
   { expireTokens: true },
 ];
 
-/** Everything that can become of a read on its way, whatever it is about. */
+/** Effects of every fault that a read can meet. */
 export const readFaults = (random: Random): Effect[] => [
   { status: random.pick([400, 404, 408, 429, 500, 502, 503]) },
   { status: 503, retryAfter: '1' },

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { jobNames, scheduleVariable } from '../../../config/jobs.ts';
+import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import type { CliProcess } from '../processes/cli-process.ts';
 import type { useProcesses } from '../processes/processes.ts';
 import { runCommand } from '../processes/run-command.ts';
@@ -9,11 +9,20 @@ import { SandboxControl } from '../sandbox-control.ts';
 
 type Processes = ReturnType<typeof useProcesses>;
 
-/** A client as it stands in WAREHOUSE_CLIENTS_FILE. */
-export interface FleetClient {
+/** A client of WAREHOUSE_CLIENTS_FILE. */
+interface FleetClient {
   readonly key: string;
   readonly baseUrl?: string;
   readonly password?: string;
+}
+
+interface FleetOptions {
+  readonly databaseUrl: string;
+  readonly clients: readonly FleetClient[];
+  /** Settings of the workers. All schedules are off, unless they are set here. */
+  readonly env?: Record<string, string>;
+  /** Orders per day of each client in the sandbox. */
+  readonly ordersPerDay?: number;
 }
 
 /** Real workers for several clients of one sandbox process. */
@@ -32,16 +41,10 @@ export class Fleet {
     this.env = env;
   }
 
-  /**
-   * @param env on top of all schedules off
-   * @param ordersPerDay of each client's shop in the sandbox; its time stands still
-   */
+  /** Starts a sandbox for the clients. Its time does not advance by itself. Workers are started later. */
   static async start(
     processes: Processes,
-    databaseUrl: string,
-    clients: readonly FleetClient[],
-    env: Record<string, string> = {},
-    ordersPerDay = 0,
+    { databaseUrl, clients, env = {}, ordersPerDay = 0 }: FleetOptions,
   ): Promise<Fleet> {
     const names = clients.map(({ key }) => key);
     const args = ['--port', '0', '--speed', '0', '--clients', names.join(','), '--orders-per-day', `${ordersPerDay}`];
@@ -62,7 +65,7 @@ export class Fleet {
       ADMIN_PORT: '0',
       LOG_LEVEL: 'info',
       SCHEDULE_PUSH_OUTBOX: 'off',
-      ...Object.fromEntries(jobNames.map((job) => [scheduleVariable(job), 'off'])),
+      ...Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off'])),
       ...env,
     });
   }
@@ -78,12 +81,12 @@ export class Fleet {
     return runCommand(args, { ...this.env, LOG_LEVEL: 'silent' });
   }
 
-  /** Those that were neither killed nor asked to end. */
+  /** Workers that were neither killed nor asked to stop. */
   get alive(): CliProcess[] {
     return this.workers.filter((worker) => !this.#ending.has(worker));
   }
 
-  /** Ends a worker, at once or as it is asked to. */
+  /** Kills a worker, or asks it to stop. */
   end(worker: CliProcess, signal: 'SIGKILL' | 'SIGTERM'): void {
     this.#ending.add(worker);
     worker.kill(signal);
@@ -104,13 +107,13 @@ export class Fleet {
   }
 }
 
-/** Whether campaigns are played at full length (`npm run campaign:daemon`). */
+/** True if campaigns run at full length (`npm run campaign:daemon`). */
 export const isLong = process.env.CAMPAIGN_DAEMON !== undefined;
 
-/** How long a campaign lasts: short with the other tests, `long` where it is asked for. */
-export const lasting = <T>(short: T, long: T): T => (isLong ? long : short);
+/** Returns `long` for campaigns at full length, else `short`. */
+export const pickDuration = <T>(short: T, long: T): T => (isLong ? long : short);
 
-/** Says what a campaign measured, for the record. */
+/** Writes what a campaign measured to standard error. */
 export function report(name: string, figures: unknown): void {
   process.stderr.write(`${name}: ${JSON.stringify(figures)}\n`);
 }

@@ -11,12 +11,12 @@ interface Answer {
 }
 type Mutation = (answer: Answer, random: Random) => void;
 
-const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
-const withText = (answer: Answer, change: (text: string) => string) => {
+const nestArrays = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
+const changeText = (answer: Answer, change: (text: string) => string) => {
   answer.body = Buffer.from(change(answer.body.toString()));
 };
 
-/** What a hostile service makes of an answer: sizes, depths, encodings, numbers, and plain nonsense. */
+/** Changes that a hostile service makes to an answer: sizes, depths, encodings, numbers, headers and statuses. */
 const mutations: readonly Mutation[] = [
   (answer, random) => {
     for (let flips = random.between(1, 20); flips > 0 && answer.body.length > 0; flips--)
@@ -26,17 +26,17 @@ const mutations: readonly Mutation[] = [
     answer.body = answer.body.subarray(0, random.between(0, answer.body.length));
   },
   (answer, random) =>
-    withText(answer, (text) => text.replace(/"id":/, `"x":${nested(random.between(10, 5_000))},"id":`)),
+    changeText(answer, (text) => text.replace(/"id":/, `"x":${nestArrays(random.between(10, 5_000))},"id":`)),
   (answer, random) =>
-    withText(answer, (text) => text.replace(/"id":/, `"x":"${'x'.repeat(random.between(1, 5_000_000))}","id":`)),
+    changeText(answer, (text) => text.replace(/"id":/, `"x":"${'x'.repeat(random.between(1, 5_000_000))}","id":`)),
   (answer, random) =>
-    withText(answer, (text) =>
+    changeText(answer, (text) =>
       text.replaceAll(/(?<=:)\d+/g, (digits) =>
         random.chance(0.1) ? random.pick(['1e400', '-1', '9007199254740993', '1.5', '0', '"7"', 'null']) : digits,
       ),
     ),
   (answer, random) =>
-    withText(answer, (text) =>
+    changeText(answer, (text) =>
       text.replaceAll(/"[A-Z][^"]*"/g, (word) =>
         random.chance(0.1)
           ? random.pick(['"\\u0000"', '"\\ud800"', '{}', '[]', 'true', '"\\u202e"', '"2026-02-30"'])
@@ -112,7 +112,7 @@ export class HostileProxy {
     const headers: Record<string, string> = { 'content-type': given.headers.get('content-type') ?? 'application/json' };
     const answer: Answer = { status: given.status, headers, body: Buffer.from(await given.arrayBuffer()) };
     // Links lead back to the proxy.
-    withText(answer, (text) => text.replaceAll(service.origin, this.url.origin));
+    changeText(answer, (text) => text.replaceAll(service.origin, this.url.origin));
     if (this.isHostile && random.chance(0.5)) {
       this.changed++;
       for (let rounds = random.between(1, 2); rounds > 0; rounds--) random.pick(mutations)(answer, random);
@@ -177,28 +177,29 @@ const toHostileBody = (random: Random): string => {
     'x'.repeat(size),
     `token=${'y'.repeat(size)}`,
     `${'a=1&'.repeat(Math.floor(size / 4))}`,
-    `payload=${encodeURIComponent(nested(Math.floor(size / 8)))}`,
+    `payload=${encodeURIComponent(nestArrays(Math.floor(size / 8)))}`,
     '{"__proto__": {"a": 1}}',
     '\u0000\u0001\u0002',
     '%ff%fe=%00',
   ]);
 };
 
-/** Sends one request to the admin server as raw bytes, and returns the first line of the answer; empty: it gave none. */
+/** Sends one request to the admin server as raw bytes. Returns the first line of the answer; empty if there is none. */
 export function sendHostileRequest(port: number, token: string, random: Random): Promise<string> {
-  const usually = (usual: string, ...others: readonly string[]) => (random.chance(0.8) ? usual : random.pick(others));
+  const pickMostly = (usual: string, ...others: readonly string[]) =>
+    random.chance(0.8) ? usual : random.pick(others);
   const method = random.chance(0.5)
     ? 'GET'
     : random.pick(['POST', 'POST', 'PUT', 'HEAD', 'DELETE', 'OPTIONS', 'G\u0001T', 'TRACE']);
   const body = method === 'GET' ? '' : toHostileBody(random);
   const lines = [
     `${method} ${random.pick(paths)}${random.pick(tails)} HTTP/1.1`,
-    `host: ${usually('localhost', '127.0.0.1', 'evil.example', '')}`,
-    `authorization: ${usually(`Bearer ${token}`, 'Bearer', 'Basic eA==', '\u00ff')}`,
-    `content-type: ${usually('application/x-www-form-urlencoded', 'application/json', 'multipart/form-data', 'x')}`,
-    `content-length: ${usually(String(body.length), '0', '10000000')}`,
-    `accept: ${usually('text/html', '*/*', 'x'.repeat(5_000))}`,
-    `cookie: ${usually('a=b', 'fulfilment_session=session.9999999999999.x.operator.y', '='.repeat(3_000))}`,
+    `host: ${pickMostly('localhost', '127.0.0.1', 'evil.example', '')}`,
+    `authorization: ${pickMostly(`Bearer ${token}`, 'Bearer', 'Basic eA==', '\u00ff')}`,
+    `content-type: ${pickMostly('application/x-www-form-urlencoded', 'application/json', 'multipart/form-data', 'x')}`,
+    `content-length: ${pickMostly(String(body.length), '0', '10000000')}`,
+    `accept: ${pickMostly('text/html', '*/*', 'x'.repeat(5_000))}`,
+    `cookie: ${pickMostly('a=b', 'fulfilment_session=session.9999999999999.x.operator.y', '='.repeat(3_000))}`,
     'connection: close',
   ];
   return new Promise((resolve) => {
@@ -237,7 +238,7 @@ const garbage = [
   'é'.repeat(300),
 ];
 
-/** Makes a payload of a hostile ERP: members are lost, replaced, added, nested or blown up. */
+/** Makes a payload of a hostile ERP: members are removed, replaced, added, nested or made very large. */
 export function toHostilePayload(payload: object, random: Random): string {
   const change = (value: unknown, depth: number): unknown => {
     if (random.chance(0.08)) return random.pick(garbage);
@@ -249,6 +250,6 @@ export function toHostilePayload(payload: object, random: Random): string {
     return Object.fromEntries(random.chance(0.05) ? [...members, ['constructor', random.pick(garbage)]] : members);
   };
   const changed = JSON.stringify(change(payload, 0)) ?? 'null';
-  if (random.chance(0.03)) return `{"items": ${nested(random.between(100, 3_000))}}`;
+  if (random.chance(0.03)) return `{"items": ${nestArrays(random.between(100, 3_000))}}`;
   return random.chance(0.03) ? `{"x": "${'x'.repeat(random.between(1, 4_000_000))}"}` : changed;
 }

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
-import { jobNames, scheduleVariable } from '../../../config/jobs.ts';
+import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../src/app/demo/embedded-postgres.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
@@ -11,12 +11,26 @@ import type { useProcesses } from '../processes/processes.ts';
 import { SandboxControl } from '../sandbox-control.ts';
 import { waitFor } from '../wait.ts';
 
+interface CampaignParts {
+  readonly seed: number;
+  readonly processes: ReturnType<typeof useProcesses>;
+  readonly postgres: EmbeddedPostgres;
+  readonly sandbox: SandboxControl;
+  readonly env: Record<string, string>;
+}
+
 interface Worker {
   process: CliProcess;
   stoppedUntilMs: number;
 }
 
-/** Real workers on a Postgres and a sandbox of their own, killed and stopped at random while they push. */
+interface DisturbOptions {
+  readonly everyMs: number;
+  readonly isOver: () => Promise<boolean>;
+  readonly deadlineMs: number;
+}
+
+/** A campaign with its own Postgres and sandbox: real workers push, and are killed and stopped at random. */
 export class PushCampaign {
   readonly #random: Random;
   readonly #processes: ReturnType<typeof useProcesses>;
@@ -26,18 +40,12 @@ export class PushCampaign {
   readonly sandbox: SandboxControl;
   readonly counts = { kills: 0, stops: 0 };
 
-  private constructor(
-    seed: number,
-    processes: ReturnType<typeof useProcesses>,
-    postgres: EmbeddedPostgres,
-    sandbox: SandboxControl,
-    env: Record<string, string>,
-  ) {
+  private constructor({ seed, processes, postgres, sandbox, env }: CampaignParts) {
     this.#random = new Random(seed);
     this.#processes = processes;
     this.#postgres = postgres;
     this.sandbox = sandbox;
-    const off = jobNames.map((job) => [scheduleVariable(job), 'off']);
+    const off = jobNames.map((job) => [toScheduleVariable(job), 'off']);
     this.env = {
       DATABASE_URL: postgres.url,
       WAREHOUSE_BASE_URL: sandbox.url.href,
@@ -52,19 +60,18 @@ export class PushCampaign {
   }
 
   static async start(
-    seed: number,
     processes: ReturnType<typeof useProcesses>,
-    env: Record<string, string> = {},
+    { seed, env = {} }: { seed: number; env?: Record<string, string> },
   ): Promise<PushCampaign> {
     const postgres = await startEmbeddedPostgres({}, memoryFolder());
     await migrateDatabase(postgres.url, silentLogger);
     const args = ['sandbox', '--port', '0', '--speed', '0', '--seed', `${seed}`, '--orders-per-day', '0'];
     const line = await processes.cli(args).line('Sandbox at ');
     const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
-    return new PushCampaign(seed, processes, postgres, sandbox, env);
+    return new PushCampaign({ seed, processes, postgres, sandbox, env });
   }
 
-  /** One statement, on a connection of its own, as Postgres may be restarted at any time. */
+  /** Runs one statement on a new connection, because Postgres may be restarted at any time. */
   async query<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
     const client = new pg.Client(this.#postgres.url);
     client.on('error', () => undefined);
@@ -85,8 +92,8 @@ export class PushCampaign {
     return this.#postgres.restart();
   }
 
-  /** Kills or stops a random worker every so often, until `isOver`. */
-  async disturb(everyMs: number, isOver: () => Promise<boolean>, deadlineMs: number): Promise<void> {
+  /** Kills or stops a random worker every `everyMs`, until `isOver` returns true. Fails after `deadlineMs`. */
+  async disturb({ everyMs, isOver, deadlineMs }: DisturbOptions): Promise<void> {
     const endMs = performance.now() + deadlineMs;
     while (!(await isOver())) {
       if (performance.now() > endMs) throw new Error(`Not over after ${deadlineMs} ms`);
@@ -96,12 +103,12 @@ export class PushCampaign {
       else this.#kill(worker);
       for (const other of this.#workers)
         if (other.stoppedUntilMs > 0 && other.stoppedUntilMs < nowMs) this.#wake(other);
-      // The rhythm of the disturbances, not a wait for anything.
+      // This is the interval of the disturbances. It waits for no condition.
       await wait(everyMs);
     }
   }
 
-  /** Lets all workers work again, undisturbed. */
+  /** Wakes all stopped workers. */
   calm(): void {
     for (const worker of this.#workers) this.#wake(worker);
   }
@@ -120,7 +127,7 @@ export class PushCampaign {
     await this.#postgres.stop();
   }
 
-  /** Whether no row waits for anything but a person. */
+  /** Returns true if no row waits for anything but a person. */
   async isSettled(): Promise<boolean> {
     const open = `
       select from fulfilment.outbox
@@ -128,14 +135,14 @@ export class PushCampaign {
     return (await this.query(open)).length === 0;
   }
 
-  settled(deadlineMs: number): Promise<boolean> {
+  waitUntilSettled(deadlineMs: number): Promise<boolean> {
     return waitFor('all rows to be settled', () => this.isSettled(), deadlineMs);
   }
 
   #strike(worker: Worker, nowMs: number): void {
     if (worker.stoppedUntilMs > 0) return;
     worker.process.kill('SIGSTOP');
-    // Now and then beyond a claim.
+    // Some stops last longer than a claim.
     worker.stoppedUntilMs = nowMs + this.#random.between(100, 13_000);
     this.counts.stops++;
   }

@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { browserPath, launchBrowser } from './chromium.ts';
 
-/** A browser of this machine, where there is one; pages are closed at the end of each test. */
+/** Starts the browser of this machine, if there is one. Its pages are closed at the end of each test. */
 export function useBrowser() {
   let browser: Browser;
   const pages: Page[] = [];
@@ -17,8 +17,8 @@ export function useBrowser() {
   });
   return {
     available: browserPath !== undefined,
-    /** A page with cookies of its own, and what it complained of: script errors, and what the policy kept it from. */
-    open: async (width: number, colorScheme: 'light' | 'dark' = 'light') => {
+    /** Opens a page with its own cookies. `complaints` holds script errors and violations of the content policy. */
+    open: async ({ width, colorScheme = 'light' }: { width: number; colorScheme?: 'light' | 'dark' }) => {
       const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme });
       const page = await context.newPage();
       pages.push(page);

@@ -4,9 +4,9 @@ import { build } from 'rolldown';
 import config from '../../../rolldown.config.ts';
 
 /**
- * Builds what users run, into a folder of this process: two test runs do not meet, and `dist` stays as it is. The folder
- * is inside the project, because the packages outside the bundle are found from there.
- * @returns the program, and what deletes it
+ * Builds the program that users run into a folder of this process, so that test runs do not share it and `dist` is not
+ * changed. The folder is inside the project, because packages outside the bundle are resolved from there.
+ * @returns the path of the program, and a function that deletes the folder
  */
 export async function buildBundle(): Promise<{ program: string; remove: () => void }> {
   const dir = fileURLToPath(new URL(`../../../node_modules/.cache/bundle-${process.pid}`, import.meta.url));

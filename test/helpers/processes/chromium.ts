@@ -1,14 +1,18 @@
 import { existsSync } from 'node:fs';
 import { type Browser, chromium } from 'playwright-core';
 
-/** The browser of this machine; undefined where there is none. */
+/** Path of the browser of this machine; undefined if there is none. */
 export const browserPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) =>
   existsSync(path),
 );
 
-/** @throws Error where this machine has none */
+/**
+ * Starts the browser of this machine.
+ * @throws Error if there is none
+ */
 export function launchBrowser(): Promise<Browser> {
-  // As root, which CI may be, Chromium has no sandbox; it shows our own pages only. The rest keeps it from calling home.
+  // Chromium cannot use its sandbox as root, which CI may be. It shows only our pages. The other arguments prevent
+  // requests to its vendor.
   const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'];
   const silent = ['--disable-background-networking', '--disable-component-update', '--disable-sync'];
   return chromium.launch({ executablePath: browserPath ?? '/usr/bin/chromium', args: [...args, ...silent] });

@@ -4,13 +4,13 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { waitFor } from '../wait.ts';
 
-/** Processes of the product are started by the hundred: what the first one compiled need not be compiled again. */
+/** Cache of compiled code. The tests start hundreds of processes, and only the first one has to compile. */
 const compileCache = fileURLToPath(new URL('../../../node_modules/.cache/compiled', import.meta.url));
 
-/** The bundle that global-setup.ts built, so that what is shipped is tested; the sources for programs that are no tests. */
+/** Entry of the program: in tests the bundle that global-setup.ts built, in other programs the sources. */
 const main = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../../src/app/main.ts', import.meta.url));
 
-/** A command of the product as a process of its own. */
+/** A command of the product in a separate process. */
 export class CliProcess {
   readonly child: ChildProcess;
   readonly lines: string[] = [];
@@ -36,7 +36,7 @@ export class CliProcess {
     this.child.kill(signal);
   }
 
-  /** Waits for a line that holds `text`; fails with all that was written where the process ends before. */
+  /** Waits for a line that contains `text`. If the process ends first, throws an error with the whole output. */
   line(text: string, deadlineMs?: number): Promise<string> {
     return waitFor(
       `a line with ${text}`,

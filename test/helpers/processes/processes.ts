@@ -10,24 +10,23 @@ async function end(processes: CliProcess[]): Promise<void> {
   }
 }
 
-/** Starts a sandbox process of the test's own, which it may kill. */
+/** Starts a sandbox process that the test may kill. Its time does not advance by itself. */
 export async function startSandbox(
   cli: (args: readonly string[]) => CliProcess,
-  speed = 0,
 ): Promise<{ process: CliProcess; control: SandboxControl }> {
-  const process = cli(['sandbox', '--port', '0', '--speed', String(speed)]);
+  const process = cli(['sandbox', '--port', '0', '--speed', '0']);
   const line = await process.line('Sandbox at ');
   return { process, control: new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? '')) };
 }
 
-/** Starts processes. Those of a test are killed when it ends; sandboxes stay for the next test of the file. */
+/** Starts processes and kills them at the end of each test. Sandboxes are kept for the next test of the file. */
 export function useProcesses() {
   const started: CliProcess[] = [];
   const sandboxProcesses: CliProcess[] = [];
   const sandboxes: SandboxControl[] = [];
-  let lent = 0;
+  let borrowed = 0;
   afterEach(async () => {
-    lent = 0;
+    borrowed = 0;
     await end(started);
   });
   afterAll(() => end(sandboxProcesses));
@@ -38,25 +37,26 @@ export function useProcesses() {
   };
   return {
     cli,
-    /** A sandbox as it is after its start. Time stands still in it, unless it is given a speed. */
-    sandbox: async (speed = 0): Promise<SandboxControl> => {
-      const kept = sandboxes[lent++];
+    /** Returns a sandbox in its initial state. Its time does not advance by itself. */
+    sandbox: async (): Promise<SandboxControl> => {
+      const kept = sandboxes[borrowed++];
       if (kept !== undefined) {
-        await kept.call('POST', '/_sandbox/reset', { speed, startMs: Date.now() });
+        await kept.call('POST', '/_sandbox/reset', { speed: 0, startMs: Date.now() });
         return kept;
       }
-      // Kept before it is waited for: it is ended also if it never answers.
+      // The process is registered before the wait, so that it is ended even if it never answers.
       const sandbox = await startSandbox((args) => {
         const process = new CliProcess(args, {});
         sandboxProcesses.push(process);
         return process;
-      }, speed);
+      });
       sandboxes.push(sandbox.control);
       return sandbox.control;
     },
   };
 }
-/** What a worker needs to serve the sandbox's client `default`. */
+
+/** Returns the settings of a worker that serves the client `default` of a sandbox. */
 export function workerEnv(
   databaseUrl: string,
   sandbox: SandboxControl,

@@ -6,24 +6,24 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { GenericContainer, getContainerRuntimeClient } from 'testcontainers';
-import { freePort } from '../../../src/app/demo/free-port.ts';
+import { findFreePort } from '../../../src/app/demo/find-free-port.ts';
 import { waitFor } from '../wait.ts';
 
 export interface TestRedis {
   readonly url: string;
-  /** Ends it and, after `downMs`, starts it again, empty, at the same address. */
+  /** Ends the server and, after `downMs`, starts it again at the same address, without data. */
   readonly restart: (downMs: number, signal?: 'SIGTERM' | 'SIGKILL') => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
-/** Extra settings, as `redis-server` takes them on its command line. */
+/** Additional arguments of the command line of `redis-server`. */
 export type RedisSettings = readonly string[];
 
-/** A Redis of our own: a server from PATH, else a container where a Docker engine answers, else null. */
+/** Starts a Redis: a server from PATH, else a container. Returns null if there is neither. */
 export async function startRedis(settings: RedisSettings = []): Promise<TestRedis | null> {
   const binary = ['redis-server', 'valkey-server'].find(isOnPath);
   if (binary !== undefined) return startServer(binary, settings);
-  return (await dockerAnswers()) ? startContainer(settings) : null;
+  return (await hasDocker()) ? startContainer(settings) : null;
 }
 
 function isOnPath(binary: string): boolean {
@@ -31,19 +31,19 @@ function isOnPath(binary: string): boolean {
     execFileSync(binary, ['--version'], { stdio: 'ignore' });
     return true;
   } catch {
-    // Not there, or not to be run: both mean that it cannot serve us.
+    // The program does not exist or cannot run.
     return false;
   }
 }
 
 async function startServer(binary: string, settings: RedisSettings): Promise<TestRedis> {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-redis-'));
-  const port = await freePort();
+  const port = await findFreePort();
   const base = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'no', '--dir', folder];
   const url = `redis://127.0.0.1:${port}`;
   const launch = async () => {
     const launched = spawn(binary, [...base, ...settings], { stdio: 'ignore' });
-    await waitFor('Redis to answer', () => answers(url, launched.pid));
+    await waitFor('Redis to answer', () => isAnswering(url, launched.pid));
     return launched;
   };
   let server = await launch();
@@ -67,27 +67,27 @@ async function end(server: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): Promise
   await ended;
 }
 
-/** Whether our own server answers there, not another that took the port before it. */
-async function answers(url: string, pid: number | undefined): Promise<boolean> {
+/** Returns true if the process `pid` answers there, and not another server that took the port. */
+async function isAnswering(url: string, pid: number | undefined): Promise<boolean> {
   const redis = new Redis(url, { lazyConnect: true, retryStrategy: () => null });
   redis.on('error', () => undefined);
   try {
     await redis.connect();
     return (await redis.info('server')).includes(`process_id:${pid}\r\n`);
   } catch {
-    // Not up yet; asked again until the deadline.
+    // The server is not ready. The caller asks again until the deadline.
     return false;
   } finally {
     redis.disconnect();
   }
 }
 
-async function dockerAnswers(): Promise<boolean> {
+async function hasDocker(): Promise<boolean> {
   try {
     await getContainerRuntimeClient();
     return true;
   } catch {
-    // No engine: the caller says so.
+    // There is no Docker engine. The caller reports it.
     return false;
   }
 }

@@ -13,7 +13,7 @@ export interface TestService {
   readonly requests: { readonly path: string; readonly authorization: string | undefined }[];
 }
 
-/** Small services that misbehave in ways the sandbox has no business to; closed after each test. */
+/** Starts small services with faults that the sandbox does not have. They are closed after each test. */
 export function useServices(): {
   start: (handler: Handler) => Promise<TestService>;
   connect: (url: URL, env?: Record<string, string>) => Warehouse;
@@ -63,11 +63,11 @@ export function sendJson(
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
 }
 
-/** Answers `/base/token` with tokens t1, t2, …; anything else goes to `rest`. */
-export function withTokens(rest: Handler, expiresIn = 1_200): Handler {
+/** Answers `/base/token` with the tokens t1, t2, …, and passes other requests to `rest`. */
+export function withTokens(rest: Handler, { expiresInSeconds = 1_200 } = {}): Handler {
   let issued = 0;
   return (request, response) => {
     if (request.url !== `/base${operations['common.token'].path}`) return rest(request, response);
-    sendJson(response, 200, { access_token: `t${++issued}`, token_type: 'bearer', expires_in: expiresIn });
+    sendJson(response, 200, { access_token: `t${++issued}`, token_type: 'bearer', expires_in: expiresInSeconds });
   };
 }

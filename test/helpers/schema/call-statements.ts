@@ -1,57 +1,57 @@
 import { sql, type Transaction } from 'kysely';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { tryExclusively } from '../../../src/erp/connection/exclusive.ts';
-import { createLock, shareName } from '../../../src/erp/connection/locks.ts';
+import { tryRunExclusively } from '../../../src/erp/connection/exclusive.ts';
+import { createLock, lockNameShared } from '../../../src/erp/connection/locks.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { readAdminSecret } from '../../../src/erp/maintenance/admin-secrets.ts';
-import { markLinesUnlisted } from '../../../src/erp/mirror/lines.ts';
 import type { Family } from '../../../src/erp/mirror/tables.ts';
 import { markUnlisted } from '../../../src/erp/mirror/unlisted.ts';
+import { markChildrenUnlisted } from '../../../src/erp/mirror/unlisted-children.ts';
 import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
 import { acceptDatabase } from '../../../src/erp/outbox/accept-database.ts';
-import { renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/claims-held.ts';
+import { renewClaims, returnClaims, stampSent } from '../../../src/erp/outbox/held-claims.ts';
 import * as holds from '../../../src/erp/outbox/holds.ts';
-import { findUnclaimed, takeUnknown } from '../../../src/erp/outbox/look-ups.ts';
+import { findUnclaimedIds, takeUnknownRows } from '../../../src/erp/outbox/look-ups.ts';
 import * as actions from '../../../src/erp/outbox/operator-actions.ts';
 import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/push-database.ts';
 import * as rates from '../../../src/erp/outbox/rates.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle.ts';
-import { noteAbsences } from '../../../src/erp/pull/absences.ts';
+import { recordAbsences } from '../../../src/erp/pull/absences.ts';
 import { recordGap } from '../../../src/erp/pull/freshness.ts';
-import { readPositions, stillOpen } from '../../../src/erp/pull/open-rows.ts';
+import { findStillOpen, readPositions } from '../../../src/erp/pull/open-rows.ts';
 import * as quarantine from '../../../src/erp/pull/quarantine.ts';
 import * as rereads from '../../../src/erp/pull/rereads.ts';
-import * as diagnosis from '../../../src/erp/reports/diagnosis.ts';
+import * as diagnosis from '../../../src/erp/reports/database-facts.ts';
 import { readDatabaseClock, readJobStatus } from '../../../src/erp/reports/job-status.ts';
 import { readOutboxStatus } from '../../../src/erp/reports/outbox-status.ts';
 import { listRuns, readRecentRuns } from '../../../src/erp/reports/run-list.ts';
-import { countRows, latestLines, readTable } from '../../../src/erp/reports/snapshot.ts';
+import { countRows, readLatestLines, readTable } from '../../../src/erp/reports/stored-rows.ts';
 import { readStreamStatus } from '../../../src/erp/reports/stream-status.ts';
 import { recordFindings } from '../../../src/erp/rescan/findings.ts';
-import { findLastWalked, findReconciled } from '../../../src/erp/rescan/reconciliations.ts';
+import { findLastWalked, readReconciledTimes } from '../../../src/erp/rescan/reconciliations.ts';
 import { wakeJob } from '../../../src/erp/rescan/rescans.ts';
-import { countInWindows } from '../../../src/erp/rescan/rows-in-windows.ts';
-import { knowsAuthorization } from '../../../src/erp/resources/authorizations.ts';
+import { countRowsInWindows } from '../../../src/erp/rescan/rows-in-windows.ts';
+import { hasAuthorization } from '../../../src/erp/resources/authorizations.ts';
 import { readOptions, takeSettingsTurn } from '../../../src/erp/resources/settings.ts';
-import { healOrderNumbers, renameOrderNumbers, withOrder } from '../../../src/erp/resources/shipments.ts';
+import { findShipmentsWithOrder, healOrderNumbers, renameOrderNumbers } from '../../../src/erp/resources/shipments.ts';
 import { storeStock } from '../../../src/erp/resources/stock.ts';
 import { readAudit, recordAudit } from '../../../src/erp/runs/audit.ts';
 import * as clientHolds from '../../../src/erp/runs/client-holds.ts';
 import { readClients } from '../../../src/erp/runs/clients.ts';
-import { confirm } from '../../../src/erp/runs/confirmations.ts';
+import { recordConfirmations } from '../../../src/erp/runs/confirmations.ts';
 import * as dueJobs from '../../../src/erp/runs/due-jobs.ts';
 import { passGate, readGates } from '../../../src/erp/runs/gates.ts';
 import { renewLeases } from '../../../src/erp/runs/leases.ts';
-import { recordRefusal } from '../../../src/erp/runs/ledger.ts';
+import { recordSkip } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { findBlockers } from '../../../src/erp/schema/migration-locks.ts';
 import { assertSchemaFits, isMigratedByNewer } from '../../../src/erp/schema/schema-fit.ts';
-import { ageColumns } from '../../../src/sync/reading/stream.ts';
+import { toAgeColumns } from '../../../src/sync/reading/stream.ts';
 import { inbounds } from '../../../src/sync/streams/inbounds.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';
 
@@ -60,7 +60,7 @@ const kind = { table: 'shipments', stream: 'shipments', open: ['READY_TO_PICK'],
 const now = new Date();
 const followUps = { kinds: ['order.create'], of: () => [] };
 
-/** Calls the functions of src/erp that a day of polls and pushes does not, so that each statement is executed once. */
+/** Calls the functions of src/erp that a day of polls and pushes does not call, so that each statement is executed. */
 export async function callStatements(db: Database, url: string, outboxId: number): Promise<void> {
   const within = <T>(work: (trx: Transaction<DB>) => Promise<T>) => db.transaction().execute(work);
   await migrateDatabase(url, silentLogger);
@@ -72,10 +72,10 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await within((trx) => callOutbox(trx, outboxId));
   await callOperator(db, outboxId);
   await within(async (trx) => {
-    await shareName(trx, 'a name');
+    await lockNameShared(trx, 'a name');
     await createLock(trx, 'another name');
   });
-  await tryExclusively(db, 'a name', async () => undefined);
+  await tryRunExclusively(db, 'a name', async () => undefined);
 }
 
 async function readReports(db: Database): Promise<void> {
@@ -88,7 +88,7 @@ async function readReports(db: Database): Promise<void> {
   await listRuns(db, { client }, 5);
   await readTable(db, client, 'shipments');
   await countRows(db, ['shipments']);
-  await latestLines(db, 5);
+  await readLatestLines(db, 5);
   await readClients(db);
   await readGates(db);
   await readPauses(db);
@@ -104,49 +104,49 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readMissingGrants(db);
   await diagnosis.readMissingRoles(db);
   await diagnosis.readSessionSettings(db);
-  await diagnosis.countWatched(db);
+  await diagnosis.countWatchedArticles(db);
 }
 
 async function callPulls(trx: Transaction<DB>): Promise<void> {
   const stream = { client, stream: 'shipments' };
   const scope = { trx, ...stream };
-  const age = ageColumns(shipments);
+  const age = toAgeColumns(shipments);
   const [line] = inbounds.tables.children;
   if (line === undefined) throw new Error('inbounds have no lines');
-  await noteAbsences(trx, { ...stream, pass: 'poll' }, [1]);
+  await recordAbsences(trx, { ...stream, pass: 'poll' }, [1]);
   await recordGap(scope, now, now);
-  await stillOpen(trx, client, kind, [1]);
+  await findStillOpen(trx, client, kind, [1]);
   await readPositions(trx, client, 'inbounds', [1]);
   await quarantine.releaseQuarantined(scope, [{ id: 1, readNo: 1 }]);
-  await quarantine.forgetOlderQuarantined(scope, 1);
-  await quarantine.forgetQuarantined(trx, 1);
+  await quarantine.releaseOlderQuarantined(scope, 1);
+  await quarantine.releaseQuarantineRow(trx, 1);
   await quarantine.listQuarantined(trx, {});
   await quarantine.readQuarantined(trx, 1);
-  await quarantine.nextQuarantined(trx, client, 'shipments', 0, 5);
+  await quarantine.readNextQuarantined(trx, client, 'shipments', 0, 5);
   await rereads.postponeRereads(scope, [1], 'x');
   await rereads.postponeStillOpen(scope, [{ id: 1, tries: 0 }]);
   await rereads.requestRereads(scope, [1], 'x');
   await rereads.findRereadsDue(trx, client, kind);
   await rereads.findRereads(trx, client, 'shipments', [1]);
   await rereads.findRequestedRereads(trx, client, 'shipments');
-  await rereads.settleRereads(scope, [1]);
+  await rereads.removeRereads(scope, [1]);
   await recordFindings(trx, stream, age, 'stale', [1], now);
   await findLastWalked(trx, client, 'shipments');
-  await findReconciled(trx, client);
+  await readReconciledTimes(trx, client);
   await wakeJob(trx, client, 'backfill');
-  await countInWindows(trx, client, age, [{ after: null, before: null }], now);
+  await countRowsInWindows(trx, client, age, [{ after: null, before: null }], now);
   await markUnlisted(trx, client, { stream: 'shipments', table: 'shipments' }, [-1], 1);
-  await markLinesUnlisted(trx, { ...stream, parent: 'inbounds' }, line, [-1], 1);
-  await knowsAuthorization(trx, client, 1);
+  await markChildrenUnlisted(trx, { ...stream, parent: 'inbounds' }, line, [-1], 1);
+  await hasAuthorization(trx, client, 1);
   await renameOrderNumbers(trx, client, [1]);
   await healOrderNumbers(trx, client, [1]);
-  await withOrder(trx, client, [1]);
+  await findShipmentsWithOrder(trx, client, [1]);
   await storeStock(trx, client, [{ sku: 'X', stock: 1 }]);
   await takeSettingsTurn(trx, client, 0, 0);
   await takeSettingsTurn(trx, client, 60_000, 60_000);
 }
 
-/** Moves a line of one shipment to another, and takes it away. */
+/** Moves a line of one shipment to another, and removes it. */
 async function callUpsert(trx: Transaction<DB>): Promise<void> {
   const family = (id: number, ...lines: number[]): Family => ({
     parent: { id, raw: { lines } },
@@ -166,12 +166,12 @@ async function callUpsert(trx: Transaction<DB>): Promise<void> {
 
 async function callRuns(trx: Transaction<DB>): Promise<void> {
   await clientHolds.placeClientHold(trx, client, { code: 'no_answer', ms: 0, capMs: 0 }, 'x', false);
-  await clientHolds.passHold(trx, client);
-  await clientHolds.passClientProbeOn(trx, client);
-  await clientHolds.releaseClientHold(trx, client, now);
-  await clientHolds.retryRefused(trx, [client]);
-  await recordRefusal(trx, { client, job: 'prune' }, 'x', null);
-  await confirm({ trx, client, stream: 'shipments' }, [{ id: 1, readNo: 1 }]);
+  await clientHolds.checkClientHold(trx, client);
+  await clientHolds.returnClientProbe(trx, client);
+  await clientHolds.endClientHold(trx, client, now);
+  await clientHolds.endHoldWaits(trx, [client]);
+  await recordSkip(trx, { client, job: 'prune' }, 'x', null);
+  await recordConfirmations({ trx, client, stream: 'shipments' }, [{ id: 1, readNo: 1 }]);
   await recordAudit(trx, { by: 'x', action: 'pruned', client: null, detail: 'x' });
   const gate = { name: 'a gate', identity: 'x', client };
   await passGate(trx, gate, 60_000);
@@ -180,13 +180,13 @@ async function callRuns(trx: Transaction<DB>): Promise<void> {
 
 async function callSchedules(db: Database): Promise<void> {
   const job = { client, job: 'prune' };
-  await dueJobs.dueJobs(db, ['prune'], [{ client, identity: 'x' }]);
-  await dueJobs.scheduleClock(db);
-  await dueJobs.bringForward(db, [{ ...job, due: now, ifNever: now }]);
+  await dueJobs.findDueJobs(db, ['prune'], [{ client, identity: 'x' }]);
+  await dueJobs.readScheduleClock(db);
+  await dueJobs.bringDueTimesForward(db, [{ ...job, due: now, ifNever: now }]);
   await dueJobs.bringPollForward(db, client, 'shipments');
   await dueJobs.requestRun(db, job, 'x');
   await db.transaction().execute((trx) => dueJobs.reviveAbandoned(trx));
-  await db.transaction().execute((trx) => dueJobs.recordAbandoned(trx, [job]));
+  await db.transaction().execute((trx) => dueJobs.recordAbandonedRuns(trx, [job]));
   await pauseJob(db, 'prune', client, 'x');
   await resumeJob(db, 'prune', client, 'x');
   await renewLeases(db, [{ client, name: 'prune', token: 1 }]);
@@ -198,9 +198,9 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await returnClaims(trx, [claimed]);
   await stampSent(trx, claimed);
   await renewClaims(trx, [claimed]);
-  await takeUnknown(trx, client, 'order.create', 5);
+  await takeUnknownRows(trx, client, 'order.create', 5);
   const mirror = { table: 'inbound_packing_slips', resultMember: 'inboundPackingSlipId' };
-  await findUnclaimed(trx, { id, client }, [1], mirror);
+  await findUnclaimedIds(trx, { id, client }, [1], mirror);
   await rates.lowerRate(trx, client, 10);
   await rates.readRates(trx);
   await rates.takeAllowance(trx, client, 1);
@@ -211,8 +211,8 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   await lockForSettling(trx, [id]);
   await holds.readHealth(trx, null);
   await holds.takeProbe(trx, client, 1);
-  await holds.lockFew(trx, { client, kind: 'order.create' });
-  await holds.noteProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
+  await holds.tryLockHealth(trx, { client, kind: 'order.create' });
+  await holds.recordProof(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await holds.isProven(trx, { client, kind: 'order.create', method: 'POST', path: '/' });
   await delayGates(trx);
 }
@@ -235,7 +235,7 @@ async function callOperator(db: Database, id: number): Promise<void> {
   await actions.actOnOutbox(db, 'done', { ids: [id] }, { by: 'x', followUps });
   await sql`update sync.push_database set changed_at = now()`.execute(db);
   await noteDatabase(db, 'x', []);
-  // As after a failover, with a worker that misses a row, and then with all there.
+  // As after a failover: first a worker misses a row, then no row is missing.
   await sql`update sync.push_database set mark = regexp_replace(mark, '[0-9]+$', '0')`.execute(db);
   await noteDatabase(db, 'x', [{ id: -1, claimNo: 1, attempts: 1 }]);
   await noteDatabase(db, 'x', []);

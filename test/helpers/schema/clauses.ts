@@ -3,11 +3,11 @@ const clause =
 
 /**
  * Returns the lines of an SQL statement that hold more than one clause. Statements of one line are accepted, and so are
- * conditions and subqueries in parentheses. The bodies of a WITH are looked at.
+ * conditions and subqueries in parentheses. The bodies of a WITH are checked.
  */
-export function crowdedLines(statement: string): string[] {
+export function findCrowdedLines(statement: string): string[] {
   if (!statement.includes('\n')) return [];
-  return withoutParentheses(statement)
+  return removeParentheses(statement)
     .replaceAll(/'[^'\n]*'/g, "''")
     .replaceAll(/--.*/g, '')
     .replaceAll(/\bdistinct from\b|\bselect from\b|\bdo update( set)?\b/g, 'x')
@@ -16,7 +16,7 @@ export function crowdedLines(statement: string): string[] {
     .map((line) => line.trim());
 }
 
-function withoutParentheses(statement: string): string {
+function removeParentheses(statement: string): string {
   const open: boolean[] = [];
   let kept = '';
   for (const character of statement) {

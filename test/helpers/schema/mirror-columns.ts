@@ -1,8 +1,9 @@
 import type { TestDatabase } from '../database.ts';
 
 /**
- * Makes src/erp/generated/mirror-columns.ts from the migrated database: of each table that mirrors a resource, the columns that a
- * reading fills, with their SQL types. `id` and `raw` are in all of them.
+ * Returns the text of src/erp/generated/mirror-columns.ts, made from the migrated database. For each table of the
+ * mirror it lists the columns that a reading fills, with their SQL types. `id` and `raw`, which all tables have, are
+ * omitted.
  */
 export async function renderMirrorColumns(database: TestDatabase): Promise<string> {
   const tables = await database.query<{ name: string; columns: string }>(`

@@ -19,15 +19,15 @@ interface PlanNode {
 
 const removedRows = ['Rows Removed by Filter', 'Rows Removed by Join Filter', 'Rows Removed by Index Recheck'];
 
-function touchedBy(node: PlanNode): number {
+function countTouchedRows(node: PlanNode): number {
   const loops = node['Actual Loops'] ?? 1;
   const each = (node['Actual Rows'] ?? 0) + removedRows.reduce((sum, name) => sum + Number(node[name] ?? 0), 0);
-  return each * loops + (node.Plans ?? []).reduce((sum, child) => sum + touchedBy(child), 0);
+  return each * loops + (node.Plans ?? []).reduce((sum, child) => sum + countTouchedRows(child), 0);
 }
 
 /**
- * Makes the server report the plan of each statement after its execution, for every connection that this process opens from
- * now on. Uses auto_explain of Postgres. Includes statements inside functions.
+ * Makes the server report the plan of each statement after its execution, for every connection that this process opens
+ * from now on. Statements inside functions are included. It uses auto_explain of Postgres.
  */
 export async function watchPlans(database: TestDatabase): Promise<{ executed: ExecutedStatement[]; end: () => void }> {
   const name = new URL(database.url).pathname.slice(1);
@@ -53,6 +53,6 @@ export async function watchPlans(database: TestDatabase): Promise<{ executed: Ex
 
 function parsePlan(message: string): ExecutedStatement[] {
   if (!/^duration: .* plan:/.test(message)) return [];
-  const told = JSON.parse(message.slice(message.indexOf('{'))) as { 'Query Text': string; Plan: PlanNode };
-  return [{ statement: told['Query Text'].replaceAll(/\s+/g, ' ').trim(), touched: touchedBy(told.Plan) }];
+  const report = JSON.parse(message.slice(message.indexOf('{'))) as { 'Query Text': string; Plan: PlanNode };
+  return [{ statement: report['Query Text'].replaceAll(/\s+/g, ' ').trim(), touched: countTouchedRows(report.Plan) }];
 }

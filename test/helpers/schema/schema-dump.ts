@@ -1,10 +1,10 @@
 import type { TestDatabase } from '../database.ts';
 
 const schemas = `('fulfilment', 'sync')`;
-/** kysely's own record of migrations is its business. */
+/** Condition that excludes the tables in which kysely records migrations. */
 const ours = `n.nspname in ${schemas} and c.relname not like 'kysely%'`;
 
-/** Each gives lines of one kind, in an order of its own. */
+/** Queries that each return the lines of one kind of object, in a fixed order. */
 const sections = [
   `select format('create schema %I; -- %s', n.nspname, obj_description(n.oid)) as line
    from pg_namespace n where n.nspname in ${schemas} order by n.nspname`,
@@ -44,7 +44,7 @@ const sections = [
    group by g.table_schema, g.table_name, g.grantee order by g.table_schema, g.table_name, g.grantee`,
 ];
 
-/** The whole schema as text, from the catalogs: no pg_dump is needed, and the text does not depend on its version. */
+/** Returns the whole schema as text, from the catalogs. It needs no pg_dump and does not depend on its version. */
 export async function dumpSchema(database: TestDatabase): Promise<string> {
   const parts: string[] = [];
   for (const section of sections) {

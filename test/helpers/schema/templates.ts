@@ -11,16 +11,16 @@ import { API, type Project, type Type } from 'typescript/unstable/sync';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 
-/** What TypeScript believes of a result column. */
+/** The type of a result column in TypeScript. */
 export type ColumnKind = 'array' | 'boolean' | 'date' | 'number' | 'object' | 'string';
 
 /** An SQL template of src/erp that is executed. */
 export interface SqlTemplate {
   /** File and line. */
   readonly place: string;
-  /** The text between the values. */
+  /** The texts between the values. */
   readonly parts: readonly string[];
-  /** Kinds of each result column by name; null if the template has no type argument, so that its result is not read. */
+  /** Kinds of each result column by name; null if the template has no type argument, because its result is not read. */
   readonly columns: ReadonlyMap<string, ReadonlySet<ColumnKind>> | null;
 }
 
@@ -33,21 +33,21 @@ export function findTemplates(): SqlTemplate[] {
     const files = readdirSync(`${root}src/erp`, { recursive: true, encoding: 'utf8' }).filter((file) =>
       file.endsWith('.ts'),
     );
-    return files.flatMap((file) => templatesIn(project, `src/erp/${file}`));
+    return files.flatMap((file) => findTemplatesIn(project, `src/erp/${file}`));
   } finally {
     api.close();
   }
 }
 
-function templatesIn(project: Project, file: string): SqlTemplate[] {
+function findTemplatesIn(project: Project, file: string): SqlTemplate[] {
   const source = project.program.getSourceFile(`${root}${file}`);
   if (source === undefined) throw new Error(`${file} is in no project`);
   const found: SqlTemplate[] = [];
   const visit = (node: Node): void => {
-    const template = isCallExpression(node) ? executedTemplate(node) : null;
+    const template = isCallExpression(node) ? findExecutedTemplate(node) : null;
     if (template !== null) {
       const line = source.text.slice(0, template.getStart(source)).split('\n').length;
-      found.push({ place: `${file}:${line}`, parts: partsOf(template), columns: columnsOf(project, template) });
+      found.push({ place: `${file}:${line}`, parts: readParts(template), columns: readColumns(project, template) });
     }
     node.forEachChild(visit);
   };
@@ -55,22 +55,22 @@ function templatesIn(project: Project, file: string): SqlTemplate[] {
   return found;
 }
 
-/** The template of `sql…``.execute(…)`. */
-function executedTemplate({ expression }: CallExpression): TaggedTemplateExpression | null {
+/** Returns the template of a call `sql…``.execute(…)`; null for other calls. */
+function findExecutedTemplate({ expression }: CallExpression): TaggedTemplateExpression | null {
   if (!isPropertyAccessExpression(expression) || expression.name.text !== 'execute') return null;
   return isTaggedTemplateExpression(expression.expression) ? expression.expression : null;
 }
 
-function partsOf({ template }: TaggedTemplateExpression): string[] {
+function readParts({ template }: TaggedTemplateExpression): string[] {
   if (isNoSubstitutionTemplateLiteral(template)) return [template.text];
   return [template.head.text, ...template.templateSpans.map(({ literal }) => literal.text)];
 }
 
-function columnsOf({ checker }: Project, { typeArguments }: TaggedTemplateExpression): SqlTemplate['columns'] {
+function readColumns({ checker }: Project, { typeArguments }: TaggedTemplateExpression): SqlTemplate['columns'] {
   const [argument] = typeArguments ?? [];
   const type = argument === undefined ? undefined : checker.getTypeFromTypeNode(argument);
   if (type === undefined) return null;
-  const kindOf = (part: Type): ColumnKind | null => {
+  const toColumnKind = (part: Type): ColumnKind | null => {
     const text = checker.typeToString(part);
     if (text === 'null' || text === 'undefined') return null;
     if (text === 'string' || text.startsWith('"')) return 'string';
@@ -81,9 +81,9 @@ function columnsOf({ checker }: Project, { typeArguments }: TaggedTemplateExpres
   };
   return new Map(
     checker.getPropertiesOfType(type).map((property) => {
-      const own = checker.getTypeOfSymbol(property);
-      const parts = own === undefined ? [] : own.isUnionType() ? own.getTypes() : [own];
-      return [property.name, new Set(parts.map(kindOf).filter((kind) => kind !== null))];
+      const type = checker.getTypeOfSymbol(property);
+      const parts = type === undefined ? [] : type.isUnionType() ? type.getTypes() : [type];
+      return [property.name, new Set(parts.map(toColumnKind).filter((kind) => kind !== null))];
     }),
   );
 }

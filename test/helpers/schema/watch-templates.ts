@@ -3,7 +3,7 @@ import { vi } from 'vitest';
 import type { ColumnKind, SqlTemplate } from './templates.ts';
 
 const { builtins } = pg.types;
-/** What our connections make of a column, by its Postgres type (src/erp/connection/pool.ts sets the parsers). */
+/** Types of result columns in TypeScript, by their Postgres types. src/erp/connection/pool.ts sets the parsers. */
 const kinds: Readonly<Record<number, ColumnKind>> = {
   [builtins.INT2]: 'number',
   [builtins.INT4]: 'number',
@@ -24,7 +24,7 @@ const kinds: Readonly<Record<number, ColumnKind>> = {
 };
 const json: readonly number[] = [builtins.JSON, builtins.JSONB];
 
-/** What the templates were found to be, by their place. */
+/** Results of watching, by the places of the templates. */
 export interface WatchedTemplates {
   /** Places of templates that were executed. */
   readonly executed: ReadonlySet<string>;
@@ -35,7 +35,7 @@ export interface WatchedTemplates {
 
 const escapeText = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** Compares each statement that this process executes from now on with the template it was made from. */
+/** Compares each statement that this process executes from now on with the template that it was made from. */
 export function watchTemplates(templates: readonly SqlTemplate[]): WatchedTemplates {
   const [executed, problems] = [new Set<string>(), new Set<string>()];
   const known = templates

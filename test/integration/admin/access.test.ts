@@ -19,8 +19,8 @@ const guarded = [
   '/events',
 ];
 
-/** The status for a name in the Host header, which fetch would not let one choose. */
-const asHost = (port: number, host: string) =>
+/** Returns the status of a request with this Host header, which fetch does not allow to set. */
+const requestAsHost = (port: number, host: string) =>
   new Promise<number | undefined>((resolve, reject) => {
     request({ port, host: '127.0.0.1', headers: { host } }, (answer) => {
       answer.resume();
@@ -30,15 +30,15 @@ const asHost = (port: number, host: string) =>
       .end();
   });
 
-test('without a token only names of this machine are answered, so that no page elsewhere can borrow one', async () => {
+test('without a token only host names of this machine are answered, against DNS rebinding', async () => {
   const { port } = await admin();
   for (const host of ['127.0.0.1:8080', 'localhost', '[::1]:9000'])
-    expect([host, await asHost(port, host)]).toEqual([host, 200]);
+    expect([host, await requestAsHost(port, host)]).toEqual([host, 200]);
   for (const host of ['evil.example', '127.0.0.1.evil.example', '10.0.0.1'])
-    expect([host, await asHost(port, host)]).toEqual([host, 421]);
+    expect([host, await requestAsHost(port, host)]).toEqual([host, 421]);
 });
 
-test('with a token everything but probes, login and style asks for it', async () => {
+test('with a token everything except probes, login and assets requires it', async () => {
   const { visitor } = await admin({ ADMIN_TOKEN: token });
   for (const path of guarded) {
     expect([path, (await visitor.get(path, { accept: '*/*' })).status]).toEqual([path, 401]);
@@ -52,13 +52,13 @@ test('with a token everything but probes, login and style asks for it', async ()
   expect((await visitor.get('/nowhere', { accept: '*/*' })).status).toBe(401);
   for (const path of ['/livez', '/login', '/assets/page.css', '/assets/page.js', '/assets/icon.svg'])
     expect([path, (await visitor.get(path)).status]).toEqual([path, 200]);
-  // Not started, but answered.
+  // This worker has not started, but the probe answers.
   expect((await visitor.get('/readyz')).status).toBe(503);
   for (const path of guarded.filter((one) => one !== '/events' && one !== '/outbox/1'))
     expect([path, (await visitor.get(path, { authorization: `Bearer ${token}` })).status]).toEqual([path, 200]);
 });
 
-test('the login form sets a cookie that scripts cannot read, leads back, and is let out again', async () => {
+test('login sets a cookie that scripts cannot read, and leads back; logout ends the session', async () => {
   const { visitor, port } = await admin({ ADMIN_TOKEN: token });
   const answer = await visitor.post('/login', { token, next: '/outbox?status=dead' }, '/login?next=/outbox');
   expect([answer.status, answer.headers.get('location')]).toEqual([303, '/outbox?status=dead']);
@@ -95,7 +95,7 @@ test.each([
   expect(answer.headers.get('location')).toMatch(/^\/(?![/\\])|^\/$/);
 });
 
-test('after ten wrong tokens an address is held off, also with the right one; who is logged in is not', async () => {
+test('after ten wrong tokens an address is refused, even with the right one; sessions continue', async () => {
   const { visitor, port, logged } = await admin({ ADMIN_TOKEN: token });
   await visitor.post('/login', { token }, '/login');
   const stranger = new Visitor(`http://127.0.0.1:${port}`);
@@ -110,7 +110,7 @@ test('after ten wrong tokens an address is held off, also with the right one; wh
   expect(logged.join()).not.toContain('wrong-');
 });
 
-test('a form without its token, or with that of another browser, changes nothing', async () => {
+test('a form without its token, or with the token of another browser, changes nothing', async () => {
   const { visitor, port } = await admin();
   const stranger = new Visitor(`http://127.0.0.1:${port}`);
   const fields = { client: 'default', job: 'pull-orders' };
@@ -123,7 +123,7 @@ test('a form without its token, or with that of another browser, changes nothing
   expect(await database.query('select client, job from sync.pauses')).toEqual([fields]);
 });
 
-test('what is sent runs nothing of elsewhere, is framed by nobody and kept by nobody', async () => {
+test('headers forbid foreign scripts, frames and caches', async () => {
   const { visitor } = await admin();
   const login = (await admin({ ADMIN_TOKEN: token })).visitor;
   const [{ headers }, ...others] = [
@@ -142,9 +142,9 @@ test('what is sent runs nothing of elsewhere, is framed by nobody and kept by no
   expect((await visitor.get('/queues')).headers.get('content-security-policy')).toContain("script-src 'self';");
 });
 
-test('the board of the queues changes nothing', async () => {
+test('the board of the queues is read-only', async () => {
   const { visitor } = await admin();
   const answer = await fetch(`${visitor.base}/queues/api/queues/poll/pause`, { method: 'PUT' });
-  expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('shown only')]);
+  expect([answer.status, await answer.text()]).toEqual([403, expect.stringContaining('read-only')]);
   expect((await visitor.get('/queues/api/queues')).status).toBe(200);
 });

@@ -15,7 +15,7 @@ afterEach(() => {
   for (const socket of sockets.splice(0)) socket.destroy();
 });
 
-/** Opens a connection and writes to it; what the server answers is kept. */
+/** Opens a connection, writes to it, and keeps what the server answers. */
 function send(port: number, text: string): { socket: Socket; answer: () => string } {
   const socket = connect(port, '127.0.0.1');
   let answer = '';
@@ -31,14 +31,14 @@ function send(port: number, text: string): { socket: Socket; answer: () => strin
 const post = (path: string, length: number, headers = '') =>
   `POST ${path} HTTP/1.1\r\nhost: localhost\r\n${headers}content-type: application/x-www-form-urlencoded\r\ncontent-length: ${length}\r\n\r\n`;
 
-test('half-sent requests are bounded in number, and /livez answers beside them', async () => {
+test('the number of half-sent requests is bounded, and /livez still answers', async () => {
   const { visitor, port } = await admin({ ADMIN_TOKEN: token });
   const sent = Array.from({ length: 400 }, () => send(port, `${post('/login', 4_000)}token=x`));
   await waitFor('most of them to be closed', () => sockets.filter(({ closed }) => closed).length >= 400 - 128);
-  // Closed for newer ones, that is, and not answered 408 when their time was up.
+  // They were closed in favour of newer ones, and not answered 408 after the time limit.
   expect(sent.filter(({ answer }) => answer() === '').length).toBeGreaterThan(200);
   expect((await visitor.get('/livez')).status).toBe(200);
-  // Those that are left end by the time limit of a request.
+  // The others end by the time limit of a request.
   await waitFor('all of them to be closed', () => sockets.every(({ closed }) => closed), 20_000);
 });
 
@@ -59,10 +59,10 @@ test.each([
   await waitFor('an answer', () => answer().startsWith('HTTP/1.1 403'));
 });
 
-test('a form has fifty members at most', async () => {
+test('a form has at most fifty members', async () => {
   const { visitor } = await admin();
   const many = Object.fromEntries(Array.from({ length: 1_000 }, (_, index) => [`member${index}`, 'x']));
-  // Its own members come last, so that they are cut off with the rest.
+  // The members of the form come last, so that they are cut off.
   const answer = await visitor.post(
     '/schedules/pause',
     { ...many, client: 'default', job: 'pull-orders' },
@@ -71,7 +71,7 @@ test('a form has fifty members at most', async () => {
   expect(answer.status).toBe(403);
 });
 
-test('the cookie of the login page does not depend on the token, and sessions hold at every worker', async () => {
+test('sessions hold at every worker, and end when the stored secret is deleted', async () => {
   const first = await admin({ ADMIN_TOKEN: token });
   await first.visitor.post('/login', { token }, '/login');
   const second = await admin({ ADMIN_TOKEN: token });
@@ -80,7 +80,7 @@ test('the cookie of the login page does not depend on the token, and sessions ho
     const cookie = first.visitor.cookie('fulfilment_session') ?? '';
     return (await there.get('/', { cookie: `fulfilment_session=${cookie}` })).status === 200;
   });
-  // Who deletes the secret ends all sessions, with the same token.
+  // Deleting the secret ends all sessions, even with the same token.
   await database.query('delete from sync.admin_secrets');
   const third = await admin({ ADMIN_TOKEN: token });
   const cookie = first.visitor.cookie('fulfilment_session') ?? '';
@@ -88,7 +88,7 @@ test('the cookie of the login page does not depend on the token, and sessions ho
   expect((await there.get('/', { cookie: `fulfilment_session=${cookie}` })).status).toBe(303);
 });
 
-test('a form that is loaded at once after the start is accepted, however late the secret is read', async () => {
+test('a form that is loaded right after the start is accepted, even if the secret is read late', async () => {
   const { promise: page, resolve: setPage } = Promise.withResolvers<Response>();
   const blocked = "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
   const visitor = await database
@@ -99,7 +99,7 @@ test('a form that is loaded at once after the start is accepted, however late th
       const started = await admin({ ADMIN_TOKEN: token });
       await waitFor('the secret to be waited for', async () => (await database.query(blocked)).length > 0);
       setPage(started.visitor.get('/login'));
-      // Comes after it, so a login page that waits for nothing is written by then.
+      // This request is sent second: a login page that did not wait would be written by now.
       expect((await started.visitor.get('/livez')).status).toBe(200);
       return started.visitor;
     });
@@ -108,7 +108,7 @@ test('a form that is loaded at once after the start is accepted, however late th
   expect(answer.status).toBe(303);
 });
 
-test('the token of a form is of no use in another session of the same browser', async () => {
+test('the token of a form is refused in another session of the same browser', async () => {
   const { visitor } = await admin({ ADMIN_TOKEN: token });
   await visitor.post('/login', { token }, '/login');
   const form = /name="_csrf" value="([^"]+)"/.exec(await (await visitor.get('/schedules')).text())?.[1] ?? '';
@@ -138,7 +138,7 @@ test('an address with a NUL is a bad request', async () => {
     expect([path, (await visitor.get(path)).status]).toEqual([path, 400]);
 });
 
-test('a short token is refused with how to make a long one', async () => {
+test('a short token is refused with a command that makes a long one', async () => {
   await expect(admin({ ADMIN_TOKEN: randomBytes(12).toString('hex') })).rejects.toThrow('openssl rand -base64 32');
 });
 
@@ -153,7 +153,7 @@ test('a new token ends the sessions of the former one', async () => {
   });
 });
 
-test('browsers are told to say where our own forms come from', async () => {
+test('browsers are told to send the origin of our own forms', async () => {
   const { visitor } = await admin();
   expect((await visitor.get('/schedules')).headers.get('referrer-policy')).toBe('same-origin');
 });

@@ -20,8 +20,8 @@ const dashboard = JSON.parse(read('deploy/grafana-dashboard.json')) as {
 };
 const panels = dashboard.panels.filter(({ targets }) => targets !== undefined);
 
-/** Metrics of an expression with the labels it asks of each. */
-function metricsOf(expr: string): { name: string; labels: string[] }[] {
+/** Returns the metrics of an expression, each with the labels that it selects by. */
+function parseMetrics(expr: string): { name: string; labels: string[] }[] {
   return [...expr.matchAll(/\b((?:fulfilment|nodejs|process)_\w+)(?:\{([^}]*)\})?/g)].map(
     ([, name = '', selector = '']) => ({
       name,
@@ -30,29 +30,29 @@ function metricsOf(expr: string): { name: string; labels: string[] }[] {
   );
 }
 
-test('alerts and dashboard name metrics that there are, with labels they have', async () => {
+test('alerts and dashboard name only metrics and labels that exist', async () => {
   const { visitor, metrics } = await admin();
   await (await visitor.get('/metrics')).text();
   const known = await metrics.registry.getMetricsAsJSON();
-  const named = (name: string) =>
+  const findMetric = (name: string) =>
     known.find((metric) => metric.name === name.replace(/_(bucket|count|sum)$/, '') || metric.name === name);
   const labelNames = (name: string) => {
-    const metric = metrics.registry.getSingleMetric(named(name)?.name ?? '') as unknown as
+    const metric = metrics.registry.getSingleMetric(findMetric(name)?.name ?? '') as unknown as
       | { labelNames?: string[] }
       | undefined;
     return metric?.labelNames ?? [];
   };
-  const asked = [
+  const expressions = [
     ...rules.map(({ expr }) => expr),
     ...panels.flatMap(({ targets }) => targets?.map(({ expr }) => expr) ?? []),
   ];
-  expect(asked.length).toBeGreaterThan(35);
-  const used = asked.flatMap(metricsOf);
+  expect(expressions.length).toBeGreaterThan(35);
+  const used = expressions.flatMap(parseMetrics);
   expect(used.length).toBeGreaterThan(45);
-  expect(used.filter(({ name }) => named(name) === undefined)).toEqual([]);
+  expect(used.filter(({ name }) => findMetric(name) === undefined)).toEqual([]);
   expect(used.filter(({ name, labels }) => labels.some((label) => !labelNames(name).includes(label)))).toEqual([]);
-  // By what is grouped is there too.
-  for (const expr of asked)
+  // The labels that an expression groups by exist, too.
+  for (const expr of expressions)
     for (const [, labels = '', name = ''] of expr.matchAll(
       /by \(([\w, ]+)\) \((?:rate\()?((?:fulfilment|nodejs|process)_\w+)/g,
     ))
@@ -64,7 +64,7 @@ test('alerts and dashboard name metrics that there are, with labels they have', 
       ]).toEqual([expr, []]);
 });
 
-test('every alert says what it means in docs/operations.md, and every metric of ours is listed there', async () => {
+test('docs/operations.md explains every alert and lists every metric', async () => {
   const docs = read('docs/operations.md');
   for (const { alert, annotations } of rules) {
     expect(docs).toContain(`### ${alert}\n`);

@@ -13,7 +13,7 @@ const database = useDatabase();
 const admin = useAdmin(database);
 const client = 'default';
 
-/** Values by name and labels, as they are written. */
+/** Reads /metrics, and returns the values by name and labels, as they are written. */
 async function scrape(visitor: { get: (path: string) => Promise<Response> }): Promise<Map<string, number>> {
   const text = await (await visitor.get('/metrics')).text();
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'));
@@ -50,7 +50,7 @@ async function setUp(): Promise<void> {
 }
 
 describe('/metrics', () => {
-  test('tells what this worker did, with labels that nobody outside can make up', async () => {
+  test('counts what this worker did, with labels that no outsider can make up', async () => {
     const { visitor, metrics } = await admin();
     metrics.onExchange(client, { operation: 'v3.orders.list', status: '200', durationMs: 30 });
     metrics.onExchange(client, { operation: 'v3.orders.list', status: '418', durationMs: 30 });
@@ -86,7 +86,7 @@ describe('/metrics', () => {
     expect([...values.keys()].some((name) => name.startsWith('nodejs_eventloop_lag_'))).toBe(true);
   });
 
-  test('tells how everything stands, and adds up what is asked for clients that there are not', async () => {
+  test('reports jobs, outbox, holds and gates, and adds up the rows of unknown clients', async () => {
     await setUp();
     await database.query(
       `insert into sync.pauses (client, job, since, by) values ('', 'push-outbox', now() - interval '10 minutes', 'me')`,
@@ -125,7 +125,7 @@ describe('/metrics', () => {
     expect(values.get('fulfilment_job_consecutive_failures{client="default",job="pull-orders"}')).toBe(3);
     expect(values.get(`fulfilment_quarantine_rows{${orders}}`)).toBe(1);
     expect(values.get('fulfilment_outbox_rows{client="default",status="pending"}')).toBe(1);
-    // Dead and undecided rows have alerts of their own.
+    // Other alerts cover dead and undecided rows.
     expect(values.get('fulfilment_outbox_oldest_seconds{client="default"}')).toBeCloseTo(90, -1);
     expect(values.get('fulfilment_paused_seconds{client="default",job="push-outbox"}')).toBeCloseTo(600, -1);
     expect(values.get('fulfilment_lookback_days')).toBe(7);
@@ -137,7 +137,7 @@ describe('/metrics', () => {
     expect([...values.keys()].join()).not.toContain('made-up');
   });
 
-  test('is answered also where the database is not', async () => {
+  test('is answered even if the database cannot be read', async () => {
     await setUp();
     const { visitor } = await admin();
     await database.query('alter table sync.jobs rename to jobs_away');
@@ -149,7 +149,7 @@ describe('/metrics', () => {
 });
 
 describe('/readyz', () => {
-  test('names what is late, since when and why; a monitor may have it fail for that', async () => {
+  test('names the late jobs, since when and why', async () => {
     await setUp();
     await database.query(
       `update sync.jobs set last_success_at = now() - interval '3 days', consecutive_failures = 2 where job = 'pull-orders'`,
@@ -173,8 +173,8 @@ describe('/readyz', () => {
   });
 });
 
-describe('while the database is away', () => {
-  test('pages say so, probes and metrics tell the rest', async () => {
+describe('while the database is unreachable', () => {
+  test('pages say so, and probes and metrics still answer', async () => {
     const away = connectDatabase('postgres://postgres@127.0.0.1:9/none', pino({ level: 'silent' }));
     const { visitor } = await admin({}, away.db);
     const page = await visitor.get('/outbox');
@@ -184,33 +184,30 @@ describe('while the database is away', () => {
     await away.close();
   });
 
-  test('and one that never answers keeps neither waiting', async () => {
+  test('probes and metrics do not wait for a database that never answers', async () => {
     const silent = createServer(() => undefined);
     await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
     const { port } = silent.address() as AddressInfo;
     const away = connectDatabase(`postgres://postgres@127.0.0.1:${port}/none`, pino({ level: 'silent' }));
     const { visitor } = await admin({}, away.db);
     let hasGivenUp = false;
-    const asked = sql`select 1`.execute(away.db).catch(() => {
+    const query = sql`select 1`.execute(away.db).catch(() => {
       hasGivenUp = true;
     });
     expect((await scrape(visitor)).get('fulfilment_database_up')).toBe(0);
     expect(await (await visitor.get('/readyz')).json()).toMatchObject({ database: 'cannot be read' });
-    // A query of our own, asked before, still waits.
+    // A query that was sent before still waits.
     expect(hasGivenUp).toBe(false);
-    await asked;
+    await query;
     silent.close();
     await away.close();
   });
 });
 
-test('a fault of ours is told as such, and stands in the log', async () => {
+test('an internal error is shown as an internal error, and is logged', async () => {
   const { visitor, logged } = await admin();
   await database.query('alter table fulfilment.outbox rename to away');
   const answer = await visitor.get('/outbox');
-  expect([answer.status, await answer.text()]).toEqual([
-    500,
-    expect.stringContaining('the log of the worker says why'),
-  ]);
+  expect([answer.status, await answer.text()]).toEqual([500, expect.stringContaining('in the log of the worker')]);
   expect(logged.some((line) => line.includes('admin_failed') && line.includes('42P01'))).toBe(true);
 });

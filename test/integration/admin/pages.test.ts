@@ -9,8 +9,12 @@ const admin = useAdmin(database);
 
 const order = { externalOrderNumber: 'SO-1', email: 'jan@example.com', items: [{ sku: 'MUG', quantity: 1 }] };
 
-/** An outbox row in a state of its own. */
-async function row(status: 'dead' | 'unknown' | 'pending', reference = 'SO-1', kind = 'order.create'): Promise<number> {
+/** Inserts an outbox row with this status, and returns its id. */
+async function insertRow(
+  status: 'dead' | 'unknown' | 'pending',
+  reference = 'SO-1',
+  kind = 'order.create',
+): Promise<number> {
   const [{ id } = { id: 0 }] = await database.query<{ id: number }>(
     `insert into fulfilment.outbox (kind, reference, payload) values ($1, $2, $3) returning id`,
     [kind, reference, JSON.stringify(order)],
@@ -24,34 +28,34 @@ async function row(status: 'dead' | 'unknown' | 'pending', reference = 'SO-1', k
   return id;
 }
 
-const audit = () =>
+const readAudit = () =>
   database.query<{ action: string; detail: string }>('select action, client, detail, by from sync.audit order by id');
-const statusOf = async (id: number) =>
+const readStatus = async (id: number) =>
   (await database.query<{ status: string }>('select status from fulfilment.outbox where id = $1', [id]))[0]?.status;
 
 describe('the page of an outbox row', () => {
-  test('tells why it is dead, shows its payload masked, and as it is only to who asks for it, which is written down', async () => {
+  test('says why the row is dead, masks its payload, and records in the audit who reveals it', async () => {
     const { visitor } = await admin();
-    const id = await row('dead');
+    const id = await insertRow('dead');
     const page = await (await visitor.get(`/outbox/${id}`)).text();
     expect(page).toContain('refused: «no such sku»');
     expect(page).toContain('MUG');
     expect(page).not.toContain('jan@example.com');
-    expect(await audit()).toEqual([]);
+    expect(await readAudit()).toEqual([]);
     const revealed = await visitor.post(`/outbox/${id}/reveal`, {}, `/outbox/${id}`);
     expect(await revealed.text()).toContain('jan@example.com');
-    expect(await audit()).toMatchObject([
+    expect(await readAudit()).toMatchObject([
       { action: 'outbox_reveal', client: 'default', detail: `outbox row ${id}`, by: 'page 127.0.0.1' },
     ]);
   });
 
-  test('sends a row again, gives it another payload, marks it as done and cancels it, each with its record', async () => {
+  test('retries, replaces, marks as done and cancels a row, each with an entry in the audit', async () => {
     const { visitor } = await admin();
     const ids = {
-      retry: await row('dead', 'A'),
-      replace: await row('dead', 'B'),
-      done: await row('unknown', 'C'),
-      cancel: await row('pending', 'D'),
+      retry: await insertRow('dead', 'A'),
+      replace: await insertRow('dead', 'B'),
+      done: await insertRow('unknown', 'C'),
+      cancel: await insertRow('pending', 'D'),
     };
     const fields = {
       retry: {},
@@ -71,36 +75,43 @@ describe('the page of an outbox row', () => {
         `/outbox/${id}?said=${action}`,
       ]);
     }
-    expect(await Promise.all(Object.values(ids).map(statusOf))).toEqual(['pending', 'pending', 'done', 'cancelled']);
+    expect(await Promise.all(Object.values(ids).map(readStatus))).toEqual(['pending', 'pending', 'done', 'cancelled']);
     expect(
       await database.query('select result, payload from fulfilment.outbox where id in ($1, $2) order by id', [
         ids.replace,
         ids.done,
       ]),
     ).toMatchObject([{ payload: { externalOrderNumber: 'B' } }, { result: { orderId: 7 } }]);
-    expect((await audit()).map(({ action, detail }) => [action, detail])).toEqual(
+    expect((await readAudit()).map(({ action, detail }) => [action, detail])).toEqual(
       Object.entries(ids).map(([action, id]) => [`outbox_${action}`, `outbox row ${id}`]),
     );
     expect(await (await visitor.get(`/outbox/${ids.cancel}?said=cancel`)).text()).toContain('The row is cancelled');
   });
 
   test.each<[string, 'dead' | 'unknown' | 'pending', string, Record<string, string>, number, string]>([
-    ['an unknown row sent again without a look at the service', 'unknown', 'retry', {}, 400, 'Tick the box'],
-    ['a row cancelled in passing', 'dead', 'cancel', {}, 400, 'Tick the box'],
-    ['an unknown row cancelled', 'unknown', 'cancel', { sure: 'on' }, 409, 'only from dead, pending'],
-    ['a payload that is no JSON', 'dead', 'replace', { payload: '{' }, 400, 'payload must be a JSON object'],
-    ['a result that is no object', 'dead', 'done', { sure: 'on', result: '7' }, 400, 'result must be a JSON object'],
+    ['a retry of an unknown row without a confirmation', 'unknown', 'retry', {}, 400, 'is not ticked'],
+    ['a cancellation without a confirmation', 'dead', 'cancel', {}, 400, 'is not ticked'],
+    ['a cancellation of an unknown row', 'unknown', 'cancel', { sure: 'on' }, 409, 'only from dead, pending'],
+    ['a payload that is not JSON', 'dead', 'replace', { payload: '{' }, 400, 'payload must be a JSON object'],
+    [
+      'a result that is not an object',
+      'dead',
+      'done',
+      { sure: 'on', result: '7' },
+      400,
+      'result must be a JSON object',
+    ],
     ['a payload for a row that may have been carried out', 'unknown', 'replace', { payload: '{}' }, 409, 'is unknown'],
   ])('refuses %s', async (_what, status, action, fields, code, words) => {
     const { visitor } = await admin();
-    const id = await row(status);
+    const id = await insertRow(status);
     const answer = await visitor.post(`/outbox/${id}/${action}`, fields, `/outbox/${id}`);
     expect([answer.status, await answer.text()]).toEqual([code, expect.stringContaining(words)]);
-    expect(await statusOf(id)).toBe(status);
-    expect(await audit()).toEqual([]);
+    expect(await readStatus(id)).toBe(status);
+    expect(await readAudit()).toEqual([]);
   });
 
-  test('is none for rows that are not there, or for no number', async () => {
+  test('does not exist for an unknown id, or for an id that is not a number', async () => {
     const { visitor } = await admin();
     expect((await visitor.get('/outbox/99')).status).toBe(404);
     expect((await visitor.get('/outbox/x')).status).toBe(400);
@@ -108,10 +119,10 @@ describe('the page of an outbox row', () => {
   });
 });
 
-test('whatever stands in rows, no page becomes markup of it', async () => {
+test('no page turns the text of a row into markup', async () => {
   const { visitor } = await admin();
   const nasty = `"><script>alert(1)</script><img src=x onerror='alert(2)'>`;
-  const id = await row('dead', nasty);
+  const id = await insertRow('dead', nasty);
   await database.query(`update fulfilment.outbox set last_error = $1, payload = $2 where id = $3`, [
     nasty,
     JSON.stringify({ [nasty]: nasty }),
@@ -156,8 +167,8 @@ test('whatever stands in rows, no page becomes markup of it', async () => {
 describe('/', () => {
   const client = 'default';
   const overview = async (visitor: { get: (path: string) => Promise<Response> }) => (await visitor.get('/')).text();
-  /** What a person reads of it: without markup. */
-  const words = (page: string) => page.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
+  /** Returns the text of a page without markup. */
+  const removeMarkup = (page: string) => page.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ');
   const setUp = async (lastSuccess: string) => {
     await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
     await ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: null }]);
@@ -167,50 +178,50 @@ describe('/', () => {
     );
   };
 
-  test('says that no worker was there yet', async () => {
+  test('says that no worker has started yet', async () => {
     const { visitor } = await admin();
-    expect(await overview(visitor)).toContain('No worker was here yet');
+    expect(await overview(visitor)).toContain('No worker has started yet');
   });
 
-  test('says that all is fresh, with what each stream did', async () => {
+  test('says that everything is fresh, with what each stream did', async () => {
     await setUp('5 seconds');
     await database.query(`
       insert into sync.runs (client, job, trigger, worker, lease_token, started_at, status, finished_at, created, updated)
       select 'default', 'pull-orders', 'schedule', 'w', n, now() - interval '1 minute' * (4 - n), 'done', now(), n, 10 from generate_series(1, 3) n`);
     const page = await overview((await admin()).visitor);
-    expect(page).toContain('<h1 class="good">All is fresh</h1>');
+    expect(page).toContain('<h1 class="good">Healthy</h1>');
     expect(page).toContain('aria-label="Rows written by the latest runs of default orders that wrote any: 11, 12, 13"');
-    expect(words(page)).toMatch(/fresh \d+s ago .* last change 2h ago ; 36 rows in 24 h/);
-    expect(words(page)).toContain('Nothing needs attention');
+    expect(removeMarkup(page)).toMatch(/fresh \d+s ago .* last change 2h ago ; 36 rows in 24 h/);
+    expect(removeMarkup(page)).toContain('No problems.');
   });
 
   test.each([
-    ['', 'late', /1 thing to mend.*default pull-orders : late for \d+m; it last got done .* is a worker running/],
+    ['', 'late', /1 problem.*default pull-orders : late for \d+m; last success: .* check that a worker is running/],
     [
       'consecutive_failures = 3, last_error = $$away$$',
       'failing',
-      /1 thing to mend.*failed 3 times: away See → it is tried again by itself/,
+      /1 problem.*failed 3 times: away Details → the next run tries again/,
     ],
   ])('names a job that is late, and why: %s', async (change, badge, said) => {
     await setUp('1 hour');
     if (change !== '') await database.query(`update sync.jobs set ${change}`);
-    const page = words(await overview((await admin()).visitor));
+    const page = removeMarkup(await overview((await admin()).visitor));
     expect(page).toMatch(said);
     expect(page).toContain(` ${badge} 60m ago`);
   });
 
   test.each(['off', 'on-request'])(
-    'takes no stream for fresh, nor for broken, whose schedule is %s',
+    'shows a stream neither as fresh nor as failing if its schedule is %s',
     async (schedule) => {
       await setUp('20 days');
       await database.query(`update sync.jobs set consecutive_failures = 3, last_error = 'away'`);
-      // What a command of its own leaves behind.
+      // A command of an operator leaves this behind.
       await ensureJobs(database.db, [{ client, job: 'refetch', stream: null, due: 'never' }]);
       await database.query(`update sync.jobs set consecutive_failures = 1, last_error = 'away' where job = 'refetch'`);
-      const page = words(await overview((await admin({ SCHEDULE_PULL_ORDERS: schedule })).visitor));
-      expect(page).toContain('not run by this worker 20d ago');
+      const page = removeMarkup(await overview((await admin({ SCHEDULE_PULL_ORDERS: schedule })).visitor));
+      expect(page).toContain('not scheduled here 20d ago');
       expect(page).not.toContain('fresh 20d');
-      expect(page).toContain('All is fresh');
+      expect(page).toContain('Healthy');
       const { visitor } = await admin({ SCHEDULE_PULL_ORDERS: schedule });
       expect(await (await visitor.get('/metrics')).text()).not.toMatch(/^fulfilment_job_consecutive_failures\{/m);
       expect(await (await visitor.get('/schedules')).text()).not.toContain('refetch');
@@ -218,20 +229,22 @@ describe('/', () => {
     },
   );
 
-  test('shows the outbox with what waits for a person first, and the gate of track-trace', async () => {
+  test('shows first the outbox rows that wait for a person, and the gate of track-trace', async () => {
     await setUp('1 second');
-    await row('dead', 'A');
-    await row('unknown', 'B');
-    await row('unknown', 'C');
-    await row('pending', 'D');
+    await insertRow('dead', 'A');
+    await insertRow('unknown', 'B');
+    await insertRow('unknown', 'C');
+    await insertRow('pending', 'D');
     await database.query(
       `insert into sync.gates (gate, identity, client, next_at, taken_at, taken) values ('track-trace', 'x', 'default', now() + interval '30 minutes', now() - interval '31 minutes', 7)`,
     );
     const page = await overview((await admin()).visitor);
-    expect(words(page)).toMatch(/1 dead refused.* 2 unknown 2 wait for you.* 1 pending .* 0 sending .* 0 done/);
-    expect(words(page)).toMatch(/1 row is dead and blocks what is behind it See .*2 rows wait for a person/);
+    expect(removeMarkup(page)).toMatch(
+      /1 dead refused.* 2 unknown 2 stuck until you act.* 1 pending .* 0 sending .* 0 done/,
+    );
+    expect(removeMarkup(page)).toMatch(/1 row is dead and blocks its lane Details .*2 rows are stuck/);
     expect(page).toContain('href="/outbox?status=dead&amp;client=default"');
-    expect(words(page)).toMatch(/default track-trace closed opens in 30m 31m ago 7 0/);
+    expect(removeMarkup(page)).toMatch(/default track-trace closed opens in 30m 31m ago 7 0/);
   });
 });
 
@@ -240,7 +253,7 @@ describe('/schedules', () => {
   const setUp = () => ensureJobs(database.db, [{ client, job: 'pull-orders', stream: 'orders', due: 'never' }]);
   const jobs = () => database.query('select due_at <= now() as due from sync.jobs');
 
-  test('pauses a job, lets it go on, and asks for a run', async () => {
+  test('pauses a job, resumes it, and requests a run', async () => {
     await registerClients(database.db, [{ client, identity: 'x', baseUrl: 'http://127.0.0.1:9' }]);
     await setUp();
     const { visitor } = await admin();
@@ -254,14 +267,14 @@ describe('/schedules', () => {
     expect(await jobs()).toEqual([{ due: false }]);
     await visitor.post('/schedules/run', fields, '/schedules');
     expect(await jobs()).toEqual([{ due: true }]);
-    expect((await audit()).map(({ action, detail }) => [action, detail])).toEqual([
+    expect((await readAudit()).map(({ action, detail }) => [action, detail])).toEqual([
       ['paused', 'pull-orders'],
       ['resumed', 'pull-orders'],
       ['run_requested', 'pull-orders'],
     ]);
   });
 
-  test('lifts a pause of every client for all of them', async () => {
+  test('resumes a job for all clients', async () => {
     await setUp();
     await database.query(`insert into sync.pauses (client, job, by) values ('', 'pull-orders', 'me')`);
     const { visitor } = await admin();
@@ -279,10 +292,10 @@ describe('/schedules', () => {
     [409, { client, job: 'pull-stock' }],
     [409, { client, job: 'backfill' }],
     [409, { client, job: 'push-outbox' }],
-  ])('answers %i to a run of %o', async (status, fields) => {
+  ])('answers %i to a request to run %o', async (status, fields) => {
     const { visitor } = await admin();
     expect((await visitor.post('/schedules/run', fields, '/schedules')).status).toBe(status);
-    expect(await audit()).toEqual([]);
+    expect(await readAudit()).toEqual([]);
   });
 });
 
@@ -290,7 +303,7 @@ describe('/runs', () => {
   const numbers = (text: string) =>
     [...text.matchAll(/data-label="run"><div>(\d+)</g)].map(([, number]) => Number(number));
 
-  test('shows the ledger by client, job and status, a page at a time', async () => {
+  test('shows the runs by client, job and status, page by page', async () => {
     await ensureJobs(
       database.db,
       ['a', 'b'].flatMap((client) =>
@@ -303,17 +316,17 @@ describe('/runs', () => {
         case when n % 50 = 0 then 'failed' else 'done' end, now(), case when n % 50 = 0 then 'away' end
       from generate_series(1, 300) n`);
     const { visitor } = await admin();
-    const shown = async (query: string) => numbers(await (await visitor.get(`/runs?${query}`)).text());
-    const all = await shown('');
+    const listRuns = async (query: string) => numbers(await (await visitor.get(`/runs?${query}`)).text());
+    const all = await listRuns('');
     expect([all.length, all[0], all.at(-1)]).toEqual([100, 300, 201]);
     expect(await (await visitor.get('/runs')).text()).toContain('href="/runs?before=201"');
-    expect((await shown('before=201'))[0]).toBe(200);
-    expect(await shown('status=failed')).toEqual([300, 250, 200, 150, 100, 50]);
-    expect(await shown('status=failed&job=pull-orders')).toEqual([150, 100, 50]);
-    expect((await shown('job=pull-orders'))[0]).toBe(150);
-    expect((await shown('client=b&status='))[0]).toBe(299);
-    expect(await shown('client=b&status=failed')).toEqual([]);
-    expect((await shown('client=a&job=pull-orders&status=done&before=100'))[0]).toBe(98);
+    expect((await listRuns('before=201'))[0]).toBe(200);
+    expect(await listRuns('status=failed')).toEqual([300, 250, 200, 150, 100, 50]);
+    expect(await listRuns('status=failed&job=pull-orders')).toEqual([150, 100, 50]);
+    expect((await listRuns('job=pull-orders'))[0]).toBe(150);
+    expect((await listRuns('client=b&status='))[0]).toBe(299);
+    expect(await listRuns('client=b&status=failed')).toEqual([]);
+    expect((await listRuns('client=a&job=pull-orders&status=done&before=100'))[0]).toBe(98);
     expect((await visitor.get('/runs?status=none')).status).toBe(400);
   });
 });

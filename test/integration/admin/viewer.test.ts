@@ -21,7 +21,7 @@ const actions = [
   ['/schedules/run', { client: 'default', job: 'pull-orders' }],
 ] as const;
 
-/** A dead row, and a job that can be paused. */
+/** Inserts a dead row, and a job that can be paused. */
 async function prepare(): Promise<void> {
   await database.query(
     `insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, finished_at, last_error)
@@ -30,14 +30,14 @@ async function prepare(): Promise<void> {
   );
   await database.query("insert into sync.jobs (client, job, due_at) values ('default', 'pull-orders', now())");
 }
-const audited = () => database.query<{ by: string }>('select by from sync.audit order by id');
+const readAudit = () => database.query<{ by: string }>('select by from sync.audit order by id');
 
 describe('a viewer', () => {
-  test.each(['bearer', 'login'] as const)('reads every page, finds no form and changes nothing: %s', async (way) => {
+  test.each(['bearer', 'login'] as const)('reads every page, finds no form and changes nothing: %s', async (access) => {
     await prepare();
     const { visitor } = await start(tokens);
-    const headers: Record<string, string> = way === 'bearer' ? { authorization: `Bearer ${viewerToken}` } : {};
-    if (way === 'login') expect((await visitor.post('/login', { token: viewerToken }, '/login')).status).toBe(303);
+    const headers: Record<string, string> = access === 'bearer' ? { authorization: `Bearer ${viewerToken}` } : {};
+    if (access === 'login') expect((await visitor.post('/login', { token: viewerToken }, '/login')).status).toBe(303);
     for (const path of pages) {
       const answer = await visitor.get(path, headers);
       expect([path, answer.status]).toEqual([path, 200]);
@@ -48,13 +48,13 @@ describe('a viewer', () => {
     for (const [path, fields] of actions) {
       const body = new URLSearchParams(fields);
       const answer =
-        way === 'bearer'
+        access === 'bearer'
           ? await fetch(new URL(path, visitor.base), { method: 'POST', body, headers })
           : await visitor.post(path, fields, '/');
       expect([path, answer.status]).toEqual([path, 403]);
-      expect(await answer.text()).toContain('ADMIN_VIEWER_TOKEN changes nothing');
+      expect(await answer.text()).toContain('ADMIN_VIEWER_TOKEN may only read');
     }
-    expect(await audited()).toEqual([]);
+    expect(await readAudit()).toEqual([]);
     expect(await database.query('select status from fulfilment.outbox')).toEqual([{ status: 'dead' }]);
   });
 
@@ -102,16 +102,16 @@ describe('behind a reverse proxy', () => {
       headers,
     );
     expect(answer.status).toBe(303);
-    expect(await audited()).toEqual([{ by: `${user.slice(0, 100)} (page 203.0.113.7)` }]);
+    expect(await readAudit()).toEqual([{ by: `${user.slice(0, 100)} (page 203.0.113.7)` }]);
   });
 
-  test('nobody but a trusted proxy can name a user or an address', async () => {
+  test('only a trusted proxy can name a user or an address', async () => {
     await prepare();
     const { visitor } = await start({ ADMIN_TOKEN: token, ...proxied, ADMIN_TRUSTED_PROXIES: '10.0.0.0/8' });
     await visitor.post('/login', { token }, '/login');
     const headers = { 'x-forwarded-for': '203.0.113.7', 'x-forwarded-user': 'anna' };
     await visitor.post('/schedules/pause', { client: 'default', job: 'pull-orders' }, '/schedules', headers);
-    expect(await audited()).toEqual([{ by: 'page 127.0.0.1' }]);
+    expect(await readAudit()).toEqual([{ by: 'page 127.0.0.1' }]);
   });
 
   test('wrong tokens are counted by the address behind the proxy', async () => {
@@ -123,7 +123,7 @@ describe('behind a reverse proxy', () => {
     expect(await tryToken('203.0.113.8', token)).toBe(200);
   });
 
-  test('every link, form and redirection has ADMIN_BASE_PATH; probes answer with and without it', async () => {
+  test('every link, form and redirect has ADMIN_BASE_PATH; probes answer with and without it', async () => {
     await prepare();
     const { visitor } = await start({ ADMIN_TOKEN: token, ADMIN_BASE_PATH: '/warehouse/sync/' });
     const base = '/warehouse/sync';

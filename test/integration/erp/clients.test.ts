@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { identityOf } from '../../../config/files.ts';
+import { toIdentity } from '../../../config/files.ts';
 import { runJob } from '../../../src/app/worker/runner.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { startRun } from '../../../src/erp/runs/start-run.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { configFor, done, inProcess, usePuller } from '../../helpers/puller.ts';
+import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -18,18 +18,18 @@ const pullOther = usePuller(database, other);
 const outbox = usePusher(database, sandbox);
 const outboxOther = usePusher(database, other);
 
-const count = async (table: string) =>
+const countRows = async (table: string) =>
   (await database.query<{ n: number }>(`select count(*)::int as n from ${table}`))[0]?.n;
-const accept = (keepCursors = false) =>
+const accept = ({ keepCursors = false } = {}) =>
   acceptIdentity(
     database.db,
-    { client: 'default', identity: identityOf({ baseUrl: other.url, username: 'default' }), baseUrl: other.url.href },
+    { client: 'default', identity: toIdentity({ baseUrl: other.url, username: 'default' }), baseUrl: other.url.href },
     keepCursors,
     'test',
   );
 
 describe('another base URL for a client', () => {
-  test('parks it: nothing is read from there, nothing pushed there, until it is accepted', async () => {
+  test('parks the client: nothing is read from there or pushed there until it is accepted', async () => {
     await sandbox.seed(30);
     await other.seed(70);
     done(await pull('pull-shipments'));
@@ -39,19 +39,19 @@ describe('another base URL for a client', () => {
     expect(refused).toMatchObject({ because: expect.stringContaining(sandbox.url.href) });
     await outboxOther.push();
     expect(await other.requests()).toEqual([]);
-    expect(await count('fulfilment.shipments')).toBe(30);
+    expect(await countRows('fulfilment.shipments')).toBe(30);
     expect((await outbox.rows())[0]).toMatchObject({ status: 'pending', attempts: 0 });
-    // The accepted one goes on meanwhile.
+    // The accepted account is still read meanwhile.
     done(await pull('pull-shipments'));
 
     expect(await accept()).toEqual({
       accepted: true,
       formerBaseUrl: sandbox.url.href,
       waitingRows: 1,
-      buriedRows: 0,
+      deadRows: 0,
     });
     done(await pullOther('pull-shipments'));
-    expect(await count('fulfilment.shipments')).toBe(70);
+    expect(await countRows('fulfilment.shipments')).toBe(70);
     await outboxOther.push();
     expect((await outbox.rows())[0]).toMatchObject({ status: 'done' });
     expect(await pull('pull-shipments')).toMatchObject({ status: 'skipped', reason: 'identity' });
@@ -60,15 +60,15 @@ describe('another base URL for a client', () => {
     ]);
   });
 
-  test('is read from the beginning once it is accepted, or goes on where it stood if that is asked for', async () => {
+  test('is read from the beginning when it is accepted, or from the cursors that were kept', async () => {
     await sandbox.seed(150);
     await other.seed(150);
     done(await pull('pull-shipments'));
     await database.query(`
       insert into sync.gates (gate, identity, client, next_at, taken_at)
       select 'track-trace', identity, client, now() + interval '50 minutes', now() from sync.clients`);
-    await accept(true);
-    // The same account, at whatever address, is not asked sooner.
+    await accept({ keepCursors: true });
+    // The gate holds for the same account at its new address.
     expect(await pullOther('track-trace')).toMatchObject({ status: 'skipped', reason: 'not_yet' });
     const place = await other.lastPlace();
     done(await pullOther('pull-shipments'));
@@ -81,35 +81,35 @@ describe('another base URL for a client', () => {
     expect((await other.requestsTo('/v3/shipments', later))[0]?.query).not.toContain('cursor');
   });
 
-  test('that is accepted cuts off a run of the former one: it writes nothing more', async () => {
+  test('that is accepted ends a run of the former one: it writes nothing more', async () => {
     await sandbox.seed(500);
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { delayMs: 300 } });
     const running = pull('pull-shipments');
-    await waitFor('a page', async () => ((await count('fulfilment.shipments')) ?? 0) >= 100);
+    await waitFor('a page', async () => ((await countRows('fulfilment.shipments')) ?? 0) >= 100);
     await accept();
-    const written = await count('fulfilment.changes');
-    expect(await running).toMatchObject({ status: 'lost' });
-    expect(await count('fulfilment.changes')).toBe(written);
+    const written = await countRows('fulfilment.changes');
+    expect(await running).toMatchObject({ status: 'abandoned' });
+    expect(await countRows('fulfilment.changes')).toBe(written);
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
   });
 
-  test('that is accepted gets no order of which it is not known what became at the former one', async () => {
+  test('that is accepted gets no order whose outcome at the former one is unknown', async () => {
     done(await pull('pull-orders'));
     await sandbox.faults({ operation: 'v3.orders.create', effect: { reset: true, afterEffect: true } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push();
     expect((await outbox.row(id)).status).toBe('unknown');
-    expect(await accept()).toMatchObject({ waitingRows: 0, buriedRows: 1 });
+    expect(await accept()).toMatchObject({ waitingRows: 0, deadRows: 1 });
     await outbox.hurry();
     await outboxOther.push();
     expect(await outbox.row(id)).toMatchObject({
       status: 'dead',
-      last_error: expect.stringContaining(`what became of it at ${sandbox.url.href} is not known`),
+      last_error: expect.stringContaining(`the outcome at ${sandbox.url.href} is not known`),
     });
     expect((await other.requests()).filter(({ method, path }) => method === 'POST' && path !== '/token')).toEqual([]);
   });
 
-  test('that is accepted makes due again what it cut off, and leaves what was certainly not sent', async () => {
+  test('that is accepted makes the runs it ended due again, and keeps rows that were not sent', async () => {
     done(await pull('pull-orders'));
     const id = await outbox.insert('order.release', 'SO-1');
     await database.query(`
@@ -118,113 +118,113 @@ describe('another base URL for a client', () => {
     await database.query(`
       insert into sync.leases (client, name, holder, expires_at) values ('default', 'backfill', 'w', now() + interval '10 seconds')`);
     await database.query(`insert into sync.jobs (client, job, due_at) values ('default', 'backfill', 'infinity')`);
-    expect(await accept()).toMatchObject({ waitingRows: 1, buriedRows: 0 });
+    expect(await accept()).toMatchObject({ waitingRows: 1, deadRows: 0 });
     expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
     expect(
       await database.query(`select due_at <= now() as due, last_outcome from sync.jobs where job = 'backfill'`),
     ).toEqual([{ due: true, last_outcome: 'abandoned' }]);
   });
 
-  test('that is accepted while an order is under way to the former one gets nothing of its answer', async () => {
+  test('that is accepted while an order is sent to the former one ignores the answer', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     const pushing = outbox.push();
     await waitFor('the order under way', async () =>
       (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.create'),
     );
-    expect(await accept()).toMatchObject({ buriedRows: 1 });
+    expect(await accept()).toMatchObject({ deadRows: 1 });
     await pushing;
-    expect(await count('fulfilment.orders')).toBe(0);
+    expect(await countRows('fulfilment.orders')).toBe(0);
     expect((await outbox.row(id)).status).toBe('dead');
   });
 
   test('that was accepted already changes nothing', async () => {
     done(await pullOther('pull-shipments'));
     expect(await accept()).toMatchObject({ accepted: false });
-    expect(await count('sync.audit')).toBe(0);
+    expect(await countRows('sync.audit')).toBe(0);
   });
 });
 
 describe('a hold of a client', () => {
-  const scheduled = (job: 'pull-shipments' | 'pull-inbounds' | 'prune', env: Record<string, string> = {}) =>
-    inProcess(configFor(database, sandbox, env), database, async (deps, client) => {
+  const runScheduled = (job: 'pull-shipments' | 'pull-inbounds' | 'prune', env: Record<string, string> = {}) =>
+    runInProcess(makeConfig(database, sandbox, env), database, async (deps, client) => {
       await database.query('update sync.jobs set due_at = now()');
       return runJob(deps, job, client, 'schedule', new AbortController().signal);
     });
-  const hold = async () =>
+  const readHold = async () =>
     (
       await database.query<{ hold_code: string | null; hold_times: number; seconds: number }>(`
         select hold_code, hold_times, extract(epoch from hold_until - now())::float8 as seconds from sync.clients`)
     )[0];
-  /** Seconds that a hold lasts at least, given that it began after `before`: however long ago that is by now. */
-  const heldSince = async (before: Date | undefined) =>
+  /** Returns the seconds from `before` to the end of the hold. */
+  const readHoldSeconds = async (before: Date | undefined) =>
     (
       await database.query<{ seconds: number }>(
         'select extract(epoch from hold_until - $1::timestamptz)::float8 as seconds from sync.clients',
         [before],
       )
     )[0]?.seconds;
-  const now = async () => (await database.query<{ now: Date }>('select now() as now'))[0]?.now;
-  const runOut = () => database.query('update sync.clients set hold_until = now()');
+  const readNow = async () => (await database.query<{ now: Date }>('select now() as now'))[0]?.now;
+  const endHoldSpan = () => database.query('update sync.clients set hold_until = now()');
 
-  test('begins with refused credentials: its other jobs do not ask for a quarter of an hour, and go on once it got done', async () => {
+  test('begins with refused credentials, skips other jobs for 15 minutes, and ends with a success', async () => {
     const wrong = { WAREHOUSE_PASSWORD: 'wrong' };
-    const before = await now();
-    expect(await scheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
-    expect(await hold()).toMatchObject({ hold_code: 'credentials_refused', hold_times: 1 });
-    expect(await heldSince(before)).toBeGreaterThanOrEqual(900);
-    expect((await hold())?.seconds).toBeLessThanOrEqual(900);
+    const before = await readNow();
+    expect(await runScheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ hold_code: 'credentials_refused', hold_times: 1 });
+    expect(await readHoldSeconds(before)).toBeGreaterThanOrEqual(900);
+    expect((await readHold())?.seconds).toBeLessThanOrEqual(900);
     const place = await sandbox.lastPlace();
-    expect(await scheduled('pull-inbounds')).toMatchObject({ status: 'skipped', reason: 'held' });
+    expect(await runScheduled('pull-inbounds')).toMatchObject({ status: 'skipped', reason: 'held' });
     expect(await sandbox.requests(place)).toEqual([]);
-    await runOut();
-    // What asks nothing of the service is not held back, and finds nothing out.
-    done(await scheduled('prune', wrong));
-    expect(await scheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
-    expect(await hold()).toMatchObject({ hold_times: 2 });
-    done(await scheduled('prune'));
-    expect(await hold()).toMatchObject({ hold_times: 2 });
-    await runOut();
-    done(await scheduled('pull-inbounds'));
-    expect(await hold()).toMatchObject({ hold_code: null, hold_times: 0 });
+    await endHoldSpan();
+    // A job that sends no requests to the service is not held, and does not end the hold.
+    done(await runScheduled('prune', wrong));
+    expect(await runScheduled('pull-shipments', wrong)).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ hold_times: 2 });
+    done(await runScheduled('prune'));
+    expect(await readHold()).toMatchObject({ hold_times: 2 });
+    await endHoldSpan();
+    done(await runScheduled('pull-inbounds'));
+    expect(await readHold()).toMatchObject({ hold_code: null, hold_times: 0 });
   });
 
-  test('grows while nobody answers; by hand it can be tried at any time', async () => {
+  test('grows while the service does not answer; a manual run may try at any time', async () => {
     const away = { HTTP_TIMEOUT_MS: '200' };
     await sandbox.faults({ operation: '*', effect: { noAnswer: true } });
-    expect(await scheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
-    expect((await hold())?.seconds).toBeLessThan(5);
-    await runOut();
-    const [place, before] = [await sandbox.lastPlace(), await now()];
-    expect(await scheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
+    expect(await runScheduled('pull-shipments', away)).toMatchObject({ status: 'failed' });
+    expect((await readHold())?.seconds).toBeLessThan(5);
+    await endHoldSpan();
+    const [place, before] = [await sandbox.lastPlace(), await readNow()];
+    expect(await runScheduled('pull-inbounds', away)).toMatchObject({ status: 'failed' });
     expect((await sandbox.requests(place)).map(({ path }) => path)).toEqual(['/status/get']);
-    expect(await heldSince(before)).toBeGreaterThanOrEqual(10);
-    expect((await hold())?.seconds).toBeLessThan(10);
-    // One that was under way already, or was tried by hand, makes the others wait no longer.
+    expect(await readHoldSeconds(before)).toBeGreaterThanOrEqual(10);
+    expect((await readHold())?.seconds).toBeLessThan(10);
+    // A run that was under way already, or was started by hand, does not lengthen the hold.
     expect(await pull('pull-shipments', { env: away })).toMatchObject({ status: 'failed' });
-    expect(await hold()).toMatchObject({ hold_times: 2 });
+    expect(await readHold()).toMatchObject({ hold_times: 2 });
     await sandbox.clearFaults();
     done(await pull('pull-shipments'));
-    expect(await hold()).toMatchObject({ hold_code: null });
+    expect(await readHold()).toMatchObject({ hold_code: null });
   });
 
-  test('is no matter of an answer that concerns one list alone', async () => {
+  test('does not begin with an answer that concerns only one list', async () => {
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 404 } });
-    expect(await scheduled('pull-shipments')).toMatchObject({ status: 'failed' });
-    expect(await hold()).toMatchObject({ hold_code: null });
+    expect(await runScheduled('pull-shipments')).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ hold_code: null });
   });
 
-  test('lasts as long as the service asks to wait, a quarter of an hour at most', async () => {
+  test('lasts as long as the service asks to wait, at most 15 minutes', async () => {
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 429, retryAfter: '40' } });
-    expect(await scheduled('pull-shipments')).toMatchObject({ status: 'failed' });
-    expect(await hold()).toMatchObject({ hold_code: 'asked_to_wait' });
-    expect(Math.round((await hold())?.seconds ?? 0)).toBe(40);
+    expect(await runScheduled('pull-shipments')).toMatchObject({ status: 'failed' });
+    expect(await readHold()).toMatchObject({ hold_code: 'asked_to_wait' });
+    expect(Math.round((await readHold())?.seconds ?? 0)).toBe(40);
   });
 
-  test('that has run out is tried by one run alone', async () => {
+  test('that is over is tried by one run alone', async () => {
     const request = (job: string) => ({
       client: 'default',
-      identity: identityOf({ baseUrl: sandbox.url, username: 'default' }),
+      identity: toIdentity({ baseUrl: sandbox.url, username: 'default' }),
       baseUrl: sandbox.url.href,
       job,
       stream: null,

@@ -7,7 +7,7 @@ import { useDatabase } from '../../helpers/database.ts';
 
 const database = useDatabase();
 
-const since = (after: number, max = 1_000) =>
+const readChangesSince = (after: number, max = 1_000) =>
   database.query<{ seq: string; id: string }>('select seq, id from fulfilment.changes_since($1, $2)', [after, max]);
 const append = (id: number) =>
   database.db
@@ -18,7 +18,7 @@ const runs = 20;
 const writers = 8;
 const transactions = 12;
 
-test('8 writers with random delays before commit: a reader that follows misses nothing and meets nothing twice', async () => {
+test('8 writers with random delays: a reader that follows misses nothing and meets nothing twice', async () => {
   const db = database.open(writers);
   const random = new Random(8);
   const read: number[] = [];
@@ -39,7 +39,7 @@ test('8 writers with random delays before commit: a reader that follows misses n
     const follow = async () => {
       for (let last = false; !last; ) {
         last = writing === 0;
-        const rows = await since(seq, 7);
+        const rows = await readChangesSince(seq, 7);
         read.push(...rows.map(({ id }) => Number(id)));
         seq = Number(rows.at(-1)?.seq ?? seq);
         last &&= rows.length === 0;
@@ -54,33 +54,33 @@ test('8 writers with random delays before commit: a reader that follows misses n
 });
 
 describe('changes_since', () => {
-  test('reads on from a seq, at most so many', async () => {
+  test('returns the changes after a seq, up to a maximum', async () => {
     for (const id of [1, 2, 3]) await append(id);
-    expect((await since(0, 2)).map(({ id }) => Number(id))).toEqual([1, 2]);
-    expect((await since(2)).map(({ id }) => Number(id))).toEqual([3]);
-    expect(await since(3)).toEqual([]);
+    expect((await readChangesSince(0, 2)).map(({ id }) => Number(id))).toEqual([1, 2]);
+    expect((await readChangesSince(2)).map(({ id }) => Number(id))).toEqual([3]);
+    expect(await readChangesSince(3)).toEqual([]);
   });
 
-  test('raises where changes after the seq are no longer all kept, and says where to go on', async () => {
+  test('raises if changes after the seq are no longer all kept, and says where to continue', async () => {
     for (const id of [1, 2, 3]) await append(id);
     await database.query('update sync.feed_mark set pruned_until = 2');
-    await expect(since(1)).rejects.toThrow(
-      'no longer all kept (pruned until 2): read the tables anew, then go on from 3',
+    await expect(readChangesSince(1)).rejects.toThrow(
+      'no longer all kept (pruned until 2): read the tables again, then continue from 3',
     );
-    expect(await since(2)).toHaveLength(1);
+    expect(await readChangesSince(2)).toHaveLength(1);
   });
 
-  test('raises where a seq was never given out here, or an argument makes no sense', async () => {
+  test('raises if a seq was never given out here, or if an argument is invalid', async () => {
     await append(1);
-    await expect(since(5)).rejects.toThrow(
-      'was never given out here: was the database restored? Read the tables anew, then go on from 1',
+    await expect(readChangesSince(5)).rejects.toThrow(
+      'was never used here: was the database restored? Read the tables again, then continue from 1',
     );
-    await expect(since(-1)).rejects.toThrow('after must be');
-    await expect(since(0, 0)).rejects.toThrow('max must lie');
+    await expect(readChangesSince(-1)).rejects.toThrow('after must be');
+    await expect(readChangesSince(0, 0)).rejects.toThrow('max must lie');
     await expect(database.query('select * from fulfilment.changes_since(null)')).rejects.toThrow('after must be');
   });
 
-  test('is for readers of the tables, who are not let into our own schema', async () => {
+  test('is open to readers, who cannot read schema sync', async () => {
     await append(1);
     await database.query('set local role fulfilment_reader; select * from fulfilment.changes_since(0)');
     await expect(database.query('set local role fulfilment_reader; select * from sync.feed_mark')).rejects.toThrow(

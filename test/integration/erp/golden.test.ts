@@ -9,6 +9,7 @@ import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { renderMirrorColumns } from '../../helpers/schema/mirror-columns.ts';
 import { dumpSchema } from '../../helpers/schema/schema-dump.ts';
+import { renderTablePage } from '../../helpers/schema/table-page.ts';
 
 const database = useDatabase();
 
@@ -26,13 +27,17 @@ test('the columns of mirror tables in src/erp/generated are those of the migrate
   await expect(await renderMirrorColumns(database)).toMatchFileSnapshot(path);
 });
 
-test('every table and column of the ERP side carries a comment', async () => {
-  const bare = await database.query(`
+test('the page docs/tables.md shows the tables of the migrated database', async () => {
+  await expect(await renderTablePage(database)).toMatchFileSnapshot('../../../docs/tables.md');
+});
+
+test('every table and column of schema fulfilment has a comment', async () => {
+  const uncommented = await database.query(`
     select c.relname, a.attname from pg_class c join pg_namespace n on n.oid = c.relnamespace
     join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
     where n.nspname = 'fulfilment' and c.relkind = 'r'
       and (col_description(c.oid, a.attnum) is null or obj_description(c.oid) is null)`);
-  expect(bare).toEqual([]);
+  expect(uncommented).toEqual([]);
 });
 
 test('the row types in src/erp/generated/tables.ts are those of the migrated database', async () => {

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { afterEach, describe, expect, test } from 'vitest';
 import { LeaseLostError } from '../../../src/core/errors.ts';
 import { inTransaction } from '../../../src/erp/connection/transaction.ts';
-import { dueJobs, reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
+import { findDueJobs, reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
 import { acquireLease, type Lease, LeaseKeeper, releaseLease, underLease } from '../../../src/erp/runs/leases.ts';
 import { finishRun, recordProgress } from '../../../src/erp/runs/ledger.ts';
 import { startRun } from '../../../src/erp/runs/start-run.ts';
@@ -11,39 +11,39 @@ import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
-const expire = () => database.query(`update sync.leases set expires_at = now() - interval '1 second'`);
+const expireLeases = () => database.query(`update sync.leases set expires_at = now() - interval '1 second'`);
 const revive = () => inTransaction(database.db, (trx) => reviveAbandoned(trx));
-const take = async (holder: string) => acquireLease(database.db, 'default', 'job', holder);
-const taken = async (holder: string): Promise<Lease> => {
-  const lease = await take(holder);
+const acquire = async (holder: string) => acquireLease(database.db, 'default', 'job', holder);
+const acquireOrFail = async (holder: string): Promise<Lease> => {
+  const lease = await acquire(holder);
   if (lease === null) throw new Error(`${holder} did not get the lease`);
   return lease;
 };
 
 describe('a lease', () => {
   test('is held by one of many that ask at once', async () => {
-    const asked = await Promise.all(Array.from({ length: 8 }, (_, index) => take(`worker ${index}`)));
-    expect(asked.filter((lease) => lease !== null)).toHaveLength(1);
+    const leases = await Promise.all(Array.from({ length: 8 }, (_, index) => acquire(`worker ${index}`)));
+    expect(leases.filter((lease) => lease !== null)).toHaveLength(1);
   });
 
-  test('can be taken once it was given back, or ran out and was revived, under a larger token', async () => {
-    const first = await taken('a');
-    expect(await take('b')).toBeNull();
-    await expire();
-    // Whoever took it now would pass over a run that nobody has recorded as abandoned.
-    expect(await take('b')).toBeNull();
+  test('can be acquired under a larger token after it was released, or expired and was revived', async () => {
+    const first = await acquireOrFail('a');
+    expect(await acquire('b')).toBeNull();
+    await expireLeases();
+    // If it could be acquired now, the abandoned run would not be recorded.
+    expect(await acquire('b')).toBeNull();
     await revive();
-    const second = await taken('b');
+    const second = await acquireOrFail('b');
     expect(second.token).toBeGreaterThan(first.token);
     await releaseLease(database.db, second);
-    expect((await taken('c')).token).toBeGreaterThan(second.token);
+    expect((await acquireOrFail('c')).token).toBeGreaterThan(second.token);
   });
 
   test('that was taken over lets its old holder write nothing', async () => {
-    const old = await taken('a');
-    await expire();
+    const old = await acquireOrFail('a');
+    await expireLeases();
     await revive();
-    await taken('b');
+    await acquireOrFail('b');
     const write = underLease(database.db, old, async (trx) => {
       await sql`insert into sync.rereads (client, stream, id, next_try_at) values ('default', 'x', 1, now())`.execute(
         trx,
@@ -52,39 +52,42 @@ describe('a lease', () => {
     await expect(write).rejects.toBeInstanceOf(LeaseLostError);
     expect(await database.query('select * from sync.rereads')).toEqual([]);
     await releaseLease(database.db, old);
-    expect(await take('c')).toBeNull();
+    expect(await acquire('c')).toBeNull();
   });
 
-  test('that a lost worker held is fenced as soon as it was revived, before anyone else has it', async () => {
-    const lost = await taken('a');
-    await expire();
+  test('that a lost worker held is fenced when it is revived, before another worker has it', async () => {
+    const lost = await acquireOrFail('a');
+    await expireLeases();
     await revive();
     await expect(underLease(database.db, lost, async () => undefined)).rejects.toBeInstanceOf(LeaseLostError);
   });
 });
 
 describe('a transaction under a lease', () => {
-  test('that loses a deadlock is made again', async () => {
+  test('that loses a deadlock is repeated', async () => {
     await database.query(
       'create table public.pair (id int primary key, n int); insert into public.pair values (1, 0), (2, 0)',
     );
-    const [left, right] = [await taken('a'), (await acquireLease(database.db, 'default', 'other', 'b')) as Lease];
-    const touch = (lease: Lease, ids: readonly number[], met: { count: number }) => {
+    const [left, right] = [
+      await acquireOrFail('a'),
+      (await acquireLease(database.db, 'default', 'other', 'b')) as Lease,
+    ];
+    const touch = (lease: Lease, ids: readonly number[], locked: { count: number }) => {
       let attempt = 0;
       return underLease(database.db, lease, async (trx) => {
         attempt++;
         for (const id of ids) {
           await sql`update public.pair set n = n + 1 where id = ${id}`.execute(trx);
-          met.count++;
-          // Both hold their first row before either asks for the second: a certain deadlock, the first time round.
-          if (attempt === 1) await waitFor('the other to hold its row', () => met.count >= 2);
+          locked.count++;
+          // In the first attempt both hold one row before either asks for the other: a certain deadlock.
+          if (attempt === 1) await waitFor('the other to hold its row', () => locked.count >= 2);
         }
         return attempt;
       });
     };
-    const met = { count: 0 };
-    const attempts = await Promise.all([touch(left, [1, 2], met), touch(right, [2, 1], met)]);
-    // The second attempt may lose a deadlock, too.
+    const locked = { count: 0 };
+    const attempts = await Promise.all([touch(left, [1, 2], locked), touch(right, [2, 1], locked)]);
+    // The second attempt may lose a deadlock as well.
     expect(Math.max(...attempts)).toBeGreaterThan(1);
     expect(await database.query('select sum(n)::int as n from public.pair')).toEqual([{ n: 4 }]);
   });
@@ -97,27 +100,27 @@ describe('LeaseKeeper', () => {
     if (held) keeper?.drop(held);
   });
 
-  test('renews a lease, and aborts its run once it is lost', async () => {
+  test('renews a lease, and aborts its run when the lease is lost', async () => {
     keeper = new LeaseKeeper(database.open(1), () => undefined);
-    held = await taken('a');
-    const signal = keeper.hold(held);
+    held = await acquireOrFail('a');
+    const signal = keeper.keep(held);
     const expiry = async () =>
       (await database.query<{ at: Date }>('select expires_at as at from sync.leases'))[0]?.at.getTime() ?? 0;
     const before = await expiry();
     await waitFor('a heartbeat', async () => (await expiry()) > before);
     expect(signal.aborted).toBe(false);
-    await expire();
+    await expireLeases();
     await revive();
-    await taken('b');
+    await acquireOrFail('b');
     await waitFor('the loss to be noticed', () => signal.aborted);
     expect(signal.reason).toBeInstanceOf(LeaseLostError);
   });
 });
 
-test('a page that is slow to commit costs no other lease its renewal', async () => {
+test('a page that is slow to commit does not delay the renewal of other leases', async () => {
   const keeper = new LeaseKeeper(database.open(1), () => undefined);
-  const [slow, other] = [await taken('a'), (await acquireLease(database.db, 'default', 'other', 'a')) as Lease];
-  const signals = [slow, other].map((lease) => keeper.hold(lease));
+  const [slow, other] = [await acquireOrFail('a'), (await acquireLease(database.db, 'default', 'other', 'a')) as Lease];
+  const signals = [slow, other].map((lease) => keeper.keep(lease));
   const expiry = async (name: string) =>
     (
       await database.query<{ at: Date }>('select expires_at as at from sync.leases where name = $1', [name])
@@ -142,33 +145,33 @@ describe('runs', () => {
     version: '0.1.0',
     nextDue: (now: Date) => new Date(now.getTime() + 60_000),
   };
-  const started = async (trigger: 'schedule' | 'manual' = 'schedule') => {
+  const start = async (trigger: 'schedule' | 'manual' = 'schedule') => {
     const result = await startRun(database.db, { ...request, trigger });
     if (result.kind !== 'started') throw new Error(`skipped: ${result.reason}`);
     return result.run;
   };
-  const job = async () => (await database.query('select * from sync.jobs'))[0];
-  const due = () => dueJobs(database.db, ['pull-shipments'], [{ client: 'default', identity: 'a' }]);
+  const readJob = async () => (await database.query('select * from sync.jobs'))[0];
+  const findDue = () => findDueJobs(database.db, ['pull-shipments'], [{ client: 'default', identity: 'a' }]);
 
-  test('a tick that comes twice runs once; a second run beside the first is counted with its reason', async () => {
-    const run = await started();
+  test('a tick that comes twice runs once; a run that would overlap is counted with its reason', async () => {
+    const run = await start();
     expect(await startRun(database.db, { ...request, trigger: 'manual' })).toMatchObject({
       kind: 'skipped',
       reason: 'overlap',
     });
-    expect(await job()).toMatchObject({ skips: 1, last_skip_reason: 'a run is under way' });
+    expect(await readJob()).toMatchObject({ skips: 1, last_skip_reason: 'a run is under way' });
     await finishRun(database.db, run, newTotals(), { status: 'done' });
     expect(await startRun(database.db, request)).toMatchObject({ kind: 'skipped', reason: 'not_due' });
-    expect(await due()).toEqual([]);
-    expect((await started('manual')).lease.token).toBeGreaterThan(run.lease.token);
+    expect(await findDue()).toEqual([]);
+    expect((await start('manual')).lease.token).toBeGreaterThan(run.lease.token);
   });
 
-  test('an uneventful one leaves no row in the ledger, one that wrote or failed does', async () => {
-    await finishRun(database.db, await started(), newTotals(), { status: 'done' });
-    expect(await job()).toMatchObject({ uneventful_runs: 1, last_outcome: 'done' });
+  test('an uneventful run leaves no row in the ledger; a run that wrote or failed does', async () => {
+    await finishRun(database.db, await start(), newTotals(), { status: 'done' });
+    expect(await readJob()).toMatchObject({ uneventful_runs: 1, last_outcome: 'done' });
     expect(await database.query('select * from sync.runs')).toEqual([]);
     const totals = { ...newTotals(), created: 3, pages: 1 };
-    const run = await started('manual');
+    const run = await start('manual');
     await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, totals));
     expect(await database.query('select status, created from sync.runs')).toEqual([{ status: 'running', created: 3 }]);
     await finishRun(database.db, run, totals, {
@@ -181,25 +184,25 @@ describe('runs', () => {
     expect(await database.query('select status, error_code from sync.runs')).toEqual([
       { status: 'failed', error_code: 'timeout' },
     ]);
-    expect(await job()).toMatchObject({ consecutive_failures: 1, last_error: 'words' });
+    expect(await readJob()).toMatchObject({ consecutive_failures: 1, last_error: 'words' });
     expect(await database.query(`select due_at > now() + interval '80 seconds' as later from sync.jobs`)).toEqual([
       { later: true },
     ]);
   });
 
-  test('one whose worker was lost is recorded as abandoned and due again at once', async () => {
-    const run = await started();
+  test('a run whose worker was lost is recorded as abandoned and due again at once', async () => {
+    const run = await start();
     await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, { ...newTotals(), created: 1 }));
-    await expire();
+    await expireLeases();
     expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
-    expect(await due()).toHaveLength(1);
+    expect(await findDue()).toHaveLength(1);
     await expect(finishRun(database.db, run, newTotals(), { status: 'done' })).rejects.toBeInstanceOf(LeaseLostError);
   });
 
-  test('one whose last page is committed while its lease is taken is recorded as abandoned all the same', async () => {
-    const run = await started();
-    await expire();
+  test('a run that commits its last page while its lease is revived is recorded as abandoned', async () => {
+    const run = await start();
+    await expireLeases();
     const committed = Promise.withResolvers<void>();
     const page = database.db.transaction().execute(async (trx) => {
       await sql`update sync.leases set expires_at = clock_timestamp() + interval '50 ms'`.execute(trx);
@@ -224,8 +227,8 @@ describe('runs', () => {
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
   });
 
-  test('one that writes a page for long has its whole lease before it when the page is committed', async () => {
-    const run = await started();
+  test('a run has its whole lease left when a slow page is committed', async () => {
+    const run = await start();
     const written = await underLease(database.db, run.lease, async (trx) => {
       await sql`select pg_sleep(3)`.execute(trx);
       const { rows } = await sql<{ at: string }>`select clock_timestamp()::text as at`.execute(trx);
@@ -238,12 +241,12 @@ describe('runs', () => {
     expect(lease).toEqual({ whole: true });
   });
 
-  test('one whose lease somebody has locked keeps no other from being found', async () => {
-    await started();
+  test('a run whose lease is locked does not hide other abandoned runs', async () => {
+    await start();
     await database.query(
       "insert into sync.leases (client, name, holder, expires_at) values ('default', 'stuck', 'x', now())",
     );
-    await expire();
+    await expireLeases();
     await database.db.transaction().execute(async (trx) => {
       await sql`select from sync.leases where name = 'stuck' for update`.execute(trx);
       expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
@@ -251,24 +254,24 @@ describe('runs', () => {
     expect(await revive()).toEqual([{ client: 'default', job: 'stuck' }]);
   });
 
-  test('one whose worker was lost starts again when the queue delivers it anew, before any sweep', async () => {
-    const run = await started();
+  test('a run whose worker was lost starts again when the queue delivers it, before any sweep', async () => {
+    const run = await start();
     await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, { ...newTotals(), created: 1 }));
-    await expire();
+    await expireLeases();
     expect(await startRun(database.db, request)).toMatchObject({ kind: 'started', afterAbandoned: true });
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
   });
 
-  test('none begins once the database was migrated beyond this code', async () => {
+  test('no run begins after the database was migrated beyond this code', async () => {
     await database.query(
       `insert into sync.migrations (name, oldest_code, applied_by) values ('9999_future', '0.2.0', '0.2.0')`,
     );
-    await expect(started()).rejects.toMatchObject({ code: 'code_too_old' });
-    expect(await take('b')).not.toBeNull();
+    await expect(start()).rejects.toMatchObject({ code: 'code_too_old' });
+    expect(await acquire('b')).not.toBeNull();
   });
 
-  test('one that was stopped is due at once', async () => {
-    await finishRun(database.db, await started(), newTotals(), { status: 'stopped' });
-    expect(await due()).toHaveLength(1);
+  test('a run that was stopped is due at once', async () => {
+    await finishRun(database.db, await start(), newTotals(), { status: 'stopped' });
+    expect(await findDue()).toHaveLength(1);
   });
 });

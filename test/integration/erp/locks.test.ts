@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { tryExclusively } from '../../../src/erp/connection/exclusive.ts';
+import { tryRunExclusively } from '../../../src/erp/connection/exclusive.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
-import { staysAccepted } from '../../../src/erp/runs/clients.ts';
+import { isAcceptedUntilCommit } from '../../../src/erp/runs/clients.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
@@ -15,7 +15,7 @@ const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
 const { insert, push, row } = usePusher(database, sandbox);
 
-/** Keys that earlier versions waited for, and that any role may take that can connect. */
+/** Keys of advisory locks that earlier versions waited for. Any role that can connect may take them. */
 const keys = [
   "hashtext('fulfilment.changes')",
   "hashtext('fulfilment-sync prune feed')",
@@ -27,7 +27,7 @@ const keys = [
   "hashtext('fulfilment-sync'), hashtext('schedulers')",
 ];
 
-test('a role that may connect and nothing more cannot keep anything from being written', async () => {
+test('a role that may only connect cannot prevent any write', async () => {
   await sandbox.seed(3);
   const stranger = await database.open(1).startTransaction().execute();
   await sql`set local idle_in_transaction_session_timeout = 0`.execute(stranger);
@@ -36,17 +36,17 @@ test('a role that may connect and nothing more cannot keep anything from being w
   const id = await insert('order.create', 'SO-1', orderPayload('SO-1'));
   await push();
   expect((await row(id)).status).toBe('done');
-  expect(await tryExclusively(database.db, 'schedulers', async () => {})).toBe(true);
+  expect(await tryRunExclusively(database.db, 'schedulers', async () => {})).toBe(true);
   await stranger.rollback().execute();
 });
 
-test('an identity is not accepted while a run begins that belongs to the former one', async () => {
-  const own = { client: 'default', identity: 'former', baseUrl: 'https://former.test/' };
-  await acceptIdentity(database.db, own, true, 'test');
+test('an account is not accepted while a run with the former account begins', async () => {
+  const former = { client: 'default', identity: 'former', baseUrl: 'https://former.test/' };
+  await acceptIdentity(database.db, former, true, 'test');
   const beginning = await database.db.startTransaction().execute();
-  expect(await staysAccepted(beginning, own)).toBe(true);
-  const accepting = acceptIdentity(database.db, { ...own, identity: 'next' }, true, 'test');
-  await waitFor('whoever accepts to wait', async () => {
+  expect(await isAcceptedUntilCommit(beginning, former)).toBe(true);
+  const accepting = acceptIdentity(database.db, { ...former, identity: 'next' }, true, 'test');
+  await waitFor('the acceptance to wait', async () => {
     const waiting = await database.query(
       `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
     );

@@ -11,7 +11,7 @@ import { waitFor } from '../../helpers/wait.ts';
 describe('an empty database', () => {
   const database = useDatabase({ migrated: false });
 
-  test('is refused with what to do, then migrated by two at once, each migration applied by one of them', async () => {
+  test('is refused, then migrated by several at once, each migration applied by one of them', async () => {
     await expect(assertSchemaFits(database.db, '0.1.0')).rejects.toMatchObject({
       code: 'schema_missing',
       message: expect.stringContaining('fulfilment-sync migrate'),
@@ -28,25 +28,25 @@ describe('an empty database', () => {
 describe('a database in use', () => {
   const database = useDatabase();
 
-  /** The migrations there are, and one more. */
-  const withOneMore = async (more: { name: string; text: string; online: boolean }) => [
+  /** Returns the existing migrations and one more. */
+  const readMigrationsAnd = async (more: { name: string; text: string; online: boolean }) => [
     ...(await readMigrations()),
     { oldestCode: '0.1.0', ...more },
   ];
 
-  test('gets its indexes while somebody writes; what a migration left half-built is built anew', async () => {
+  test('gets its indexes during writes; an index that was left half-built is built again', async () => {
     await database.query('create index half_built on fulfilment.shipments (client)');
     await database.query(`update pg_index set indisvalid = false where indexrelid = 'fulfilment.half_built'::regclass`);
     const text = `-- oldest code: 0.1.0
       drop index concurrently if exists fulfilment.half_built;
       create index concurrently half_built on fulfilment.shipments (status);`;
-    const files = await withOneMore({ name: '9998_online', text, online: true });
+    const files = await readMigrationsAnd({ name: '9998_online', text, online: true });
     const writer = await database.open(1).startTransaction().execute();
     await sql`set local idle_in_transaction_session_timeout = 0`.execute(writer);
     const insert = sql`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 1, '{}', 1)`;
     await insert.execute(writer);
-    const told: string[] = [];
-    const migrated = migrate(database.open(), '0.1.0', { files, tell: (line) => told.push(line) });
+    const lines: string[] = [];
+    const migrated = migrate(database.open(), '0.1.0', { files, tell: (line) => lines.push(line) });
     await waitFor('the migration to wait for the writer', async () => {
       const [row] = await database.query(
         `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%index concurrently%half_built%'
@@ -54,7 +54,7 @@ describe('a database in use', () => {
       );
       return row !== undefined;
     });
-    // Nobody waits behind it.
+    // Other writers do not wait for the migration.
     await database.query(`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 2, '{}', 1)`);
     await writer.commit().execute();
     expect(await migrated).toEqual(['9998_online']);
@@ -63,21 +63,21 @@ describe('a database in use', () => {
         `select indisvalid as valid from pg_index where indexrelid = 'fulfilment.half_built'::regclass`,
       ),
     ).toEqual([{ valid: true }]);
-    expect(told).toEqual([
+    expect(lines).toEqual([
       expect.stringContaining('9998_online: builds indexes'),
       expect.stringMatching(/^9998_online: done in/),
     ]);
   });
 
-  test('is waited for in short attempts, and the one who keeps the migration from a table is named', async () => {
+  test('that blocks a migration is tried again, and the blocking process is named', async () => {
     const text = 'alter table sync.runs add column tried integer';
-    const files = await withOneMore({ name: '9998_try', text, online: false });
+    const files = await readMigrationsAnd({ name: '9998_try', text, online: false });
     const reader = await database.open(1).startTransaction().execute();
     await sql`select from sync.runs`.execute(reader);
-    const told: string[] = [];
-    const migrated = migrate(database.open(), '0.1.0', { files, tell: (line) => told.push(line) });
-    await waitFor('the reader to be named', async () => told.length === 2);
-    expect(told[1]).toMatch(
+    const lines: string[] = [];
+    const migrated = migrate(database.open(), '0.1.0', { files, tell: (line) => lines.push(line) });
+    await waitFor('the reader to be named', async () => lines.length === 2);
+    expect(lines[1]).toMatch(
       /^9998_try: a table that it changes is in use by process \d+ \(.*test further.*\); trying again$/,
     );
     await reader.rollback().execute();
@@ -87,19 +87,19 @@ describe('a database in use', () => {
 
 describe('a migrated database', () => {
   const database = useDatabase();
-  const record = (oldestCode: string) =>
+  const recordFutureMigration = (oldestCode: string) =>
     database.query(`insert into sync.migrations (name, oldest_code, applied_by) values ('9999_future', $1, '9.0.0')`, [
       oldestCode,
     ]);
 
-  test('of a newer release lets code in that it still works with, and changes nothing', async () => {
-    await record('0.1.0');
+  test('of a newer release accepts code that it still supports, and is not changed', async () => {
+    await recordFutureMigration('0.1.0');
     await expect(assertSchemaFits(database.db, '0.1.0')).resolves.toBeUndefined();
     expect(await migrate(database.db, '0.1.0')).toEqual([]);
   });
 
   test('of a newer release refuses code that is too old, to run and to migrate', async () => {
-    await record('0.10.0');
+    await recordFutureMigration('0.10.0');
     await expect(assertSchemaFits(database.db, '0.9.0')).rejects.toMatchObject({ code: 'code_too_old' });
     await expect(migrate(database.db, '0.9.0')).rejects.toMatchObject({ code: 'code_too_old' });
     await expect(assertSchemaFits(database.db, '0.10.0')).resolves.toBeUndefined();

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { dueJobs } from '../../../src/erp/runs/due-jobs.ts';
+import { findDueJobs } from '../../../src/erp/runs/due-jobs.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
 import { ensureJobs, startRun } from '../../../src/erp/runs/start-run.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -24,62 +24,63 @@ const request = (client = 'a') => ({
   nextDue: (now: Date) => new Date(now.getTime() + 2 * minute),
   missed: (due: Date, now: Date) => Math.floor((now.getTime() - due.getTime()) / (2 * minute)),
 });
-const due = async () =>
+const findDueClients = async () =>
   (
-    await dueJobs(
+    await findDueJobs(
       database.db,
       ['pull-shipments'],
       ['a', 'b'].map((client) => ({ client, identity: client })),
     )
   ).map(({ client }) => client);
-const job = async () => (await database.query(`select skips, last_skip_reason from sync.jobs where client = 'a'`))[0];
+const readJob = async () =>
+  (await database.query(`select skips, last_skip_reason from sync.jobs where client = 'a'`))[0];
 
-test('a paused job is not started, by schedule or by hand; resumed, it runs once for all it missed, and says so', async () => {
+test('a paused job does not start; after resume one run makes up for the missed runs', async () => {
   await ensureJobs(
     database.db,
     ['a', 'b'].map((client) => ({ client, job: 'pull-shipments', stream: 'shipments', due: null })),
   );
   expect(await pauseJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(true);
   expect(await pauseJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(false);
-  expect(await due()).toEqual(['b']);
+  expect(await findDueClients()).toEqual(['b']);
   expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({ reason: 'paused' });
   expect(await startRun(database.db, { ...request(), trigger: 'manual' })).toMatchObject({
     kind: 'skipped',
-    because: expect.stringContaining('go on with: fulfilment-sync resume pull-shipments --client a'),
+    because: expect.stringContaining('resume with: fulfilment-sync resume pull-shipments --client a'),
   });
-  // The one by hand is counted: somebody wanted it.
-  expect(await job()).toMatchObject({ skips: 1, last_skip_reason: expect.stringContaining('paused since') });
+  // The skipped manual run is counted, because a person asked for it.
+  expect(await readJob()).toMatchObject({ skips: 1, last_skip_reason: expect.stringContaining('paused since') });
   await setScheduleClock(database, 11 * 60);
   expect(await resumeJob(database.db, 'pull-shipments', 'a', 'anna')).toBe(1);
-  expect(await due()).toEqual(['a', 'b']);
+  expect(await findDueClients()).toEqual(['a', 'b']);
   expect(await startRun(database.db, { ...request(), trigger: 'schedule' })).toMatchObject({
     kind: 'started',
     missed: 5,
   });
-  expect(await job()).toMatchObject({
+  expect(await readJob()).toMatchObject({
     skips: 6,
     last_skip_reason: '5 missed: paused, parked, held, or no worker was there',
   });
-  expect(await due()).toEqual(['b']);
+  expect(await findDueClients()).toEqual(['b']);
   expect(await database.query('select by, action, client, detail from sync.audit order by id')).toEqual([
     { by: 'anna', action: 'paused', client: 'a', detail: 'pull-shipments' },
     { by: 'anna', action: 'resumed', client: 'a', detail: 'pull-shipments' },
   ]);
 });
 
-test('paused for every client, it is so for those to come, until all are resumed', async () => {
+test('a pause of every client also pauses new clients, until all are resumed', async () => {
   await pauseJob(database.db, 'pull-shipments', null, 'anna');
   await ensureJobs(database.db, [{ client: 'b', job: 'pull-shipments', stream: 'shipments', due: null }]);
-  expect(await due()).toEqual([]);
+  expect(await findDueClients()).toEqual([]);
   expect(await resumeJob(database.db, 'pull-shipments', 'b', 'anna')).toBe(0);
-  expect(await due()).toEqual([]);
+  expect(await findDueClients()).toEqual([]);
   await pauseJob(database.db, 'pull-shipments', 'b', 'anna');
   expect(await readPauses(database.db)).toHaveLength(2);
   expect(await resumeJob(database.db, 'pull-shipments', null, 'anna')).toBe(2);
-  expect(await due()).toEqual(['b']);
+  expect(await findDueClients()).toEqual(['b']);
 });
 
-test('paused pushes send nothing, say so to the ERP, and go on when they are resumed', async () => {
+test('paused pushes send nothing, say so to the ERP, and continue after resume', async () => {
   await pauseJob(database.db, 'push-outbox', 'default', 'anna');
   const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();

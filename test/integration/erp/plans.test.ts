@@ -11,7 +11,7 @@ const sandbox = useSandbox(['default'], lively);
 const pull = usePuller(database, sandbox);
 const { push } = usePusher(database, sandbox);
 
-/** Parents before their lines. */
+/** Mirror tables, parents before their lines. */
 const mirrors = [
   'orders',
   'order_items',
@@ -25,10 +25,10 @@ const mirrors = [
   'inbound_packing_slip_items',
   'track_traces',
 ];
-/** So many times the rows of the client that statistics do not know has the one they do. */
+/** Number of copies of each row that the client `big` gets. */
 const copies = 20;
 
-/** Makes what is stored the rows of a client `big`, many times over, which statistics know; the client `default` has none left. */
+/** Moves all rows to the client `big`, in many copies, and analyzes. Statistics do not know `default` then. */
 async function makeKnownClient(): Promise<void> {
   const tables = await database.query<{ name: string; columns: string[]; ids: string[] }>(
     `select table_name as name, json_agg(column_name) as columns,
@@ -45,7 +45,7 @@ async function makeKnownClient(): Promise<void> {
             select ${values.join()} from fulfilment.${name} t, generate_series(1, ${copies}) n;
             delete from fulfilment.${name} where client = 'default';`;
   });
-  // As a replica would: without the checks of keys, which are not what is tried here.
+  // As on a replica, without checks of foreign keys, which this test is not about.
   await database.query(`
     set session_replication_role = replica;
     ${makeRows.join('')}
@@ -58,11 +58,11 @@ async function makeKnownClient(): Promise<void> {
     set session_replication_role = origin;
     insert into fulfilment.outbox (client, kind, reference, payload)
       select 'big', 'order.update', 'B-' || n, '{}' from generate_series(1, 5000) n`);
-  await forget();
+  await forgetClient();
   await database.query('analyze');
 }
 
-/** What a client that came after the statistics has its ERP ask for. */
+/** Inserts outbox rows and watched articles for the client `default`, which statistics do not know. */
 async function enqueue(): Promise<void> {
   await database.query(
     `insert into fulfilment.outbox (kind, reference, payload)
@@ -73,8 +73,8 @@ async function enqueue(): Promise<void> {
   await database.query(`insert into fulfilment.stock_watch (sku) values ('MUG-BLUE'), ('MUG-RED')`);
 }
 
-/** Loads all of it, finds what a day changed, and then that nothing did. */
-async function play(): Promise<void> {
+/** Loads everything, then reads the changes of a day, then reads again without changes. */
+async function runAllJobs(): Promise<void> {
   for (const seconds of [1, 86_400, 1]) {
     await sandbox.advance(seconds);
     await database.query('truncate sync.gates');
@@ -83,8 +83,8 @@ async function play(): Promise<void> {
   }
 }
 
-/** Deletes the rows of the client `default`, and where its polls stood. */
-async function forget(): Promise<void> {
+/** Deletes the rows of the client `default` and the cursors of its polls. */
+async function forgetClient(): Promise<void> {
   const deletes = mirrors.map((name) => `delete from fulfilment.${name} where client = 'default';`).join('');
   await database.query(`
     set session_replication_role = replica;
@@ -93,32 +93,32 @@ async function forget(): Promise<void> {
     set session_replication_role = origin`);
 }
 
-/** Of each statement that touched more than it may, how much that was. */
-const beyond = (executed: readonly ExecutedStatement[], bound: number) =>
+/** Returns the statements that touched more rows than `bound`, with the number of rows. */
+const findAbove = (executed: readonly ExecutedStatement[], bound: number) =>
   Object.fromEntries(
     executed.filter(({ touched }) => touched > bound).map(({ statement, touched }) => [statement, Math.round(touched)]),
   );
 
-test('the rows that a statement touches depend on its own client, whether statistics know that client or not', {
+test('the rows that a statement touches depend on its client, known to statistics or not', {
   timeout: 120_000,
 }, async () => {
   await sandbox.advance(10 * 86_400);
   for (const job of dailyJobs) done(await pull(job));
-  const [{ own } = { own: 0 }] = await database.query<{ own: number }>(
-    'select count(*)::int as own from fulfilment.shipment_items',
+  const [{ lines } = { lines: 0 }] = await database.query<{ lines: number }>(
+    'select count(*)::int as lines from fulfilment.shipment_items',
   );
   await makeKnownClient();
   await enqueue();
   const { executed, end } = await watchPlans(database);
   try {
-    await play();
+    await runAllJobs();
     // Once more, from the beginning: now statistics know the client.
     await database.query('analyze');
-    await forget();
-    await play();
+    await forgetClient();
+    await runAllJobs();
   } finally {
     end();
   }
   expect(new Set(executed.map(({ statement }) => statement)).size).toBeGreaterThan(100);
-  expect(beyond(executed, own * 12)).toEqual({});
+  expect(findAbove(executed, lines * 12)).toEqual({});
 });

@@ -7,29 +7,29 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
 const prune = () => pull('prune', { env: { RETENTION_DAYS: '30' } });
-const count = async (table: string, where = 'true') =>
+const countRows = async (table: string, where = 'true') =>
   (await database.query<{ n: number }>(`select count(*)::int as n from ${table} where ${where}`))[0]?.n;
 const old = `now() - interval '31 days'`;
 const young = `now() - interval '29 days'`;
 
-test('the feed goes as far as all of it is old; a reader that comes too late is told', async () => {
+test('the feed is pruned up to its first young entry; a reader that is too late gets an error', async () => {
   const append = (at: string, rows: number) =>
     database.query(`
       insert into fulfilment.changes (client, entity, id, operation, changed_at)
       select 'default', 'shipments', n, 'created', ${at} from generate_series(1, ${rows}) n`);
   await append(old, 4_500);
   await append(young, 2);
-  // Began long before the two, and was committed after them.
+  // This transaction began long before the two and was committed after them.
   await append(old, 1);
   expect(done(await prune()).removed).toBe(4_500);
-  expect(await count('fulfilment.changes')).toBe(3);
+  expect(await countRows('fulfilment.changes')).toBe(3);
   expect(await database.query('select pruned_until from sync.feed_mark')).toEqual([{ pruned_until: 4_500 }]);
   expect(await database.query('select seq from fulfilment.changes_since(4500)')).toHaveLength(3);
   await expect(database.query('select * from fulfilment.changes_since(4499)')).rejects.toThrow('no longer all kept');
   expect(done(await prune()).removed).toBe(0);
 });
 
-test('outbox rows that are done or cancelled go with their history; what is not through stays, whatever its age', async () => {
+test('done and cancelled outbox rows go with their history; all other rows stay, at any age', async () => {
   const insert = (id: number, status: string, at: string) =>
     database.query(`
       insert into fulfilment.outbox (client, kind, reference, status, finished_at, next_attempt_at, result, last_error, written_at)
@@ -46,10 +46,10 @@ test('outbox rows that are done or cancelled go with their history; what is not 
   expect(
     (await database.query('select reference from fulfilment.outbox order by id')).map((row) => row.reference),
   ).toEqual(['SO-3', 'SO-4', 'SO-5', 'SO-6']);
-  expect(await count('sync.outbox_attempts')).toBe(4);
+  expect(await countRows('sync.outbox_attempts')).toBe(4);
 });
 
-test('runs, events, gaps and quarantine go by age; the last reconciliation and what is open stay', async () => {
+test('old runs, events, gaps and quarantine go; the last reconciliation and open work stay', async () => {
   await database.query(`
     insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at)
     values ('default', 'a', 'schedule', 'w', 1, 'done', ${old}, ${old}), ('default', 'a', 'schedule', 'w', 2, 'done', ${old}, ${young}),
@@ -72,12 +72,12 @@ test('runs, events, gaps and quarantine go by age; the last reconciliation and w
       ('default', 'orders', 'backfill', null, null)`);
   expect(done(await prune())).toMatchObject({
     removed: 7,
-    warnings: ['1 quarantined resources not met for 30 days were let go'],
+    warnings: ['removed 1 resources from quarantine that were not met for 30 days'],
   });
-  expect(await count('sync.runs', `client = 'default' and job = 'a'`)).toBe(2);
-  // Nobody else would see to what a client leaves that is no longer set up.
-  expect(await count('sync.runs', `client = 'other'`)).toBe(0);
-  expect(await count('fulfilment.track_trace_events')).toBe(1);
+  expect(await countRows('sync.runs', `client = 'default' and job = 'a'`)).toBe(2);
+  // Runs of a client that is no longer configured are pruned as well.
+  expect(await countRows('sync.runs', `client = 'other'`)).toBe(0);
+  expect(await countRows('fulfilment.track_trace_events')).toBe(1);
   expect(await database.query('select id from sync.rescans order by id')).toEqual([{ id: 2 }, { id: 3 }]);
   expect(await database.query('select id from sync.rereads order by id')).toEqual([{ id: 2 }, { id: 3 }]);
   expect(await database.query(`select detail from sync.audit where action = 'pruned'`)).toEqual([

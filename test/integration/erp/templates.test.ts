@@ -7,17 +7,17 @@ import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 import { callStatements } from '../../helpers/schema/call-statements.ts';
-import { crowdedLines } from '../../helpers/schema/clauses.ts';
+import { findCrowdedLines } from '../../helpers/schema/clauses.ts';
 import { findTemplates } from '../../helpers/schema/templates.ts';
 import { watchTemplates } from '../../helpers/schema/watch-templates.ts';
 
-/** Read every ten seconds while an index is built online: no test waits for that. */
+/** Files whose template runs every ten seconds while an index is built online. No test waits for that. */
 const notExecuted = ['src/erp/schema/migration-locks.ts'];
 
 const templates = findTemplates();
 const executed = new Set<string>();
 
-/** Does something, and compares what each statement returned with the type of its template. */
+/** Does `work`, and compares what each statement returns with the type of its template. */
 async function compareWhile(work: () => Promise<void>): Promise<void> {
   const watched = watchTemplates(templates);
   try {
@@ -29,15 +29,15 @@ async function compareWhile(work: () => Promise<void>): Promise<void> {
   expect([...watched.problems]).toEqual([]);
 }
 
-test('every template states more than its values', () => {
+test('every template has more text than its values', () => {
   expect(templates.length).toBeGreaterThan(20);
-  const bare = templates.filter(({ parts }) => parts.join('').trim().length < 15);
-  expect(bare.map(({ place }) => place)).toEqual([]);
+  const tooShort = templates.filter(({ parts }) => parts.join('').trim().length < 15);
+  expect(tooShort.map(({ place }) => place)).toEqual([]);
 });
 
 test('every template of more than one line has one clause per line', () => {
   const crowded = templates.flatMap(({ place, parts }) =>
-    crowdedLines(parts.join('?')).map((line) => `${place}: ${line}`),
+    findCrowdedLines(parts.join('?')).map((line) => `${place}: ${line}`),
   );
   expect(crowded).toEqual([]);
 });
@@ -67,7 +67,9 @@ describe('each template of a migration returns the columns that its type states'
     compareWhile(async () => void (await migrateDatabase(database.url, silentLogger))));
 });
 
-test('no template is left out', () => {
-  const left = templates.filter(({ place }) => !executed.has(place)).map(({ place }) => place.replace(/:\d+$/, ''));
-  expect(left).toEqual(notExecuted);
+test('every template was executed', () => {
+  const unexecuted = templates
+    .filter(({ place }) => !executed.has(place))
+    .map(({ place }) => place.replace(/:\d+$/, ''));
+  expect(unexecuted).toEqual(notExecuted);
 });

@@ -13,7 +13,7 @@ const shipment = (
   id: number,
   status: string,
   items: [id: number, quantity: number][] = [],
-  complete = true,
+  { complete = true } = {},
 ): Family => ({
   parent: { id, raw: { id, status }, status },
   children: [
@@ -50,7 +50,7 @@ const versions = () =>
   );
 
 describe('upsertFamilies', () => {
-  test('counts what is new and what changed, and feeds exactly that', async () => {
+  test('counts new and changed rows, and adds exactly those to the feed', async () => {
     expect(await upsert(1, shipment(1, 'A', [[11, 1]]), shipment(2, 'A'))).toMatchObject({
       created: 3,
       updated: 0,
@@ -70,14 +70,14 @@ describe('upsertFamilies', () => {
     ]);
   });
 
-  test('writes no row that is as it was', async () => {
+  test('does not write an unchanged row', async () => {
     await upsert(1, shipment(1, 'A', [[11, 1]]));
     const before = await versions();
     expect(await upsert(2, shipment(1, 'A', [[11, 1]]))).toMatchObject({ created: 0, updated: 0, changes: [] });
     expect(await versions()).toEqual(before);
   });
 
-  test('members in another order, and digits that mean the same number, are no change', async () => {
+  test('another order of members, or other digits of the same number, is no change', async () => {
     const raw = (text: string): Family => ({
       ...shipment(1, 'A'),
       parent: { ...shipment(1, 'A').parent, raw: parseExact(text) },
@@ -90,7 +90,7 @@ describe('upsertFamilies', () => {
     expect(await upsert(3, raw('{"a": {"c": [2, 1], "b": 1.1}, "id": 1}'))).toMatchObject({ changed: [1] });
   });
 
-  test('a line that went to another parent is not brought back by an older reading of the former one', async () => {
+  test('an older reading of the former parent does not bring back a line that moved', async () => {
     await upsert(1, shipment(1, 'A', [[11, 1]]), shipment(2, 'A'));
     await upsert(5, shipment(2, 'A', [[11, 1]]));
     expect(await upsert(3, shipment(1, 'B', [[11, 1]]))).toMatchObject({ stale: [1] });
@@ -114,14 +114,14 @@ describe('upsertFamilies', () => {
     expect(await items()).toEqual([{ id: 11, quantity: 5 }]);
   });
 
-  test('a change of a child alone makes older readings of the whole family lose', async () => {
+  test('a change of a child alone makes older readings of the whole family stale', async () => {
     await upsert(1, shipment(1, 'A', [[11, 1]]));
     await upsert(5, shipment(1, 'A', [[11, 5]]));
     expect(await upsert(3, shipment(1, 'B', [[11, 3]]))).toMatchObject({ stale: [1] });
     expect(await items()).toEqual([{ id: 11, quantity: 5 }]);
   });
 
-  test('removes children only where the parent was read with all of them', async () => {
+  test('removes children only if the parent was read with all of them', async () => {
     await upsert(
       1,
       shipment(1, 'A', [
@@ -130,7 +130,7 @@ describe('upsertFamilies', () => {
       ]),
       shipment(2, 'A', [[21, 1]]),
     );
-    expect(await upsert(2, shipment(1, 'A', [[11, 1]], false))).toMatchObject({ removed: 0 });
+    expect(await upsert(2, shipment(1, 'A', [[11, 1]], { complete: false }))).toMatchObject({ removed: 0 });
     expect(await upsert(3, shipment(1, 'A', [[11, 1]]))).toMatchObject({
       removed: 1,
       changes: [{ entity: 'shipment_items', id: 12, operation: 'removed' }],
@@ -141,7 +141,7 @@ describe('upsertFamilies', () => {
     ]);
   });
 
-  test('of a row mentioned twice in one page the last mention counts', async () => {
+  test('if a page mentions a row twice, the last mention counts', async () => {
     await upsert(1, shipment(1, 'A'), shipment(1, 'B'));
     expect(await rows()).toEqual([{ id: 1, status: 'B' }]);
   });
@@ -162,7 +162,7 @@ describe('upsertFamilies', () => {
   });
 });
 
-test('the feed rises in the order of commit, whoever wrote first', async () => {
+test('the feed grows in the order of commits, not of writes', async () => {
   const [slow, fast] = [database.open(1), database.open(1)];
   const order: number[] = [];
   await slow.transaction().execute(async (trx) => {

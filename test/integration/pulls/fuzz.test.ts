@@ -5,7 +5,7 @@ import { drawReadNo } from '../../../src/erp/mirror/read-no.ts';
 import type { Family } from '../../../src/erp/mirror/tables.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import { commitReading } from '../../../src/sync/commit/commit-reading.ts';
-import { idsOf } from '../../../src/sync/paging/walk.ts';
+import { readIds } from '../../../src/sync/paging/walk.ts';
 import { decodePage } from '../../../src/sync/reading/decode.ts';
 import type { Stream } from '../../../src/sync/reading/stream.ts';
 import type { PullContext } from '../../../src/sync/run/pull-context.ts';
@@ -20,16 +20,16 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);
 const work = useWork(database, sandbox);
 
-/** `npm run fuzz` takes 50,000: a few minutes on two cores. */
+/** Number of documents. `npm run fuzz` sets 50,000, which takes a few minutes on two cores. */
 const documents = Number(process.env.FUZZ_DOCUMENTS ?? 10_000);
 const batch = 100;
-/** Where the ids given out here begin; others are what mutations made of them, and may be shared. */
-const ownIds = 1_000_000;
-const ownLineIds = 10_000_000_000;
+/** The smallest ids that this test gives out. Smaller ids come from mutations, and several resources may share them. */
+const firstId = 1_000_000;
+const firstLineId = 10_000_000_000;
 
 type Node = Record<string | number, unknown>;
 
-/** Values that break something somewhere; JSON.rawJSON keeps what a number of JavaScript would lose. */
+/** Values that decoders or databases may not accept. JSON.rawJSON keeps digits that a JavaScript number would lose. */
 const garbage: readonly (() => unknown)[] = [
   () => null,
   () => undefined,
@@ -60,28 +60,28 @@ const garbage: readonly (() => unknown)[] = [
   () => JSON.parse('['.repeat(400) + ']'.repeat(400)),
 ];
 
-/** All places of a resource, to choose one from. */
-function placesOf(node: unknown, places: [Node, string | number][] = []): [Node, string | number][] {
+/** Returns every place in a resource: an object or array, and a key of it. */
+function listPlaces(node: unknown, places: [Node, string | number][] = []): [Node, string | number][] {
   if (typeof node !== 'object' || node === null || JSON.isRawJSON(node)) return places;
   for (const key of Array.isArray(node) ? node.keys() : Object.keys(node)) {
     places.push([node as Node, key]);
-    placesOf((node as Node)[key], places);
+    listPlaces((node as Node)[key], places);
   }
   return places;
 }
 
-/** Kept numbers cannot be cloned otherwise. */
+/** Copies a value through its JSON text, because structuredClone cannot copy raw JSON numbers. */
 const clone = (value: unknown) => (value === undefined ? undefined : parseExact(JSON.stringify(value)));
 
 function mutate(resource: Node, random: Random): unknown {
   for (let left = random.between(0, 3); left > 0; left--) {
-    const places = placesOf(resource);
+    const places = listPlaces(resource);
     if (places.length === 0) return resource;
     const [[node, key], [from, fromKey]] = [random.pick(places), random.pick(places)];
     const kind = random.between(0, 4);
     if (kind === 0 && !Array.isArray(node)) delete node[key];
     else if (kind === 1)
-      node[key] = from[fromKey] === node || placesOf(from[fromKey]).length > 200 ? 7 : clone(from[fromKey]);
+      node[key] = from[fromKey] === node || listPlaces(from[fromKey]).length > 200 ? 7 : clone(from[fromKey]);
     else if (kind === 2 && typeof node[key] === 'string')
       node[key] = `${node[key]}${random.pick(['\u0000', ' ', '€', 'Z', '0'])}`;
     else node[key] = random.pick(garbage)();
@@ -89,11 +89,11 @@ function mutate(resource: Node, random: Random): unknown {
   return random.chance(0.005) ? random.pick(garbage)() : resource;
 }
 
-/** The document with what is included on top, as far as that can still be told. */
-function onTop(data: readonly unknown[]): object {
+/** Returns the document with the included resources at its top, as far as the mutated resources still hold them. */
+function moveIncludedToTop(data: readonly unknown[]): object {
   const included = data.flatMap((resource) => {
-    const inside = (resource as Node | null)?.included;
-    return Array.isArray(inside) ? inside : [];
+    const nested = (resource as Node | null)?.included;
+    return Array.isArray(nested) ? nested : [];
   });
   const bare = data.map((resource) =>
     typeof resource === 'object' && resource !== null && !Array.isArray(resource) && !JSON.isRawJSON(resource)
@@ -103,11 +103,11 @@ function onTop(data: readonly unknown[]): object {
   return { data: bare, included };
 }
 
-/** What is stored of these families: raw of each, and how many lines of each kind. */
-async function storedOf(stream: Stream, families: readonly Family[]): Promise<Map<number, string>> {
+/** Reads by id whether `raw` of each family is stored unchanged, and how many rows it has in each child table. */
+async function readStored(stream: Stream, families: readonly Family[]): Promise<Map<number, string>> {
   const counts = stream.tables.children.map(
     ({ name, parentColumn }) =>
-      `(select count(*) from fulfilment.${name} c where c.client = t.client and c.${parentColumn} = t.id and (c.id >= ${ownLineIds} or '${name}' = 'order_addresses'))`,
+      `(select count(*) from fulfilment.${name} c where c.client = t.client and c.${parentColumn} = t.id and (c.id >= ${firstLineId} or '${name}' = 'order_addresses'))`,
   );
   const rows = await database.query<{ id: string; stored: string }>(
     `select id, concat_ws('/', t.raw = i.raw, ${counts.join(', ') || 'null'}) as stored
@@ -122,49 +122,53 @@ async function fuzzStream(
   context: PullContext,
   stream: Stream,
   random: Random,
-): Promise<[stored: number, set: number]> {
+): Promise<[stored: number, quarantined: number]> {
   const client = new ServiceClient(sandbox, 'default');
   await client.logIn();
   const query = stream.include.length > 0 ? encodeQuery({ include: stream.include }) : '';
   const { body } = await client.ask(stream.list, { query });
-  let [stored, aside, nextId] = [0, 0, ownIds];
+  let [stored, quarantined, nextId] = [0, 0, firstId];
   for (let count = 0; count < documents / streams.length; count += batch) {
     const data = Array.from({ length: batch }, () => {
       const resource = structuredClone(random.pick(body.data)) as unknown as Node;
       resource.id = nextId++;
-      // Lines of their own: what two resources share is not what is tested here.
-      for (const [, line] of placesOf({ included: resource.included }).entries())
+      // The child rows of each resource get new ids, so that no two resources share one.
+      for (const [, line] of listPlaces({ included: resource.included }).entries())
         if (line[1] === 'id' && typeof line[0].id === 'number') line[0].id = line[0].id * 10_000_000 + nextId;
       for (const relation of Object.values(resource.relationships as Record<string, { data: unknown }>))
         if (Array.isArray(relation.data)) for (const link of relation.data) link.id = link.id * 10_000_000 + nextId;
       return mutate(resource, random);
     });
-    const document = decodeDocument(stream.list, JSON.stringify(random.chance(0.3) ? onTop(data) : { data }), 'list');
+    const document = decodeDocument(
+      stream.list,
+      JSON.stringify(random.chance(0.3) ? moveIncludedToTop(data) : { data }),
+      'list',
+    );
     const readNo = await drawReadNo(context.db);
     const decoded = await decodePage(document, stream.decoder(context.zone));
     const reading = { readNo, pages: 1, resources: document.data.length, decoded };
     const { page } = await commitReading(context, stream, reading);
     expect(page.families.length + page.quarantined.length).toBe(batch);
-    const found = await storedOf(stream, page.families);
+    const found = await readStored(stream, page.families);
     const last = new Map(page.families.map((family) => [family.parent.id, family]));
     for (const { parent, children } of last.values()) {
       const lines = stream.tables.children.map(({ name }) => {
         const rows = children.filter(({ table }) => table === name).flatMap((set) => set.rows);
         if (name === 'order_addresses') return new Set(rows.map(({ role }) => role)).size;
-        return new Set(rows.map(({ id }) => id ?? 0).filter((id) => id >= ownLineIds)).size;
+        return new Set(rows.map(({ id }) => id ?? 0).filter((id) => id >= firstLineId)).size;
       });
-      if (parent.id < ownIds || parent.id > ownIds + documents) continue;
+      if (parent.id < firstId || parent.id > firstId + documents) continue;
       expect(found.get(parent.id)).toBe(['t', ...lines].join('/'));
     }
-    const kept = new Set(page.quarantined.map(({ resourceId }) => resourceId));
-    for (const id of idsOf(document.data)) if (!last.has(id)) expect(kept.has(id)).toBe(true);
+    const quarantinedIds = new Set(page.quarantined.map(({ resourceId }) => resourceId));
+    for (const id of readIds(document.data)) if (!last.has(id)) expect(quarantinedIds.has(id)).toBe(true);
     stored += page.families.length;
-    aside += page.quarantined.length;
+    quarantined += page.quarantined.length;
   }
-  return [stored, aside];
+  return [stored, quarantined];
 }
 
-// The one test that computes for minutes: on a slow machine longer than what hangs elsewhere.
+// This test computes for minutes. On a slow machine that takes longer than the usual limit for a test.
 test(`${documents} mutated resources: no crash, each stored whole or quarantined`, { timeout: 400_000 }, async () => {
   await sandbox.advance(40 * 86_400);
   const counts: Record<string, [number, number]> = {};
@@ -179,6 +183,6 @@ test(`${documents} mutated resources: no crash, each stored whole or quarantined
     ),
   );
   process.stdout.write(`stored/quarantined: ${JSON.stringify(counts)}\n`);
-  for (const [stored, aside] of Object.values(counts))
-    expect(Math.min(stored, aside)).toBeGreaterThan(documents / streams.length / 10);
+  for (const [stored, quarantined] of Object.values(counts))
+    expect(Math.min(stored, quarantined)).toBeGreaterThan(documents / streams.length / 10);
 });

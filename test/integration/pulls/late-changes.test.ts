@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { reconcileStream } from '../../../src/sync/rescan/rescan.ts';
-import { inColumns } from '../../../src/sync/rescan/rescan-jobs.ts';
+import { withColumnComparison } from '../../../src/sync/rescan/rescan-jobs.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller, useWork } from '../../helpers/puller.ts';
 import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -10,33 +10,33 @@ import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';
 const database = useDatabase();
 const day = 86_400;
 
-const first = async (table: string) =>
+const readFirstId = async (table: string) =>
   Number((await database.query<{ id: string }>(`select id from fulfilment.${table} order by id limit 1`))[0]?.id);
 
-/** Which pass finds what an id cursor alone would miss (docs/streams.md). */
-describe('found by a poll', () => {
+/** Changes that an id cursor alone would miss, by the pass that finds them (docs/streams.md). */
+describe('a poll', () => {
   const sandbox = useSandbox(['default'], quiet);
   const pull = usePuller(database, sandbox);
   const differences = (stream: string) => compareWithSandbox(database.db, sandbox.url, [stream]);
 
-  /** Hides the first row of a list while everything behind it is read. */
+  /** Hides the first row of a list for some seconds, while a poll reads the rows after it. */
   async function hideFirst(operation: string, seconds: number): Promise<void> {
     await sandbox.faults({ operation, count: 1, effect: { hideRow: { index: 0, seconds } } });
   }
 
-  test('a shipment with a low id that is visible late: by the open pass', async () => {
-    await sandbox.seed(150, ['READY_TO_PICK']);
+  test('finds a shipment with a low id that becomes visible late, by its open pass', async () => {
+    await sandbox.seed(150, { statuses: ['READY_TO_PICK'] });
     await hideFirst('v3.shipments.list', day);
     done(await pull('pull-shipments'));
-    const second = await first('shipments');
+    const second = await readFirstId('shipments');
     await sandbox.advance(2 * day);
     const place = await sandbox.lastPlace();
     expect(done(await pull('pull-shipments'))).toMatchObject({ created: 2 });
-    const lowest = await first('shipments');
+    const lowest = await readFirstId('shipments');
     expect(lowest).toBeLessThan(second);
     done(await pull('pull-orders'));
     expect(await differences('shipments')).toEqual([]);
-    // The walk that goes on never saw the page it stands on.
+    // The walk continued from its cursor, so it did not read the page that holds the shipment.
     const asked = await sandbox.requestsTo('/v3/shipments', place);
     expect(asked.filter(({ query }) => !query.includes('filter')).every(({ query }) => query.includes('cursor'))).toBe(
       true,
@@ -44,11 +44,11 @@ describe('found by a poll', () => {
   });
 });
 
-describe('found by the lookback', () => {
+describe('a poll with a lookback', () => {
   const sandbox = useSandbox(['default'], lively);
   const pull = usePuller(database, sandbox);
 
-  test('a return processed late with a low id: by the processed pass', async () => {
+  test('finds a return with a low id that is processed late', async () => {
     await sandbox.advance(25 * day);
     done(await pull('pull-return-items'));
     const ids = async () =>
@@ -63,7 +63,7 @@ describe('found by the lookback', () => {
     expect(late).toBeGreaterThan(0);
   });
 
-  test('a return restocked later than the lookback is not, and reconciliation finds it', async () => {
+  test('misses a return that is restocked later than the lookback; reconciliation finds it', async () => {
     const differences = () => compareWithSandbox(database.db, sandbox.url, ['return-items']);
     await sandbox.advance(20 * day);
     done(await pull('pull-return-items', { env: { LOOKBACK_DAYS: '1' } }));
@@ -79,12 +79,12 @@ describe('found by the lookback', () => {
     const [p99] = await database.query<{ days: number }>(`
       select percentile_cont(0.99) within group (order by late_seconds) / 86400 as days
       from sync.findings where stream = 'return-items'`);
-    // What LOOKBACK_DAYS would have had to be.
+    // A lookback of this many days would have found 99 % of them.
     expect(p99?.days).toBeGreaterThan(2);
   });
 });
 
-describe('found by reconciliation alone', () => {
+describe('reconciliation alone finds', () => {
   const sandbox = useSandbox(['default'], quiet);
   const pull = usePuller(database, sandbox);
   const work = useWork(database, sandbox);
@@ -93,15 +93,18 @@ describe('found by reconciliation alone', () => {
     const stream = streams.find((known) => known.name === name);
     if (stream === undefined) throw new Error(`no stream ${name}`);
     done(
-      await work('reconcile', async (context) => void (await reconcileStream(inColumns(context), stream, 'command'))),
+      await work(
+        'reconcile',
+        async (context) => void (await reconcileStream(withColumnComparison(context), stream, 'command')),
+      ),
     );
   };
 
-  test('a shipment changed after SHIPPED', async () => {
+  test('a shipment that changed after it was SHIPPED', async () => {
     await sandbox.seed(150);
     done(await pull('pull-shipments'));
     done(await pull('pull-orders'));
-    const changed = await first('shipments');
+    const changed = await readFirstId('shipments');
     await sandbox.call('POST', '/_sandbox/edit', {
       client: 'default',
       shipmentIds: [changed],
@@ -117,7 +120,7 @@ describe('found by reconciliation alone', () => {
     ]);
   });
 
-  test('a shipment with a low id that is visible late, when it is SHIPPED already', async () => {
+  test('a shipment with a low id that becomes visible late and is SHIPPED already', async () => {
     await sandbox.seed(150);
     await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { hideRow: { index: 0, seconds: day } } });
     done(await pull('pull-shipments'));
@@ -130,7 +133,7 @@ describe('found by reconciliation alone', () => {
     const [finding] = await database.query<{ finding: string; late: number }>(
       'select finding, late_seconds as late from sync.findings',
     );
-    // As late as its newest date lies back, by the service's clock.
+    // The lateness is counted from the newest date of the shipment, by the service's clock.
     expect(finding).toMatchObject({ finding: 'missing' });
     expect(finding?.late).toBeGreaterThan(2 * day - 60);
   });
@@ -140,14 +143,14 @@ describe('a daemon that was off for 95 days', () => {
   const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 15 });
   const pull = usePuller(database, sandbox);
 
-  test('finds everything that is still listed, settles what was open, and names the span that is out of reach', async () => {
+  test('reads all that is listed, settles open rows, and records the unreadable span as a gap', async () => {
     await sandbox.advance(20 * day);
     for (const { name } of streams) done(await pull(`pull-${name}` as Parameters<typeof pull>[0]));
     expect(await compareWithSandbox(database.db, sandbox.url)).toEqual([]);
     await sandbox.advance(95 * day);
     for (const { name } of streams) done(await pull(`pull-${name}` as Parameters<typeof pull>[0]));
     const differences = await compareWithSandbox(database.db, sandbox.url);
-    // Of the days that can no longer be listed: shipments with their lines, and slips that came and went in them.
+    // Only shipments of days that the service no longer lists are missing, with their items.
     expect(new Set(differences.map((line) => line.replace(/\d+/g, 'n')))).toEqual(
       new Set(['default: shipments n is missing', 'default: shipment_items n is missing']),
     );

@@ -22,8 +22,8 @@ const cursor = async () =>
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
 const code = (report: RunReport) => ('error' in report ? (report.error as { code?: string }).code : report.status);
 
-/** Faults away, the stream must go on from where it stood, to the full truth. */
-async function recovers() {
+/** Removes all faults, polls, and expects the tables to equal the sandbox. */
+async function expectRecovery() {
   await sandbox.clearFaults();
   done(await pull('pull-shipments'));
   done(await pull('pull-orders'));
@@ -31,7 +31,7 @@ async function recovers() {
 }
 
 describe('a run that meets', () => {
-  test('a next link to another origin fails by name, nothing reaches that origin, and the pages read are kept', async () => {
+  test('a next link to another origin fails, sends nothing to it, and keeps the pages read', async () => {
     const thief = await services.start((_request, response) => response.end());
     await sandbox.seed(250);
     await sandbox.faults({ operation: list, after: 1, count: 1, effect: { nextOrigin: thief.url.origin } });
@@ -42,25 +42,25 @@ describe('a run that meets', () => {
     ]);
     expect(thief.requests).toEqual([]);
     expect(await count()).toBe(200);
-    await recovers();
+    await expectRecovery();
   });
 
-  test('a next link that repeats fails by name, the pages read are kept', async () => {
+  test('a next link that repeats fails, and keeps the pages read', async () => {
     await sandbox.seed(250);
     await sandbox.faults({ operation: list, after: 1, count: 1, effect: { repeatNext: true } });
     expect(code(await pull('pull-shipments'))).toBe('link_repeats');
     expect(await count()).toBe(200);
-    await recovers();
+    await expectRecovery();
   });
 
   test.each([
     ['a broken body', { invalidJson: true }, 'undecodable'],
     ['a body cut short', { truncate: true }, 'connection_lost'],
     ['a list without data', { set: [{ path: ['data'], value: 'none' }] }, 'undecodable'],
-    ['errors of the service', { status: 500 }, 'http_status'],
-    ['a proxy in between', { status: 502, html: true }, 'http_status'],
-    ['connections that break', { reset: true }, 'connection_lost'],
-  ])('%s for long fails, and keeps cursor and rows', async (_what, effect, expected) => {
+    ['an error of the service', { status: 500 }, 'http_status'],
+    ['an error page of a proxy', { status: 502, html: true }, 'http_status'],
+    ['a connection that breaks', { reset: true }, 'connection_lost'],
+  ])('%s again and again fails, and keeps cursor and rows', async (_what, effect, expected) => {
     await sandbox.seed(350);
     await sandbox.faults({ operation: list, after: 2, effect });
     expect(code(await pull('pull-shipments'))).toBe(expected);
@@ -69,13 +69,20 @@ describe('a run that meets', () => {
       await database.query(`select last_outcome, consecutive_failures from sync.jobs where job = 'pull-shipments'`),
     ).toEqual([{ last_outcome: 'failed', consecutive_failures: 1 }]);
     expect(await cursor()).toMatch(/cursor/);
-    await recovers();
+    await expectRecovery();
   });
 
-  test('the same for a moment goes on as if nothing had been', async () => {
+  test('a few passing faults repeats its requests and is done', async () => {
     await sandbox.seed(350);
-    const passing = [{ truncate: true }, { status: 503, retryAfter: '0' }, { reset: true }, { expireTokens: true }];
-    await sandbox.faults(...passing.map((effect, index) => ({ operation: list, after: index, count: 1, effect })));
+    const passingFaults = [
+      { truncate: true },
+      { status: 503, retryAfter: '0' },
+      { reset: true },
+      { expireTokens: true },
+    ];
+    await sandbox.faults(
+      ...passingFaults.map((effect, index) => ({ operation: list, after: index, count: 1, effect })),
+    );
     done(await pull('pull-shipments'));
     expect(await count()).toBe(350);
   });
@@ -88,10 +95,10 @@ describe('a run that meets', () => {
     done(await pull('pull-shipments'));
     const asked = (await sandbox.requestsTo('/v3/shipments', place)).filter(({ query }) => !query.includes('filter'));
     expect(asked).toHaveLength(2);
-    await recovers();
+    await expectRecovery();
   });
 
-  test('words that Postgres cannot store do not keep a failed run from being recorded', async () => {
+  test('an error text that Postgres cannot store is still recorded as failed', async () => {
     await sandbox.seed(1);
     const title = { path: ['errors', 0, 'title'], value: 'bad value \0 \ud800' };
     await sandbox.faults({ operation: list, effect: { status: 400, set: [title] } });
@@ -101,7 +108,7 @@ describe('a run that meets', () => {
     ]);
   });
 
-  test('a service that asks to wait an hour is asked again after a quarter of one, as its other streams are', async () => {
+  test('a request to wait for an hour is due again after 15 minutes', async () => {
     await sandbox.seed(1);
     await sandbox.faults({ operation: list, effect: { status: 429, retryAfter: '3600' } });
     expect(code(await pull('pull-shipments'))).toBe('http_status');
@@ -118,9 +125,9 @@ describe('reads by id', () => {
     (
       await database.query<{ id: number }>(`select id from fulfilment.shipments where status <> 'SHIPPED' order by id`)
     ).map(({ id }) => id);
-  /** Shipments that only a read by id can settle. */
-  async function outOfLists(shipments: number): Promise<number[]> {
-    await sandbox.seed(shipments, ['READY_TO_PICK'], 'default', 0);
+  /** Makes shipments that only a read by id can settle, because the list is empty. Returns their ids. */
+  async function makeShipmentsOutOfLists(shipments: number): Promise<number[]> {
+    await sandbox.seed(shipments, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
     done(await pull('pull-shipments'));
     const ids = await openRows();
     await sandbox.setStatus(ids, 'SHIPPED');
@@ -133,9 +140,9 @@ describe('reads by id', () => {
     ['is refused', { status: 405 }],
     ['is answered by a proxy', { status: 404, html: true }],
     ['is broken', { invalidJson: true }],
-  ])('one that %s waits its turn, the others are read', async (_what, effect) => {
-    const [first] = await outOfLists(5);
-    // Four times: the first one with all its repetitions.
+  ])('one that %s is postponed, and the others are read', async (_what, effect) => {
+    const [first] = await makeShipmentsOutOfLists(5);
+    // An answer of 500 is retried three times.
     await sandbox.faults({
       operation: 'v3.shipments.get',
       count: 'status' in effect && effect.status === 500 ? 4 : 1,
@@ -150,15 +157,15 @@ describe('reads by id', () => {
     expect(await openRows()).toEqual([]);
   });
 
-  test('that fail in a row are an outage: the run fails, what was read is kept', async () => {
-    const ids = await outOfLists(8);
+  test('that fail in a row count as an outage: the run fails, and what was read is kept', async () => {
+    const ids = await makeShipmentsOutOfLists(8);
     await sandbox.faults({ operation: 'v3.shipments.get', after: 2, effect: { invalidJson: true } });
     expect(code(await pull('pull-shipments'))).toBe('undecodable');
     expect(await openRows()).toEqual(ids.slice(2));
   });
 
-  test('end with refused credentials at once', async () => {
-    const ids = await outOfLists(5);
+  test('end at once if the credentials are refused', async () => {
+    const ids = await makeShipmentsOutOfLists(5);
     await sandbox.faults(
       { operation: 'common.token', after: 1, effect: { status: 400 } },
       { operation: 'v3.shipments.get', count: 1, effect: { expireTokens: true } },
@@ -187,13 +194,13 @@ test('a session that Postgres ends in the middle of a page fails the run, not th
     await database.query('select pg_terminate_backend($1)', [session?.pid]);
   });
   expect((await running)?.status).toBe('failed');
-  await recovers();
+  await expectRecovery();
 });
 
 describe('a resource that cannot be decoded', () => {
   const quantity = (value: unknown) => [{ path: ['data', 1, 'included', 0, 'attributes', 'quantity'], value }];
 
-  test('is set aside whole with its reason, the rest is stored; a good version later releases it', async () => {
+  test('is quarantined whole with its reason; a later good version releases it', async () => {
     await sandbox.seed(150);
     await sandbox.faults({ operation: list, count: 1, effect: { set: quantity('three') } });
     expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
@@ -212,13 +219,13 @@ describe('a resource that cannot be decoded', () => {
         expect.objectContaining({ attributes: expect.objectContaining({ quantity: 'three' }) }),
       ]),
     });
-    // Nothing half: no item of it was stored either.
+    // None of its items was stored either.
     expect(
       await database.query('select 1 from fulfilment.shipment_items where shipment_id = $1', [row?.resource_id]),
     ).toEqual([]);
 
     await sandbox.setStatus([row?.resource_id ?? 0], 'READY_TO_SHIP');
-    await recovers();
+    await expectRecovery();
     expect(await database.query('select * from sync.quarantine')).toEqual([]);
   });
 
@@ -251,7 +258,7 @@ describe('a resource that cannot be decoded', () => {
     expect(row?.member_path).toContain(member);
   });
 
-  test('is kept with what stood on top for it, items that are well among them', async () => {
+  test('is kept with its included resources from the top of the document, also the valid ones', async () => {
     await sandbox.seed(5);
     await sandbox.switches({ included: 'top' });
     const set = [{ path: ['data', 1, 'attributes', 'shippedOn'], value: 'soon' }];
@@ -264,7 +271,7 @@ describe('a resource that cannot be decoded', () => {
     );
   });
 
-  test('many that are read again in vain do not fail the polls that follow', async () => {
+  test('does not fail later polls, even if many are reread without success', async () => {
     await sandbox.seed(200);
     const bad = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'type'], value: 'parcel' }));
     await sandbox.faults(
@@ -280,7 +287,7 @@ describe('a resource that cannot be decoded', () => {
     ]);
   });
 
-  test('counts once, however often it is met: a run that meets only known ones leaves no row in the ledger', async () => {
+  test('is counted once: a run that meets only known ones leaves no row in the ledger', async () => {
     await sandbox.seed(5);
     await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'type'], value: 'parcel' }] } });
     expect(done(await pull('pull-shipments'))).toMatchObject({ quarantined: 1 });
@@ -289,7 +296,7 @@ describe('a resource that cannot be decoded', () => {
     expect(await database.query('select count(*)::int as n from sync.runs')).toEqual([{ n: 1 }]);
   });
 
-  test('is read again by id after a while, and once more with growing pauses: mended, it is released', async () => {
+  test('is reread by id after growing pauses, and released when it can be decoded', async () => {
     await sandbox.seed(150);
     await sandbox.faults(
       { operation: list, count: 1, effect: { set: quantity('three') } },
@@ -303,18 +310,18 @@ describe('a resource that cannot be decoded', () => {
     done(await pull('pull-shipments'));
     expect(await count()).toBe(149);
     await database.query('update sync.rereads set next_try_at = now()');
-    await recovers();
+    await expectRecovery();
     expect(await database.query('select * from sync.quarantine')).toEqual([]);
     expect(await database.query('select * from sync.rereads')).toEqual([]);
   });
 
-  test('is one too many where none is allowed', async () => {
+  test('fails the run if QUARANTINE_MAX_SHARE is 0', async () => {
     await sandbox.seed(50);
     await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'type'], value: 'parcel' }] } });
     expect(code(await pull('pull-shipments', { env: { QUARANTINE_MAX_SHARE: '0' } }))).toBe('quarantine_share');
   });
 
-  test('a whole number written with a point is one', async () => {
+  test('is not one that writes whole numbers with a decimal point', async () => {
     await sandbox.seed(1);
     const service = await services.start(async (request, response) => {
       const answer = await fetch(new URL(request.url?.replace('/base', '') ?? '', sandbox.url), {
@@ -339,18 +346,18 @@ describe('a resource that cannot be decoded', () => {
     ).toEqual([{ kept: true, whole: true }]);
   });
 
-  test('too many of them fail the run loudly, keep the cursor and do not fill the quarantine', async () => {
+  test('too many of them fail the run, keep the cursor and do not fill the quarantine', async () => {
     await sandbox.seed(100);
     const set = Array.from({ length: 30 }, (_, index) => ({ path: ['data', index, 'id'], value: 'x' }));
     await sandbox.faults({ operation: list, effect: { set } });
     expect(code(await pull('pull-shipments'))).toBe('quarantine_share');
     expect(await database.query('select 1 from sync.quarantine')).toEqual([]);
     expect(await cursor()).toBeUndefined();
-    await recovers();
+    await expectRecovery();
   });
 
-  test('a shipment without all of its items keeps those it had, and the run says so', async () => {
-    await sandbox.seed(3, ['READY_TO_PICK']);
+  test('a shipment that comes without some items keeps its stored ones, and the run warns', async () => {
+    await sandbox.seed(3, { statuses: ['READY_TO_PICK'] });
     done(await pull('pull-shipments'));
     const before = await database.query('select * from fulfilment.shipment_items order by id');
     await sandbox.faults({ operation: list, effect: { set: [{ path: ['data', 0, 'included'], value: [] }] } });
@@ -360,7 +367,7 @@ describe('a resource that cannot be decoded', () => {
   });
 });
 
-test('a shipment without an order is in no read by id: that it is not found says nothing', async () => {
+test('a shipment without an order is not marked as unlisted after a 404', async () => {
   await sandbox.seed(2);
   done(await pull('pull-shipments'));
   await database.query(`update fulfilment.shipments set order_id = null, status = 'ERROR'`);

@@ -17,7 +17,7 @@ const open = () =>
      where status <> 'COMPLETED' order by id`,
   );
 
-test('arrive as the sandbox holds them, day by day; a poll with nothing new writes nothing', async () => {
+test('the slips equal the sandbox day by day; a poll with nothing new writes nothing', async () => {
   await sandbox.advance(20 * day);
   done(await pull(job));
   for (let days = 0; days < 10; days++) {
@@ -29,7 +29,7 @@ test('arrive as the sandbox holds them, day by day; a poll with nothing new writ
   expect(done(await pull(job))).toMatchObject({ created: 0, updated: 0, removed: 0, stale: 0, warnings: [] });
 });
 
-test('one completed while the daemon was off for 10 days is found by the completed pass', async () => {
+test('the completed pass finds a slip that was completed while the daemon was off for 10 days', async () => {
   await sandbox.advance(15 * day);
   done(await pull(job));
   const before = (await open()).map(({ id }) => id);
@@ -43,13 +43,13 @@ test('one completed while the daemon was off for 10 days is found by the complet
     [before],
   );
   expect(completed.length).toBeGreaterThan(0);
-  // The open ones, and what was completed since the watermark less the lookback: nothing else was asked.
+  // The poll asks for open slips, and for those completed since the watermark less the lookback.
   const asked = (await sandbox.requestsTo('/v3/inboundPackingSlips', place)).map(({ query }) => query);
   expect(asked).toHaveLength(2);
   expect(asked[1]).toContain('completedOn');
 });
 
-test('an open one that leaves both lists is marked after two polls and named, and back again when it is listed', async () => {
+test('an open slip on neither list is marked after two polls, until it is listed again', async () => {
   await sandbox.advance(15 * day);
   done(await pull(job));
   const [hidden] = await open();
@@ -69,7 +69,7 @@ test('an open one that leaves both lists is marked after two polls and named, an
   expect(await differences()).toEqual([]);
 });
 
-test('one that is too old to be listed is named and never marked', async () => {
+test('a slip that is too old to be listed is named in a warning, but never marked', async () => {
   await sandbox.advance(15 * day);
   done(await pull(job));
   const [old] = await open();
@@ -87,7 +87,7 @@ test('one that is too old to be listed is named and never marked', async () => {
   expect((await open()).filter(({ unlisted }) => unlisted)).toEqual([]);
 });
 
-test('when the lists show nothing at all, none is marked and it is said', async () => {
+test('if both lists are empty, no slip is marked, and the poll warns', async () => {
   await sandbox.advance(15 * day);
   done(await pull(job));
   const set = [
@@ -97,7 +97,7 @@ test('when the lists show nothing at all, none is marked and it is said', async 
   await sandbox.faults({ operation: 'v3.inboundPackingSlips.list', effect: { set } });
   for (let polls = 0; polls < 3; polls++) {
     const { warnings } = done(await pull(job));
-    expect(warnings).toContainEqual(expect.stringContaining('the lists are doubted, none is marked'));
+    expect(warnings).toContainEqual(expect.stringContaining('the lists seem incomplete, so none was marked'));
   }
   expect((await open()).filter(({ unlisted }) => unlisted)).toEqual([]);
 });

@@ -10,10 +10,10 @@ const pull = usePuller(database, sandbox);
 
 const day = 86_400;
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['inbounds']);
-const read = (place: number) =>
+const listReadsById = (place: number) =>
   sandbox.requests(place).then((all) => all.filter((one) => one.operation === 'v3.inbounds.get'));
 
-test('arrive with their items, all columns; a second poll asks both lists and writes nothing', async () => {
+test('inbounds and items equal the sandbox; a second poll reads both lists and writes nothing', async () => {
   await sandbox.advance(90 * day);
   const first = done(await pull('pull-inbounds'));
   expect(await differences()).toEqual([]);
@@ -28,7 +28,7 @@ test('arrive with their items, all columns; a second poll asks both lists and wr
   expect(asked.map(({ operation }) => operation)).toEqual(['v3.inbounds.list', 'v3.inbounds.list']);
 });
 
-test('hour by hour, from the truck to the shelf: every state and every counted line', async () => {
+test('the tables follow an inbound through every state and every counted line', async () => {
   await sandbox.advance(20 * day);
   done(await pull('pull-inbounds'));
   let updated = 0;
@@ -40,7 +40,7 @@ test('hour by hour, from the truck to the shelf: every state and every counted l
   expect(updated).toBeGreaterThan(10);
 });
 
-test('one that lists no longer show is settled by id', async () => {
+test('an inbound that the lists no longer show is settled by a read by id', async () => {
   await sandbox.advance(20 * day);
   done(await pull('pull-inbounds'));
   const open = `select count(*)::int as n from fulfilment.inbounds where status <> 'COMPLETED'`;
@@ -55,17 +55,17 @@ test('one that lists no longer show is settled by id', async () => {
   await sandbox.faults({ operation: 'v3.inbounds.list', count: 2, effect: { set } });
   const place = await sandbox.lastPlace();
   expect(done(await pull('pull-inbounds'))).toMatchObject({ created: expect.any(Number), fetched: n });
-  expect(await read(place)).toHaveLength(n);
+  expect(await listReadsById(place)).toHaveLength(n);
   expect(await database.query<{ n: number }>(open)).toEqual([{ n: 0 }]);
   done(await pull('pull-inbounds'));
   expect(await differences()).toEqual([]);
 });
 
-test('where items come on top of the list, without a link, each inbound is read by id', async () => {
+test('if items come at the top of the list, without a link, each inbound is read by id', async () => {
   await sandbox.advance(60 * day);
   await sandbox.switches({ included: 'top' });
   done(await pull('pull-inbounds'));
-  expect((await read(0)).length).toBeGreaterThan(60);
+  expect((await listReadsById(0)).length).toBeGreaterThan(60);
   expect(await differences()).toEqual([]);
   const open = `select id from fulfilment.inbounds where status <> 'COMPLETED' order by id`;
   let reads = 0;
@@ -75,7 +75,7 @@ test('where items come on top of the list, without a link, each inbound is read 
     expect(await differences()).toEqual([]);
     const place = await sandbox.lastPlace();
     done(await pull('pull-inbounds'));
-    const again = (await read(place)).map(({ path }) => Number(path.split('/').at(-1)));
+    const again = (await listReadsById(place)).map(({ path }) => Number(path.split('/').at(-1)));
     const stillOpen = (await database.query<{ id: number }>(open)).map(({ id }) => id);
     expect(again.filter((id) => !stillOpen.includes(id))).toEqual([]);
     reads += again.length;
@@ -83,7 +83,7 @@ test('where items come on top of the list, without a link, each inbound is read 
   expect(reads).toBeGreaterThan(0);
 });
 
-test('a read by id that fails waits its turn, though lists show the inbound with every poll', async () => {
+test('a failed read by id is not repeated by the next poll, although the list shows the inbound', async () => {
   await sandbox.advance(20 * day);
   await sandbox.switches({ included: 'top' });
   done(await pull('pull-inbounds'));
@@ -92,19 +92,19 @@ test('a read by id that fails waits its turn, though lists show the inbound with
     await sandbox.advance(2 * 3_600);
     place = await sandbox.lastPlace();
     done(await pull('pull-inbounds'));
-    if ((await read(place)).length > 0) break;
+    if ((await listReadsById(place)).length > 0) break;
   }
   await sandbox.faults({ operation: 'v3.inbounds.get', effect: { status: 422 } });
   place = await sandbox.lastPlace();
   done(await pull('pull-inbounds'));
-  const failed = (await read(place)).length;
+  const failed = (await listReadsById(place)).length;
   expect(failed).toBeGreaterThan(0);
   place = await sandbox.lastPlace();
   done(await pull('pull-inbounds'));
-  expect(await read(place)).toEqual([]);
+  expect(await listReadsById(place)).toEqual([]);
 });
 
-test('one that the service no longer knows is marked, and the mark goes when it is seen again', async () => {
+test('an inbound that the service no longer knows is marked, until it is listed again', async () => {
   await sandbox.advance(20 * day);
   for (let hours = 0; hours < 24 * 6; hours += 2) {
     await sandbox.advance(2 * 3_600);

@@ -14,23 +14,23 @@ const numbers = () =>
     select count(*) filter (where external_order_number is null)::int as missing, count(external_order_number)::int as filled
     from fulfilment.shipments`);
 
-// The robot has made one order of its own by the time the clock stands still; it has no shipment yet.
-test('whichever of the two jobs comes second gives shipments their order numbers', async () => {
+// The robot has made one order before the clock stopped. That order has no shipment yet.
+test('the second of pull-shipments and pull-orders gives shipments their order numbers', async () => {
   await sandbox.seed(120);
   done(await pull('pull-shipments'));
   expect(await numbers()).toEqual([{ missing: 120, filled: 0 }]);
   expect(done(await pull('pull-orders'))).toMatchObject({ fetched: 121, updated: 120 });
   expect(await numbers()).toEqual([{ missing: 0, filled: 120 }]);
 
-  await sandbox.seed(30, ['SHIPPED'], 'default', 0);
+  await sandbox.seed(30, { spreadDays: 0 });
   done(await pull('pull-orders'));
   done(await pull('pull-shipments'));
   expect(await numbers()).toEqual([{ missing: 0, filled: 150 }]);
   expect(await differences()).toEqual([]);
 });
 
-test('the second poll asks from the watermark less the lookback; its dates are exclusive, so a day more', async () => {
-  await sandbox.seed(250, ['SHIPPED'], 'default', 60);
+test('the second poll asks from the watermark less the lookback and one day', async () => {
+  await sandbox.seed(250, { spreadDays: 60 });
   done(await pull('pull-orders'));
   const [{ watermark } = { watermark: '' }] = await database.query<{ watermark: string }>(
     `select watermark from sync.cursors where stream = 'orders'`,
@@ -41,12 +41,13 @@ test('the second poll asks from the watermark less the lookback; its dates are e
   expect(watermark).toBe(newest);
   const place = await sandbox.lastPlace();
   expect(done(await pull('pull-orders', { env: { LOOKBACK_DAYS: '3' } }))).toMatchObject({ created: 0, updated: 0 });
+  // The date of the filter is exclusive.
   const from = new Date(Date.parse(watermark) - 4 * 86_400_000).toISOString().slice(0, 10);
   const [asked] = await sandbox.requestsTo('/v3/orders', place);
   expect(asked?.query).toContain(`filter%5BorderedOn%5D%5Bgt%5D=${from}`);
 });
 
-test('a first walk that is cut short goes on where it stood, and the watermark moves only at its end', async () => {
+test('a first walk that is cut short continues at its page; the watermark moves only at its end', async () => {
   await sandbox.seed(450);
   await sandbox.faults({ operation: 'v3.orders.list', after: 2, effect: { status: 500 } });
   expect((await pull('pull-orders')).status).toBe('failed');
@@ -54,17 +55,17 @@ test('a first walk that is cut short goes on where it stood, and the watermark m
     database.query<{ query: string; watermark: string | null }>(
       `select query, watermark from sync.cursors where stream = 'orders'`,
     );
-  const [stood] = await cursor();
-  expect(stood?.watermark).toBeNull();
+  const [stored] = await cursor();
+  expect(stored?.watermark).toBeNull();
   await sandbox.clearFaults();
   const place = await sandbox.lastPlace();
   done(await pull('pull-orders'));
-  expect((await sandbox.requestsTo('/v3/orders', place))[0]?.query).toBe(stood?.query);
+  expect((await sandbox.requestsTo('/v3/orders', place))[0]?.query).toBe(stored?.query);
   expect(await cursor()).toEqual([{ query: null, watermark: expect.stringMatching(/^\d{4}-/) }]);
   expect(await database.query('select count(*)::int as n from fulfilment.orders')).toEqual([{ n: 451 }]);
 });
 
-test('an order date far in the future does not carry the watermark away', async () => {
+test('an order date far in the future does not move the watermark there', async () => {
   await sandbox.seed(10);
   await sandbox.faults({
     operation: 'v3.orders.list',
@@ -78,8 +79,8 @@ test('an order date far in the future does not carry the watermark away', async 
   expect(row).toEqual({ soon: true });
 });
 
-test('an order that the window does not hold is read by id; one that is not there waits its turn', async () => {
-  await sandbox.seed(2, ['READY_TO_PICK']);
+test('an order outside the date window is read by id; one that is not found is postponed', async () => {
+  await sandbox.seed(2, { statuses: ['READY_TO_PICK'] });
   await sandbox.faults(
     { operation: 'v3.orders.list', effect: { set: [{ path: ['data'], value: [] }] } },
     { operation: 'v3.orders.get', count: 1, effect: { status: 404 } },
@@ -99,8 +100,8 @@ test('an order that the window does not hold is read by id; one that is not ther
   expect(await differences()).toEqual([]);
 });
 
-test('a number that is changed at the service is carried over to the shipments, and fed', async () => {
-  await sandbox.seed(2, ['SHIPPED'], 'default', 0);
+test('a changed order number is copied to the shipments, and the feed has both', async () => {
+  await sandbox.seed(2, { spreadDays: 0 });
   done(await pull('pull-shipments'));
   done(await pull('pull-orders'));
   const [order] = await database.query<{ id: number }>(
@@ -119,7 +120,7 @@ test('a number that is changed at the service is carried over to the shipments, 
   ]);
 });
 
-test('the comparison with the sandbox finds what is missing, what differs and what is too much', async () => {
+test('the oracle finds rows that are missing, that differ and that should not be there', async () => {
   await sandbox.seed(4);
   done(await pull('pull-shipments'));
   done(await pull('pull-orders'));

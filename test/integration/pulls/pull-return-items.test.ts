@@ -16,7 +16,7 @@ const ids = async () =>
     ({ id }) => id,
   );
 
-test('arrive as the sandbox holds them, all columns; a second poll asks the window again and writes nothing', async () => {
+test('returns equal the sandbox; a second poll reads the date window again and writes nothing', async () => {
   await sandbox.advance(40 * day);
   const first = done(await pull('pull-return-items'));
   expect(await differences()).toEqual([]);
@@ -34,7 +34,7 @@ test('arrive as the sandbox holds them, all columns; a second poll asks the wind
   expect(asked?.query).toContain(`filter%5BprocessedOn%5D%5Bgt%5D=${from}`);
 });
 
-test('day by day: one processed late with a low id is found, and so is one restocked later', async () => {
+test('daily polls find a return with a low id processed late, and one that is restocked later', async () => {
   await sandbox.advance(15 * day);
   done(await pull('pull-return-items'));
   let [late, restocked] = [0, 0];
@@ -51,7 +51,7 @@ test('day by day: one processed late with a low id is found, and so is one resto
   expect(restocked).toBeGreaterThan(0);
 });
 
-test('one that cannot be decoded waits in quarantine, and is released by the list', async () => {
+test('a return that cannot be decoded stays in quarantine until the list shows a good version', async () => {
   await sandbox.advance(12 * day);
   const set = [{ path: ['data', 1, 'attributes', 'processedOn'], value: 'yesterday' }];
   await sandbox.faults({ operation: list, count: 1, effect: { set } });
@@ -65,13 +65,14 @@ test('one that cannot be decoded waits in quarantine, and is released by the lis
   expect(await database.query('select 1 from sync.quarantine')).toEqual([]);
 });
 
-test('a walk that was cut short and goes on much later begins anew: ids before it may have been processed since', async () => {
-  // So many returns that those processed late stand several pages before the last one.
+test('a walk that was cut short 20 days ago starts again at the first page', async () => {
+  // With this many returns, those that were processed late are several pages before the last one.
   await sandbox.call('POST', '/_sandbox/reset', { ordersPerDay: 150 });
   await sandbox.advance(40 * day);
   await sandbox.faults({ operation: list, after: 3, effect: { status: 500 } });
   expect((await pull('pull-return-items')).status).toBe('failed');
   await sandbox.clearFaults();
+  // Meanwhile returns with lower ids may be processed.
   await sandbox.advance(20 * day);
   await database.query(`update sync.cursors set updated_at = updated_at - interval '20 days'`);
   done(await pull('pull-return-items'));
@@ -79,7 +80,7 @@ test('a walk that was cut short and goes on much later begins anew: ids before i
 });
 
 test.each(['id', 'offset', 'opaque'] as const)(
-  'under a cursor that is an %s, and cut short in the middle',
+  'a walk that is cut short ends with equal tables, with a cursor of type %s',
   async (cursor) => {
     await sandbox.advance(70 * day);
     await sandbox.switches({ cursor });

@@ -11,14 +11,14 @@ const sandbox = useSandbox(['default'], { ordersPerDay: 15 });
 const pull = usePuller(database, sandbox);
 
 const differences = () => compareWithSandbox(database.db, sandbox.url, ['orders', 'shipments']);
-const idsOf = async (status: string) =>
+const listIds = async (status: string) =>
   (
     await database.query<{ id: number }>('select id from fulfilment.shipments where status = $1 order by id', [status])
   ).map(({ id }) => id);
 
-/** Row versions ever written in schema fulfilment, by Postgres' own account. */
-async function rowVersions(): Promise<number> {
-  // A session reports what it wrote when it ends, at the latest: wait for those of the pull to be gone.
+/** Counts the row versions ever written in schema fulfilment, by Postgres' statistics. */
+async function countRowVersions(): Promise<number> {
+  // A session reports its statistics at its end at the latest, so wait until the sessions of the pull are gone.
   await database.endRuns();
   const sessions = `select 1 from pg_stat_activity where datname = current_database() and application_name = 'fulfilment-sync main'`;
   await waitFor('the sessions of the pull to end', async () => (await database.query(sessions)).length === 0);
@@ -28,39 +28,41 @@ async function rowVersions(): Promise<number> {
 }
 
 describe('1,500 shipments', () => {
-  test('arrive as the sandbox holds them; a second poll asks 1 page of the new pass and writes 0 row versions', async () => {
-    await sandbox.seed(1_500, ['SHIPPED', 'SHIPPED', 'SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP', 'ERROR']);
+  test('equal the sandbox; a second poll reads 1 page of the new pass and writes 0 row versions', async () => {
+    await sandbox.seed(1_500, {
+      statuses: ['SHIPPED', 'SHIPPED', 'SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP', 'ERROR'],
+    });
     const first = done(await pull('pull-shipments'));
     expect(first.fetched).toBeGreaterThanOrEqual(1_500);
     done(await pull('pull-orders'));
     expect(await differences()).toEqual([]);
 
-    const [before, place] = [await rowVersions(), await sandbox.lastPlace()];
+    const [before, place] = [await countRowVersions(), await sandbox.lastPlace()];
     expect(before).toBeGreaterThan(3_000);
     expect(done(await pull('pull-shipments'))).toMatchObject({ created: 0, updated: 0, removed: 0 });
     const asked = await sandbox.requestsTo('/v3/shipments', place);
     expect(asked.filter(({ query }) => !query.includes('filter'))).toHaveLength(1);
-    expect((await rowVersions()) - before).toBe(0);
+    expect((await countRowVersions()) - before).toBe(0);
   });
 });
 
 describe('a shipment that moves on after it was pulled', () => {
-  test('is right after the next poll', async () => {
-    await sandbox.seed(3, ['READY_TO_PICK']);
+  test('is updated by the next poll', async () => {
+    await sandbox.seed(3, { statuses: ['READY_TO_PICK'] });
     done(await pull('pull-orders'));
     done(await pull('pull-shipments'));
-    const [id = 0] = await idsOf('READY_TO_PICK');
+    const [id = 0] = await listIds('READY_TO_PICK');
     await sandbox.setStatus([id], 'SHIPPED');
     expect(done(await pull('pull-shipments'))).toMatchObject({ updated: 1 });
-    expect(await idsOf('SHIPPED')).toEqual([id]);
+    expect(await listIds('SHIPPED')).toEqual([id]);
     expect(await differences()).toEqual([]);
   });
 
-  test('and so are 250 at once, within the requests that this may cost', async () => {
-    await sandbox.seed(1_000, ['SHIPPED', 'READY_TO_PICK']);
+  test('is updated with 249 others, within the allowed number of requests', async () => {
+    await sandbox.seed(1_000, { statuses: ['SHIPPED', 'READY_TO_PICK'] });
     done(await pull('pull-orders'));
     done(await pull('pull-shipments'));
-    const open = await idsOf('READY_TO_PICK');
+    const open = await listIds('READY_TO_PICK');
     expect(open).toHaveLength(500);
     await sandbox.setStatus(
       open.filter((_, index) => index % 2 === 0),
@@ -74,16 +76,16 @@ describe('a shipment that moves on after it was pulled', () => {
     expect(asked.length).toBeLessThanOrEqual(allowed);
   });
 
-  test('is found by id where the lists no longer show it, and waits its turn where it stays open', async () => {
-    await sandbox.seed(2, ['READY_TO_PICK'], 'default', 0);
+  test('is read by id if the lists no longer show it, and postponed if it stays open', async () => {
+    await sandbox.seed(2, { statuses: ['READY_TO_PICK'], spreadDays: 0 });
     done(await pull('pull-orders'));
     done(await pull('pull-shipments'));
-    const [shipped = 0, stuck = 0] = await idsOf('READY_TO_PICK');
+    const [shipped = 0, stuck = 0] = await listIds('READY_TO_PICK');
     await sandbox.advance(95 * 86_400);
     await sandbox.setStatus([shipped], 'SHIPPED');
     done(await pull('pull-shipments'));
-    expect(await idsOf('SHIPPED')).toContain(shipped);
-    expect(await idsOf('READY_TO_PICK')).toContain(stuck);
+    expect(await listIds('SHIPPED')).toContain(shipped);
+    expect(await listIds('READY_TO_PICK')).toContain(stuck);
     const place = await sandbox.lastPlace();
     done(await pull('pull-shipments'));
     expect((await sandbox.requests(place)).filter(({ operation }) => operation === 'v3.shipments.get')).toEqual([]);
@@ -91,8 +93,8 @@ describe('a shipment that moves on after it was pulled', () => {
   });
 });
 
-describe('however the service pages', () => {
-  // Nine polls in which each value meets each value of the other two; unit/walk.test.ts has all eighteen combinations.
+describe('with any form of paging', () => {
+  // Nine combinations, in which each two values of two switches meet. test/unit/sync/walk.test.ts has all eighteen.
   const switches: Partial<Switches>[] = (['id', 'offset', 'opaque'] as const).flatMap((cursor, row) =>
     (['object', 'string', 'relative'] as const).map((links, column) => ({
       cursor,
@@ -101,15 +103,15 @@ describe('however the service pages', () => {
     })),
   );
   test.each([...switches, { emptyLastPage: true }])(
-    '%j: the same tables, after the first poll and after the next',
+    '%j: the tables equal the sandbox after the first poll and after the next',
     async (switched) => {
       await sandbox.switches(switched);
-      await sandbox.seed(300, ['SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP']);
+      await sandbox.seed(300, { statuses: ['SHIPPED', 'READY_TO_PICK', 'READY_TO_SHIP'] });
       done(await pull('pull-orders'));
       done(await pull('pull-shipments'));
       expect(await differences()).toEqual([]);
       await sandbox.advance(86_400);
-      await sandbox.seed(130, ['READY_TO_SORT'], 'default', 0);
+      await sandbox.seed(130, { statuses: ['READY_TO_SORT'], spreadDays: 0 });
       done(await pull('pull-orders'));
       done(await pull('pull-shipments'));
       expect(await differences()).toEqual([]);
@@ -121,8 +123,8 @@ describe('however the service pages', () => {
   );
 });
 
-describe('what is hard to see', () => {
-  test('a shipment that becomes visible late, with a low id, is found among the open ones', async () => {
+describe('an unusual shipment', () => {
+  test('that becomes visible late, with a low id, is found by the open pass', async () => {
     await sandbox.call('POST', '/_sandbox/reset', { seed: 3 });
     await sandbox.advance(2 * 86_400);
     for (let poll = 0; poll < 48; poll++) {
@@ -138,19 +140,19 @@ describe('what is hard to see', () => {
     expect(late.length).toBeGreaterThan(0);
   });
 
-  test('an unknown status is stored, stays open and is asked after again', async () => {
-    await sandbox.seed(1, ['READY_TO_PICK']);
+  test('with an unknown status is stored, counts as open and is read again', async () => {
+    await sandbox.seed(1, { statuses: ['READY_TO_PICK'] });
     const set = [{ path: ['data', 0, 'attributes', 'status'], value: 'AWAITING_MOON' }];
     await sandbox.faults({ operation: 'v3.shipments.list', count: 2, effect: { set } });
     done(await pull('pull-shipments'));
-    expect(await idsOf('AWAITING_MOON')).toHaveLength(1);
+    expect(await listIds('AWAITING_MOON')).toHaveLength(1);
     await sandbox.clearFaults();
     done(await pull('pull-shipments'));
-    expect(await idsOf('READY_TO_PICK')).toHaveLength(1);
+    expect(await listIds('READY_TO_PICK')).toHaveLength(1);
   });
 
-  test('one the service no longer knows is marked, kept and fed', async () => {
-    await sandbox.seed(1, ['READY_TO_PICK']);
+  test('that the service no longer knows is marked, kept, and entered in the feed', async () => {
+    await sandbox.seed(1, { statuses: ['READY_TO_PICK'] });
     done(await pull('pull-shipments'));
     await sandbox.faults(
       { operation: 'v3.shipments.list', effect: { set: [{ path: ['data'], value: [] }] } },

@@ -9,8 +9,8 @@ import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';
 const database = useDatabase();
 const docs = readFileSync(new URL('../../../docs/streams.md', import.meta.url), 'utf8');
 
-/** Requests of a poll as docs/streams.md has them: the row of the table that begins with this cell. */
-function documented(stream: string): number[] {
+/** Reads the documented numbers of requests: the table row of docs/streams.md that begins with the stream's name. */
+function readDocumentedRequests(stream: string): number[] {
   const row = docs.split('\n').find((line) => new RegExp(`^\\| ${stream} +\\|(?: +\\d+ +\\|)+$`).test(line));
   if (row === undefined) throw new Error(`docs/streams.md has no row of requests for ${stream}`);
   return row
@@ -21,7 +21,7 @@ function documented(stream: string): number[] {
 
 const job = (stream: string) => `pull-${stream}` as 'pull-shipments';
 
-describe('requests of a poll, without the token', () => {
+describe('the requests of a poll, without those for a token,', () => {
   const sandbox = useSandbox(['default'], quiet);
   const pull = usePuller(database, sandbox);
   const count = async (stream: string) => {
@@ -31,9 +31,9 @@ describe('requests of a poll, without the token', () => {
     return { requests: asked.filter(({ path }) => path !== '/token').length, totals };
   };
 
-  test('shipments, as documented', async () => {
-    await sandbox.seed(1_000, ['READY_TO_PICK'], 'default', 5);
-    await sandbox.seed(50, ['SHIPPED'], 'default', 5);
+  test('are as documented for shipments', async () => {
+    await sandbox.seed(1_000, { statuses: ['READY_TO_PICK'], spreadDays: 5 });
+    await sandbox.seed(50, { spreadDays: 5 });
     done(await pull('pull-shipments'));
     done(await pull('pull-orders'));
     const changed = (
@@ -49,32 +49,32 @@ describe('requests of a poll, without the token', () => {
     done(await pull('pull-shipments'));
     const nothing = await count('shipments');
     expect(nothing.totals).toMatchObject({ created: 0, updated: 0 });
-    await sandbox.seed(1, ['SHIPPED'], 'default', 0);
+    await sandbox.seed(1, { spreadDays: 0 });
     const oneNew = await count('shipments');
     expect(oneNew.totals.created).toBeGreaterThanOrEqual(2);
-    expect([nothing.requests, oneNew.requests, manyOpen.requests]).toEqual(documented('shipments'));
+    expect([nothing.requests, oneNew.requests, manyOpen.requests]).toEqual(readDocumentedRequests('shipments'));
   });
 
-  test('orders, as documented: the window is read again', async () => {
-    await sandbox.seed(1_000, ['SHIPPED'], 'default', 5);
+  test('are as documented for orders, whose date window is read again', async () => {
+    await sandbox.seed(1_000, { spreadDays: 5 });
     done(await pull('pull-orders'));
     const manyOpen = await count('orders');
-    // Each time it is read whole, from its first page.
+    // Each poll reads the whole window, from its first page.
     for (let again = 1; again <= 2; again++) expect(await count('orders')).toEqual(manyOpen);
     await sandbox.call('POST', '/_sandbox/reset', { startMs: quiet.startMs(), ordersPerDay: 0 });
     await database.query(
       'truncate fulfilment.orders, fulfilment.order_items, fulfilment.order_addresses, sync.cursors',
     );
-    await sandbox.seed(20, ['SHIPPED'], 'default', 5);
+    await sandbox.seed(20, { spreadDays: 5 });
     done(await pull('pull-orders'));
     const nothing = await count('orders');
-    await sandbox.seed(1, ['SHIPPED'], 'default', 0);
+    await sandbox.seed(1, { spreadDays: 0 });
     const oneNew = await count('orders');
     expect(oneNew.totals.created).toBeGreaterThan(0);
-    expect([nothing.requests, oneNew.requests, manyOpen.requests]).toEqual(documented('orders'));
+    expect([nothing.requests, oneNew.requests, manyOpen.requests]).toEqual(readDocumentedRequests('orders'));
   });
 
-  test('a stream that has nothing at all is asked no more often', async () => {
+  test('are one for each pass if the stream has no resource', async () => {
     for (const stream of streams) {
       done(await pull(job(stream.name)));
       const passes = stream.name === 'orders' || stream.name === 'return-items' ? 1 : 2;
@@ -82,7 +82,7 @@ describe('requests of a poll, without the token', () => {
     }
   });
 
-  test('inbounds and slips, as documented: a thousand open, of which some are completed', async () => {
+  test('are as documented for 1,000 open inbounds and slips of which some are completed', async () => {
     const client = new ServiceClient(sandbox, 'default');
     await client.logIn();
     const item = { type: 'inboundPackingSlipItem', attributes: { sku: 'MUG-BLUE', quantity: 4 } };
@@ -117,8 +117,8 @@ describe('requests of a poll, without the token', () => {
       }
       expect(changed).toBeGreaterThan(0);
       const pages = Math.ceil((await open(table)) / 100);
-      const [, , all] = documented(stream);
-      // new or completed, the open ones, and the page on which the inbounds stand that were completed
+      const [, , all] = readDocumentedRequests(stream);
+      // A page of the pass `new` or `completed`, the pages of open ones, and for inbounds the page of completed ones.
       expect(changed).toBeGreaterThan(2);
       expect(asked.requests).toBe(1 + pages + (stream === 'inbounds' ? 1 : 0));
       expect(all).toBe(1 + 10 + (stream === 'inbounds' ? 1 : 0));
@@ -126,11 +126,11 @@ describe('requests of a poll, without the token', () => {
   });
 });
 
-describe('requests of a poll of what the robot makes', () => {
+describe('the requests of a poll, with resources that the robot makes,', () => {
   const sandbox = useSandbox(['default'], lively);
   const pull = usePuller(database, sandbox);
 
-  test.each(['return-items', 'inbounds', 'inbound-packing-slips'])('%s, as documented', async (stream) => {
+  test.each(['return-items', 'inbounds', 'inbound-packing-slips'])('are as documented for %s', async (stream) => {
     await sandbox.advance(20 * 86_400);
     done(await pull(job(stream)));
     const ask = async () => {
@@ -146,9 +146,9 @@ describe('requests of a poll of what the robot makes', () => {
       oneNew = await ask();
     }
     expect(oneNew.totals.created).toBeGreaterThan(0);
-    const [first, second, third] = documented(stream);
+    const [first, second, third] = readDocumentedRequests(stream);
     expect([nothing.requests, oneNew.requests]).toEqual([first, second]);
-    // A window is read whole: a page for each hundred in it.
+    // The whole window is read: one page for each 100 resources.
     if (stream === 'return-items') {
       await sandbox.advance(40 * 86_400);
       done(await pull(job(stream)));
@@ -161,6 +161,6 @@ describe('requests of a poll of what the robot makes', () => {
   });
 });
 
-test('every stream has its row', () => {
-  for (const { name } of streams) expect(documented(name)).toHaveLength(3);
+test('docs/streams.md has a row of requests for every stream', () => {
+  for (const { name } of streams) expect(readDocumentedRequests(name)).toHaveLength(3);
 });

@@ -13,17 +13,17 @@ const pull = usePuller(database, sandbox);
 const watch = (...skus: string[]) =>
   database.query('insert into fulfilment.stock_watch (sku) select * from unnest($1::text[])', [skus]);
 const levels = () => database.query('select sku, stock from fulfilment.stock_levels order by sku');
-const told = (result: unknown) =>
+const setStockAnswer = (result: unknown) =>
   sandbox.faults({ operation: 'oldest.stock.get', effect: { set: [{ path: ['result'], value: result }] } });
 
-test('the stock of watched articles is asked for and kept; what nobody watches any more is taken away', async () => {
+test('the stock of watched articles is stored, and removed when nobody watches them any more', async () => {
   await watch('MUG-RED', 'MUG-BLUE');
   expect(done(await pull('pull-stock'))).toMatchObject({ fetched: 2, created: 2, warnings: [] });
   const before = await levels();
   expect(before).toMatchObject([{ sku: 'MUG-BLUE' }, { sku: 'MUG-RED' }]);
   for (const { stock } of before) expect(stock).toBeGreaterThan(0);
   expect(done(await pull('pull-stock'))).toMatchObject({ fetched: 2, created: 0, updated: 0, unchanged: 2 });
-  await told(3);
+  await setStockAnswer(3);
   await database.query(`delete from fulfilment.stock_watch where sku = 'MUG-BLUE'`);
   expect(done(await pull('pull-stock'))).toMatchObject({ fetched: 1, updated: 1, removed: 1 });
   expect(await levels()).toEqual([{ sku: 'MUG-RED', stock: 3 }]);
@@ -35,7 +35,7 @@ test('the stock of watched articles is asked for and kept; what nobody watches a
   ]);
 });
 
-test('its job is no stream, although its name begins as theirs', async () => {
+test('pull-stock is not a stream, although its name begins like those of streams', async () => {
   done(await pull('pull-stock'));
   done(await pull('pull-shipments'));
   expect((await readStreamStatus(database.db)).map(({ stream }) => stream)).toEqual(['shipments']);
@@ -57,17 +57,17 @@ test('requests are a quarter of a second apart', async () => {
     '/stock/get/MUG-RED',
     '/stock/get/no%20such%20%2F%20one%3F',
   ]);
-  // Two pauses: a busy machine only makes it longer.
+  // Three requests have two pauses. A busy machine only makes them longer.
   expect(tookMs).toBeGreaterThanOrEqual(500);
   expect(report.warnings).toEqual([
-    expect.stringMatching(/^no stock was told for 1 of 3 articles, such as no such \/ one\?: .*NOK/),
+    expect.stringMatching(/^the service gave no stock for 1 of 3 articles, such as no such \/ one\?: .*NOK/),
   ]);
 });
 
 test.each([
   ['NOK', { set: [{ path: ['messageCode'], value: 'NOK' }] }],
   ['a text', { set: [{ path: ['result'], value: 'many' }] }],
-])('%s keeps what is known, and is named', async (_name, effect) => {
+])('an answer of %s keeps the stored stock and causes a warning', async (_name, effect) => {
   await watch('MUG-RED');
   done(await pull('pull-stock'));
   const before = await levels();
@@ -76,7 +76,7 @@ test.each([
   expect(await levels()).toEqual(before);
 });
 
-test('a run that fails keeps what was told before, and the next begins with the rest', async () => {
+test('a run that fails keeps the answers it got, and the next run begins with the rest', async () => {
   await watch('MUG-BLUE', 'MUG-RED');
   await sandbox.faults({ operation: 'oldest.stock.get', after: 1, effect: { status: 404, html: true } });
   expect(await pull('pull-stock')).toMatchObject({ status: 'failed' });
@@ -89,13 +89,13 @@ test('a run that fails keeps what was told before, and the next begins with the 
   expect(await levels()).toHaveLength(2);
 });
 
-test('who may write to the outbox may watch articles, and nothing else of them', async () => {
-  const as = (text: string) => database.query(`set local role fulfilment_writer; ${text}`);
-  await as(`insert into fulfilment.stock_watch (client, sku) values ('default', 'A')`);
-  await as(`delete from fulfilment.stock_watch where sku = 'A'`);
-  await expect(as(`update fulfilment.stock_watch set sku = 'B'`)).rejects.toThrow('permission denied');
+test('the role that writes to the outbox may watch articles, but not change their stock', async () => {
+  const runAsWriter = (text: string) => database.query(`set local role fulfilment_writer; ${text}`);
+  await runAsWriter(`insert into fulfilment.stock_watch (client, sku) values ('default', 'A')`);
+  await runAsWriter(`delete from fulfilment.stock_watch where sku = 'A'`);
+  await expect(runAsWriter(`update fulfilment.stock_watch set sku = 'B'`)).rejects.toThrow('permission denied');
   await expect(
-    as(`insert into fulfilment.stock_levels (client, sku, asked_at) values ('x', 'y', now())`),
+    runAsWriter(`insert into fulfilment.stock_levels (client, sku, asked_at) values ('x', 'y', now())`),
   ).rejects.toThrow('permission denied');
   await expect(watch('')).rejects.toThrow('stock_watch_sku_check');
 });
@@ -110,19 +110,19 @@ test('a role that locks stock_watch does not stop the job', async () => {
   });
 });
 
-test('the articles that the job asks for follow every change of stock_watch', async () => {
-  const followed = async () =>
+test('sync.watched_articles follows every change of stock_watch', async () => {
+  const listFollowed = async () =>
     (await database.query<{ sku: string }>('select sku from sync.watched_articles order by sku')).map(({ sku }) => sku);
   await watch('A', 'B', 'C');
   await database.query(`insert into fulfilment.stock_watch (sku) values ('A'), ('D') on conflict do nothing`);
   await database.query(`update fulfilment.stock_watch set sku = 'E' where sku = 'B'`);
   await database.query(`delete from fulfilment.stock_watch where sku = 'C'`);
-  expect(await followed()).toEqual(['A', 'D', 'E']);
+  expect(await listFollowed()).toEqual(['A', 'D', 'E']);
   await database.query('truncate fulfilment.stock_watch');
-  expect(await followed()).toEqual([]);
+  expect(await listFollowed()).toEqual([]);
 });
 
-test('an article whose sku is a step up the path is refused by itself; the others are asked', async () => {
+test('an article whose sku is a dot segment of a path is refused; the others are asked for', async () => {
   await watch('..', '.', 'MUG-BLUE');
   const place = await sandbox.lastPlace();
   expect(done(await pull('pull-stock')).warnings).toEqual([expect.stringContaining('for 2 of 3 articles')]);

@@ -3,7 +3,7 @@ import { runJob } from '../../../src/app/worker/runner.ts';
 import { closeGate, passGate } from '../../../src/erp/runs/gates.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startSandbox, useProcesses } from '../../helpers/processes/processes.ts';
-import { configFor, done, inProcess, usePuller } from '../../helpers/puller.ts';
+import { done, makeConfig, runInProcess, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 import { setScheduleClock } from '../../helpers/schedule-clock.ts';
 
@@ -16,8 +16,8 @@ const operation = 'v2.shipment.trackTrace';
 const path = '/v2/shipment/tracktrace';
 const asked = async () => (await sandbox.requestsTo(path)).length;
 let hours = 0;
-/** As if an hour, and what a gate adds to it, had gone by. */
-const anHourLater = () => setScheduleClock(database, ++hours * 3_700);
+/** Sets the clock of schedules ahead by an hour, and by the seconds that the gate adds to it. */
+const passAnHour = () => setScheduleClock(database, ++hours * 3_700);
 const answerWith = (result: unknown) =>
   sandbox.faults({ operation, count: 1, effect: { set: [{ path: ['result'], value: result }] } });
 const item = (shipmentId: unknown, more: Record<string, unknown> = {}) => ({
@@ -44,16 +44,16 @@ const feed = async () =>
     )
   ).map(({ key, operation }) => `${key} ${operation}`);
 
-test('the list is stored as it is, each change with an event, and again an hour later', async () => {
+test('the list is stored with an event for each change, and again an hour later', async () => {
   await sandbox.advance(3 * 86_400);
   const first = done(await pull('track-trace'));
   expect(first.created).toBeGreaterThan(20);
   expect(await events()).toHaveLength(first.created);
-  await anHourLater();
+  await passAnHour();
   expect(done(await pull('track-trace'))).toMatchObject({ created: 0, updated: 0, unchanged: first.created });
   expect(await events()).toHaveLength(first.created);
   await sandbox.advance(86_400);
-  await anHourLater();
+  await passAnHour();
   const third = done(await pull('track-trace'));
   expect(third.updated).toBeGreaterThan(0);
   const { result } = (await (
@@ -80,25 +80,25 @@ async function token(): Promise<string> {
   return answer.access_token;
 }
 
-test('it is asked once an hour, whoever asks; a refused run says when, and is counted', async () => {
+test('the list is requested once an hour; a run before that is skipped, counted, and due later', async () => {
   done(await pull('track-trace'));
   const refused = await pull('track-trace');
   expect(refused).toMatchObject({ status: 'skipped', reason: 'not_yet' });
   const [job] = await database.query<{ minutes: number; skips: number; last_skip_reason: string }>(`
     select extract(epoch from due_at - now()) / 60 as minutes, skips, last_skip_reason from sync.jobs where job = 'track-trace'`);
-  expect(job).toMatchObject({ skips: 1, last_skip_reason: 'track-trace is asked at most once an hour, whoever asks' });
+  expect(job).toMatchObject({ skips: 1, last_skip_reason: 'track-trace may be requested only once an hour' });
   expect(Number(job?.minutes)).toBeGreaterThan(59);
   expect(Number(job?.minutes)).toBeLessThan(61);
   await setScheduleClock(database, 3_590);
   expect(await pull('track-trace')).toMatchObject({ status: 'skipped' });
   expect(await asked()).toBe(1);
-  // Up to 20 s after the gate, by the client's name.
+  // A scheduled run is due up to 20 s after the gate opens, depending on the client's name.
   await setScheduleClock(database, 3_626);
   done(await pull('track-trace', { trigger: 'schedule' }));
   expect(await asked()).toBe(2);
 });
 
-test('who comes back late from a passage does not open or close the gate of a later one', async () => {
+test('a run that closes the gate with an old number changes nothing', async () => {
   const gate = { name: 'track-trace', identity: 'x', client: 'default' };
   const first = await passGate(database.db, gate, 3_600_000);
   expect(first).toMatchObject({ passed: true, number: 1 });
@@ -125,10 +125,10 @@ test.each([
   ['a connection that breaks', { reset: true }],
   ['an answer that is no list', { set: [{ path: ['result'], value: 'x' }] }],
   ['NOK', { set: [{ path: ['messageCode'], value: 'NOK' }] }],
-])('%s is not asked for again before the hour is over, and leaves what is there', async (_name, effect) => {
+])('after %s the list is not requested again within the hour, and the tables stay', async (_name, effect) => {
   await answerWith([item(1)]);
   done(await pull('track-trace'));
-  await anHourLater();
+  await passAnHour();
   await sandbox.faults({ operation, effect });
   expect(await pull('track-trace')).toMatchObject({ status: 'failed' });
   expect(await asked()).toBe(2);
@@ -138,7 +138,7 @@ test.each([
   expect(await traces()).toEqual([{ id: 1, package: '3S1', status: 10, gone: false }]);
 });
 
-test('a path that the service does not have is named, with what to do', async () => {
+test('a path that the service does not have causes a warning with what to do', async () => {
   await sandbox.faults({ operation, effect: { status: 404 } });
   expect(await pull('track-trace')).toMatchObject({
     status: 'failed',
@@ -146,14 +146,14 @@ test('a path that the service does not have is named, with what to do', async ()
   });
 });
 
-test('a service that could not be reached has not been asked: it is tried again in a minute', async () => {
-  const { process, control: own } = await startSandbox(processes.cli);
+test('if the service cannot be reached, the job is due again after a minute', async () => {
+  const { process, control } = await startSandbox(processes.cli);
   const never = new AbortController().signal;
-  const report = await inProcess(configFor(database, own), database, async (deps, client) => {
+  const report = await runInProcess(makeConfig(database, control), database, async (deps, client) => {
     done(await runJob(deps, 'refresh-settings', client, 'manual', never));
     process.kill('SIGKILL');
     await process.ended;
-    // Its token is still good, so that the gate is passed before the service is found to be away.
+    // The token is still valid, so the run passes the gate before it finds that the service is down.
     return runJob(deps, 'track-trace', client, 'manual', never);
   });
   expect(report).toMatchObject({ status: 'failed', error: { code: 'connect_failed' } });
@@ -163,17 +163,17 @@ test('a service that could not be reached has not been asked: it is tried again 
   expect(gate).toEqual({ soon: true, later: true, due: true });
 });
 
-test('what leaves the list is marked, and cleared when it is back; the feed tells of it', async () => {
+test('a package that leaves the list is marked, until it is back; the feed has both changes', async () => {
   await answerWith([item(1), item(2)]);
   done(await pull('track-trace'));
-  await anHourLater();
+  await passAnHour();
   await answerWith([item(2, { currentTrackTraceStatus: 20 })]);
   expect(done(await pull('track-trace'))).toMatchObject({ created: 0, updated: 2 });
   expect(await traces()).toEqual([
     { id: 1, package: '3S1', status: 10, gone: true },
     { id: 2, package: '3S1', status: 20, gone: false },
   ]);
-  await anHourLater();
+  await passAnHour();
   await answerWith([item(1), item(2, { currentTrackTraceStatus: 20 })]);
   done(await pull('track-trace'));
   expect(await traces()).toMatchObject([{ gone: false }, { gone: false }]);
@@ -185,7 +185,7 @@ test('what leaves the list is marked, and cleared when it is back; the feed tell
   expect(await feed()).toEqual(['1:3S1 created', '2:3S1 created', '2:3S1 updated', '1:3S1 unlisted', '1:3S1 updated']);
 });
 
-test('nulls, numbers as text, contradictions and doubles are taken as they come', async () => {
+test('nulls, numbers as text, contradictions and duplicates are accepted', async () => {
   await answerWith([
     item(1, { packageNumber: null, currentTrackTraceStatusDateTime: null, currentTrackTraceExceptionLevel: null }),
     item('2', { packageNumber: 77, currentTrackTraceStatus: '30', currentTrackTraceExceptionLevel: '' }),
@@ -197,7 +197,7 @@ test('nulls, numbers as text, contradictions and doubles are taken as they come'
   expect(done(await pull('track-trace'))).toMatchObject({
     created: 4,
     quarantined: 0,
-    warnings: ['1 packages were listed more than once, each time otherwise; the latest counts'],
+    warnings: ['1 packages were listed more than once with different data; the latest entry is stored'],
   });
   expect(await traces()).toEqual([
     { id: 1, package: '', status: 10, gone: false },
@@ -207,10 +207,10 @@ test('nulls, numbers as text, contradictions and doubles are taken as they come'
   ]);
 });
 
-test('what cannot be read is put aside with its reason, and nothing is taken for gone that it may be', async () => {
+test('an undecodable package is quarantined, and no package that it may be is marked', async () => {
   await answerWith([item(1), item(2), item(3)]);
   done(await pull('track-trace'));
-  await anHourLater();
+  await passAnHour();
   await answerWith([item(1), item(2, { currentTrackTraceStatusDateTime: 'yesterday' })]);
   expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 1 });
   expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
@@ -218,10 +218,10 @@ test('what cannot be read is put aside with its reason, and nothing is taken for
     {
       stream: 'track-trace',
       member_path: 'currentTrackTraceStatusDateTime',
-      reason: 'is no ISO 8601 date-time',
+      reason: 'is not an ISO 8601 date-time',
     },
   ]);
-  await anHourLater();
+  await passAnHour();
   await answerWith([item(2), item(null), item(1, { packageNumber: 'a\u0000b' })]);
   expect(done(await pull('track-trace'))).toMatchObject({ quarantined: 2 });
   expect(await traces()).toMatchObject([{ gone: false }, { gone: false }, { gone: true }]);
@@ -231,31 +231,31 @@ test('what cannot be read is put aside with its reason, and nothing is taken for
   ]);
 });
 
-test('a shipment that the tables do not know is read by id, once, and remembered where there is none', async () => {
+test('a shipment that the tables do not have is read by id only once, also if it is not found', async () => {
   await sandbox.advance(86_400);
   done(await pull('pull-orders'));
   done(await pull('pull-shipments'));
   await answerWith([item(999_999)]);
   done(await pull('track-trace'));
-  await anHourLater();
+  await passAnHour();
   await answerWith([item(999_999), item(1)]);
   done(await pull('track-trace'));
   done(await pull('pull-shipments'));
   done(await pull('pull-shipments'));
   expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
-  await anHourLater();
+  await passAnHour();
   await answerWith([item(999_999)]);
   done(await pull('track-trace'));
   done(await pull('pull-shipments'));
   expect(await sandbox.requestsTo('/v3/shipments/999999')).toHaveLength(1);
 });
 
-test('a shipment whose one read by id failed is read again, with a pause', async () => {
+test('a shipment whose read by id failed is read again after a pause', async () => {
   done(await pull('pull-shipments'));
   await answerWith([item(999_999)]);
   done(await pull('track-trace'));
   const reads = async () => (await sandbox.requestsTo('/v3/shipments/999999')).length;
-  // A proxy's voice, which says nothing of the shipment.
+  // A proxy gives this answer, so it says nothing about the shipment.
   await sandbox.faults({ operation: 'v3.shipments.get', count: 1, effect: { status: 404, html: true } });
   done(await pull('pull-shipments'));
   done(await pull('pull-shipments'));
@@ -267,7 +267,7 @@ test('a shipment whose one read by id failed is read again, with a pause', async
   }
 });
 
-test('what only the database refuses is put aside, and the rest is stored', async () => {
+test('a package that only the database refuses is quarantined, and the rest is stored', async () => {
   await answerWith([
     item(1),
     item(2, { currentTrackTraceStatusDateTime: '2026-05-04T10:00:00+23:00' }),
@@ -283,13 +283,13 @@ test('what only the database refuses is put aside, and the rest is stored', asyn
 test('a result of null is an empty list', async () => {
   await answerWith([item(1)]);
   done(await pull('track-trace'));
-  await anHourLater();
+  await passAnHour();
   await answerWith(null);
   done(await pull('track-trace'));
   expect(await traces()).toMatchObject([{ id: 1, gone: true }]);
 });
 
-test('a failure before the gate is tried again soon, not an hour later', async () => {
+test('after a failure before the gate the job is due soon, not an hour later', async () => {
   await sandbox.faults({ operation: 'common.token', count: 4, effect: { status: 503 } });
   await database.query(`insert into sync.jobs (client, job) values ('default', 'track-trace')`);
   expect(await pull('track-trace', { trigger: 'schedule' })).toMatchObject({ status: 'failed' });
@@ -299,10 +299,10 @@ test('a failure before the gate is tried again soon, not an hour later', async (
   expect(job?.minutes).toBeLessThan(11);
 });
 
-test('a list that is suddenly empty is worth a word', async () => {
+test('a list that is suddenly empty causes a warning', async () => {
   await answerWith(Array.from({ length: 20 }, (_, index) => item(index + 1)));
   done(await pull('track-trace'));
-  await anHourLater();
+  await passAnHour();
   await answerWith([]);
-  expect(done(await pull('track-trace')).warnings).toEqual(['the list is empty, and held 20 packages before']);
+  expect(done(await pull('track-trace')).warnings).toEqual(['the list is empty; the last one had 20 packages']);
 });

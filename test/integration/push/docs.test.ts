@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
-import { payloadSchema } from '../../../src/sync/push/payload/payload.ts';
+import { toPayloadSchema } from '../../../src/sync/push/payload/payload.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -14,17 +14,17 @@ const outbox = usePusher(database, sandbox);
 const docs = readFileSync(new URL('../../../docs/outbox.md', import.meta.url), 'utf8');
 const statements = [...docs.matchAll(/```sql\n(.*?)```/gs)].map(([, text = '']) => text);
 
-/** Runs a statement as the ERP's role does. */
-const asWriter = (statement: string) =>
+/** Runs a statement with the role that writes for the ERP. */
+const runAsWriter = (statement: string) =>
   database.db.transaction().execute(async (trx) => {
     await sql`set local role fulfilment_writer`.execute(trx);
     return (await sql.raw<Record<string, unknown>>(statement).execute(trx)).rows;
   });
 
-test('the SQL of docs/outbox.md does what it says, for a role that may only write to the outbox', async () => {
+test('the SQL of docs/outbox.md works for a role that may only write to the outbox', async () => {
   const results: Record<string, unknown>[][] = [];
   for (const statement of statements) {
-    results.push(await asWriter(statement));
+    results.push(await runAsWriter(statement));
     await outbox.push();
   }
   const [inserted, read, , open, , dead, replaced, members] = results;
@@ -52,20 +52,20 @@ test('the SQL of docs/outbox.md does what it says, for a role that may only writ
   ]);
 });
 
-test('every kind has its row in docs/outbox.md, and its schema in docs/outbox-payloads.json', async () => {
+test('every kind has a row in docs/outbox.md and a schema in docs/outbox-payloads.json', async () => {
   for (const { name } of outboxKinds) expect(docs).toMatch(new RegExp(`^\\| \`${name.replace('.', '\\.')}\` `, 'm'));
-  const schemas = Object.fromEntries(outboxKinds.map((kind) => [kind.name, payloadSchema(kind)]));
+  const schemas = Object.fromEntries(outboxKinds.map((kind) => [kind.name, toPayloadSchema(kind)]));
   await expect(`${JSON.stringify(schemas, null, 2)}\n`).toMatchFileSnapshot('../../../docs/outbox-payloads.json');
   for (const kind of outboxKinds) {
     const [row] = await database.query('select fulfilment.outbox_schema($1) as schema', [kind.name]);
-    expect(row?.schema).toEqual(payloadSchema(kind));
+    expect(row?.schema).toEqual(toPayloadSchema(kind));
   }
   await expect(database.query("select fulfilment.outbox_schema('order.crate')")).rejects.toThrow(
     /there is no kind order.crate; known are .*product.save/,
   );
 });
 
-test('nothing else is permitted to the writer', async () => {
+test('the writer role cannot change statuses, the mirror, the leases or the schema', async () => {
   await outbox.insert('order.cancel', 'SO-1');
   const forbidden = [
     "update fulfilment.outbox set status = 'done'",
@@ -85,17 +85,17 @@ test('nothing else is permitted to the writer', async () => {
     'drop view fulfilment.outbox_open',
   ];
   for (const statement of forbidden)
-    await expect(asWriter(statement), statement).rejects.toThrow(/permission denied|must be owner/);
+    await expect(runAsWriter(statement), statement).rejects.toThrow(/permission denied|must be owner/);
   for (const statement of [
     'select 1 from fulfilment.orders',
     'select 1 from fulfilment.outbox_open',
     'select fulfilment.changes_since(0, 10)',
   ])
-    await asWriter(statement);
-  // Who may only read may not repair.
-  const asReader = database.db.transaction().execute(async (trx) => {
+    await runAsWriter(statement);
+  // The reader role may not cancel rows.
+  const cancelAsReader = database.db.transaction().execute(async (trx) => {
     await sql`set local role fulfilment_reader`.execute(trx);
     await sql`select fulfilment.outbox_cancel(1)`.execute(trx);
   });
-  await expect(asReader).rejects.toThrow('permission denied for function outbox_cancel');
+  await expect(cancelAsReader).rejects.toThrow('permission denied for function outbox_cancel');
 });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { retryRefused } from '../../../src/erp/runs/client-holds.ts';
+import { endHoldWaits } from '../../../src/erp/runs/client-holds.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -9,42 +9,42 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
-const holds = () =>
+const readHolds = () =>
   database.query('select client, kind, code, until > now() as held from sync.push_holds order by kind');
-/** Hardly anything is sent any more after a 429; these tests do not wait for that. */
-const forgetRates = () => database.query('delete from sync.push_rates');
-/** As if the time of all holds had gone by. */
-const holdsRunOut = () => database.query("update sync.push_holds set until = now() - interval '1 second'");
+/** Deletes the send rates. A 429 lowers the rate, and these tests do not wait until it rises again. */
+const deleteRates = () => database.query('delete from sync.push_rates');
+/** Ends the time of all holds. */
+const expireHolds = () => database.query("update sync.push_holds set until = now() - interval '1 second'");
 
-test('wrong credentials park the client: no attempt is burnt, and it goes on by itself once they are right', async () => {
+test('wrong credentials hold the client without using attempts; correct ones end the hold', async () => {
   const wrong = { WAREHOUSE_PASSWORD: 'wrong' };
   const ids = [
     await outbox.insert('order.create', 'SO-1', orderPayload('SO-1')),
     await outbox.insert('product.save', 'X', { name: 'X' }),
   ];
   await outbox.push(wrong);
-  expect(await holds()).toEqual([{ client: 'default', kind: '', code: 'credentials_refused', held: true }]);
+  expect(await readHolds()).toEqual([{ client: 'default', kind: '', code: 'credentials_refused', held: true }]);
   for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
   const tokens = (await sandbox.requestsTo('/token')).length;
   await outbox.push(wrong);
   expect((await sandbox.requestsTo('/token')).length).toBe(tokens);
   const [open] = await database.query('select because from fulfilment.outbox_open order by id limit 1');
-  expect(open?.because).toBe('The service refused username and password; check them with whoever issued them');
-  await holdsRunOut();
+  expect(open?.because).toBe('The service refused the user name and password; check them with the issuer');
+  await expireHolds();
   await outbox.push(wrong);
-  expect((await holds())[0]).toMatchObject({ code: 'credentials_refused', held: true });
-  await holdsRunOut();
+  expect((await readHolds())[0]).toMatchObject({ code: 'credentials_refused', held: true });
+  await expireHolds();
   await outbox.hurry();
   await outbox.push();
   for (const id of ids) expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
-  // One row, then two: a few more, and it counts as open again.
+  // Two rows are done, so the send window is three. A few more successes end the hold.
   expect(await database.query('select send_window from sync.push_holds')).toEqual([{ send_window: 3 }]);
   for (let index = 0; index < 13; index++) await outbox.insert('product.save', `P-${index}`, { name: 'X' });
   await outbox.push();
-  expect(await holds()).toEqual([]);
+  expect(await readHolds()).toEqual([]);
 });
 
-test('an assumed path that the service does not have parks the kind, and no other', async () => {
+test('an assumed path that the service does not have holds its kind, and no other', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
   const release = await outbox.insert('order.release', 'SO-1');
   await sandbox.faults({ operation: 'v2.order.release', count: 1, effect: { status: 404, html: true } });
@@ -52,57 +52,57 @@ test('an assumed path that the service does not have parks the kind, and no othe
   await outbox.push();
   expect(await outbox.row(release)).toMatchObject({ status: 'pending', attempts: 0 });
   expect((await outbox.row(release)).last_error).toMatch(
-    /^v2\.order\.release: answered 404: its method and path are assumed .* Set them with WAREHOUSE_OPERATIONS_FILE, or say there that they are right: "documented": true$/,
+    /^v2\.order\.release: answered 404: its method and path are assumed .* Set the right method and path in WAREHOUSE_OPERATIONS_FILE, or confirm the assumed ones there with "documented": true$/,
   );
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
-  expect(await holds()).toEqual([{ client: 'default', kind: 'order.release', code: 'kind_parked', held: true }]);
+  expect(await readHolds()).toEqual([{ client: 'default', kind: 'order.release', code: 'kind_parked', held: true }]);
   await outbox.push();
   expect(await outbox.row(release)).toMatchObject({ status: 'pending' });
-  await holdsRunOut();
+  await expireHolds();
   await outbox.hurry();
   await outbox.push();
   expect(await outbox.row(release)).toMatchObject({ status: 'done', attempts: 1 });
-  expect(await holds()).toMatchObject([{ kind: 'order.release', held: false }]);
+  expect(await readHolds()).toMatchObject([{ kind: 'order.release', held: false }]);
 });
 
-test('an outage holds the client: what waits burns no attempt, and only status/get is asked until it answers', async () => {
+test('an outage holds the client: waiting rows use no attempt, and only status/get is asked', async () => {
   await sandbox.faults({ operation: '*', effect: { status: 502, html: true } });
   for (let index = 0; index < 40; index++) await outbox.insert('product.save', `P-${index}`, { name: 'P' });
   await outbox.push({ PUSH_CONCURRENCY: '4' });
-  expect(await holds()).toEqual([{ client: 'default', kind: '', code: 'breaker_open', held: true }]);
-  const [tried] = await database.query('select sum(attempts)::int as attempts from fulfilment.outbox');
-  expect(tried?.attempts).toBeLessThan(20);
+  expect(await readHolds()).toEqual([{ client: 'default', kind: '', code: 'breaker_open', held: true }]);
+  const [total] = await database.query('select sum(attempts)::int as attempts from fulfilment.outbox');
+  expect(total?.attempts).toBeLessThan(20);
   const reason = await database.query('select reason from sync.push_holds');
   expect(reason).toEqual([{ reason: 'common.status.get: answered 502' }]);
-  await holdsRunOut();
+  await expireHolds();
   const place = await sandbox.lastPlace();
   await outbox.push();
   expect((await sandbox.requests(place)).map(({ operation }) => operation)).toEqual(['common.status.get']);
   await sandbox.clearFaults();
-  await holdsRunOut();
+  await expireHolds();
   await outbox.hurry();
   await outbox.push();
   expect(await database.query('select status, count(*)::int from fulfilment.outbox group by 1')).toEqual([
     { status: 'done', count: 40 },
   ]);
-  expect(await holds()).toEqual([]);
+  expect(await readHolds()).toEqual([]);
 });
 
-test('one row is enough to find out that the service is away, whichever worker sends it', async () => {
+test('one row is enough to detect an outage, and other workers use no further attempt of it', async () => {
   await sandbox.faults({ operation: '*', effect: { reset: true } });
   const id = await outbox.insert('product.save', 'P', { name: 'P' });
   await outbox.push();
-  expect(await holds()).toEqual([{ client: 'default', kind: '', code: 'breaker_open', held: true }]);
+  expect(await readHolds()).toEqual([{ client: 'default', kind: '', code: 'breaker_open', held: true }]);
   const attempts = (await outbox.row(id)).attempts;
   for (let worker = 0; worker < 5; worker++) {
-    await holdsRunOut();
+    await expireHolds();
     await outbox.hurry();
     await outbox.push();
   }
   expect((await outbox.row(id)).attempts).toBe(attempts);
 });
 
-test('rows of a kind that fail hold that kind only; once one gets through, the rate returns', async () => {
+test('failing rows of a kind hold only that kind; after one success the others are sent', async () => {
   await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 500 } });
   for (let index = 0; index < 20; index++) await outbox.insert('product.save', `P-${index}`, { name: 'P' });
   const other = await outbox.insert(
@@ -112,24 +112,24 @@ test('rows of a kind that fail hold that kind only; once one gets through, the r
   );
   await outbox.push({ PUSH_CONCURRENCY: '4' });
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
-  expect(await holds()).toEqual([{ client: 'default', kind: 'product.save', code: 'kind_failing', held: true }]);
-  const [tried] = await database.query(
+  expect(await readHolds()).toEqual([{ client: 'default', kind: 'product.save', code: 'kind_failing', held: true }]);
+  const [total] = await database.query(
     "select sum(attempts)::int as attempts from fulfilment.outbox where kind = 'product.save'",
   );
-  expect(tried?.attempts).toBeLessThan(10);
+  expect(total?.attempts).toBeLessThan(10);
   const [open] = await database.query('select because from fulfilment.outbox_open where attempts = 0 limit 1');
   expect(open?.because).toMatch(/^oldest\.product\.search: answered 500/);
   await sandbox.clearFaults();
-  await holdsRunOut();
+  await expireHolds();
   await outbox.hurry();
   await outbox.push({ PUSH_CONCURRENCY: '4' });
   expect(await database.query('select status, count(*)::int from fulfilment.outbox group by 1')).toEqual([
     { status: 'done', count: 21 },
   ]);
-  expect(await holds()).toEqual([]);
+  expect(await readHolds()).toEqual([]);
 });
 
-test('a client and a kind that were held at once both recover', async () => {
+test('a client and a kind that were held at the same time both recover', async () => {
   await database.query(`
     insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
     values ('default', '', 'breaker_open', 'x', now() - interval '1 second', true, 1),
@@ -139,10 +139,10 @@ test('a client and a kind that were held at once both recover', async () => {
   expect(await database.query('select status, count(*)::int from fulfilment.outbox group by 1')).toEqual([
     { status: 'done', count: 20 },
   ]);
-  expect(await holds()).toEqual([]);
+  expect(await readHolds()).toEqual([]);
 });
 
-test('a kind that a worker of the former version held is let go when its time is up', async () => {
+test('a hold that a worker of the former version wrote ends when its time is over', async () => {
   await database.query(`
     insert into sync.push_holds (client, kind, code, reason, until, probe)
     values ('default', 'product.save', 'kind_parked', 'x', now() - interval '1 second', true)`);
@@ -151,7 +151,7 @@ test('a kind that a worker of the former version held is let go when its time is
   expect(await outbox.row(id)).toMatchObject({ status: 'done' });
 });
 
-test('of a kind that was just let go, rows go also while many of other kinds wait', async () => {
+test('when the hold of a kind ends, its rows are sent even if many rows of other kinds wait', async () => {
   await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 20 } });
   for (let index = 0; index < 60; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
@@ -167,12 +167,12 @@ test('of a kind that was just let go, rows go also while many of other kinds wai
   expect(place).toBeLessThan(60);
 });
 
-test("a failed try of a parked kind is that kind's own; where no row is due it stays parked", async () => {
+test('a failed probe of a kind holds only that kind; without a due row the hold stays', async () => {
   await database.query(`
     insert into sync.push_holds (client, kind, code, reason, until, probe, send_window)
     values ('default', 'order.release', 'kind_parked', 'x', now() - interval '1 second', false, 1)`);
   await outbox.push();
-  expect(await holds()).toMatchObject([{ kind: 'order.release', code: 'kind_parked' }]);
+  expect(await readHolds()).toMatchObject([{ kind: 'order.release', code: 'kind_parked' }]);
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
   await outbox.push();
   await sandbox.faults({ operation: 'v2.order.release', effect: { status: 500 } });
@@ -180,29 +180,29 @@ test("a failed try of a parked kind is that kind's own; where no row is due it s
   const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
   await outbox.push();
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
-  expect(await holds()).toMatchObject([{ kind: 'order.release', code: 'kind_failing' }]);
+  expect(await readHolds()).toMatchObject([{ kind: 'order.release', code: 'kind_failing' }]);
 });
 
-test('Retry-After makes all pushes of the client wait, at most a quarter of an hour', async () => {
+test('Retry-After holds all pushes of the client, for 15 minutes at most', async () => {
   await sandbox.faults({ operation: 'oldest.product.add', count: 1, effect: { status: 429, retryAfter: '7200' } });
   const first = await outbox.insert('product.save', 'A', { name: 'A' });
   await outbox.push();
   const second = await outbox.insert('product.save', 'B', { name: 'B' });
   await outbox.push();
-  // A limit is no fault of the row.
+  // A 429 does not count as an attempt of the row.
   for (const id of [first, second]) expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
   const [hold] = await database.query(
     "select code, until < now() + interval '15 minutes' as bounded, until > now() + interval '14 minutes' as held from sync.push_holds",
   );
   expect(hold).toEqual({ code: 'retry_after', bounded: true, held: true });
-  await holdsRunOut();
-  await forgetRates();
+  await expireHolds();
+  await deleteRates();
   await outbox.hurry();
   await outbox.push();
   expect((await outbox.rows()).map(({ status }) => status)).toEqual(['done', 'done']);
 });
 
-test('a row that fails too often is dead, saying so; retried by hand it counts anew', async () => {
+test('a row that fails too often is dead and says why; a new payload starts a new count', async () => {
   await sandbox.faults({ operation: 'oldest.product.add', effect: { status: 425 } });
   const id = await outbox.insert('product.save', 'A', { name: 'A' });
   for (let round = 0; round < 3; round++) {
@@ -225,14 +225,14 @@ test('a row that fails too often is dead, saying so; retried by hand it counts a
   expect((await outbox.row(id)).last_error).toContain('given up after 96 hours (PUSH_MAX_AGE)');
 });
 
-test('a worker that starts has refused credentials and parked kinds tried at once, and waits as it was asked to', async () => {
+test('a worker that starts ends all holds, except those that Retry-After asked for', async () => {
   await database.query(`
     insert into sync.push_holds (client, kind, code, reason, until, probe)
     select 'default', kind, code, 'x', now() + interval '15 minutes', probe
     from (values ('', 'credentials_refused', true), ('order.release', 'kind_parked', true),
       ('order.update', 'kind_failing', false), ('product.save', 'retry_after', false))
       as h (kind, code, probe)`);
-  await retryRefused(database.db, ['default']);
+  await endHoldWaits(database.db, ['default']);
   const due = await database.query('select code from sync.push_holds where until <= clock_timestamp() order by code');
   expect(due.map(({ code }) => code)).toEqual(['credentials_refused', 'kind_failing', 'kind_parked']);
 });

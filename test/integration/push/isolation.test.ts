@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
-import { takeOverClaims } from '../../../src/erp/outbox/claims-held.ts';
+import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { documentProblem } from '../../../src/sync/push/payload/check-document.ts';
+import { findDocumentProblem } from '../../../src/sync/push/payload/check-document.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -15,7 +15,7 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
 describe('a transaction that the ERP keeps open', () => {
-  test('after outbox_replace behind a head does not keep other lanes from being settled', async () => {
+  test('after outbox_replace of a waiting row does not delay other lanes', async () => {
     const head = await outbox.insert('order.create', 'SO-0', orderPayload('SO-0'));
     const behind = await outbox.insert('order.update', 'SO-0', { reference: 'old' });
     const others: number[] = [];
@@ -25,7 +25,7 @@ describe('a transaction that the ERP keeps open', () => {
       await sql`select fulfilment.outbox_replace(${behind}, '{"reference": "new"}')`.execute(erp);
       const pushed = outbox.push();
       const done = async () => (await outbox.rows(`status = 'done'`)).map(({ id }) => id);
-      await waitFor('all heads to be settled', async () => (await done()).length === 21);
+      await waitFor('the first rows of all lanes to be settled', async () => (await done()).length === 21);
       expect(await done()).toEqual([head, ...others]);
       expect((await outbox.row(behind)).status).toBe('pending');
       await sql`select 1`.execute(erp);
@@ -35,7 +35,7 @@ describe('a transaction that the ERP keeps open', () => {
     expect(await outbox.row(behind)).toMatchObject({ status: 'done' });
   });
 
-  test('with a lock on a row that is being sent does not keep other rows from being settled', async () => {
+  test('with a lock on a row that is being sent does not delay other rows', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_000 } });
     const locked = await outbox.insert('order.create', 'SO-0', orderPayload('SO-0'));
     const others = [1, 2, 3].map((index) => outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)));
@@ -46,7 +46,7 @@ describe('a transaction that the ERP keeps open', () => {
       await sql`select 1 from fulfilment.outbox where id = ${locked} for update`.execute(erp);
       const done = async () => (await outbox.rows(`status = 'done'`)).map(({ id }) => id);
       await waitFor('the others to be settled', async () => {
-        // Postgres would end a transaction that asks nothing for five seconds.
+        // Postgres would end a transaction that is idle for five seconds.
         await sql`select 1`.execute(erp);
         return (await done()).length === ids.length;
       });
@@ -67,7 +67,7 @@ describe('a client that this worker does not push for', () => {
     expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0, last_error: null });
   });
 
-  test('that nobody knows has ten minutes to be set up', async () => {
+  test('that no worker knows has ten minutes to be set up', async () => {
     const id = await outbox.insert('order.cancel', 'SO-1', {}, 'shop-z');
     await outbox.push();
     expect(await outbox.row(id)).toMatchObject({ status: 'pending' });
@@ -81,14 +81,14 @@ describe('a client that this worker does not push for', () => {
 });
 
 describe('PUSH_MAX_AGE counts from the first attempt that counted', () => {
-  const waited = () =>
+  const ageRows = () =>
     database.query(`update fulfilment.outbox set created_at = now() - interval '4 days',
       bounded_from = now() - interval '4 days'`);
 
-  test('so a row that waited for days is not given up at its second attempt', async () => {
+  test('so a row that has waited for days is not given up at its second attempt', async () => {
     await sandbox.faults({ operation: 'oldest.product.search', effect: { status: 425 } });
     const id = await outbox.insert('product.save', 'P-1', { name: 'P' });
-    await waited();
+    await ageRows();
     for (let attempt = 0; attempt < 3; attempt++) {
       await outbox.hurry();
       await database.query('delete from sync.push_holds');
@@ -102,13 +102,13 @@ describe('PUSH_MAX_AGE counts from the first attempt that counted', () => {
     expect(await outbox.row(id)).toMatchObject({ status: 'done' });
   });
 
-  test('so a failed look-up of such a row is made again, and no person is asked', async () => {
+  test('so a failed look-up of a row that has waited for days is repeated', async () => {
     await sandbox.faults(
       { operation: 'v3.orders.create', count: 1, effect: { noAnswer: true, afterEffect: true } },
       { operation: 'v3.orders.list', count: 5, effect: { status: 502, html: true } },
     );
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-    await waited();
+    await ageRows();
     await outbox.push({ HTTP_TIMEOUT_MS: '300' });
     await outbox.hurry();
     await outbox.push({ HTTP_TIMEOUT_MS: '300' });
@@ -121,7 +121,7 @@ describe('PUSH_MAX_AGE counts from the first attempt that counted', () => {
   });
 });
 
-test("base64 with line breaks, as Postgres' encode() makes it, is taken", async () => {
+test("base64 with line breaks, as Postgres' encode() makes it, is accepted", async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   const pdf = Buffer.from(await writePage(['A page']));
   await database.query(
@@ -141,9 +141,9 @@ test("base64 with line breaks, as Postgres' encode() makes it, is taken", async 
   expect(clients[0]?.orders[0]?.attachments).toHaveLength(1);
 });
 
-describe('a document that cannot be read in time or memory', () => {
-  /** A page tree that names itself: 2^30 leaves in a few lines. */
-  const bomb = () => {
+describe('a document that takes too much time or memory to read', () => {
+  /** Returns a PDF in base64 whose page tree has more than 2^30 leaves, written in a few lines. */
+  const makeBomb = () => {
     const levels = 30;
     const nodes = Array.from(
       { length: levels },
@@ -155,15 +155,15 @@ describe('a document that cannot be read in time or memory', () => {
     return Buffer.from(`${head}\n${nodes.join('\n')}\n${leaf}\ntrailer <</Root 1 0 R>>\n%%EOF`).toString('base64');
   };
 
-  test('makes its row dead, and the event loop goes on meanwhile', async () => {
+  test('makes its row dead and does not block the event loop', async () => {
     const id = await outbox.insert(
       'order.create',
       'SO-1',
-      orderPayload('SO-1', { attachments: [{ filename: 'a.pdf', content: bomb() }] }),
+      orderPayload('SO-1', { attachments: [{ filename: 'a.pdf', content: makeBomb() }] }),
     );
     const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
     const pushed = outbox.push();
-    await waitFor('the other row, while the document is still read', async () => {
+    await waitFor('the other row to be done while the document is still being read', async () => {
       const [row, next] = [await outbox.row(id), await outbox.row(other)];
       return next.status === 'done' && row.status === 'sending';
     });
@@ -174,18 +174,18 @@ describe('a document that cannot be read in time or memory', () => {
     });
   });
 
-  test('does not keep a worker from ending', async () => {
+  test('does not prevent a worker from stopping', async () => {
     const stop = new AbortController();
-    const reading = documentProblem(bomb(), stop.signal);
+    const reading = findDocumentProblem(makeBomb(), stop.signal);
     stop.abort();
     await expect(reading).rejects.toMatchObject({ code: 'stopped' });
   });
 });
 
-test('a row that is taken over five times without ever being sent is dead, and says so', async () => {
+test('a row that is taken over five times without ever being sent is dead and says why', async () => {
   const id = await outbox.insert('order.update', 'SO-1', { reference: 'x' });
   const rules = { 'order.update': 'resend' } as const;
-  for (let times = 1; times <= 5; times++) {
+  for (let round = 1; round <= 5; round++) {
     expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 0 });
     await database.query(`
       update fulfilment.outbox set status = 'sending', next_attempt_at = null, attempts = attempts + 1,
@@ -209,27 +209,27 @@ test('a database that stalls just before a request is written makes no row unkno
   await waitFor('the row to be claimed', async () => (await outbox.row(id)).status === 'sending');
   await database.db.transaction().execute(async (stall) => {
     await sql`select 1 from fulfilment.outbox where id = ${id} for update`.execute(stall);
-    // Longer than a stamp may take, shorter than a lock is waited for.
+    // Longer than recording the send may take, and shorter than lock_timeout.
     await sql`select pg_sleep(5.2)`.execute(stall);
   });
   await pushed;
   expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
 });
 
-describe('a row that is too large is refused by the INSERT', () => {
+describe('a row beyond the size limits', () => {
   const text = (length: number) => 'x'.repeat(length);
   test.each<[string, string, { client?: string; kind?: string; reference?: string; payload?: string }]>([
     ['client', '65 characters', { client: text(65) }],
     ['kind', '65 characters', { kind: text(65) }],
     ['reference', '201 characters', { reference: text(201) }],
     ['payload', '16777217 bytes', { payload: JSON.stringify(text(16_777_215)) }],
-  ])('by its %s', async (field, size, row) => {
+  ])('is refused by the INSERT because of its %s', async (field, size, row) => {
     const { client = 'default', kind = 'order.cancel', reference = 'SO-1', payload = '{}' } = row;
     await expect(outbox.insert(kind, reference, payload, client)).rejects.toThrow(`${field} has ${size}; at most`);
     expect(await outbox.rows()).toEqual([]);
   });
 
-  test('and by outbox_replace; one of just that size is taken', async () => {
+  test('is refused by outbox_replace; a row of exactly the maximum size is accepted', async () => {
     const id = await outbox.insert('order.cancel', text(200), JSON.stringify(text(16_777_214)), text(64));
     const replaced = database.query('select fulfilment.outbox_replace($1, $2)', [id, JSON.stringify(text(16_777_215))]);
     await expect(replaced).rejects.toThrow('payload has 16777217 bytes');

@@ -11,7 +11,7 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
 
-test('an order is created whole, and stands in the tables when the row is done', async () => {
+test('an order is created completely, and is in the tables when the row is done', async () => {
   const page = (await writePage(['Packing slip'])).toString('base64');
   const payload = orderPayload('SO-1', {
     orderType: 'B2B',
@@ -50,7 +50,7 @@ test('an order is created whole, and stands in the tables when the row is done',
     pick_up_point: { attributes: { code: 'PUP-7' } },
   });
   const items = await database.query('select id, sku, quantity, price, vat from fulfilment.order_items order by id');
-  expect(items.map(({ id: own, sku }) => ({ id: own, sku }))).toEqual(row.result?.orderItems);
+  expect(items.map(({ id: itemId, sku }) => ({ id: itemId, sku }))).toEqual(row.result?.orderItems);
   expect(items).toMatchObject([
     { price: '9.95', vat: '0.21' },
     { price: '-1.5', vat: '0.21' },
@@ -60,16 +60,16 @@ test('an order is created whole, and stands in the tables when the row is done',
     { role: 'billing', last_name: 'Bakker' },
     { role: 'delivery', last_name: 'de Vries' },
   ]);
-  // The first document goes with the order, the second one follows behind it.
+  // The first document is sent with the order. A follow-up row sends the second one.
   const [, attachment] = await outbox.rows();
   expect(attachment).toMatchObject({ kind: 'order_attachment.create', reference: 'SO-1', status: 'done' });
   const changes = await database.query("select entity, operation from fulfilment.changes where entity like 'order%'");
   expect(changes).toHaveLength(5);
-  // What a poll reads then is what is stored.
+  // The next poll reads the same order that the push stored.
   expect(done(await pull('pull-orders'))).toMatchObject({ created: 0, updated: 0, unchanged: 1 });
 });
 
-test('what follows an order reaches it: update, release, cancel of an item, cancel', async () => {
+test('update, release, item cancellation and cancellation reach the order', async () => {
   const items = [
     { sku: 'MUG-BLUE', quantity: 2 },
     { sku: 'MUG-RED', quantity: 1 },
@@ -103,7 +103,7 @@ test('what follows an order reaches it: update, release, cancel of an item, canc
     email: 'anna@example.com',
   });
   expect(await outbox.row(release)).toMatchObject({ status: 'done', result: {} });
-  // A no, as it is released: what was asked for is true.
+  // The service refuses the second release, because the order is released already. So the row is done.
   expect(await outbox.row(again)).toMatchObject({ status: 'done', result: {} });
   expect((await outbox.row(item)).result).toMatchObject({ modified: true, quantity: 0 });
   expect((await outbox.row(cancel)).result).toMatchObject({
@@ -173,13 +173,13 @@ test('a return is announced, replaced and deleted', async () => {
   expect(await outbox.row(removeAgain)).toMatchObject({ status: 'done' });
 });
 
-test('what an answer does not show is read again with the next poll: a release, a label', async () => {
+test('the next poll reads what an answer does not show: a release, a return label', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true, orderedOn: '2026-01-01' }));
   await outbox.insert('order.release', 'SO-1');
   await outbox.push();
   const onHold = () => database.query('select on_hold from fulfilment.orders');
   expect(await onHold()).toEqual([{ on_hold: true }]);
-  // Longer ago than any lookback: by id.
+  // The order is older than any lookback, so it is read by id.
   await pull('pull-orders');
   await pull('pull-orders');
   expect(await onHold()).toEqual([{ on_hold: false }]);
@@ -216,7 +216,7 @@ test('an announced return is read again until its lines have their return items'
   expect((await sandbox.requests(place)).filter(({ path }) => path.includes('Authorizations'))).toEqual([]);
 });
 
-test('goods are announced and a product is added, then changed', async () => {
+test('an inbound packing slip is announced; a product is added, then changed', async () => {
   const slip = await outbox.insert('inbound_packing_slip.create', 'PO-7', {
     expectedIn: 'AMS',
     expectedOn: '2026-05-11',

@@ -12,8 +12,8 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
-/** An order whose creation is refused, with an update and a cancellation behind it, and another order. */
-async function deadHead() {
+/** Pushes an order that cannot be sent, an update and a cancellation behind it, and an order of another lane. */
+async function pushDeadOrder() {
   const head = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined }));
   const update = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
   const cancel = await outbox.insert('order.cancel', 'SO-1');
@@ -22,8 +22,8 @@ async function deadHead() {
   return { head, update, cancel, other };
 }
 
-test('a dead row blocks those behind it, is shown as the reason, and frees them once it is replaced', async () => {
-  const { head, update, cancel, other } = await deadHead();
+test('a dead row blocks the rows behind it until it is replaced, and is shown as the reason', async () => {
+  const { head, update, cancel, other } = await pushDeadOrder();
   expect((await outbox.rows()).map(({ status }) => status)).toEqual(['dead', 'pending', 'pending', 'done']);
   const open = await database.query('select id, waits_for, because from fulfilment.outbox_open order by id');
   const reason = `row ${head} (order.create) of the same reference comes first and is dead: the payload cannot be sent: locale: is missing`;
@@ -49,11 +49,11 @@ test('a dead row blocks those behind it, is shown as the reason, and frees them 
   expect(other).toBeGreaterThan(cancel);
 });
 
-test('a cancelled head frees its lane at once', async () => {
-  const { head, update } = await deadHead();
+test('a cancelled row unblocks its lane at once', async () => {
+  const { head, update } = await pushDeadOrder();
   await database.query('select fulfilment.outbox_cancel($1)', [head]);
   await outbox.push();
-  // There is no order to update: that is the next one to say so, and blocks the cancellation behind it.
+  // The service has no order to update. So the update is dead, and blocks the cancellation behind it.
   expect((await outbox.rows()).map(({ status }) => status)).toEqual(['cancelled', 'dead', 'pending', 'done']);
   await expect(database.query('select fulfilment.outbox_cancel($1)', [head])).rejects.toThrow(
     `outbox row ${head} is cancelled: only pending and dead rows can be cancelled`,
@@ -66,7 +66,7 @@ test('a cancelled head frees its lane at once', async () => {
   );
 });
 
-test('a head that is marked as done frees its lane, and its further documents follow', async () => {
+test('a row that is marked as done unblocks its lane, and its follow-ups are inserted', async () => {
   const { writePage } = await import('../../../src/sandbox/rules/pdf.ts');
   const content = (await writePage(['x'])).toString('base64');
   const attachments = [
@@ -87,7 +87,7 @@ test('a head that is marked as done frees its lane, and its further documents fo
   ).toEqual([head]);
   await outbox.push();
   const rows = (await outbox.rows()).map(({ kind, status }) => [kind, status]);
-  // There is no such order: the row behind says so, and not that it waits.
+  // The row behind does not wait any more. It is dead, because the service has no such order.
   expect(rows).toEqual([
     ['order.create', 'done'],
     ['order.cancel', 'dead'],
@@ -95,7 +95,7 @@ test('a head that is marked as done frees its lane, and its further documents fo
   ]);
 });
 
-test('rows that no worker can read are marked as done, whatever their payloads hold', async () => {
+test('rows whose payloads cannot be read can be marked as done', async () => {
   const nested = `{"items": ${'['.repeat(2_500)}${']'.repeat(2_500)}}`;
   const payloads = [nested, '{"attachments": [{}, null, {"filename": "b.pdf"}]}', '{"attachments": 7}', '[]'];
   const ids: number[] = [];
@@ -104,11 +104,11 @@ test('rows that no worker can read are marked as done, whatever their payloads h
   await outbox.push();
   expect(new Set((await outbox.rows()).map(({ status }) => status))).toEqual(new Set(['dead']));
   expect(await actOnOutbox(database.db, 'done', { ids }, { by: 'test', followUps: followUpRules })).toEqual(ids);
-  const following = (await outbox.rows(`kind = 'order_attachment.create'`)).map(({ reference, payload }) => [
+  const followUps = (await outbox.rows(`kind = 'order_attachment.create'`)).map(({ reference, payload }) => [
     reference,
     payload,
   ]);
-  expect(following).toEqual([
+  expect(followUps).toEqual([
     ['SO-1', null],
     ['SO-1', { filename: 'b.pdf' }],
   ]);
@@ -123,7 +123,7 @@ test('lanes of other families and references do not wait', async () => {
   expect(await outbox.row(label)).toMatchObject({ status: 'pending', attempts: 0 });
 });
 
-test('a row that comes behind a long lane does not wait for it', async () => {
+test('a row that is inserted after a long blocked lane does not wait for it', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { locale: undefined }));
   await outbox.push();
   await database.query(
@@ -132,13 +132,13 @@ test('a row that comes behind a long lane does not wait for it', async () => {
   const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
   await outbox.push();
   expect(await outbox.row(other)).toMatchObject({ status: 'done' });
-  const [put] = await database.query(
-    "select count(*)::int as off from fulfilment.outbox where status = 'pending' and next_attempt_at > now() + interval '9 minutes'",
+  const [postponed] = await database.query(
+    "select count(*)::int as count from fulfilment.outbox where status = 'pending' and next_attempt_at > now() + interval '9 minutes'",
   );
-  expect(put).toEqual({ off: 1500 });
+  expect(postponed).toEqual({ count: 1500 });
 });
 
-test('what follows waits until an attempt that was cut off can no longer undo it', async () => {
+test('later rows wait until an attempt that was cut off can no longer undo them', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();
   await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true, effectAfterMs: 500 } });
@@ -155,7 +155,7 @@ test('what follows waits until an attempt that was cut off can no longer undo it
     [second],
   );
   expect(waiting).toEqual([{ status: 'pending', later: true }]);
-  // A row that is inserted only now waits as well.
+  // A row that is inserted now waits too.
   const third = await outbox.insert('order.update', 'SO-1', { phoneNumber: '020' });
   const updates = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.update');
   expect(updates).toHaveLength(2);
@@ -170,7 +170,7 @@ test('what follows waits until an attempt that was cut off can no longer undo it
   ]);
 });
 
-test('the next row of a lane is woken also where it was tried before', async () => {
+test('the next row of a lane is woken even if it was sent before', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   const behind = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
   await database.query(
@@ -181,7 +181,7 @@ test('the next row of a lane is woken also where it was tried before', async () 
   expect(await outbox.row(behind)).toMatchObject({ status: 'done', attempts: 2 });
 });
 
-test('a row that waits for a later one of its lane, as that was begun before, says so', async () => {
+test('a row names a later row of its lane as the reason if that row was sent first', async () => {
   const late = await outbox.insert('order.update', 'SO-1', { reference: 'a' });
   const begun = await outbox.insert('order.update', 'SO-1', { reference: 'b' });
   await database.query(
@@ -194,7 +194,7 @@ test('a row that waits for a later one of its lane, as that was begun before, sa
   ]);
 });
 
-test('a list shows the beginning of what is long in rows from before sizes were checked', async () => {
+test('a list shortens long values of rows from before sizes were limited', async () => {
   await database.query('alter table fulfilment.outbox disable trigger outbox_limits');
   await outbox.insert('k'.repeat(100_000), 'r'.repeat(100_000), {}, 'c'.repeat(100));
   await database.query("update fulfilment.outbox set last_error = repeat('e', 100000)");

@@ -3,11 +3,11 @@ import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
-import { openPusher } from '../../../src/app/worker/pushing.ts';
+import { openPusher } from '../../../src/app/worker/open-pusher.ts';
 import { claimRows } from '../../../src/erp/outbox/claim.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { configFor, usePuller } from '../../helpers/puller.ts';
+import { makeConfig, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -17,17 +17,17 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
 
-const storedReference = async () => (await database.query('select reference from fulfilment.orders'))[0]?.reference;
-const waiting = async () => (await database.query('select id from sync.rereads')).length;
+const readStoredReference = async () => (await database.query('select reference from fulfilment.orders'))[0]?.reference;
+const countRereads = async () => (await database.query('select id from sync.rereads')).length;
 
-/** An order that the tables know. */
-async function anOrder(): Promise<void> {
+/** Pushes an order, so that the service and the tables have it. */
+async function createOrder(): Promise<void> {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { reference: 'old' }));
   await outbox.push();
 }
 
-test('what a row held before it was replaced may still take effect: what it holds now waits for that', async () => {
-  await anOrder();
+test('a new payload waits until an attempt with the former one can no longer take effect', async () => {
+  await createOrder();
   await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true, effectAfterMs: 500 } });
   const id = await outbox.insert('order.update', 'SO-1', { reference: 'older' });
   await outbox.push();
@@ -49,12 +49,12 @@ test('what a row held before it was replaced may still take effect: what it hold
   await outbox.hurry();
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-  expect(await storedReference()).toBe('newer');
+  expect(await readStoredReference()).toBe('newer');
 });
 
-describe('a poll and a push that are under way at once', () => {
-  test('where the poll is first: what was pushed is read again, at once', async () => {
-    await anOrder();
+describe('a poll and a push of one order at the same time', () => {
+  test('if the poll writes first, the pushed order is read again at once', async () => {
+    await createOrder();
     await pull('pull-orders');
     await database.query("update sync.jobs set due_at = now() + interval '10 minutes' where job = 'pull-orders'");
     await outbox.insert('order.update', 'SO-1', { reference: 'new' });
@@ -63,25 +63,25 @@ describe('a poll and a push that are under way at once', () => {
     await waitFor('the change to be under way', async () =>
       (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.update'),
     );
-    // As if a poll had asked meanwhile and found the order as it was, but for its own doing.
+    // Simulates a poll that asked meanwhile and stored the order without the pushed change.
     await database.query("update fulfilment.orders set read_no = nextval('sync.read_no'), locale = 'x'");
     await pushing;
-    expect(await storedReference()).toBe('old');
-    expect(await waiting()).toBe(1);
+    expect(await readStoredReference()).toBe('old');
+    expect(await countRereads()).toBe(1);
     const [job] = await database.query(
       "select due_at <= clock_timestamp() as due from sync.jobs where job = 'pull-orders'",
     );
     expect(job).toEqual({ due: true });
     await pull('pull-orders');
-    expect([await storedReference(), await waiting()]).toEqual(['new', 0]);
+    expect([await readStoredReference(), await countRereads()]).toEqual(['new', 0]);
   });
 
-  test('where the push is first: an older answer of the poll does not undo it, and the row is read again', async () => {
-    await anOrder();
+  test('if the push writes first, an older answer of the poll does not undo it', async () => {
+    await createOrder();
     await pull('pull-orders');
     const [state] = await database.query<{ raw: unknown }>('select raw from fulfilment.orders');
     expect(state).toBeDefined();
-    // The poll draws its number, asks, and gets its answer late: what the order was before.
+    // The poll draws its number, asks, and gets its answer late, with the former state of the order.
     await sandbox.faults({
       operation: 'v3.orders.list',
       count: 1,
@@ -94,17 +94,17 @@ describe('a poll and a push that are under way at once', () => {
     );
     await outbox.insert('order.update', 'SO-1', { reference: 'new' });
     await outbox.push();
-    expect(await storedReference()).toBe('new');
+    expect(await readStoredReference()).toBe('new');
     await polling;
-    const asked = (await sandbox.requests(place)).map(({ operation }) => operation);
-    // The run itself reads it again.
-    expect(asked.at(-1)).toBe('v3.orders.get');
-    expect([await storedReference(), await waiting()]).toEqual(['new', 0]);
+    const operations = (await sandbox.requests(place)).map(({ operation }) => operation);
+    // The same run reads the order again by id.
+    expect(operations.at(-1)).toBe('v3.orders.get');
+    expect([await readStoredReference(), await countRereads()]).toEqual(['new', 0]);
   });
 });
 
 describe('an order', () => {
-  test('waits for the products that it names, and goes as soon as they are there', async () => {
+  test('waits for the products that it names, and is sent as soon as they are done', async () => {
     await sandbox.faults({ operation: 'oldest.product.add', count: 1, effect: { status: 425 } });
     const order = await outbox.insert(
       'order.create',
@@ -130,7 +130,7 @@ describe('an order', () => {
     expect(await database.query('select * from sync.outbox_waits')).toEqual([]);
   });
 
-  test('does not wait for a product that is dead, nor for one that was cancelled', async () => {
+  test('does not wait for a product row that is dead or cancelled', async () => {
     const dead = await outbox.insert('product.save', 'BAD', { name: 7 });
     const cancelled = await outbox.insert('product.save', 'GONE', { name: 'Gone' });
     const ids = [];
@@ -144,11 +144,11 @@ describe('an order', () => {
   });
 });
 
-test('a row that is inserted behind one whose cancellation is not committed yet is woken by the commit', async () => {
+test('the commit of a cancellation wakes a row that was inserted behind it before', async () => {
   const dead = await outbox.insert('order.update', 'SO-1', { nonsense: 1 });
   await outbox.push();
   expect(await outbox.row(dead)).toMatchObject({ status: 'dead' });
-  const config = configFor(database, sandbox);
+  const config = makeConfig(database, sandbox);
   const { warehouses, close } = openWarehouses(config);
   const log = createLogger('silent');
   const { pusher, close: closePusher } = openPusher({
@@ -167,34 +167,34 @@ test('a row that is inserted behind one whose cancellation is not committed yet 
   await database.db.transaction().execute(async (erp) => {
     await sql`select fulfilment.outbox_cancel(${dead})`.execute(erp);
     behind = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-    await waitFor('it to be put off', async () => {
+    await waitFor('the row to be postponed', async () => {
       await sql`select 1`.execute(erp);
-      const [row] = await database.query<{ off: boolean }>(
-        "select next_attempt_at > now() + interval '5 minutes' as off from fulfilment.outbox where id = $1",
+      const [row] = await database.query<{ postponed: boolean }>(
+        "select next_attempt_at > now() + interval '5 minutes' as postponed from fulfilment.outbox where id = $1",
         [behind],
       );
-      return row?.off === true;
+      return row?.postponed === true;
     });
   });
-  await waitFor('it to be done', async () => (await outbox.row(behind)).status === 'done');
+  await waitFor('the row to be done', async () => (await outbox.row(behind)).status === 'done');
   await listener.end();
   await pusher.stop(1_000);
   await Promise.all([closePusher(), close()]);
 });
 
-const identity = async () =>
+const readIdentity = async () =>
   (await database.query<{ identity: string }>('select identity from sync.clients'))[0]?.identity ?? '';
 const claim = async (slots: number, db = database.db) =>
   claimRows(db, {
     client: 'default',
-    identity: await identity(),
+    identity: await readIdentity(),
     slots,
     stamped: [],
     waits: [],
     lingering: { kinds: [], ms: 60_000 },
   });
 
-test('a claim looks at no row of a kind that is held, however many there are', async () => {
+test('a claim reads no row of a kind that is held, no matter how many there are', async () => {
   await outbox.push();
   await database.query(`
     insert into fulfilment.outbox (kind, reference, payload)
@@ -219,23 +219,23 @@ test('a claim looks at no row of a kind that is held, however many there are', a
   expect(read).toBeLessThan(200);
 });
 
-test('one claim reads at most 8 MB of payloads, however many slots are free', async () => {
+test('one claim reads at most 8 MB of payloads, even if more slots are free', async () => {
   await outbox.push();
   for (let index = 0; index < 4; index++)
     await outbox.insert('order.update', `SO-${index}`, { reference: 'x'.repeat(3 * 1024 * 1024) });
   expect((await claim(8)).rows).toHaveLength(2);
   await outbox.insert('order.update', 'SO-9', { reference: 'x'.repeat(15 * 1024 * 1024) });
   expect((await claim(8)).rows).toHaveLength(2);
-  // One that is larger alone is claimed alone.
+  // A payload that is larger than the limit is claimed alone.
   expect((await claim(8)).rows).toHaveLength(1);
 });
 
-test('what is given back is among the first again', async () => {
+test('rows that are given back are claimed first again', async () => {
   await outbox.push();
   const ids = [];
   for (let index = 0; index < 3; index++)
     ids.push(await outbox.insert('order.update', `SO-${index}`, { reference: 'x' }));
-  const { returnClaims } = await import('../../../src/erp/outbox/claims-held.ts');
+  const { returnClaims } = await import('../../../src/erp/outbox/held-claims.ts');
   const { rows } = await claim(1);
   await returnClaims(database.db, rows);
   expect((await claim(3)).rows.map(({ id }) => id)).toEqual(ids);

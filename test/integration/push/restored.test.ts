@@ -18,25 +18,25 @@ const accept = (as: OperatorAnswer) =>
   acceptDatabase(database.db, { as, by: 'operator', lookedUp, advice: 'see the service' });
 const slip = { expectedIn: 'AMS', expectedOn: '2026-06-01', items: [{ sku: 'MUG-BLUE', quantity: 5 }] };
 
-interface Held {
+interface ResourceCounts {
   readonly orders: number;
   readonly returns: number;
   readonly slips: number;
 }
-/** Counts what the service holds. */
-async function atService(): Promise<Held> {
+/** Counts the resources that the service has. */
+async function countAtService(): Promise<ResourceCounts> {
   const { clients } = await sandbox.call<{ clients: Record<string, unknown[]>[] }>('GET', '/_sandbox/state');
-  const [held = {}] = clients;
+  const [lists = {}] = clients;
   return {
-    orders: held.orders?.length ?? 0,
-    returns: held.returnMerchandiseAuthorizations?.length ?? 0,
-    slips: held.inboundPackingSlips?.length ?? 0,
+    orders: lists.orders?.length ?? 0,
+    returns: lists.returnMerchandiseAuthorizations?.length ?? 0,
+    slips: lists.inboundPackingSlips?.length ?? 0,
   };
 }
-/** Statuses of the rows, in the order of their ids. */
-const statuses = async () => (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
+/** Reads kind and status of the rows, in the order of their ids. */
+const readStatuses = async () => (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
 
-/** Inserts a row of each way in which an unknown outcome is settled. */
+/** Inserts one row for each way in which an unknown row is settled. */
 async function insertRows(): Promise<void> {
   const [line] = await database.query<{ shipment_id: number; id: number }>(
     "select shipment_id, id from fulfilment.shipment_items where sku <> '' order by id limit 1",
@@ -50,21 +50,29 @@ async function insertRows(): Promise<void> {
 }
 
 describe('a database that was restored from a backup', () => {
-  let before: Held;
+  let before: ResourceCounts;
   beforeEach(async () => {
-    await sandbox.seed(1, ['SHIPPED']);
+    await sandbox.seed(1);
     done(await pull('pull-shipments'));
-    before = await atService();
+    before = await countAtService();
     await insertRows();
     await database.backUp();
     await outbox.push();
-    expect(await statuses()).toEqual(['order.create done', 'return.create done', 'inbound_packing_slip.create done']);
+    expect(await readStatuses()).toEqual([
+      'order.create done',
+      'return.create done',
+      'inbound_packing_slip.create done',
+    ]);
     await outbox.close();
     await database.restore();
   });
-  const sentOnce = () => ({ orders: before.orders + 1, returns: before.returns + 1, slips: before.slips + 1 });
+  const countsAfterOneSend = () => ({
+    orders: before.orders + 1,
+    returns: before.returns + 1,
+    slips: before.slips + 1,
+  });
 
-  test('sends nothing until an operator says what it is; pulls go on', async () => {
+  test('sends nothing until an operator says what it is; pulls continue', async () => {
     const place = await sandbox.lastPlace();
     await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
     await outbox.push();
@@ -73,7 +81,7 @@ describe('a database that was restored from a backup', () => {
     const open = await database.query<{ because: string }>('select distinct because from fulfilment.outbox_open');
     expect(open).toEqual([{ because: expect.stringContaining('database accept') }]);
     done(await pull('pull-shipments'));
-    expect(await atService()).toEqual(sentOnce());
+    expect(await countAtService()).toEqual(countsAfterOneSend());
   });
 
   test('restored: rows of the backup are looked up or left to the operator, later rows are sent', async () => {
@@ -84,14 +92,14 @@ describe('a database that was restored from a backup', () => {
       await outbox.push();
       await outbox.hurry();
     }
-    expect(await statuses()).toEqual([
+    expect(await readStatuses()).toEqual([
       'order.create done',
       'return.create unknown',
       'inbound_packing_slip.create done',
       'order.create done',
     ]);
     expect(await outbox.row(id)).toMatchObject({ attempts: 1 });
-    expect(await atService()).toEqual({ ...sentOnce(), orders: before.orders + 2 });
+    expect(await countAtService()).toEqual({ ...countsAfterOneSend(), orders: before.orders + 2 });
   });
 
   test('restored: a row that the service does not know is sent after two look-ups', async () => {
@@ -104,7 +112,7 @@ describe('a database that was restored from a backup', () => {
       await outbox.hurry();
     }
     expect(await outbox.rows("reference = 'SO-3'")).toMatchObject([{ status: 'done', attempts: 1 }]);
-    expect(await atService()).toEqual({ ...sentOnce(), orders: before.orders + 2 });
+    expect(await countAtService()).toEqual({ ...countsAfterOneSend(), orders: before.orders + 2 });
   });
 
   test('copy: nothing is ever sent from it', async () => {
@@ -113,7 +121,7 @@ describe('a database that was restored from a backup', () => {
     await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
     await outbox.push();
     expect(new Set((await outbox.rows()).map(({ status }) => status))).toEqual(new Set(['pending']));
-    expect(await atService()).toEqual(sentOnce());
+    expect(await countAtService()).toEqual(countsAfterOneSend());
     expect(await readPushDatabase(database.db)).toMatchObject({ change: 'none', acceptedAs: 'copy' });
   });
 });
@@ -123,10 +131,10 @@ test('moved: rows are sent as before', async () => {
   await database.backUp();
   await database.restore();
   await outbox.push();
-  expect(await statuses()).toEqual(['order.create pending']);
+  expect(await readStatuses()).toEqual(['order.create pending']);
   await accept('moved');
   await outbox.push();
-  expect(await statuses()).toEqual(['order.create done']);
+  expect(await readStatuses()).toEqual(['order.create done']);
 });
 
 test('a row that was sending in the backup is not sent again', async () => {
@@ -141,13 +149,13 @@ test('a row that was sending in the backup is not sent again', async () => {
   expect(await outbox.rows()).toMatchObject([{ status: 'unknown', written_at: expect.any(Date) }]);
 });
 
-test('restored, with the same identity: every open row may be of the backup', async () => {
+test('restored, with the same database mark: every open row counts as a row of the backup', async () => {
   await outbox.insert('order.cancel', 'SO-1');
   await database.query(
     `insert into sync.push_database (mark, accepted_as, accepted_by) values (sync.database_mark(), 'first', 'w')`,
   );
   expect(await accept('restored')).toEqual({ lookedUp: 0, toDecide: 1 });
-  expect(await statuses()).toEqual(['order.cancel unknown']);
+  expect(await readStatuses()).toEqual(['order.cancel unknown']);
 });
 
 test('restored: a dead row of the backup says that it may have been sent', async () => {
@@ -167,15 +175,15 @@ test('restored: a dead row of the backup says that it may have been sent', async
   });
 });
 
-test('a copy of a database without rows is a database of its own', async () => {
+test('a restored database without outbox rows sends without being accepted', async () => {
   await database.backUp();
   await database.restore();
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();
-  expect(await statuses()).toEqual(['order.create done']);
+  expect(await readStatuses()).toEqual(['order.create done']);
 });
 
-test('track-trace is not asked for within an hour of the restore', async () => {
+test('track-trace is not requested within an hour after the restore', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await database.query(`
     insert into sync.gates (gate, identity, client, next_at, taken_at) values ('track-trace', 'x', 'default', now(), now())`);

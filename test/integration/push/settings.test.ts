@@ -10,27 +10,27 @@ const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
 
-const asked = async () => (await sandbox.requestsTo('/settings/get')).length;
-/** Sets a list of the answer of settings/get. */
+const countSettingsRequests = async () => (await sandbox.requestsTo('/settings/get')).length;
+/** Replaces one list in the answers of settings/get. */
 const answerWith = (list: string, value: unknown) =>
   sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path: ['result', list], value }] } });
-/** As if the settings had been read so long ago. */
-const readAgo = (span: string) =>
+/** Moves the last reading of the settings back in time. */
+const ageSettings = (span: string) =>
   database.query(
     `update sync.settings_reads set tried_at = tried_at - $1::interval, read_at = read_at - $1::interval`,
     [span],
   );
-const options = (list: string) =>
+const readOptions = (list: string) =>
   database.query(
     'select code, removed_at is not null as removed from fulfilment.setting_options where list = $1 order by id',
     [list],
   );
 
-test('the lists are read once for many rows, and stored whole, with the methods of each warehouse', async () => {
+test('the settings are read once for many rows, and stored with the methods per warehouse', async () => {
   for (let index = 0; index < 12; index++)
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
   await outbox.push();
-  expect(await asked()).toBe(1);
+  expect(await countSettingsRequests()).toBe(1);
   const [counts] = await database.query(`
     select count(distinct list)::int as lists, count(*)::int as options,
       (select count(*)::int from fulfilment.main_shipping_method_warehouses) as warehouses,
@@ -38,7 +38,7 @@ test('the lists are read once for many rows, and stored whole, with the methods 
   expect(counts).toEqual({ lists: 7, options: 20, warehouses: 4, changes: 20 });
 });
 
-test('the daily job keeps them: what changed is written, what is gone is marked, a list that is suddenly empty is kept', async () => {
+test('the daily job writes changes, marks removed entries, and keeps a list that came empty', async () => {
   expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 20, created: 24, updated: 0, warnings: [] });
   expect(done(await pull('refresh-settings'))).toMatchObject({ fetched: 20, created: 0, updated: 0, removed: 0 });
   const faults = {
@@ -55,14 +55,14 @@ test('the daily job keeps them: what changed is written, what is gone is marked,
     created: 0,
     updated: 1,
     removed: 2,
-    warnings: ['the settings came without returnReasons; what was there is kept'],
+    warnings: ['the settings lack returnReasons; the stored entries are kept'],
   });
-  expect(await options('languages')).toMatchObject([
+  expect(await readOptions('languages')).toMatchObject([
     { code: 'nl-NL', removed: false },
     { removed: true },
     { removed: true },
   ]);
-  expect(await options('returnReasons')).toHaveLength(3);
+  expect(await readOptions('returnReasons')).toHaveLength(3);
   const [feed] = await database.query(
     'select entity, operation, key from fulfilment.changes order by seq desc limit 1',
   );
@@ -73,31 +73,31 @@ test('the daily job keeps them: what changed is written, what is gone is marked,
   });
 });
 
-test('an unknown code makes them be read again, at most every ten minutes', async () => {
+test('an unknown code makes a worker read the settings again, at most every ten minutes', async () => {
   const push = async (name: string, orderType: string) => {
     const id = await outbox.insert('order.create', name, orderPayload(name, { orderType }));
     await outbox.push();
     return outbox.row(id);
   };
-  expect((await push('SO-1', 'NEW')).last_error).toContain('there is no NEW; known are B2B, B2C');
+  expect((await push('SO-1', 'NEW')).last_error).toContain('there is no code NEW (known codes: B2B, B2C)');
   await answerWith('orderTypes', [{ id: 31, name: 'New', code: 'NEW' }]);
   expect((await push('SO-2', 'NEW')).status).toBe('dead');
-  expect(await asked()).toBe(1);
-  await readAgo('9 minutes');
+  expect(await countSettingsRequests()).toBe(1);
+  await ageSettings('9 minutes');
   expect((await push('SO-3', 'NEW')).status).toBe('dead');
-  await readAgo('2 minutes');
+  await ageSettings('2 minutes');
   expect((await push('SO-4', 'NEW')).status).toBe('done');
-  expect(await asked()).toBe(2);
-  expect(await options('orderTypes')).toEqual([
+  expect(await countSettingsRequests()).toBe(2);
+  expect(await readOptions('orderTypes')).toEqual([
     { code: 'NEW', removed: false },
     { code: 'B2B', removed: true },
   ]);
-  // What is gone is no code any more.
-  await readAgo('20 minutes');
-  expect((await push('SO-5', 'B2B')).last_error).toContain('there is no B2B; known are NEW');
+  // A removed entry is not a valid code any more.
+  await ageSettings('20 minutes');
+  expect((await push('SO-5', 'B2B')).last_error).toContain('there is no code B2B (known codes: NEW)');
 });
 
-test('a code that several entries have is not guessed', async () => {
+test('a code that several entries have is refused', async () => {
   await answerWith('mainShippingMethods', [
     { id: 11, name: 'a', code: 'PARCEL' },
     { id: 12, name: 'b', code: 'PARCEL' },
@@ -105,11 +105,11 @@ test('a code that several entries have is not guessed', async () => {
   const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { shippingMethod: 'PARCEL' }));
   await outbox.push();
   expect((await outbox.row(id)).last_error).toBe(
-    'the payload cannot be sent: shippingMethod: PARCEL is the code of several (ids 11, 12); name it by shippingMethodId',
+    'the payload cannot be sent: shippingMethod: several entries have the code PARCEL (ids 11, 12), so use shippingMethodId instead',
   );
 });
 
-test('settings that cannot be read make no row dead, and leave what is stored', async () => {
+test('settings that cannot be read make no row dead and change no stored entry', async () => {
   await sandbox.faults({
     operation: 'common.settings.get',
     count: 1,
@@ -118,14 +118,14 @@ test('settings that cannot be read make no row dead, and leave what is stored', 
   const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'pending', last_error: 'common.settings.get: NOK: «Settings»' });
-  // Not at once again, however eager the row is.
+  // They are not read again at once, even if the row is due.
   await database.query('update fulfilment.outbox set next_attempt_at = now()');
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({
     status: 'pending',
-    last_error: expect.stringContaining('could not be read so far'),
+    last_error: expect.stringContaining('because the settings could not be read'),
   });
-  expect(await asked()).toBe(1);
+  expect(await countSettingsRequests()).toBe(1);
   await outbox.hurry();
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({ status: 'done' });
@@ -137,7 +137,7 @@ test('settings that cannot be read make no row dead, and leave what is stored', 
   ] as const) {
     await sandbox.clearFaults();
     await answerWith(list, value);
-    await readAgo('1 hour');
+    await ageSettings('1 hour');
     await outbox.insert('order.create', `SO-${list}`, orderPayload(`SO-${list}`, { orderType: 'UNKNOWN' }));
     await outbox.push();
     expect(await database.query('select * from fulfilment.setting_options order by list, id')).toEqual(before);

@@ -9,21 +9,22 @@ import { waitFor } from '../../helpers/wait.ts';
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
-const posts = async () => (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
+const countPosts = async () =>
+  (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
 
-test('the service need not wait for the database: a slot is free once it has answered, up to three answers', async () => {
+test('a slot sends further rows before the first is settled, up to three', async () => {
   for (let number = 1; number <= 6; number++)
     await outbox.insert('order.create', `SO-${number}`, orderPayload(`SO-${number}`));
   const other = new pg.Client(database.url);
   await other.connect();
   await other.query(`insert into sync.locks (name) values ('rows default orders')`);
   await other.query('begin');
-  // What readers and settlements of orders wait for.
+  // Readers and settlements of orders wait for this lock.
   await other.query(`select from sync.locks where name = 'rows default orders' for update`);
   const pushed = outbox.push({ PUSH_CONCURRENCY: '1' });
   try {
-    await waitFor('the slot to be used again', async () => (await posts()) >= 3);
-    expect(await posts()).toBe(3);
+    await waitFor('the slot to be used again', async () => (await countPosts()) >= 3);
+    expect(await countPosts()).toBe(3);
     expect(await outbox.rows("status = 'done'")).toEqual([]);
   } finally {
     await other.end();
@@ -32,5 +33,5 @@ test('the service need not wait for the database: a slot is free once it has ans
   expect((await outbox.rows()).map(({ status, attempts }) => ({ status, attempts }))).toEqual(
     Array.from({ length: 6 }, () => ({ status: 'done', attempts: 1 })),
   );
-  expect(await posts()).toBe(6);
+  expect(await countPosts()).toBe(6);
 });

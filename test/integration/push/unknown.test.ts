@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { takeOverClaims } from '../../../src/erp/outbox/claims-held.ts';
+import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
 import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
 import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -14,58 +14,59 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 const pull = usePuller(database, sandbox);
-/** So short that an exchange without an answer costs a test little. */
+/** A short timeout, so that a request without an answer takes a test little time. */
 const short = { HTTP_TIMEOUT_MS: '300' };
 
-const numbers = async () => {
+const readOrderNumbers = async () => {
   const state = await sandbox.call<{
     clients: { orders: { resource: { attributes: { externalOrderNumber: string } } }[] }[];
   }>('GET', '/_sandbox/state');
   return state.clients[0]?.orders.map(({ resource }) => resource.attributes.externalOrderNumber) ?? [];
 };
-const posts = async () => (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
-/** Pushes and lets the time of look-ups go by, until nothing waits for time any more. */
-async function pushOn(times = 6): Promise<void> {
+const countPosts = async () =>
+  (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create').length;
+/** Pushes several times, and makes all waiting rows and look-ups due after each push. */
+async function pushRounds(times: number): Promise<void> {
   for (let round = 0; round < times; round++) {
     await outbox.push(short);
     await outbox.hurry();
   }
 }
 
-describe('an order whose outcome is not known', () => {
+describe('an order whose outcome is unknown', () => {
   test.each<[string, FaultRule['effect']]>([
     ['reset', { reset: true, afterEffect: true }],
     ['no answer', { noAnswer: true, afterEffect: true }],
     ['500', { status: 500, afterEffect: true }],
     ['503 without Retry-After', { status: 503, afterEffect: true }],
     ['408', { status: 408, afterEffect: true }],
-    ['half an answer', { truncate: true }],
-    ['a broken answer', { invalidJson: true }],
-    ['an answer of another order', { set: [{ path: ['data', 'attributes', 'externalOrderNumber'], value: 'X' }] }],
-  ])('is found after its effect and not sent again: %s', async (_name, effect) => {
+    ['a truncated answer', { truncate: true }],
+    ['an answer that is not JSON', { invalidJson: true }],
+    ['an answer with another order', { set: [{ path: ['data', 'attributes', 'externalOrderNumber'], value: 'X' }] }],
+  ])('is found by a look-up and not sent again: %s', async (_name, effect) => {
     await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown', attempts: 1, written_at: expect.any(Date) });
-    await pushOn(1);
-    await pushOn(1);
+    await pushRounds(1);
+    await pushRounds(1);
     expect(await outbox.row(id)).toMatchObject({
       status: 'done',
       attempts: 1,
       last_error: null,
       result: { orderId: expect.any(Number) },
     });
-    expect(await posts()).toBe(1);
+    expect(await countPosts()).toBe(1);
     expect(await database.query('select external_order_number from fulfilment.orders')).toEqual([
       { external_order_number: 'SO-1' },
     ]);
   });
 
-  test('is sent again once it was absent twice, and long enough after', async () => {
+  test('is sent again after two absences that are far enough apart', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 500 } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
-    // Looked up soon, when an absence says nothing yet.
+    // An early look-up: its absence does not count yet.
     await database.query('update fulfilment.outbox set next_attempt_at = now()');
     await outbox.push(short);
     const [soon] = await outbox.rows();
@@ -74,33 +75,33 @@ describe('an order whose outcome is not known', () => {
     await outbox.push(short);
     const [once] = await outbox.rows();
     expect(once).toMatchObject({ status: 'unknown', absences: 1 });
-    // Again, but not yet half a minute later.
+    // Less than half a minute after the first absence, the next one does not count.
     await database.query(
       "update fulfilment.outbox set next_attempt_at = now(), absent_at = now() - interval '20 seconds'",
     );
     await outbox.push(short);
     expect((await outbox.rows())[0]).toMatchObject({ status: 'unknown', absences: 1 });
-    expect(await posts()).toBe(1);
+    expect(await countPosts()).toBe(1);
     await outbox.hurry();
     await outbox.push(short);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
-    expect(await numbers()).toEqual(['SO-1']);
+    expect(await readOrderNumbers()).toEqual(['SO-1']);
   });
 
-  test('is ours where the service refuses it because it is there already', async () => {
+  test('is done if the service refuses the next attempt because the order exists', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 500, afterEffect: true } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
-    // As if two look-ups that lag far behind had not found it.
+    // Simulates two look-ups that did not find the order, because the list lags far behind.
     await database.query("update fulfilment.outbox set status = 'pending', next_attempt_at = now(), absences = 2");
     await outbox.push(short);
-    expect(await posts()).toBe(2);
-    await pushOn(2);
+    expect(await countPosts()).toBe(2);
+    await pushRounds(2);
     expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2, last_error: null });
-    expect(await numbers()).toEqual(['SO-1']);
+    expect(await readOrderNumbers()).toEqual(['SO-1']);
   });
 
-  test('is no answer where the look-up fails, or brings a number that was not asked for', async () => {
+  test('stays unknown if the look-up fails or returns a number that was not asked for', async () => {
     await sandbox.faults(
       { operation: 'v3.orders.create', count: 1, effect: { status: 500, afterEffect: true } },
       { operation: 'v3.orders.list', count: 1, effect: { status: 500 } },
@@ -113,38 +114,38 @@ describe('an order whose outcome is not known', () => {
     );
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
-    const words: (string | null)[] = [];
+    const errors: (string | null)[] = [];
     for (let round = 0; round < 3; round++) {
       await outbox.hurry();
       await outbox.push(short);
       const row = await outbox.row(id);
-      words.push(row.last_error);
+      errors.push(row.last_error);
       expect(row).toMatchObject({ status: 'unknown', absences: 0 });
     }
-    expect(words).toEqual([
+    expect(errors).toEqual([
       'v3.orders.list: answered 500: «A fault of the sandbox»; the look-up is tried again',
-      'the look-up brought a number that was not asked for; it is tried again',
+      'the answer to the look-up has another order number; the look-up is tried again',
       expect.stringMatching(/^an order in the answer cannot be read: attributes: .*; the look-up is tried again$/),
     ]);
-    await pushOn(2);
+    await pushRounds(2);
     expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-    expect(await posts()).toBe(1);
+    expect(await countPosts()).toBe(1);
   });
 
-  test('many are looked up with few requests, numbers with a comma alone', async () => {
+  test('is looked up together with others; a number with a comma is looked up alone', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { status: 500, afterEffect: true } });
     const names = [...Array.from({ length: 150 }, (_, index) => `SO-${index}`), 'A,B', 'Ä "x" #1'];
     for (const name of names) await outbox.insert('order.create', name, orderPayload(name));
-    const left = "select from fulfilment.outbox where status <> 'done' limit 1";
-    for (let round = 0; round < 30 && (await database.query(left)).length > 0; round++) {
-      // So many failures in a row open the breaker; here they are meant.
+    const openRows = "select from fulfilment.outbox where status <> 'done' limit 1";
+    for (let round = 0; round < 30 && (await database.query(openRows)).length > 0; round++) {
+      // Many failures in a row hold the pushes, which this test does not want.
       await database.query('delete from sync.push_holds');
       await outbox.push({ ...short, PUSH_CONCURRENCY: '16' });
       await outbox.hurry();
     }
-    expect(await database.query(left)).toEqual([]);
-    expect(await posts()).toBe(names.length);
-    expect((await numbers()).toSorted()).toEqual(names.toSorted());
+    expect(await database.query(openRows)).toEqual([]);
+    expect(await countPosts()).toBe(names.length);
+    expect((await readOrderNumbers()).toSorted()).toEqual(names.toSorted());
     const lookUps = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.list');
     expect(lookUps.length).toBeLessThan(40);
     expect(lookUps.every(({ query }) => query.length < 6_000)).toBe(true);
@@ -153,13 +154,13 @@ describe('an order whose outcome is not known', () => {
     expect(withComma.every(({ query }) => query.endsWith('=A%2CB'))).toBe(true);
   });
 
-  test('of somebody else with the same number is ours only where it holds the same lines', async () => {
-    const own = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
-    const other = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+  test('is done if the service has the same lines under its number, and dead if it has others', async () => {
+    const first = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const second = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
     await outbox.push();
     await database.query("update fulfilment.outbox set status = 'cancelled', result = null where id in ($1, $2)", [
-      own,
-      other,
+      first,
+      second,
     ]);
     const same = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { reference: 'another' }));
     const different = await outbox.insert(
@@ -172,11 +173,11 @@ describe('an order whose outcome is not known', () => {
     expect(await outbox.row(different)).toMatchObject({
       status: 'dead',
       last_error:
-        'there is one already, and not by an attempt of this row: it holds 2 x MUG-BLUE where 3 x MUG-BLUE was asked for',
+        'the service already has one that no attempt of this row created: it has 2 x MUG-BLUE, but the row asks for 3 x MUG-BLUE',
     });
   });
 
-  test('whose payload was replaced since is for a person: what is there is the earlier version', async () => {
+  test('is left to a person if its payload was replaced after the attempt', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 500, afterEffect: true } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push(short);
@@ -188,14 +189,16 @@ describe('an order whose outcome is not known', () => {
       JSON.stringify(orderPayload('SO-1', { reference: 'corrected' })),
     ]);
     await outbox.push(short);
-    expect(await posts()).toBe(1);
+    expect(await countPosts()).toBe(1);
     expect(await outbox.row(id)).toMatchObject({
       status: 'dead',
-      last_error: expect.stringMatching(/^an attempt from before its payload was replaced was carried out/),
+      last_error: expect.stringMatching(
+        /^the service carried out an earlier attempt, with the payload from before it was replaced/,
+      ),
     });
   });
 
-  test('is settled whatever characters the service puts into its words', async () => {
+  test('is settled even if the error text of the service has invalid characters', async () => {
     const broken = { path: ['errors', 0, 'title'], value: `${'x'.repeat(199)}\u{1F600}\0` };
     await sandbox.faults({ operation: 'v3.inboundPackingSlips.create', effect: { set: [broken] } });
     const slip = { expectedIn: 'ROT', expectedOn: '2026-05-11', items: [{ sku: 'A', quantity: 1 }] };
@@ -204,11 +207,11 @@ describe('an order whose outcome is not known', () => {
     expect(await outbox.row(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('xxx') });
   });
 
-  test('is taken from an answer that comes after its worker was taken for lost', async () => {
+  test('is settled by an answer that comes after its worker was taken for lost', async () => {
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
     const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     const pushing = outbox.push();
-    await waitFor('the request', posts);
+    await waitFor('the request', countPosts);
     await database.query("update fulfilment.outbox set lease_until = now() - interval '1 second'");
     await takeOverClaims(database.db, 'another', { 'order.create': 'look up' }, '?');
     expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
@@ -223,7 +226,7 @@ describe('an order whose outcome is not known', () => {
 });
 
 describe('a kind that cannot be looked up', () => {
-  test('waits for a person, who is told both choices, and is never sent twice by itself', async () => {
+  test('waits for a person, names both choices, and is never sent twice by itself', async () => {
     await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push();
     await sandbox.advance(2 * 86_400);
@@ -238,12 +241,12 @@ describe('a kind that cannot be looked up', () => {
       items: [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }],
     };
     const id = await outbox.insert('return.create', 'RET-1', payload);
-    await pushOn(4);
+    await pushRounds(4);
     const row = await outbox.row(id);
     expect(row).toMatchObject({ status: 'unknown', attempts: 1, next_attempt_at: null });
     expect(row.last_error).toBe(
       'v3.returnMerchandiseAuthorizations.create: the connection broke before the answer was complete. It may have been carried out,' +
-        ' and the service cannot be asked: see there, then `outbox done` if it was, or `outbox retry` to send it again',
+        ' and the service cannot be asked. Check there, then run `outbox done` if it was carried out, or `outbox retry` to send it again',
     );
     const sent = (await sandbox.requests()).filter(
       ({ operation }) => operation === 'v3.returnMerchandiseAuthorizations.create',
@@ -251,7 +254,7 @@ describe('a kind that cannot be looked up', () => {
     expect(sent).toHaveLength(1);
   });
 
-  test('is tried again where it certainly was not carried out', async () => {
+  test('is sent again if it was certainly not carried out', async () => {
     await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
     await outbox.push();
     const { writePage } = await import('../../../src/sandbox/rules/pdf.ts');
@@ -272,14 +275,14 @@ describe('a kind that cannot be looked up', () => {
   });
 });
 
-describe('an inbound packing slip whose outcome is not known', () => {
+describe('an inbound packing slip whose outcome is unknown', () => {
   const slip = { expectedIn: 'AMS', expectedOn: '2026-05-11', items: [{ sku: 'MUG-BLUE', quantity: 40 }] };
-  const cut = { operation: 'v3.inboundPackingSlips.create', count: 1 };
+  const createFault = { operation: 'v3.inboundPackingSlips.create', count: 1 };
 
-  test('is found among the open ones by reference and warehouse', async () => {
-    await sandbox.faults({ ...cut, effect: { reset: true, afterEffect: true } });
+  test('is found among the open slips by reference and warehouse', async () => {
+    await sandbox.faults({ ...createFault, effect: { reset: true, afterEffect: true } });
     const id = await outbox.insert('inbound_packing_slip.create', 'PO-1', slip);
-    await pushOn(2);
+    await pushRounds(2);
     expect(await outbox.row(id)).toMatchObject({
       status: 'done',
       attempts: 1,
@@ -287,12 +290,12 @@ describe('an inbound packing slip whose outcome is not known', () => {
     });
   });
 
-  test('is not taken for one that was there before, and is sent again once a person says so', async () => {
+  test('is not taken for an earlier slip, and is sent again if a person retries it', async () => {
     await outbox.insert('inbound_packing_slip.create', 'PO-1', slip);
     await outbox.push();
-    await sandbox.faults({ ...cut, effect: { status: 500 } });
+    await sandbox.faults({ ...createFault, effect: { status: 500 } });
     const id = await outbox.insert('inbound_packing_slip.create', 'PO-1', slip);
-    await pushOn(5);
+    await pushRounds(5);
     expect(await outbox.row(id)).toMatchObject({
       status: 'unknown',
       attempts: 1,

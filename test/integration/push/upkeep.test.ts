@@ -7,10 +7,10 @@ import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
-const own = { client: 'default', identity: 'x', baseUrl: 'https://service.test/' };
+const account = { client: 'default', identity: 'x', baseUrl: 'https://service.test/' };
 
-test('claims are renewed also while the other upkeep waits for somebody', async () => {
-  await registerClients(database.db, [own]);
+test('claims are renewed even while the other upkeep waits for a lock', async () => {
+  await registerClients(database.db, [account]);
   const [row] = await database.query<{ id: number; claimNo: number }>(`
     insert into fulfilment.outbox (kind, reference, payload, status, next_attempt_at, lease_until, claim_no, attempts)
     values ('order.cancel', 'SO-1', '{}', 'sending', null, now() + interval '10 seconds', nextval('sync.read_no'), 1)
@@ -19,13 +19,13 @@ test('claims are renewed also while the other upkeep waits for somebody', async 
     db: database.db,
     claimsDb: database.open(1),
     worker: 'test',
-    clients: [own],
+    clients: [account],
     rules: {},
     claims: () => (row === undefined ? [] : [row]),
     sent: new RecentSends(1),
     onDatabase: () => undefined,
     onTakenOver: () => undefined,
-    onBuried: () => undefined,
+    onMarkedDead: () => undefined,
     onError: () => undefined,
   });
   const other = database.open(1);

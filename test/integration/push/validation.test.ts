@@ -13,20 +13,20 @@ const address = orderPayload('?').deliveryAddress;
 const withAddress = (changes: Record<string, unknown>) => ({ deliveryAddress: { ...address, ...changes } });
 const base64 = (text: string) => Buffer.from(text).toString('base64');
 
-/** Changes to a good payload of order.create, and what a person reads then. */
+/** Changes to a valid payload of order.create, each with the problem that is reported for it. */
 const orders: [string, Record<string, unknown>, string][] = [
   ['no order type', { orderType: undefined }, 'orderType: give either orderType (code) or orderTypeId'],
   ['two order types', { orderTypeId: 31 }, 'orderType: give either orderType (code) or orderTypeId'],
-  ['unknown order type', { orderType: 'B2X' }, 'orderType: there is no B2X; known are B2B, B2C'],
+  ['unknown order type', { orderType: 'B2X' }, 'orderType: there is no code B2X (known codes: B2B, B2C)'],
   [
     'unknown method',
     { shippingMethod: 'DRONE' },
-    'shippingMethod: there is no DRONE; known are LETTERBOX, PALLET, PARCEL',
+    'shippingMethod: there is no code DRONE (known codes: LETTERBOX, PALLET, PARCEL)',
   ],
   [
     'both codes unknown',
     { orderType: 'X', shippingMethod: 'Y' },
-    'orderType: there is no X; known are B2B, B2C; shippingMethod: there is no Y; known are LETTERBOX, PALLET, PARCEL',
+    'orderType: there is no code X (known codes: B2B, B2C); shippingMethod: there is no code Y (known codes: LETTERBOX, PALLET, PARCEL)',
   ],
   [
     'two methods',
@@ -34,23 +34,27 @@ const orders: [string, Record<string, unknown>, string][] = [
     'shippingMethod: give either shippingMethod (code) or shippingMethodId',
   ],
   ['a read-only member', { currency: 'EUR' }, 'currency: is read-only at the service and cannot be sent'],
-  ['a member that is not known', { colour: 'red', size: 1 }, 'size: is not known here; colour: is not known here'],
   [
-    'a member that is not known, inside',
+    'an unknown member',
+    { colour: 'red', size: 1 },
+    'size: is not a known member and must be removed; colour: is not a known member and must be removed',
+  ],
+  [
+    'an unknown member of an item',
     { items: [{ sku: 'A', quantity: 1, colour: 'red' }] },
-    'items[0].colour: is not known here',
+    'items[0].colour: is not a known member and must be removed',
   ],
   ['no locale', { locale: undefined }, 'locale: is missing'],
   ['a wrong locale', { locale: 'dutch' }, 'locale: must be a language and a region, such as nl-NL'],
-  ['no items', { items: [] }, 'items: must have at least one'],
+  ['no items', { items: [] }, 'items: must have at least one entry'],
   [
     'several at once',
     { orderType: 'X', locale: undefined, items: [{ sku: '', quantity: 1.5 }], ...withAddress({ postcode: null }) },
-    'locale: is missing; items[0].sku: must not be empty; items[0].quantity: must be a whole number; orderType: there is no X; known are B2B, B2C; deliveryAddress.postcode: is required for NL',
+    'locale: is missing; items[0].sku: must not be empty; items[0].quantity: must be a whole number; orderType: there is no code X (known codes: B2B, B2C); deliveryAddress.postcode: is required for NL',
   ],
   ['no pieces', { items: [{ sku: 'A', quantity: 0 }] }, 'items[0].quantity: must be at least 1'],
   [
-    'a price that is none',
+    'an invalid price',
     { items: [{ sku: 'A', quantity: 1, price: '9,95' }] },
     'items[0].price: must be a number or a decimal text such as "9.95"',
   ],
@@ -63,21 +67,21 @@ const orders: [string, Record<string, unknown>, string][] = [
   ],
   ['no postcode', withAddress({ countryCode: 'BE', postcode: ' ' }), 'deliveryAddress.postcode: is required for BE'],
   [
-    'a country that is none',
+    'an invalid country',
     withAddress({ countryCode: 'nl' }),
     'deliveryAddress.countryCode: must be a country code of two letters, such as NL',
   ],
   [
-    'a date that is none',
+    'an invalid date',
     { preferredShippingDate: '2026-02-30' },
     'preferredShippingDate: must be a date in the form YYYY-MM-DD',
   ],
-  ['another number', { externalOrderNumber: 'SO-2' }, 'externalOrderNumber: must be the reference of the row, SO-1'],
-  ['metadata that is not known', { metadata: { extra6: 'x' } }, 'metadata.extra6: is not known here'],
+  ['another number', { externalOrderNumber: 'SO-2' }, 'externalOrderNumber: must equal the reference of the row, SO-1'],
+  ['unknown metadata', { metadata: { extra6: 'x' } }, 'metadata.extra6: is not a known member and must be removed'],
   [
-    'a document that is no pdf',
+    'a document that is not a pdf',
     { attachments: [{ filename: 'a.pdf', content: base64('hello') }] },
-    'attachments[0].content: is no pdf document',
+    'attachments[0].content: is not a pdf document',
   ],
   [
     'a broken pdf',
@@ -85,14 +89,14 @@ const orders: [string, Record<string, unknown>, string][] = [
     'attachments[0].content: is a pdf document that cannot be read',
   ],
   [
-    'a document that is no base64',
+    'a document that is not base64',
     { attachments: [{ filename: 'a.pdf', content: '***' }] },
     'attachments[0].content: must be base64',
   ],
 ];
 
-test('a payload that cannot be sent is dead at once, with every problem in words, and nothing is sent', async () => {
-  // One lane each: the reference is the number, and the first problem must not hide the others.
+test('a row whose payload cannot be sent is dead at once and names every problem', async () => {
+  // All rows are of one lane. Open rows are cancelled, so that the first row does not block the others.
   const ids = new Map<string, number>();
   for (const [name, changes] of orders) {
     await database.query(
@@ -104,44 +108,44 @@ test('a payload that cannot be sent is dead at once, with every problem in words
   }
   const rows = await outbox.rows();
   expect(rows.map(({ last_error }) => last_error)).toEqual(
-    orders.map(([, , words]) => `the payload cannot be sent: ${words}`),
+    orders.map(([, , errors]) => `the payload cannot be sent: ${errors}`),
   );
   expect(rows.map(({ attempts }) => attempts)).toEqual(orders.map(() => 0));
   expect(await sandbox.requestsTo('/v3/orders')).toEqual([]);
-  // Settings were asked for once, however many codes were not known.
+  // The settings are read once, although several codes are unknown.
   expect(await sandbox.requestsTo('/settings/get')).toHaveLength(1);
 });
 
-test('addresses that the service can make something of are let through', async () => {
-  const good = [
+test('addresses and ids that the service can use are accepted', async () => {
+  const accepted = [
     withAddress({ houseNumber: undefined, street1: 'Keizersgracht 12-a' }),
     withAddress({ houseNumber: undefined, street1: 'Hauptstr. 5/7' }),
     withAddress({ countryCode: 'FR', houseNumber: undefined, postcode: undefined }),
     { orderType: undefined, orderTypeId: 32, shippingMethodId: 12 },
   ];
-  for (const [index, changes] of good.entries())
+  for (const [index, changes] of accepted.entries())
     await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`, changes));
   await outbox.push();
   expect((await outbox.rows()).map(({ status, last_error }) => [status, last_error])).toEqual(
-    good.map(() => ['done', null]),
+    accepted.map(() => ['done', null]),
   );
 });
 
-/** Of the other kinds: what is refused here, and what the service refuses. */
+/** Rows that are refused by the worker or the service: kind, reference, payload and `last_error`. */
 const others: [string, string, unknown, string][] = [
   [
     'order.update',
     'SO-1',
     { externalOrderNumber: 'SO-9' },
-    'the payload cannot be sent: externalOrderNumber: is the reference of the row, by which its rows are kept in order; it cannot be changed here',
+    'the payload cannot be sent: externalOrderNumber: cannot be changed, because it is the reference that keeps the rows of the order in sequence',
   ],
   [
     'order.update',
     'SO-1',
     { items: [], orderType: 'B2B' },
-    'the payload cannot be sent: items: the service does not change it by an update; cancel the order and create another; orderType: the service does not change it by an update; cancel the order and create another',
+    'the payload cannot be sent: items: cannot be changed by an update (cancel the order and create a new one instead); orderType: cannot be changed by an update (cancel the order and create a new one instead)',
   ],
-  ['order.update', 'SO-1', {}, 'the payload cannot be sent: payload: names nothing to change'],
+  ['order.update', 'SO-1', {}, 'the payload cannot be sent: payload: must name at least one member to change'],
   ['order.update', 'SO-1', { locale: null }, 'the payload cannot be sent: locale: must be a string'],
   [
     'order.update',
@@ -156,7 +160,12 @@ const others: [string, string, unknown, string][] = [
     'the service has no order with the number SO-404; once it has, retry this row',
   ],
   ['order.cancel', 'SO-404', {}, 'the service has no order with the number SO-404; once it has, retry this row'],
-  ['order.cancel', 'SO-1', { reason: 'x' }, 'the payload cannot be sent: reason: is not known here'],
+  [
+    'order.cancel',
+    'SO-1',
+    { reason: 'x' },
+    'the payload cannot be sent: reason: is not a known member and must be removed',
+  ],
   ['order.release', 'SO-404', {}, 'the service has no order with the number SO-404; once it has, retry this row'],
   ['order.release', 'x'.repeat(51), {}, 'the payload cannot be sent: reference: must have 1 to 50 characters'],
   ['order_item.cancel', 'SO-1', {}, 'the payload cannot be sent: payload: give either orderItemId or sku'],
@@ -164,13 +173,13 @@ const others: [string, string, unknown, string][] = [
     'order_attachment.create',
     'SO-1',
     { filename: 'a', content: base64('x') },
-    'the payload cannot be sent: content: is no pdf document',
+    'the payload cannot be sent: content: is not a pdf document',
   ],
   [
     'order.create',
     'SO-1',
     orderPayload('SO-1', { fulfillFrom: 'ROT' }),
-    'there is one already, and not by an attempt of this row: it holds 2 x MUG-BLUE where 3 x MUG-RED was asked for',
+    'the service already has one that no attempt of this row created: it has 2 x MUG-BLUE, but the row asks for 3 x MUG-RED',
   ],
   [
     'return.create',
@@ -182,7 +191,7 @@ const others: [string, string, unknown, string][] = [
     'return.create',
     'RET-2',
     { shipmentId: 1, items: [{ shipmentItemId: 1, quantity: 1, reason: 'UGLY' }] },
-    'the payload cannot be sent: items[0].reason: there is no UGLY; known are DAMAGED, REGRET, TOO_SMALL',
+    'the payload cannot be sent: items[0].reason: there is no code UGLY (known codes: DAMAGED, REGRET, TOO_SMALL)',
   ],
   [
     'return.delete',
@@ -200,7 +209,7 @@ const others: [string, string, unknown, string][] = [
     'inbound_packing_slip.create',
     'PO-1',
     { expectedIn: 'AMS', items: [] },
-    'the payload cannot be sent: expectedOn: is missing; items: must have at least one',
+    'the payload cannot be sent: expectedOn: is missing; items: must have at least one entry',
   ],
   [
     'product.save',
@@ -217,10 +226,10 @@ const others: [string, string, unknown, string][] = [
   ],
 ];
 
-test('what the service refuses is dead in its words', async () => {
+test('a row that is refused is dead, and its last_error says why', async () => {
   await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();
-  const words: (string | null)[] = [];
+  const errors: (string | null)[] = [];
   for (const [kind, reference, payload] of others) {
     const changed =
       kind === 'order.create'
@@ -230,13 +239,13 @@ test('what the service refuses is dead in its words', async () => {
     await outbox.push();
     const row = await outbox.row(id);
     expect([kind, row.status]).toEqual([kind, 'dead']);
-    words.push(row.last_error);
+    errors.push(row.last_error);
     await database.query("update fulfilment.outbox set status = 'cancelled' where status = 'dead'");
   }
-  expect(words).toEqual(others.map(([, , , text]) => text));
+  expect(errors).toEqual(others.map(([, , , text]) => text));
 });
 
-test('an item that an order has twice has to be named by its id', async () => {
+test('an item that an order has twice must be named by its id', async () => {
   const items = [
     { sku: 'MUG-BLUE', quantity: 1 },
     { sku: 'MUG-BLUE', quantity: 2 },
@@ -247,7 +256,7 @@ test('an item that an order has twice has to be named by its id', async () => {
   const bySku = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
   await outbox.push();
   expect((await outbox.row(bySku)).last_error).toMatch(
-    /^order SO-1 has several items MUG-BLUE; name one by orderItemId: \d+ \(MUG-BLUE\), \d+ \(MUG-BLUE\)$/,
+    /^order SO-1 has several items with the sku MUG-BLUE; name one by orderItemId: \d+ \(MUG-BLUE\), \d+ \(MUG-BLUE\)$/,
   );
   await database.query('select fulfilment.outbox_replace($1, $2)', [bySku, JSON.stringify({ orderItemId: first?.id })]);
   await outbox.push();
@@ -261,7 +270,7 @@ test('every digit of a price reaches the service', async () => {
   expect(await database.query('select price from fulfilment.order_items')).toEqual([{ price: '1234567890.12345' }]);
 });
 
-test('pages of two formats are not accepted in one document', async () => {
+test('a document with pages of two formats is refused', async () => {
   const { PDFDocument } = await import('@cantoo/pdf-lib');
   const document = await PDFDocument.load(await writePage(['A5']));
   document.addPage([595.28, 841.89]);

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import type { QueueBackend, QueuedJob, TaskQueue } from '../../../src/queue/backend.ts';
-import { dispatch, readWaiting } from '../../../src/queue/dispatch.ts';
+import { dispatchRuns, readWaitingRuns } from '../../../src/queue/dispatch.ts';
 import { alignSchedulers } from '../../../src/queue/schedulers.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
@@ -20,7 +20,7 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
   afterEach(async () => {
     for (const close of closers.splice(0)) await close();
   });
-  const skipped = kind === 'redis' && !redis.available;
+  const isSkipped = kind === 'redis' && !redis.available;
 
   async function open(): Promise<{ backend: QueueBackend; queue: TaskQueue; flush: () => Promise<unknown> }> {
     const redisUrl = kind === 'redis' ? redis.url : undefined;
@@ -34,12 +34,12 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     return { backend, queue, flush };
   }
 
-  /** Runs a worker whose jobs wait until let go. */
-  async function work(backend: QueueBackend) {
+  /** Starts a worker whose jobs wait until `release` is called. */
+  async function startWorker(backend: QueueBackend) {
     const seen: QueuedJob[] = [];
-    let letGo: () => void = () => undefined;
+    let release: () => void = () => undefined;
     const gate = new Promise<void>((resolve) => {
-      letGo = resolve;
+      release = resolve;
     });
     const worker = backend.worker(
       'poll',
@@ -53,22 +53,22 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     await worker.waitUntilReady();
     void worker.run();
     closers.unshift(async () => {
-      letGo();
+      release();
       await worker.close();
     });
-    return { seen, letGo };
+    return { seen, release };
   }
 
-  test.skipIf(skipped)('ticks as scheduled, and hands the ticks to one worker each', async () => {
+  test.skipIf(isSkipped)('ticks on schedule, and gives each tick to one worker', async () => {
     const { backend, queue } = await open();
     await alignSchedulers(queue, [every(300)], '0.1.0');
-    const { seen, letGo } = await work(backend);
-    letGo();
+    const { seen, release } = await startWorker(backend);
+    release();
     await waitFor('three ticks', () => seen.length >= 3);
     expect(seen[0]).toEqual({ name: 'pull-shipments', data: { version: '0.1.0' } });
   });
 
-  test.skipIf(skipped)('touches schedulers only where they differ, and has them back after a flush', async () => {
+  test.skipIf(isSkipped)('changes only schedulers that differ, and restores them after a flush', async () => {
     const { queue, flush } = await open();
     const set = ['pull-shipments'];
     expect(await alignSchedulers(queue, [every(60_000)], '0.1.0')).toMatchObject({ set, removed: [] });
@@ -81,73 +81,73 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     expect(await alignSchedulers(queue, [cron], '0.1.0')).toMatchObject({ set, missing: set, removed: [] });
   });
 
-  test.skipIf(skipped)('lets no older code remove what newer code scheduled', async () => {
+  test.skipIf(isSkipped)('does not let older code remove the schedulers of newer code', async () => {
     const { queue } = await open();
     await alignSchedulers(queue, [every(60_000)], '0.2.0');
     expect(await alignSchedulers(queue, [off], '0.1.9')).toMatchObject({ set: [], removed: [] });
     expect(await alignSchedulers(queue, [off], '0.2.0')).toMatchObject({ set: [], removed: ['pull-shipments'] });
   });
 
-  const at = (client: string, dueMs = 1_000, inMs = 0) => ({ client, dueMs, inMs });
+  const dueRun = (client: string, { dueMs = 1_000, inMs = 0 } = {}) => ({ client, dueMs, inMs });
 
-  test.skipIf(skipped)('queues a client once while it is queued or running, and again afterwards', async () => {
+  test.skipIf(isSkipped)('queues a client once while it is queued or running, and again afterwards', async () => {
     const { backend, queue } = await open();
-    const { seen, letGo } = await work(backend);
-    await dispatch(queue, 'pull-shipments', [at('a'), at('b')]);
+    const { seen, release } = await startWorker(backend);
+    await dispatchRuns(queue, 'pull-shipments', [dueRun('a'), dueRun('b')]);
     await waitFor('both to start', () => seen.length === 2);
-    await dispatch(queue, 'pull-shipments', [at('a'), at('b'), at('c')]);
+    await dispatchRuns(queue, 'pull-shipments', [dueRun('a'), dueRun('b'), dueRun('c')]);
     await waitFor('the third to start', () => seen.length === 3);
     expect(seen.map(({ data }) => data.client).sort()).toEqual(['a', 'b', 'c']);
-    letGo();
+    release();
     await waitFor('a to be queued again', async () => {
-      await dispatch(queue, 'pull-shipments', [at('a')]);
+      await dispatchRuns(queue, 'pull-shipments', [dueRun('a')]);
       return seen.length > 3;
     });
   });
 
-  test.skipIf(skipped)('queues what is due before long with a delay, once for each due time', async () => {
+  test.skipIf(isSkipped)('queues a run that is due soon with a delay, once for each due time', async () => {
     const { backend, queue } = await open();
-    const { seen, letGo } = await work(backend);
-    letGo();
+    const { seen, release } = await startWorker(backend);
+    release();
     const startedAtMs = performance.now();
-    await dispatch(queue, 'pull-shipments', [at('a', 1_000, 600), at('b', 1_000, -5)]);
-    await dispatch(queue, 'pull-shipments', [at('a', 1_000, 600)]);
+    await dispatchRuns(queue, 'pull-shipments', [dueRun('a', { inMs: 600 }), dueRun('b', { inMs: -5 })]);
+    await dispatchRuns(queue, 'pull-shipments', [dueRun('a', { inMs: 600 })]);
     await waitFor('b', () => seen.length === 1);
     expect(seen[0]?.data).toEqual({ client: 'b' });
     await waitFor('a', () => seen.length === 2);
     expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(600);
-    await dispatch(queue, 'pull-shipments', [at('a', 2_000, 50)]);
+    await dispatchRuns(queue, 'pull-shipments', [dueRun('a', { dueMs: 2_000, inMs: 50 })]);
     await waitFor('a, for its next due time', () => seen.length === 3);
     expect(seen.map(({ data }) => data.client)).toEqual(['b', 'a', 'a']);
   });
 
-  test.skipIf(skipped)('queues what is overdue whatever is marked as queued, once in half a minute', async () => {
+  test.skipIf(isSkipped)('queues an overdue run every 30 seconds, even if it is marked as queued', async () => {
     const { backend, queue } = await open();
-    const { seen } = await work(backend);
-    await dispatch(queue, 'pull-shipments', [at('a')]);
+    const { seen } = await startWorker(backend);
+    await dispatchRuns(queue, 'pull-shipments', [dueRun('a')]);
     await waitFor('one run', () => seen.length === 1);
-    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 60_000 });
-    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 61_000 });
+    await dispatchRuns(queue, 'pull-shipments', [dueRun('a')], { nowMs: 60_000 });
+    await dispatchRuns(queue, 'pull-shipments', [dueRun('a')], { nowMs: 61_000 });
     await waitFor('two runs', () => seen.length === 2);
-    await dispatch(queue, 'pull-shipments', [at('a')], { nowMs: 91_000 });
+    await dispatchRuns(queue, 'pull-shipments', [dueRun('a')], { nowMs: 91_000 });
     await waitFor('a third', () => seen.length === 3);
   });
 
-  test.skipIf(skipped)('queues what is overdue once where nobody comes to it, however long that takes', async () => {
+  test.skipIf(isSkipped)('keeps an overdue run queued only once while no worker takes it', async () => {
     const { queue } = await open();
     for (let halfMinutes = 0; halfMinutes < 4; halfMinutes++)
-      await dispatch(queue, 'pull-shipments', [at('a'), at('b')], {
+      await dispatchRuns(queue, 'pull-shipments', [dueRun('a'), dueRun('b')], {
         nowMs: halfMinutes * 30_000,
-        waiting: await readWaiting(queue),
+        waiting: await readWaitingRuns(queue),
       });
-    await dispatch(queue, 'pull-orders', [at('a')], { nowMs: 0, waiting: await readWaiting(queue) });
+    await dispatchRuns(queue, 'pull-orders', [dueRun('a')], { nowMs: 0, waiting: await readWaitingRuns(queue) });
     expect((await queue.getJobCounts()).waiting).toBe(3);
   });
 });
 
 describe('a Redis', () => {
   const database = useDatabase();
-  test.skipIf(!redis.available)('that may evict is refused with what to change', async () => {
+  test.skipIf(!redis.available)('that may evict keys is refused with what to change', async () => {
     const evicting = await startRedis(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
     try {
       await expect(openQueueBackend({ REDIS_URL: evicting?.url }, database.url, silentLogger)).rejects.toMatchObject({
@@ -162,7 +162,7 @@ describe('a Redis', () => {
 
 describe('a database that was never migrated', () => {
   const database = useDatabase({ migrated: false });
-  test('is refused with what to do, instead of a worker that spins', async () => {
+  test('is refused with what to do', async () => {
     await expect(openQueueBackend({}, database.url, silentLogger)).rejects.toMatchObject({
       code: 'queue_schema_missing',
       message: expect.stringContaining('fulfilment-sync migrate'),

@@ -3,7 +3,7 @@ import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { Schedules } from '../../../src/app/worker/schedules.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { configFor, inProcess } from '../../helpers/puller.ts';
+import { makeConfig, runInProcess } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -14,10 +14,10 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-/** What a worker does at its start, with these settings. */
+/** Does what a worker with these settings does at its start. */
 const prepare = (env: Record<string, string>) =>
-  inProcess(configFor(database, sandbox, env), database, (deps) => new Schedules(deps, new Map()).prepare());
-const dueIn = async (job: string) =>
+  runInProcess(makeConfig(database, sandbox, env), database, (deps) => new Schedules(deps, new Map()).prepare());
+const readMinutesUntilDue = async (job: string) =>
   (
     await database.query<{ minutes: number }>(
       `select extract(epoch from due_at - now())::float8 / 60 as minutes from sync.jobs where job = $1`,
@@ -26,35 +26,35 @@ const dueIn = async (job: string) =>
   )[0]?.minutes;
 
 test.each(['track-trace', 'pull-shipments', 'pull-stock'])(
-  '%s, switched off and on again, comes round again',
+  '%s is due again after it was switched off and on',
   async (job) => {
     const variable = `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`;
     await prepare({ [variable]: 'off' });
-    expect(await dueIn(job)).toBe(Number.POSITIVE_INFINITY);
+    expect(await readMinutesUntilDue(job)).toBe(Number.POSITIVE_INFINITY);
     await prepare({ [variable]: '1h' });
-    expect(await dueIn(job)).toBeLessThan(67);
+    expect(await readMinutesUntilDue(job)).toBeLessThan(67);
   },
 );
 
-test('a job on request comes when it is asked for alone', async () => {
+test('a job on request is due only when somebody requests it', async () => {
   await prepare({ SCHEDULE_RECONCILE: 'on-request' });
-  expect(await dueIn('reconcile')).toBe(Number.POSITIVE_INFINITY);
-  expect(await dueIn('backfill')).toBe(Number.POSITIVE_INFINITY);
+  expect(await readMinutesUntilDue('reconcile')).toBe(Number.POSITIVE_INFINITY);
+  expect(await readMinutesUntilDue('backfill')).toBe(Number.POSITIVE_INFINITY);
 });
 
-test('a schedule that is made shorter takes effect at the next start, and a plain restart changes nothing', async () => {
+test('a shorter schedule takes effect at the next start; a plain restart changes nothing', async () => {
   const day = { SCHEDULE_PULL_SHIPMENTS: '1d', SCHEDULE_TRACK_TRACE: '1d' };
   await prepare(day);
   await database.query(`update sync.jobs set due_at = now() + interval '20 hours'`);
   await prepare({ SCHEDULE_PULL_SHIPMENTS: '10m', SCHEDULE_TRACK_TRACE: '1h' });
-  expect(await dueIn('pull-shipments')).toBeLessThan(11.1);
-  expect(await dueIn('track-trace')).toBeLessThan(61.1);
+  expect(await readMinutesUntilDue('pull-shipments')).toBeLessThan(11.1);
+  expect(await readMinutesUntilDue('track-trace')).toBeLessThan(61.1);
   const before = await database.query('select job, due_at from sync.jobs order by job');
   await prepare({ SCHEDULE_PULL_SHIPMENTS: '10m', SCHEDULE_TRACK_TRACE: '1h' });
   expect(await database.query('select job, due_at from sync.jobs order by job')).toEqual(before);
 });
 
-test('refused credentials are tried at once by a worker that was started anew', async () => {
+test('a restarted worker tries refused credentials at once', async () => {
   await prepare({});
   await database.query(`
     update sync.clients set hold_code = 'credentials_refused', hold_reason = 'x', hold_since = now(),
@@ -63,7 +63,7 @@ test('refused credentials are tried at once by a worker that was started anew', 
   expect(await database.query('select hold_until <= now() as over from sync.clients')).toEqual([{ over: true }]);
 });
 
-test('an emptied queue is written down when it is set right, a changed schedule is not', async () => {
+test('the repair of an emptied queue is in the audit; a changed schedule is not', async () => {
   const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
   const queues = new Map((['poll', 'bulk'] as const).map((name) => [name, backend.backend.queue(name)]));
   closers.push(...[...queues.values()].map((queue) => () => queue.close()), backend.close);
@@ -72,20 +72,20 @@ test('an emptied queue is written down when it is set right, a changed schedule 
     await queue.waitUntilReady();
   }
   const align = (env: Record<string, string>) =>
-    inProcess(configFor(database, sandbox, env), database, (deps) =>
+    runInProcess(makeConfig(database, sandbox, env), database, (deps) =>
       new Schedules(deps, queues).sweeperTasks().align(),
     );
-  const written = () => database.query(`select detail from sync.audit where action = 'schedulers_set' order by id`);
+  const readRepairs = () => database.query(`select detail from sync.audit where action = 'schedulers_set' order by id`);
   await align({});
-  expect(await written()).toHaveLength(2);
+  expect(await readRepairs()).toHaveLength(2);
   await align({ SCHEDULE_PULL_SHIPMENTS: '3m' });
-  expect(await written()).toHaveLength(2);
+  expect(await readRepairs()).toHaveLength(2);
   await queues.get('poll')?.removeJobScheduler('pull-shipments');
   await align({ SCHEDULE_PULL_SHIPMENTS: '3m' });
-  expect((await written()).at(-1)).toEqual({ detail: 'queue poll: pull-shipments' });
+  expect((await readRepairs()).at(-1)).toEqual({ detail: 'queue poll: pull-shipments' });
 });
 
-test('what is due of a client that had to wait for a slot is queued as soon as one is free', async () => {
+test('due jobs of a client that waited for a slot are queued as soon as one is free', async () => {
   const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
   const queue = backend.backend.queue('poll');
   queue.on('error', () => undefined);
@@ -100,7 +100,7 @@ test('what is due of a client that had to wait for a slot is queued as soon as o
     () => queue.close(),
     backend.close,
   );
-  await inProcess(configFor(database, sandbox, {}), database, async (deps) => {
+  await runInProcess(makeConfig(database, sandbox, {}), database, async (deps) => {
     const schedules = new Schedules(deps, new Map([['poll', queue]]));
     await schedules.prepare();
     schedules.wakeClient('default');

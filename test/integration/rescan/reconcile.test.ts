@@ -3,7 +3,7 @@ import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { findBackgroundBackfills, openRescan, type Rescan } from '../../../src/erp/rescan/rescans.ts';
 import { reconcileStream } from '../../../src/sync/rescan/rescan.ts';
-import { inColumns } from '../../../src/sync/rescan/rescan-jobs.ts';
+import { withColumnComparison } from '../../../src/sync/rescan/rescan-jobs.ts';
 import type { RunReport } from '../../../src/sync/run/run.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller, useWork } from '../../helpers/puller.ts';
@@ -22,14 +22,14 @@ async function pollAll(): Promise<void> {
   for (const name of names) done(await pull(`pull-${name}` as Parameters<typeof pull>[0]));
 }
 
-/** What a reconciliation of one stream found; of one that must get done. */
+/** Reconciles one stream and returns the counts of its findings. Fails if the run is not done. */
 async function reconcile(name: string): Promise<Pick<Rescan, 'missing' | 'stale' | 'extra'>> {
   const found: Rescan[] = [];
   const stream = streams.find((known) => known.name === name);
   if (stream === undefined) throw new Error(`no stream ${name}`);
   done(
     await work('reconcile', async (context) => {
-      found.push(await reconcileStream(inColumns(context), stream, 'command'));
+      found.push(await reconcileStream(withColumnComparison(context), stream, 'command'));
     }),
   );
   const { missing = -1, stale = -1, extra = -1 } = found[0] ?? {};
@@ -43,12 +43,12 @@ const reconcileEach = async () => {
   }
   return found;
 };
-const nothing = Object.fromEntries(names.map((name) => [name, '0/0/0']));
+const noFindings = Object.fromEntries(names.map((name) => [name, '0/0/0']));
 const reconcileJob = (env?: Record<string, string>) => pull('reconcile', env === undefined ? {} : { env });
 const errorCode = (report: RunReport) => ('error' in report ? (report.error as { code?: string }).code : report.status);
 
 describe('undamaged tables', () => {
-  test('are found to be right: 0 missing, 0 stale, 0 extra, and no row is written', async () => {
+  test('have 0 missing, 0 stale and 0 extra rows, and no row is written', async () => {
     await sandbox.advance(10 * day);
     await pollAll();
     expect(await differences()).toEqual([]);
@@ -60,65 +60,68 @@ describe('undamaged tables', () => {
       );
     const before = await versions();
     const cursors = await database.query('select * from sync.cursors order by stream, pass');
-    expect(await reconcileEach()).toEqual(nothing);
+    expect(await reconcileEach()).toEqual(noFindings);
     expect(await versions()).toEqual(before);
     expect(await database.query('select * from sync.cursors order by stream, pass')).toEqual(cursors);
     expect(await database.query('select * from sync.findings')).toEqual([]);
   });
 });
 
-/** Damage by hand to one stream: statements, and what a reconciliation must find. */
+/** Damage to one stream: its statements, and what a reconciliation must find. */
 interface Damage {
   readonly stream: string;
   readonly sql: readonly string[];
   readonly found: string;
-  /** What the next one finds: rows added are marked after two walks where there is no read by id. */
+  /** Findings of the next reconciliation. An added row is marked after two walks if it cannot be read by id. */
   readonly foundNext?: string;
 }
 
-const parentOf = (table: string, nth: number) =>
+const selectParentId = (table: string, nth: number) =>
   `(select id from fulfilment.${table} order by id offset ${nth} limit 1)`;
-/** A row that the service does not have, made from the last one; `more` are further members of it, in SQL. */
-const added = (table: string, more = '') =>
-  `insert into fulfilment.${table} select (jsonb_populate_record(t, jsonb_build_object('id', 99999999${more}))).*
+/**
+ * Returns a statement that copies the last row of a table under an id that the service does not have.
+ * @param changes further members of the copy, as SQL arguments
+ */
+const copyLastRow = (table: string, changes = '') =>
+  `insert into fulfilment.${table} select (jsonb_populate_record(t, jsonb_build_object('id', 99999999${changes}))).*
    from fulfilment.${table} t order by t.id desc limit 1`;
 
 const damages: readonly Damage[] = [
   {
     stream: 'shipments',
     sql: [
-      `delete from fulfilment.shipment_items where shipment_id = ${parentOf('shipments', 5)}`,
-      `delete from fulfilment.shipments where id = ${parentOf('shipments', 5)}`,
-      `delete from fulfilment.shipment_items where shipment_id = ${parentOf('shipments', 8)}`,
-      `update fulfilment.shipments set warehouse_code = 'XXX' where id = ${parentOf('shipments', 10)}`,
-      `update fulfilment.shipments set shipped_on = shipped_on - interval '1 microsecond' where id = ${parentOf('shipments', 11)}`,
-      `update fulfilment.shipments set external_order_number = 'wrong' where id = ${parentOf('shipments', 12)}`,
-      `update fulfilment.shipment_items set quantity = quantity + 1 where shipment_id = ${parentOf('shipments', 13)}`,
-      `update fulfilment.shipments set raw = raw || '{"mine": 1}' where id = ${parentOf('shipments', 14)}`,
-      added('shipments'),
+      `delete from fulfilment.shipment_items where shipment_id = ${selectParentId('shipments', 5)}`,
+      `delete from fulfilment.shipments where id = ${selectParentId('shipments', 5)}`,
+      `delete from fulfilment.shipment_items where shipment_id = ${selectParentId('shipments', 8)}`,
+      `update fulfilment.shipments set warehouse_code = 'XXX' where id = ${selectParentId('shipments', 10)}`,
+      `update fulfilment.shipments set shipped_on = shipped_on - interval '1 microsecond' where id = ${selectParentId('shipments', 11)}`,
+      `update fulfilment.shipments set external_order_number = 'wrong' where id = ${selectParentId('shipments', 12)}`,
+      `update fulfilment.shipment_items set quantity = quantity + 1 where shipment_id = ${selectParentId('shipments', 13)}`,
+      `update fulfilment.shipments set raw = raw || '{"mine": 1}' where id = ${selectParentId('shipments', 14)}`,
+      copyLastRow('shipments'),
     ],
     found: '1/6/1',
   },
   {
     stream: 'orders',
     sql: [
-      `delete from fulfilment.order_items where order_id = ${parentOf('orders', 3)}`,
-      `delete from fulfilment.order_addresses where order_id = ${parentOf('orders', 3)}`,
-      `delete from fulfilment.orders where id = ${parentOf('orders', 3)}`,
-      `update fulfilment.order_items set price = price + 0.0001 where order_id = ${parentOf('orders', 4)}`,
-      `update fulfilment.order_addresses set city = null, id = 7 where order_id = ${parentOf('orders', 5)} and role = 'billing'`,
+      `delete from fulfilment.order_items where order_id = ${selectParentId('orders', 3)}`,
+      `delete from fulfilment.order_addresses where order_id = ${selectParentId('orders', 3)}`,
+      `delete from fulfilment.orders where id = ${selectParentId('orders', 3)}`,
+      `update fulfilment.order_items set price = price + 0.0001 where order_id = ${selectParentId('orders', 4)}`,
+      `update fulfilment.order_addresses set city = null, id = 7 where order_id = ${selectParentId('orders', 5)} and role = 'billing'`,
       `update fulfilment.orders set pick_up_point = '{"a": 1}' where pick_up_point is not null and id = (select max(id) from fulfilment.orders where pick_up_point is not null)`,
-      added('orders'),
-      added('order_items', `, 'order_id', ${parentOf('orders', 9)}`),
+      copyLastRow('orders'),
+      copyLastRow('order_items', `, 'order_id', ${selectParentId('orders', 9)}`),
     ],
     found: '1/4/1',
   },
   {
     stream: 'return-items',
     sql: [
-      `delete from fulfilment.return_items where id = ${parentOf('return_items', 1)}`,
-      `update fulfilment.return_items set redeliver = not redeliver where id = ${parentOf('return_items', 2)}`,
-      added('return_items'),
+      `delete from fulfilment.return_items where id = ${selectParentId('return_items', 1)}`,
+      `update fulfilment.return_items set redeliver = not redeliver where id = ${selectParentId('return_items', 2)}`,
+      copyLastRow('return_items'),
     ],
     found: '1/1/0',
     foundNext: '0/0/1',
@@ -126,12 +129,12 @@ const damages: readonly Damage[] = [
   {
     stream: 'inbound-packing-slips',
     sql: [
-      `delete from fulfilment.inbound_packing_slip_items where inbound_packing_slip_id = ${parentOf('inbound_packing_slips', 1)}`,
-      `delete from fulfilment.inbound_packing_slips where id = ${parentOf('inbound_packing_slips', 1)}`,
-      `update fulfilment.inbound_packing_slip_items set received = received + 1 where inbound_packing_slip_id = ${parentOf('inbound_packing_slips', 2)}`,
+      `delete from fulfilment.inbound_packing_slip_items where inbound_packing_slip_id = ${selectParentId('inbound_packing_slips', 1)}`,
+      `delete from fulfilment.inbound_packing_slips where id = ${selectParentId('inbound_packing_slips', 1)}`,
+      `update fulfilment.inbound_packing_slip_items set received = received + 1 where inbound_packing_slip_id = ${selectParentId('inbound_packing_slips', 2)}`,
       `insert into fulfilment.inbound_packing_slip_items select (jsonb_populate_record(t, '{"id": 88888888}')).*
        from fulfilment.inbound_packing_slip_items t order by id desc limit 1`,
-      added('inbound_packing_slips'),
+      copyLastRow('inbound_packing_slips'),
     ],
     found: '1/2/0',
     foundNext: '0/0/1',
@@ -139,11 +142,11 @@ const damages: readonly Damage[] = [
   {
     stream: 'inbounds',
     sql: [
-      `delete from fulfilment.inbound_items where inbound_id = ${parentOf('inbounds', 1)}`,
-      `delete from fulfilment.inbounds where id = ${parentOf('inbounds', 1)}`,
-      `update fulfilment.inbounds set created_on = created_on + interval '1 s' where id = ${parentOf('inbounds', 2)}`,
-      added('inbounds'),
-      added('inbound_items'),
+      `delete from fulfilment.inbound_items where inbound_id = ${selectParentId('inbounds', 1)}`,
+      `delete from fulfilment.inbounds where id = ${selectParentId('inbounds', 1)}`,
+      `update fulfilment.inbounds set created_on = created_on + interval '1 s' where id = ${selectParentId('inbounds', 2)}`,
+      copyLastRow('inbounds'),
+      copyLastRow('inbound_items'),
     ],
     found: '1/1/2',
   },
@@ -159,7 +162,7 @@ test('tables damaged by hand: exactly the damage is found and healed', async () 
   const next = Object.fromEntries(damages.map(({ stream, foundNext = '0/0/0' }) => [stream, foundNext]));
   expect(await reconcileEach()).toEqual(next);
   expect(await differences()).toEqual([]);
-  expect(await reconcileEach()).toEqual(nothing);
+  expect(await reconcileEach()).toEqual(noFindings);
   const findings = await database.query<{ stream: string; found: string }>(`
     select stream, concat_ws('/', count(*) filter (where finding = 'missing'), count(*) filter (where finding = 'stale'),
       count(*) filter (where finding = 'extra')) as found
@@ -171,7 +174,7 @@ test('tables damaged by hand: exactly the damage is found and healed', async () 
   expect(Object.fromEntries(findings.map(({ stream, found }) => [stream, found]))).toEqual(Object.fromEntries(sums));
 });
 
-test('a service that suddenly lists nothing: nothing is changed, each stream fails loudly', async () => {
+test('a service that suddenly lists nothing: nothing is changed, and each stream fails', async () => {
   await sandbox.advance(30 * day);
   await pollAll();
   const before = await database.query('select seq from fulfilment.changes');
@@ -188,13 +191,13 @@ test('a service that suddenly lists nothing: nothing is changed, each stream fai
   expect(failed.map(({ stream }) => stream).sort()).toEqual([...names].sort());
   for (const { error } of failed) expect(error).toContain('lacks');
   await sandbox.clearFaults();
-  expect(await reconcileEach()).toEqual(nothing);
+  expect(await reconcileEach()).toEqual(noFindings);
 });
 
-test('a short list that is suddenly empty is doubted too', async () => {
+test('a short list that is suddenly empty marks no row as unlisted', async () => {
   await sandbox.advance(4 * day);
   done(await pull('pull-return-items'));
-  await database.query(added('shipments').replaceAll('shipments', 'return_items'));
+  await database.query(copyLastRow('shipments').replaceAll('shipments', 'return_items'));
   await sandbox.seed(3);
   done(await pull('pull-shipments'));
   const set = [
@@ -206,21 +209,21 @@ test('a short list that is suddenly empty is doubted too', async () => {
   expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
 });
 
-test('many rows that only a direct fetch returns are named, not doubted', async () => {
+test('many rows that the list lacks do not fail the run if they can be read by id', async () => {
   await sandbox.seed(200);
   done(await pull('pull-shipments'));
   const set = [
     { path: ['data'], value: [] },
     { path: ['links'], value: {} },
   ];
-  // The second page is lost: a hundred rows are known to the service and not shown.
+  // The second page is empty: the service knows a hundred rows that its list lacks.
   await sandbox.faults({ operation: 'v3.shipments.list', after: 1, count: 1, effect: { set } });
   const report = await reconcileJob();
   expect(report.status).toBe('done');
   expect(await database.query('select 1 from fulfilment.shipments where unlisted_since is not null')).toEqual([]);
 });
 
-test('a reconciliation that is cut short goes on where it stood', async () => {
+test('a reconciliation that was interrupted continues at its last page', async () => {
   await sandbox.seed(1_000);
   done(await pull('pull-shipments'));
   await database.query(`update fulfilment.shipments set warehouse_code = 'XXX'`);
@@ -233,7 +236,7 @@ test('a reconciliation that is cut short goes on where it stood', async () => {
   await sandbox.clearFaults();
   const place = await sandbox.lastPlace();
   done(await reconcileJob());
-  // The page where it stood is asked again, then those behind it.
+  // The last page is read again, and then the pages after it.
   expect((await sandbox.requestsTo('/v3/shipments', place)).length).toBe(6);
   expect(await database.query(`select stale, missing, extra from sync.rescans where stream = 'shipments'`)).toEqual([
     { stale: 1_000, missing: 0, extra: 0 },
@@ -241,7 +244,7 @@ test('a reconciliation that is cut short goes on where it stood', async () => {
   expect(await database.query(`select count(*)::int as n from sync.rescan_pages`)).toEqual([{ n: 0 }]);
 });
 
-test('a scheduled one that failed is made again after minutes, not after a day', async () => {
+test('a scheduled reconciliation that failed is repeated after minutes, not after a day', async () => {
   const due = async () =>
     (
       await database.query<{ minutes: number }>(
@@ -257,12 +260,12 @@ test('a scheduled one that failed is made again after minutes, not after a day',
   await sandbox.clearFaults();
   await database.query(`update sync.jobs set due_at = now() where job = 'reconcile'`);
   done(await pull('reconcile', { trigger: 'schedule' }));
-  // Its next turn: a tenth of the day away at least, and a day and a tenth at most.
+  // The next due time is between a tenth of a day and 1.1 days away.
   expect(await due()).toBeGreaterThan(140);
   expect(await due()).toBeLessThan(1_590);
 });
 
-test('one stream that fails keeps the others from nothing', async () => {
+test('a failing stream does not stop the others', async () => {
   await sandbox.advance(30 * day);
   await pollAll();
   await database.query('delete from fulfilment.return_items');
@@ -272,7 +275,7 @@ test('one stream that fails keeps the others from nothing', async () => {
   expect(await compareWithSandbox(database.db, sandbox.url, ['return-items'])).toEqual([]);
 });
 
-test('a backfill asked for in the background is what the workers take up', async () => {
+test('workers run a backfill that was requested in the background', async () => {
   await sandbox.advance(30 * day);
   await pollAll();
   await database.query('delete from fulfilment.return_items');

@@ -16,8 +16,8 @@ const sandbox = useSandbox(['default', 'other'], quiet);
 const owner = useClient(sandbox);
 const stranger = useClient(sandbox, 'other');
 
-/** Ids of what the owner has, and the stranger has not. */
-interface Owned {
+/** Ids of the owner's resources. The stranger has none of them. */
+interface OwnerResources {
   readonly order: number;
   readonly waitingOrder: number;
   readonly waitingItem: number;
@@ -27,7 +27,7 @@ interface Owned {
   readonly inbound: number;
   readonly inboundItem: number;
 }
-let own: Owned;
+let owned: OwnerResources;
 const number = 'OWN-1';
 const pdf = (await writePage(['Thank you'])).toString('base64');
 
@@ -50,7 +50,7 @@ const authorization = (shipment: number, shipmentItem: number) => ({
   ],
 });
 
-const waiting = 'OWN-2';
+const waitingNumber = 'OWN-2';
 
 beforeEach(async () => {
   const included = [line('OWN-SKU', 6), address('d'), address('b')];
@@ -58,7 +58,7 @@ beforeEach(async () => {
   const order = (await owner.ask('v3.orders.create', { body })).body.data as unknown as Resource;
   await owner.ask('v3.inboundPackingSlips.create', { body: slip('OWN-SKU') });
   const shipments = async () => (await owner.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body.data;
-  await until(async () => (await shipments())[0]?.attributes.status === 'SHIPPED');
+  await advanceUntil(async () => (await shipments())[0]?.attributes.status === 'SHIPPED');
   const [shipment] = await shipments();
   const shipmentItem = shipment?.included?.[0]?.id ?? 0;
   const announce = async () => {
@@ -68,16 +68,16 @@ beforeEach(async () => {
     return (rma.body.data as unknown as Resource).id;
   };
   await announce();
-  await until(async () => (await owner.ask('v3.returnItems.list')).body.data.length > 0);
-  // One more of each that nothing has happened to so far.
+  await advanceUntil(async () => (await owner.ask('v3.returnItems.list')).body.data.length > 0);
+  // An order that waits, so that the robot does nothing with it.
   const onHold = { attributes: { onHold: true }, included };
-  const second = (await owner.ask('v3.orders.create', { body: orderBody(waiting, onHold) })).body
+  const second = (await owner.ask('v3.orders.create', { body: orderBody(waitingNumber, onHold) })).body
     .data as unknown as Resource;
-  // And a parcel that a carrier has.
+  // A parcel that is with a carrier.
   await owner.ask('v3.orders.create', { body: orderBody('OWN-3', { included }) });
-  await until(async () => ((await owner.ask('v2.shipment.trackTrace')).body.result as unknown[]).length > 0);
+  await advanceUntil(async () => ((await owner.ask('v2.shipment.trackTrace')).body.result as unknown[]).length > 0);
   const [inbound] = (await owner.ask('v3.inbounds.list', { query: 'include=inboundItems' })).body.data;
-  own = {
+  owned = {
     order: order.id,
     waitingOrder: second.id,
     waitingItem: second.included?.[0]?.id ?? 0,
@@ -89,26 +89,29 @@ beforeEach(async () => {
   };
 });
 
-/** Goes on hour by hour until something holds. */
-async function until(holds: () => Promise<boolean>): Promise<void> {
+/**
+ * Advances the time in steps of two hours until the condition holds.
+ * @throws Error if it does not hold within 40 days
+ */
+async function advanceUntil(holds: () => Promise<boolean>): Promise<void> {
   for (let hours = 0; hours < 24 * 40; hours += 2) {
     if (await holds()) return;
     await sandbox.advance(2 * 3_600);
   }
-  throw new Error('it did not come to pass within forty days');
+  throw new Error('the condition did not hold within 40 days');
 }
 
 type Attempt = (asker: ServiceClient) => Promise<Answer>;
 const ask =
-  (name: string, asked: () => Parameters<ServiceClient['ask']>[1] = () => ({})): Attempt =>
+  (name: string, makeParts: () => Parameters<ServiceClient['ask']>[1] = () => ({})): Attempt =>
   (asker) =>
-    asker.ask(name, asked());
+    asker.ask(name, makeParts());
 const patch = (type: string, id: number, attributes: object) => ({
   path: { id },
   body: { data: { id, type, attributes } },
 });
 
-/** How the stranger reaches for what is the owner's, by operation. */
+/** Requests for resources of the owner, by operation. */
 const attempts: Record<string, Attempt> = {
   'oldest.product.search': ask('oldest.product.search', () => ({ body: { Sku: 'OWN-SKU' } })),
   'oldest.product.edit': ask('oldest.product.edit', () => ({ body: { Sku: 'OWN-SKU', Name: 'Stolen' } })),
@@ -116,7 +119,7 @@ const attempts: Record<string, Attempt> = {
   'oldest.order.search': ask('oldest.order.search', () => ({ body: { ExternalOrderNumber: number } })),
   'v2.order.search': ask('v2.order.search', () => ({ query: `externalOrderNumber=${number}` })),
   'v2.order.searchByBody': ask('v2.order.searchByBody', () => ({ body: { externalOrderNumber: number } })),
-  'v2.order.release': ask('v2.order.release', () => ({ body: { externalOrderNumber: waiting } })),
+  'v2.order.release': ask('v2.order.release', () => ({ body: { externalOrderNumber: waitingNumber } })),
   'v2.shipment.trackTrace': ask('v2.shipment.trackTrace'),
   'v2.shipment.list': ask('v2.shipment.list'),
   'v2.shipment.listByStatus': ask('v2.shipment.listByStatus', () => ({ path: { status: 'SHIPPED' } })),
@@ -125,51 +128,51 @@ const attempts: Record<string, Attempt> = {
     path: { status: 'SHIPPED' },
     body: { orderTypes: [31] },
   })),
-  'v2.shipment.search': ask('v2.shipment.search', () => ({ body: { id: own.shipment } })),
+  'v2.shipment.search': ask('v2.shipment.search', () => ({ body: { id: owned.shipment } })),
   'v2.rma.add': ask('v2.rma.add', () => ({
     body: {
-      shipmentId: own.shipment,
-      rmaItems: { shipmentItemId: own.shipmentItem, quantity: 1, returnReasonId: 42 },
+      shipmentId: owned.shipment,
+      rmaItems: { shipmentItemId: owned.shipmentItem, quantity: 1, returnReasonId: 42 },
     },
   })),
-  'v2.returnLabel.get': ask('v2.returnLabel.get', () => ({ path: { shipmentId: own.shipment } })),
+  'v2.returnLabel.get': ask('v2.returnLabel.get', () => ({ path: { shipmentId: owned.shipment } })),
   'v3.orders.list': ask('v3.orders.list', () => ({ query: `filter[externalOrderNumber][in]=${number}` })),
-  'v3.orders.get': ask('v3.orders.get', () => ({ path: { id: own.order } })),
-  'v3.orders.cancel': ask('v3.orders.cancel', () => ({ path: { id: own.waitingOrder } })),
-  'v3.orders.update': ask('v3.orders.update', () => patch('order', own.waitingOrder, { reference: 'stolen' })),
-  'v3.orderItems.get': ask('v3.orderItems.get', () => ({ path: { id: own.waitingItem } })),
-  'v3.orderItems.cancel': ask('v3.orderItems.cancel', () => patch('orderItem', own.waitingItem, { quantity: 0 })),
+  'v3.orders.get': ask('v3.orders.get', () => ({ path: { id: owned.order } })),
+  'v3.orders.cancel': ask('v3.orders.cancel', () => ({ path: { id: owned.waitingOrder } })),
+  'v3.orders.update': ask('v3.orders.update', () => patch('order', owned.waitingOrder, { reference: 'stolen' })),
+  'v3.orderItems.get': ask('v3.orderItems.get', () => ({ path: { id: owned.waitingItem } })),
+  'v3.orderItems.cancel': ask('v3.orderItems.cancel', () => patch('orderItem', owned.waitingItem, { quantity: 0 })),
   'v3.orderAttachments.create': ask('v3.orderAttachments.create', () => ({
     body: {
       data: {
         type: 'orderAttachment',
-        attributes: { filename: 'a.pdf', externalOrderNumber: waiting, content: pdf },
+        attributes: { filename: 'a.pdf', externalOrderNumber: waitingNumber, content: pdf },
       },
     },
   })),
-  'v3.shipments.list': ask('v3.shipments.list', () => ({ query: `filter[orderId]=${own.order}` })),
-  'v3.shipments.get': ask('v3.shipments.get', () => ({ path: { id: own.shipment } })),
+  'v3.shipments.list': ask('v3.shipments.list', () => ({ query: `filter[orderId]=${owned.order}` })),
+  'v3.shipments.get': ask('v3.shipments.get', () => ({ path: { id: owned.shipment } })),
   'v3.returnMerchandiseAuthorizations.create': ask('v3.returnMerchandiseAuthorizations.create', () => ({
-    body: authorization(own.shipment, own.shipmentItem),
+    body: authorization(owned.shipment, owned.shipmentItem),
   })),
   'v3.returnMerchandiseAuthorizations.get': ask('v3.returnMerchandiseAuthorizations.get', () => ({
-    path: { id: own.authorization },
+    path: { id: owned.authorization },
   })),
   'v3.returnMerchandiseAuthorizations.replace': ask('v3.returnMerchandiseAuthorizations.replace', () => ({
-    path: { id: own.authorization },
-    body: authorization(own.shipment, own.shipmentItem),
+    path: { id: owned.authorization },
+    body: authorization(owned.shipment, owned.shipmentItem),
   })),
   'v3.returnMerchandiseAuthorizations.delete': ask('v3.returnMerchandiseAuthorizations.delete', () => ({
-    path: { id: own.authorization },
+    path: { id: owned.authorization },
   })),
   'v3.returnItems.list': ask('v3.returnItems.list'),
   'v3.inbounds.list': ask('v3.inbounds.list'),
-  'v3.inbounds.get': ask('v3.inbounds.get', () => ({ path: { id: own.inbound } })),
-  'v3.inboundItems.get': ask('v3.inboundItems.get', () => ({ path: { id: own.inboundItem } })),
+  'v3.inbounds.get': ask('v3.inbounds.get', () => ({ path: { id: owned.inbound } })),
+  'v3.inboundItems.get': ask('v3.inboundItems.get', () => ({ path: { id: owned.inboundItem } })),
   'v3.inboundPackingSlips.list': ask('v3.inboundPackingSlips.list'),
 };
-/** These make something new, from what is in the request alone: both clients may, under the same number. */
-const makers: Record<string, Attempt> = {
+/** Requests that create something from their body alone. Both clients may use the same number. */
+const creators: Record<string, Attempt> = {
   'oldest.product.add': ask('oldest.product.add', () => ({ body: { Sku: 'SAME', Name: 'Same' } })),
   'oldest.order.add': ask('oldest.order.add', () => ({
     body: {
@@ -197,16 +200,16 @@ const makers: Record<string, Attempt> = {
   'v3.orders.create': ask('v3.orders.create', () => ({ body: orderBody('SAME') })),
   'v3.inboundPackingSlips.create': ask('v3.inboundPackingSlips.create', () => ({ body: slip('MUG-RED') })),
 };
-const open = ['common.token', 'common.status.get'];
-/** The same for everyone. */
-const shared = ['common.settings.get'];
+const openOperations = ['common.token', 'common.status.get'];
+/** Operations that answer all clients in the same way. */
+const sharedOperations = ['common.settings.get'];
 
-test('every operation is looked at here', () => {
-  const known = [...Object.keys(attempts), ...Object.keys(makers), ...open, ...shared];
+test('this file covers every operation', () => {
+  const known = [...Object.keys(attempts), ...Object.keys(creators), ...openOperations, ...sharedOperations];
   expect(known.sort()).toEqual(operations.map(({ name }) => name).sort());
 });
 
-/** Whether an answer shows nothing: not found, refused, NOK, or an empty list. */
+/** Returns whether an answer shows nothing: it is not found, refused, NOK or an empty list. */
 function showsNothing({ status, body }: Answer): boolean {
   if (status === 404 || status === 422) return true;
   if (body.messageCode === 'NOK') return body.result === null;
@@ -214,7 +217,7 @@ function showsNothing({ status, body }: Answer): boolean {
   return Array.isArray(rows) && rows.length === 0;
 }
 
-describe("a client never sees what is another's", () => {
+describe('a client never sees the data of another client', () => {
   const state = () => sandbox.call<{ clients: unknown[] }>('GET', '/_sandbox/state');
 
   test.each(Object.entries(attempts))('%s', async (_, attempt) => {
@@ -223,22 +226,22 @@ describe("a client never sees what is another's", () => {
     expect((await state()).clients).toEqual(before);
   });
 
-  test.each(Object.entries(makers))('%s', async (name, make) => {
+  test.each(Object.entries(creators))('%s', async (name, make) => {
     const [mine, theirs] = [await make(owner), await make(stranger)];
     expect(mine.status, name).toBe(200);
     expect(theirs.status).toBe(200);
     for (const { body } of [mine, theirs]) expect(body.messageCode ?? 'OK').toBe('OK');
-    const idOf = ({ body }: Answer) => body.result ?? (body.data as unknown as Resource).id;
-    expect(idOf(mine)).not.toBe(idOf(theirs));
+    const readId = ({ body }: Answer) => body.result ?? (body.data as unknown as Resource).id;
+    expect(readId(mine)).not.toBe(readId(theirs));
   });
 
-  test.each(Object.entries(attempts))('while its owner reaches it: %s', async (_, attempt) => {
+  test.each(Object.entries(attempts))('and the owner sees it: %s', async (_, attempt) => {
     expect(showsNothing(await attempt(owner))).toBe(false);
   });
 });
 
 describe('a token', () => {
-  const guarded = operations.filter(({ name }) => !open.includes(name));
+  const guarded = operations.filter(({ name }) => !openOperations.includes(name));
 
   test.each(guarded.map(({ name, method, path }) => [name, method, path]))(
     'is needed for %s',
@@ -252,7 +255,7 @@ describe('a token', () => {
     },
   );
 
-  test('is not needed for the others, and is worth nothing once it expired', async () => {
+  test('is not needed for status/get, and is refused after it has expired', async () => {
     const asker = new ServiceClient(sandbox, 'default');
     expect((await asker.ask('common.status.get')).status).toBe(200);
     await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { expireTokens: true } });

@@ -1,6 +1,6 @@
 import { request } from 'node:http';
 import { describe, expect, test } from 'vitest';
-import { one, orderBody, useClient } from '../../helpers/client.ts';
+import { orderBody, readOne, useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -8,7 +8,7 @@ const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 
 const create = (number: string) => client.ask('v3.orders.create', { body: orderBody(number) });
-const numbers = async () =>
+const readNumbers = async () =>
   (await client.ask('v3.orders.list')).body.data.map(({ attributes }) => attributes.externalOrderNumber);
 const fault = (effect: object, rule: object = {}) =>
   sandbox.faults({ operation: 'v3.orders.create', count: 1, effect, ...rule });
@@ -17,10 +17,10 @@ describe('the answer is cut off', () => {
   test.each([
     ['reset before the effect', { reset: true }, []],
     ['reset after the effect', { reset: true, afterEffect: true }, ['A-1']],
-  ])('%s', async (_, effect, there) => {
+  ])('%s', async (_, effect, expected) => {
     await fault(effect);
     await expect(create('A-1')).rejects.toThrow();
-    expect(await numbers()).toEqual(there);
+    expect(await readNumbers()).toEqual(expected);
   });
 
   test.each([
@@ -28,7 +28,7 @@ describe('the answer is cut off', () => {
     [500, { afterEffect: true }, ['A-1']],
     [503, { retryAfter: '7' }, []],
     [503, { afterEffect: true, retryAfter: 'Wed, 21 Oct 2026 07:28:00 GMT' }, ['A-1']],
-  ])('status %i with %j', async (status, more, there) => {
+  ])('status %i with %j', async (status, more, expected) => {
     await fault({ status, ...more });
     const answer = await fetch(new URL('/v3/orders', sandbox.url), {
       method: 'POST',
@@ -37,50 +37,50 @@ describe('the answer is cut off', () => {
     });
     expect(answer.status).toBe(status);
     expect(answer.headers.get('retry-after')).toBe('retryAfter' in more ? more.retryAfter : null);
-    expect(await numbers()).toEqual(there);
+    expect(await readNumbers()).toEqual(expected);
   });
 
-  test('no answer at all, the effect before', async () => {
+  test('no answer at all, after the effect', async () => {
     await fault({ noAnswer: true, afterEffect: true });
-    const gone = AbortSignal.timeout(200);
-    const asked = fetch(new URL('/v3/orders', sandbox.url), {
+    const timeout = AbortSignal.timeout(200);
+    const answer = fetch(new URL('/v3/orders', sandbox.url), {
       method: 'POST',
       headers: { authorization: `bearer ${client.token}`, 'content-type': 'application/json' },
       body: JSON.stringify(orderBody('A-1')),
-      signal: gone,
+      signal: timeout,
     });
-    await expect(asked).rejects.toThrow(/timeout/i);
-    expect(await numbers()).toEqual(['A-1']);
+    await expect(answer).rejects.toThrow(/timeout/i);
+    expect(await readNumbers()).toEqual(['A-1']);
   });
 
   test('the effect comes some time after the cut', async () => {
     await fault({ reset: true, effectAfterMs: 400 });
     await expect(create('A-1')).rejects.toThrow();
-    expect(await numbers()).toEqual([]);
-    await waitFor('the effect', async () => (await numbers()).length === 1);
+    expect(await readNumbers()).toEqual([]);
+    await waitFor('the effect', async () => (await readNumbers()).length === 1);
   });
 
-  test('an effect that is to come does not reach the world after the next', async () => {
+  test('a delayed effect does not reach the world after a reset', async () => {
     await fault({ reset: true, effectAfterMs: 200 });
     await expect(create('A-1')).rejects.toThrow();
     await sandbox.call('POST', '/_sandbox/reset', {});
     await client.logIn();
     await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { reset: true, effectAfterMs: 400 } });
     await expect(create('B-1')).rejects.toThrow();
-    await waitFor('the later effect', async () => (await numbers()).includes('B-1'));
-    expect(await numbers()).toEqual(['B-1']);
+    await waitFor('the later effect', async () => (await readNumbers()).includes('B-1'));
+    expect(await readNumbers()).toEqual(['B-1']);
   });
 
-  test('a request that is refused has no effect after the cut either', async () => {
+  test('a request that is refused has no effect after the cut', async () => {
     await create('A-1');
     await fault({ reset: true, effectAfterMs: 1 });
     await expect(create('A-1')).rejects.toThrow();
     await fault({ status: 500, afterEffect: true });
     expect((await create('A-1')).status).toBe(500);
-    expect(await numbers()).toEqual(['A-1']);
+    expect(await readNumbers()).toEqual(['A-1']);
   });
 
-  test('the request log says which requests a fault struck, and how long they took', async () => {
+  test('the request log shows which requests a fault changed, and how long they took', async () => {
     await fault({ reset: true, delayMs: 50 });
     await expect(create('A-1')).rejects.toThrow();
     await create('A-2');
@@ -94,12 +94,12 @@ describe('the answer is cut off', () => {
 describe('lists and searches lag behind writes', () => {
   const lag = (operation: string) => sandbox.faults({ operation, effect: { lagMs: 60_000 } });
 
-  test('what was made is not listed yet; by id it is there', async () => {
-    const { id } = one(await create('A-1'));
+  test('a new order is not listed yet, but can be read by id', async () => {
+    const { id } = readOne(await create('A-1'));
     await lag('v3.orders.list');
     await lag('v2.*');
     await lag('oldest.order.search');
-    expect(await numbers()).toEqual([]);
+    expect(await readNumbers()).toEqual([]);
     const query = 'filter[externalOrderNumber][in]=A-1';
     expect((await client.ask('v3.orders.list', { query })).body.data).toEqual([]);
     const body = { externalOrderNumber: 'A-1' };
@@ -109,39 +109,39 @@ describe('lists and searches lag behind writes', () => {
     );
     expect((await client.ask('v3.orders.get', { path: { id } })).status).toBe(200);
     await sandbox.clearFaults();
-    expect(await numbers()).toEqual(['A-1']);
+    expect(await readNumbers()).toEqual(['A-1']);
   });
 
-  test('it is listed once the lag is over', async () => {
+  test('a new order is listed when the lag is over', async () => {
     await sandbox.faults({ operation: 'v3.orders.list', effect: { lagMs: 400 } });
     await create('A-1');
-    expect(await numbers()).toEqual([]);
-    await waitFor('the order on the list', async () => (await numbers()).length === 1);
+    expect(await readNumbers()).toEqual([]);
+    await waitFor('the order on the list', async () => (await readNumbers()).length === 1);
   });
 
-  test('what was changed is listed as it was', async () => {
-    await sandbox.seed(1, ['READY_TO_PICK']);
+  test('a change is not listed yet, but can be read by id', async () => {
+    await sandbox.seed(1, { statuses: ['READY_TO_PICK'] });
     const [order] = (await client.ask('v3.orders.list')).body.data;
-    const made = one(await create('A-1'));
+    const made = readOne(await create('A-1'));
     await lag('v3.orders.list');
     const body = { data: { id: made.id, type: 'order', attributes: { reference: 'new' } } };
     await client.ask('v3.orders.update', { path: { id: made.id }, body });
     expect((await client.ask('v3.orders.list')).body.data).toEqual([order]);
-    expect(one(await client.ask('v3.orders.get', { path: { id: made.id } })).attributes.reference).toBe('new');
+    expect(readOne(await client.ask('v3.orders.get', { path: { id: made.id } })).attributes.reference).toBe('new');
   });
 });
 
 describe('rows of a list', () => {
-  const ids = async () => (await client.ask('v3.shipments.list')).body.data.map(({ id }) => id);
+  const readIds = async () => (await client.ask('v3.shipments.list')).body.data.map(({ id }) => id);
 
-  test('doubled, and in another order', async () => {
+  test('can be repeated and reversed', async () => {
     await sandbox.seed(3);
-    const usual = await ids();
+    const usual = await readIds();
     await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { duplicateRow: true } });
-    expect(await ids()).toEqual([...usual, usual[0]]);
+    expect(await readIds()).toEqual([...usual, usual[0]]);
     await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { reverseRows: true } });
-    expect(await ids()).toEqual([...usual].reverse());
-    expect(await ids()).toEqual(usual);
+    expect(await readIds()).toEqual([...usual].reverse());
+    expect(await readIds()).toEqual(usual);
     await sandbox.faults({
       operation: 'v2.shipment.list',
       count: 1,
@@ -151,22 +151,22 @@ describe('rows of a list', () => {
     expect((result as { id: number }[]).map(({ id }) => id)).toEqual([usual[0], ...[...usual].reverse()]);
   });
 
-  test('a row visible late, with a low id: nowhere until then', async () => {
+  test('can appear late with a low id, and do not exist before', async () => {
     await sandbox.seed(3);
-    const usual = await ids();
-    const [, late = 0] = usual;
+    const usual = await readIds();
+    const [, lateId = 0] = usual;
     const effect = { hideRow: { index: 1, seconds: 3_600 } };
     await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect });
-    expect(await ids()).toEqual(usual.filter((id) => id !== late));
+    expect(await readIds()).toEqual(usual.filter((id) => id !== lateId));
     await sandbox.advance(3_000);
-    expect(await ids()).toEqual(usual.filter((id) => id !== late));
-    expect((await client.ask('v3.shipments.get', { path: { id: late } })).status).toBe(404);
-    expect((await client.ask('v2.shipment.search', { body: { id: late } })).body.result).toEqual([]);
+    expect(await readIds()).toEqual(usual.filter((id) => id !== lateId));
+    expect((await client.ask('v3.shipments.get', { path: { id: lateId } })).status).toBe(404);
+    expect((await client.ask('v2.shipment.search', { body: { id: lateId } })).body.result).toEqual([]);
     await sandbox.advance(700);
-    expect(await ids()).toEqual(usual);
+    expect(await readIds()).toEqual(usual);
   });
 
-  test('members missing and null', async () => {
+  test('can lack members and have members that are null', async () => {
     await sandbox.seed(1);
     const set = [{ path: ['data', 0, 'attributes', 'status'], value: null }, { path: ['data', 0, 'relationships'] }];
     await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { set } });
@@ -177,7 +177,7 @@ describe('rows of a list', () => {
 });
 
 describe('the bytes of an answer', () => {
-  /** A plain GET that shows what arrives, and when. */
+  /** Sends a GET with plain node:http and returns what arrives, and in how many pieces. */
   function receive(): Promise<{ status: number; type: string; text: string; pieces: number; broken: boolean }> {
     return new Promise((resolve, reject) => {
       const headers = { authorization: `bearer ${client.token}` };
@@ -197,33 +197,33 @@ describe('the bytes of an answer', () => {
       sent.end();
     });
   }
-  const bent = async (effect: object) => {
+  const receiveWith = async (effect: object) => {
     await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect });
     return receive();
   };
 
-  test('cut short', async () => {
-    const { text, broken } = await bent({ truncate: true });
+  test('can be truncated', async () => {
+    const { text, broken } = await receiveWith({ truncate: true });
     expect(broken).toBe(true);
     const unavailable = { status: 503, retryAfter: '5', truncate: true };
-    expect(await bent(unavailable)).toMatchObject({ status: 503, broken: true });
+    expect(await receiveWith(unavailable)).toMatchObject({ status: 503, broken: true });
     expect(() => JSON.parse(text)).toThrow();
   });
 
-  test('no JSON, of another type, and in slow drops', async () => {
-    const invalid = await bent({ invalidJson: true });
+  test('can be no JSON, have another type, and arrive slowly', async () => {
+    const invalid = await receiveWith({ invalidJson: true });
     expect(() => JSON.parse(invalid.text)).toThrow();
-    expect((await bent({ contentType: 'text/html' })).type).toBe('text/html');
+    expect((await receiveWith({ contentType: 'text/html' })).type).toBe('text/html');
     const usual = await receive();
-    const slow = await bent({ drip: { bytes: 10, everyMs: 5 } });
+    const slow = await receiveWith({ drip: { bytes: 10, everyMs: 5 } });
     expect(slow.text).toBe(usual.text);
     expect(slow.pieces).toBeGreaterThan(usual.pieces);
   });
 });
 
 describe('a rule', () => {
-  test('strikes the nth time, so often, with a probability, for one client', async () => {
-    const failing = async (asker = client) => (await asker.ask('v3.shipments.list')).status === 500;
+  test('applies after n requests, a number of times, with a probability, or for one client', async () => {
+    const isFailing = async (asker = client) => (await asker.ask('v3.shipments.list')).status === 500;
     await sandbox.faults({
       operation: 'v3.shipments.list',
       client: 'default',
@@ -233,18 +233,18 @@ describe('a rule', () => {
     });
     await sandbox.faults({ operation: 'v3.*', after: 9, effect: { status: 502 } });
     const seen = [];
-    for (let index = 0; index < 5; index++) seen.push(await failing());
+    for (let index = 0; index < 5; index++) seen.push(await isFailing());
     expect(seen).toEqual([false, false, true, false, false]);
     await sandbox.clearFaults();
     await sandbox.faults({ operation: 'v3.*', probability: 0.5, effect: { status: 500 } });
-    let struck = 0;
-    for (let index = 0; index < 60; index++) if (await failing()) struck++;
-    expect(struck).toBeGreaterThan(10);
-    expect(struck).toBeLessThan(50);
-    expect(await sandbox.call('GET', '/_sandbox/faults')).toMatchObject([{ operation: 'v3.*', hits: struck }]);
+    let hits = 0;
+    for (let index = 0; index < 60; index++) if (await isFailing()) hits++;
+    expect(hits).toBeGreaterThan(10);
+    expect(hits).toBeLessThan(50);
+    expect(await sandbox.call('GET', '/_sandbox/faults')).toMatchObject([{ operation: 'v3.*', hits }]);
   });
 
-  test('counts requests that another rule struck', async () => {
+  test('counts requests that another rule changed', async () => {
     const rule = { operation: 'v3.shipments.list' };
     await sandbox.faults(
       { ...rule, count: 1, effect: { status: 500 } },
@@ -261,7 +261,7 @@ describe('a rule', () => {
     [{ operation: '*', effect: { afterEffect: true } }, /status, noAnswer or reset/],
     [{ operation: '*', effect: { set: [{ path: ['__proto__', 'x'] }] } }, /path/],
     [{ operation: '*', effect: { reset: true, effectAfterMs: 3e9 } }, /effectAfterMs/],
-  ])('%j is refused in words', async (rule, words) => {
+  ])('%j is refused with a reason', async (rule, words) => {
     await expect(sandbox.call('POST', '/_sandbox/faults', rule)).rejects.toThrow(words);
   });
 });

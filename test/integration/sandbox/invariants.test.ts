@@ -30,66 +30,68 @@ const ranks: Record<string, readonly string[]> = {
   inboundPackingSlips: ['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED'],
 };
 
-/** What was ordered first, by order item; states seen, by resource; ids seen, by kind: what must never go back. */
-class Memory {
+/** Values that must never decrease: first quantity by order item, state by resource, highest id by kind. */
+class SeenValues {
   readonly ordered = new Map<number, number>();
   readonly states = new Map<string, number>();
   readonly highest = new Map<string, number>();
 }
 
-/** Compares what the sandbox holds with the rules of the interface and with what was seen before. */
-function check({ clients: [own] }: State, memory: Memory): void {
-  if (own === undefined) throw new Error('there is no client');
+/** Checks the state of the sandbox against the rules of the interface and the values seen before. */
+function checkState({ clients: [held] }: State, seen: SeenValues): void {
+  if (held === undefined) throw new Error('there is no client');
   const shipped = new Map<number, number>();
-  for (const { items } of own.shipments)
+  for (const { items } of held.shipments)
     for (const { attributes, relationships } of items) {
       const item = relationships.orderItem?.data.id ?? 0;
       shipped.set(item, (shipped.get(item) ?? 0) + Number(attributes.quantity));
     }
-  for (const { resource, included, fulfilled } of own.orders) {
+  for (const { resource, included, fulfilled } of held.orders) {
     const items = included.filter(({ type }) => type === 'orderItem');
     for (const [index, { id, attributes }] of items.entries()) {
       const quantity = Number(attributes.quantity);
-      if (!memory.ordered.has(id)) memory.ordered.set(id, quantity);
-      const ordered = memory.ordered.get(id) ?? 0;
+      if (!seen.ordered.has(id)) seen.ordered.set(id, quantity);
+      const ordered = seen.ordered.get(id) ?? 0;
       const cancelled = ordered - quantity;
       expect(cancelled, `cancelled of item ${id}`).toBeGreaterThanOrEqual(0);
       expect((shipped.get(id) ?? 0) + cancelled, `shipped and cancelled of item ${id}`).toBeLessThanOrEqual(ordered);
       if (attributes.sku !== 'SHIPPING') expect(fulfilled[index], `order ${resource.id}`).toBe(shipped.get(id) ?? 0);
     }
   }
-  const numbers = own.orders.map(({ resource }) => resource.attributes.externalOrderNumber);
+  const numbers = held.orders.map(({ resource }) => resource.attributes.externalOrderNumber);
   expect(new Set(numbers).size, 'one order per number').toBe(numbers.length);
-  for (const { sku, stock } of own.products)
+  for (const { sku, stock } of held.products)
     for (const pieces of Object.values(stock)) expect(pieces, sku).toBeGreaterThanOrEqual(0);
-  const back = new Map<number, number>();
-  for (const { resource } of own.returnItems) {
+  const returned = new Map<number, number>();
+  for (const { resource } of held.returnItems) {
     const item = resource.relationships.shipmentItem?.data.id ?? 0;
-    back.set(item, (back.get(item) ?? 0) + Number(resource.attributes.quantity));
+    returned.set(item, (returned.get(item) ?? 0) + Number(resource.attributes.quantity));
   }
-  for (const { items } of own.shipments)
-    for (const { id, attributes } of items) expect(back.get(id) ?? 0).toBeLessThanOrEqual(Number(attributes.quantity));
+  for (const { items } of held.shipments)
+    for (const { id, attributes } of items)
+      expect(returned.get(id) ?? 0).toBeLessThanOrEqual(Number(attributes.quantity));
   for (const kind of ['orders', 'shipments', 'returnItems', 'inbounds', 'inboundPackingSlips'] as const) {
-    const ids = own[kind].map(({ resource }) => resource.id);
+    const ids = held[kind].map(({ resource }) => resource.id);
     expect(ids, kind).toEqual([...new Set(ids)].sort((left, right) => left - right));
-    for (const { resource } of own[kind]) movesForward(kind, resource, memory);
+    for (const { resource } of held[kind]) checkProgress(kind, resource, seen);
   }
 }
 
-/** New rows have higher ids than all that were seen; states only move forward, but for the way in and out of ERROR. */
-function movesForward(kind: string, { id, attributes }: Resource, memory: Memory): void {
+/** Checks that new rows have higher ids than earlier rows, and that states move forward, except to and from ERROR. */
+function checkProgress(kind: string, { id, attributes }: Resource, seen: SeenValues): void {
   const key = `${kind} ${id}`;
-  if (!memory.states.has(key)) expect(id, key).toBeGreaterThan(memory.highest.get(kind) ?? 0);
+  if (!seen.states.has(key)) expect(id, key).toBeGreaterThan(seen.highest.get(kind) ?? 0);
   const rank = ranks[kind]?.indexOf(String(attributes.status)) ?? 0;
-  const before = memory.states.get(key) ?? 0;
+  const before = seen.states.get(key) ?? 0;
   if (attributes.status !== 'ERROR') expect(rank, `${key} is ${attributes.status}`).toBeGreaterThanOrEqual(before);
   else expect(before, `${key} was SHIPPED`).toBeLessThan(3);
-  memory.states.set(key, Math.max(rank, before));
+  seen.states.set(key, Math.max(rank, before));
 }
 
-function remember({ clients: [own] }: State, memory: Memory): void {
+/** Stores the highest id of each kind. */
+function storeHighestIds({ clients: [held] }: State, seen: SeenValues): void {
   for (const kind of ['orders', 'shipments', 'returnItems', 'inbounds', 'inboundPackingSlips'] as const)
-    memory.highest.set(kind, own?.[kind].at(-1)?.resource.id ?? 0);
+    seen.highest.set(kind, held?.[kind].at(-1)?.resource.id ?? 0);
 }
 
 const nat = fc.nat(1_000);
@@ -115,9 +117,9 @@ const call = fc.oneof(
   fc.record({ kind: fc.constant('slip' as const), quantity: fc.integer({ min: 1, max: 500 }) }),
 );
 
-/** Makes one call, on whatever there is; that many are refused is part of it. Returns whether it was accepted. */
+/** Makes one call on a resource that exists, if there is one. Returns whether the call was accepted; many are not. */
 async function perform(step: typeof call extends fc.Arbitrary<infer T> ? T : never, state: State): Promise<boolean> {
-  const [own] = state.clients;
+  const [held] = state.clients;
   const pick = <T>(rows: readonly T[] | undefined, which: number) => rows?.[which % Math.max(1, rows.length)];
   if (step.kind === 'advance') {
     await sandbox.advance(step.hours * 3_600);
@@ -138,8 +140,8 @@ async function perform(step: typeof call extends fc.Arbitrary<infer T> ? T : nev
     };
     return (await client.ask('v3.inboundPackingSlips.create', { body: { data } })).status === 200;
   }
-  if ('quantity' in step) return returns(step, own, pick);
-  const order = pick(own?.orders, step.which);
+  if ('quantity' in step) return performReturn(step, held, pick);
+  const order = pick(held?.orders, step.which);
   const id = order?.resource.id ?? 0;
   if (step.kind === 'cancel') return (await client.ask('v3.orders.cancel', { path: { id } })).status === 200;
   if (step.kind === 'cancelItem') {
@@ -151,21 +153,24 @@ async function perform(step: typeof call extends fc.Arbitrary<infer T> ? T : nev
     const body = { externalOrderNumber: String(order?.resource.attributes.externalOrderNumber) };
     return (await client.ask('v2.order.release', { body })).body.messageCode === 'OK';
   }
-  if (!('number' in step)) throw new Error(`nobody knows how to ${step.kind}`);
+  if (!('number' in step)) throw new Error(`there is no step ${step.kind}`);
   const attributes = { externalOrderNumber: `P-${step.number}`, onHold: step.which % 2 === 0 };
   const body = { data: { id, type: 'order', attributes } };
   return (await client.ask('v3.orders.update', { path: { id }, body })).status === 200;
 }
 
-async function returns(
+/** Announces, replaces or removes a return. Returns whether the call was accepted. */
+async function performReturn(
   step: { kind: 'announce' | 'replace' | 'remove'; which: number; quantity: number },
-  own: State['clients'][number] | undefined,
+  held: State['clients'][number] | undefined,
   pick: <T>(rows: readonly T[] | undefined, which: number) => T | undefined,
 ): Promise<boolean> {
-  const known = pick(own?.returnMerchandiseAuthorizations, step.which)?.resource.id ?? 0;
+  const authorizationId = pick(held?.returnMerchandiseAuthorizations, step.which)?.resource.id ?? 0;
   if (step.kind === 'remove')
-    return (await client.ask('v3.returnMerchandiseAuthorizations.delete', { path: { id: known } })).status === 200;
-  const shipment = pick(own?.shipments, step.which);
+    return (
+      (await client.ask('v3.returnMerchandiseAuthorizations.delete', { path: { id: authorizationId } })).status === 200
+    );
+  const shipment = pick(held?.shipments, step.which);
   const item = {
     type: 'returnMerchandiseAuthorizationItem',
     attributes: { quantity: step.quantity, reasonCode: 'REGRET' },
@@ -179,18 +184,18 @@ async function returns(
       included: [item],
     },
   };
-  const asked = step.kind === 'announce' ? { body } : { body, path: { id: known } };
+  const parts = step.kind === 'announce' ? { body } : { body, path: { id: authorizationId } };
   const name = step.kind === 'announce' ? 'create' : 'replace';
-  return (await client.ask(`v3.returnMerchandiseAuthorizations.${name}`, asked)).status === 200;
+  return (await client.ask(`v3.returnMerchandiseAuthorizations.${name}`, parts)).status === 200;
 }
 
-/** What lists show, status by status, is what the state holds: visible, and of the last 90 days. */
-async function compareLists({ now, clients: [own] }: State): Promise<void> {
+/** Checks that the list of each status shows the visible shipments of the last 90 days. */
+async function compareLists({ now, clients: [held] }: State): Promise<void> {
   const oldest = new Date(Date.parse(now) - 90 * 86_400_000).toLocaleDateString('sv-SE', {
     timeZone: 'Europe/Amsterdam',
   });
   for (const status of ['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'SHIPPED', 'ERROR']) {
-    const wanted = own?.shipments.filter(
+    const expected = held?.shipments.filter(
       ({ visible, resource: { attributes } }) =>
         visible && attributes.status === status && String(attributes.readyToPickOn).slice(0, 10) >= oldest,
     );
@@ -200,29 +205,29 @@ async function compareLists({ now, clients: [own] }: State): Promise<void> {
       listed.push(...data.map(({ id }) => id));
       query = links.next === null ? null : new URL(links.next.href).search.slice(1);
     }
-    expect(listed, status).toEqual(wanted?.map(({ resource }) => resource.id));
+    expect(listed, status).toEqual(expected?.map(({ resource }) => resource.id));
   }
 }
 
-test('whatever a client calls and the robot does, the rules of the interface hold', async () => {
+test('the rules of the interface hold for all calls of a client and all steps of the robot', async () => {
   const accepted = new Map<string, number>();
   await fc.assert(
     fc.asyncProperty(fc.nat(1_000), fc.array(call, { minLength: 10, maxLength: 30 }), async (seed, steps) => {
       await sandbox.call('POST', '/_sandbox/reset', { seed });
       await client.logIn();
-      const memory = new Memory();
+      const seen = new SeenValues();
       let state = await sandbox.call<State>('GET', '/_sandbox/state');
       for (const step of [...steps, { kind: 'advance' as const, hours: 24 * 30 }]) {
         if (await perform(step, state)) accepted.set(step.kind, (accepted.get(step.kind) ?? 0) + 1);
         state = await sandbox.call<State>('GET', '/_sandbox/state');
-        check(state, memory);
-        remember(state, memory);
+        checkState(state, seen);
+        storeHighestIds(state, seen);
       }
       await compareLists(state);
     }),
     { numRuns: 20, seed: 20_261_121 },
   );
-  // Each kind of call was accepted at times, so that none of this holds for want of trying.
+  // Each kind of call was accepted at least once. Otherwise the checks would prove little.
   expect([...accepted.keys()].sort()).toEqual(
     ['advance', 'announce', 'cancel', 'cancelItem', 'create', 'release', 'remove', 'replace', 'slip', 'update'].sort(),
   );

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeOperation, one, useClient } from '../../helpers/client.ts';
+import { describeOperation, readOne, useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -10,7 +10,7 @@ const add = (changes = {}) => client.ask('oldest.product.add', { body: { ...mug,
 const search = (body: object) => client.ask('oldest.product.search', { body });
 
 describeOperation('oldest.product.search', () => {
-  test('by sku or by barcode; absent is NOK', async () => {
+  test('finds a product by sku or barcode; an unknown product is NOK', async () => {
     const { body } = await search({ Sku: 'MUG-BLUE', Barcode: null });
     expect(body).toMatchObject({ messageCode: 'OK', result: { sku: 'MUG-BLUE', name: 'Mug, blue', weight: 0.35 } });
     const { barcode } = body.result as { barcode: string };
@@ -18,14 +18,14 @@ describeOperation('oldest.product.search', () => {
     expect((await search({ Sku: 'none', Barcode: null })).body).toEqual(notFound);
   });
 
-  test('a form is taken as well', async () => {
+  test('accepts a form', async () => {
     const { body } = await client.ask('oldest.product.search', { form: { Sku: 'MUG-BLUE' } });
     expect(body.messageCode).toBe('OK');
   });
 });
 
 describeOperation('oldest.product.add', () => {
-  test('adds what search finds; a second time is NOK, as edit is to be used then', async () => {
+  test('adds a product; adding it again is NOK, and the message names edit', async () => {
     expect((await add()).body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
     expect((await search({ Sku: 'MUG-XL' })).body.result).toMatchObject({ name: 'Mug, XL', description: 'Large' });
     expect((await add()).body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('edit') });
@@ -36,7 +36,7 @@ describeOperation('oldest.product.add', () => {
     [{ Name: null }, 'Name'],
     [{ EncodedImage: '***' }, 'EncodedImage'],
     [{ weight: 1 }, 'weight'],
-  ])('%j is NOK and named', async (changes, member) => {
+  ])('%j is NOK, and the message says why', async (changes, member) => {
     const answer = await add(changes);
     expect([answer.status, answer.body.messageCode, answer.body.result]).toEqual([200, 'NOK', null]);
     expect(answer.body.message).toContain(member);
@@ -46,7 +46,7 @@ describeOperation('oldest.product.add', () => {
 describeOperation('oldest.product.edit', () => {
   const edit = (body: object) => client.ask('oldest.product.edit', { body });
 
-  test('changes a product that exists', async () => {
+  test('changes a product; for an unknown product the message names add', async () => {
     await add();
     expect((await edit({ ...mug, Name: 'Mug, XXL' })).body.messageCode).toBe('OK');
     expect((await search({ Sku: 'MUG-XL' })).body.result).toMatchObject({ name: 'Mug, XXL' });
@@ -60,7 +60,7 @@ describeOperation('oldest.product.edit', () => {
 describeOperation('oldest.stock.get', () => {
   const stock = async (sku: string) => (await client.ask('oldest.stock.get', { path: { sku } })).body;
 
-  test('an integer, over all warehouses; it falls as goods leave', async () => {
+  test('answers an integer over all warehouses, which falls when goods are shipped', async () => {
     const before = (await stock('MUG-BLUE')).result as number;
     expect(before).toBe(800);
     await add();
@@ -71,7 +71,7 @@ describeOperation('oldest.stock.get', () => {
     expect((await stock('MUG-BLUE')).result).toBe(before - 3);
   });
 
-  test('a sku with signs in it', async () => {
+  test('accepts a sku with a slash and a space', async () => {
     await add({ Sku: 'A/B 1' });
     expect((await stock('A/B 1')).result).toBe(0);
   });
@@ -99,7 +99,7 @@ const order = {
 const addOrder = (changes: object = {}) => client.ask('oldest.order.add', { body: { ...order, ...changes } });
 
 describeOperation('oldest.order.search', () => {
-  test('absent: NOK, not found, null; found: its numbers', async () => {
+  test('answers the numbers of an order; an unknown order is NOK with result null', async () => {
     const find = (number: string) => client.ask('oldest.order.search', { body: { ExternalOrderNumber: number } });
     expect((await find('O-1')).body).toEqual(notFound);
     const { result } = (await addOrder()).body;
@@ -111,11 +111,11 @@ describeOperation('oldest.order.search', () => {
 });
 
 describeOperation('oldest.order.add', () => {
-  test('answers the order number; the order is that of v3', async () => {
+  test('answers the order number; v3 answers the same order by that id', async () => {
     const { body } = await addOrder();
     expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
     const query = 'include=orderItems,deliveryAddress';
-    const made = one(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
+    const made = readOne(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
     expect(made.attributes).toMatchObject({ externalOrderNumber: 'O-1', locale: 'nl-NL', email: 'anna@example.com' });
     expect(made.relationships.preferredShippingMethod?.data.id).toBe(11);
     const [item, delivery] = made.included ?? [];
@@ -123,7 +123,7 @@ describeOperation('oldest.order.add', () => {
     expect(delivery?.attributes).toMatchObject({ street1: 'Keizersgracht', houseNumber: '12', countryCode: 'NL' });
   });
 
-  test('as a form, names leading into the list of items either way; the country by its id in the settings', async () => {
+  test('accepts a form with both notations for items, and a country by its id in the settings', async () => {
     const { OrderItems: _, ...flat } = order;
     const fields = Object.fromEntries(Object.entries(flat).map(([name, value]) => [name, String(value)]));
     const items = { 'OrderItems[0].Sku': 'MUG-RED', 'OrderItems[0].Quantity': '1', 'OrderItems[0].Price': '1.00' };
@@ -136,7 +136,7 @@ describeOperation('oldest.order.add', () => {
     };
     const { body } = await client.ask('oldest.order.add', { form: dotted });
     const query = 'include=orderItems,billingAddress';
-    const made = one(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
+    const made = readOne(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
     expect(made.included?.map(({ attributes }) => attributes.sku ?? attributes.countryCode)).toEqual([
       'MUG-RED',
       'TEA-500',
@@ -152,13 +152,13 @@ describeOperation('oldest.order.add', () => {
     [{ OrderItems: [] }, 'OrderItems'],
     [{ OrderItems: [{ Sku: 'MUG-RED', Quantity: 0 }] }, 'OrderItems.0.Quantity'],
     [{ externalOrderNumber: 'O-1' }, 'externalOrderNumber'],
-  ])('%j is NOK and named', async (changes, words) => {
+  ])('%j is NOK, and the message says why', async (changes, words) => {
     const { status, body } = await addOrder(changes);
     expect([status, body.messageCode]).toEqual([200, 'NOK']);
     expect(body.message).toContain(words);
   });
 
-  test('a number is unique', async () => {
+  test('refuses a number that exists', async () => {
     await addOrder();
     expect((await addOrder()).body).toMatchObject({
       messageCode: 'NOK',
@@ -167,7 +167,7 @@ describeOperation('oldest.order.add', () => {
   });
 });
 
-test('a body that is no JSON is a NOK envelope as well', async () => {
+test('a body that is not JSON is answered with a NOK envelope', async () => {
   const answer = await client.ask('oldest.product.add', { body: '{"Sku":' });
   expect([answer.status, answer.body.messageCode]).toEqual([400, 'NOK']);
 });

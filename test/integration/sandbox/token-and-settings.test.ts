@@ -8,7 +8,7 @@ const client = useClient(sandbox);
 describeOperation('common.token', () => {
   const ask = (form: Record<string, string>) => client.ask('common.token', { form });
 
-  test('for the right name and password, with all its fields', async () => {
+  test('answers a token with all its fields for the right name and password', async () => {
     const { body } = await ask({ grant_type: 'password', username: 'default', password: 'default' });
     expect(body).toEqual({
       access_token: expect.any(String),
@@ -30,12 +30,12 @@ describeOperation('common.token', () => {
     expect([answer.status, (answer.body as unknown as { error: string }).error]).toEqual([400, error]);
   });
 
-  test('its body is a form', async () => {
+  test('refuses a body that is not a form', async () => {
     const body = { grant_type: 'password', username: 'default', password: 'default' };
     expect((await client.ask('common.token', { body })).status).toBe(415);
   });
 
-  test('it expires in real time, as expires_in says', async () => {
+  test('answers a token that expires in real time', async () => {
     await sandbox.switches({ tokenSeconds: 1 });
     await client.logIn();
     expect((await client.ask('common.settings.get')).status).toBe(200);
@@ -44,14 +44,14 @@ describeOperation('common.token', () => {
 });
 
 describeOperation('common.status.get', () => {
-  test('for everyone', async () => {
+  test('answers without a token', async () => {
     client.token = '';
     expect((await client.ask('common.status.get')).body).toMatchObject({ messageCode: 'OK', result: null });
   });
 });
 
 describeOperation('common.settings.get', () => {
-  test('all eight lists', async () => {
+  test('answers all eight lists', async () => {
     const { result } = (await client.ask('common.settings.get')).body;
     expect(Object.keys(result as object)).toEqual([
       'mainShippingMethods',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { describeOperation, one, useClient } from '../../helpers/client.ts';
+import { describeOperation, readOne, useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -32,11 +32,11 @@ const order = {
 const add = (changes: object = {}) => client.ask('v2.order.add', { body: { ...order, ...changes } });
 const read = async (id: unknown) => {
   const query = 'include=orderItems,deliveryAddress,billingAddress,pickUpPoint';
-  return one(await client.ask('v3.orders.get', { path: { id: Number(id) }, query }));
+  return readOne(await client.ask('v3.orders.get', { path: { id: Number(id) }, query }));
 };
 
 describeOperation('v2.order.add', () => {
-  test('answers the order number; every field finds its place', async () => {
+  test('answers the order number and stores every field', async () => {
     const { body } = await add();
     expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
     const made = await read(body.result);
@@ -58,7 +58,7 @@ describeOperation('v2.order.add', () => {
     expect(point?.attributes).toEqual({ id: 'PP', houseNumber: 3 });
   });
 
-  test('a billing address of its own, a currency, a preferred date and a warehouse', async () => {
+  test('accepts a separate billing address, a currency, a preferred date and a warehouse', async () => {
     const { body } = await add({
       billingAddressLastName: 'Becker',
       billingAddressStreet: 'Lindenstraße',
@@ -73,7 +73,7 @@ describeOperation('v2.order.add', () => {
     expect(made.included?.[2]?.attributes).toMatchObject({ lastName: 'Becker', houseNumber: '3', countryCode: 'DE' });
   });
 
-  test('without a house number: taken from the street, else Not Valid and not shipped', async () => {
+  test('takes a missing house number from the street; without any, the order is not shipped', async () => {
     const street = { deliveryAddressHouseNumber: null, deliveryAddressStreet: 'Keizersgracht 12' };
     const fromStreet = (await add(street)).body;
     expect(fromStreet.message).not.toContain('Not Valid');
@@ -101,7 +101,7 @@ describeOperation('v2.order.add', () => {
     [{ languageId: '51' }, 'languageId: must be a whole number'],
     [{ onHold: 'true' }, 'onHold'],
     [{ billingAddressCityName: 'Köln', billingAddressCountryIso: 'XX1' }, 'country XX1'],
-  ])('%j is NOK and named', async (changes, words) => {
+  ])('%j is NOK, and the message says why', async (changes, words) => {
     const { status, body } = await add(changes);
     expect([status, body.messageCode, body.result]).toEqual([200, 'NOK', null]);
     expect(body.message).toContain(words);
@@ -109,7 +109,7 @@ describeOperation('v2.order.add', () => {
   });
 });
 
-const found = (orderNumber: unknown) => ({
+const makeFoundAnswer = (orderNumber: unknown) => ({
   messageCode: 'OK',
   message: expect.any(String),
   result: {
@@ -126,9 +126,9 @@ const found = (orderNumber: unknown) => ({
 describeOperation('v2.order.search', () => {
   const search = (query: string) => client.ask('v2.order.search', { query });
 
-  test('by query', async () => {
+  test('finds an order by query', async () => {
     const { result } = (await add()).body;
-    expect((await search('externalOrderNumber=V-1')).body).toEqual(found(result));
+    expect((await search('externalOrderNumber=V-1')).body).toEqual(makeFoundAnswer(result));
     expect((await search('externalOrderNumber=V-2')).body).toMatchObject({ messageCode: 'NOK', result: null });
     expect((await search('')).body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('required') });
   });
@@ -137,9 +137,9 @@ describeOperation('v2.order.search', () => {
 describeOperation('v2.order.searchByBody', () => {
   const search = (body: object) => client.ask('v2.order.searchByBody', { body });
 
-  test('by body', async () => {
+  test('finds an order by body', async () => {
     const { result } = (await add()).body;
-    expect((await search({ externalOrderNumber: 'V-1' })).body).toEqual(found(result));
+    expect((await search({ externalOrderNumber: 'V-1' })).body).toEqual(makeFoundAnswer(result));
     expect((await search({ externalOrderNumber: 'V-2' })).body).toMatchObject({ messageCode: 'NOK', result: null });
     expect((await search({})).body.messageCode).toBe('NOK');
   });
@@ -148,7 +148,7 @@ describeOperation('v2.order.searchByBody', () => {
 describeOperation('v2.order.release', () => {
   const release = (externalOrderNumber: string) => client.ask('v2.order.release', { body: { externalOrderNumber } });
 
-  test('an order created with onHold true can proceed', async () => {
+  test('releases an order that was created with onHold true', async () => {
     const { result } = (await add({ onHold: true })).body;
     await sandbox.advance(2 * 86_400);
     expect((await client.ask('v3.shipments.list')).body.data).toEqual([]);

@@ -1,17 +1,17 @@
 import { PDFDocument } from '@cantoo/pdf-lib';
 import { beforeEach, expect, test } from 'vitest';
-import { address, describeOperation, line, one, orderBody, useClient } from '../../helpers/client.ts';
+import { address, describeOperation, line, orderBody, readOne, useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
 const client = useClient(sandbox);
 type Row = Record<string, unknown> & { id: number; externalOrderNumber: string; orderType: number };
-const rows = (answer: { body: { result: unknown } }) => answer.body.result as Row[];
+const readRows = (answer: { body: { result: unknown } }) => answer.body.result as Row[];
 
-beforeEach(() => sandbox.seed(30, ['SHIPPED', 'READY_TO_PICK', 'ERROR']));
+beforeEach(() => sandbox.seed(30, { statuses: ['SHIPPED', 'READY_TO_PICK', 'ERROR'] }));
 
-/** A parcel of one tea and one phone with a carrier. */
-async function shipped() {
+/** Creates an order of one tea and two phones, and advances the time until its shipment is shipped. */
+async function shipOrder() {
   const included = [
     line('TEA-500', 1, { metadata: { extra6: 'six' } }),
     line('PHONE-128', 2),
@@ -30,11 +30,11 @@ async function shipped() {
 }
 
 describeOperation('v2.shipment.trackTrace', () => {
-  const list = async () => rows(await client.ask('v2.shipment.trackTrace'));
+  const list = async () => readRows(await client.ask('v2.shipment.trackTrace'));
 
-  test('lists what a carrier has and nobody received, until it is delivered in the broad sense', async () => {
+  test('lists shipments that are with a carrier until they are delivered', async () => {
     expect(await list()).toEqual([]);
-    const { id } = await shipped();
+    const { id } = await shipOrder();
     const seen = new Set<unknown>();
     for (let hours = 0; hours < 24 * 6 && (await list()).length > 0; hours++) {
       for (const row of await list()) {
@@ -50,9 +50,9 @@ describeOperation('v2.shipment.trackTrace', () => {
 });
 
 describeOperation('v2.shipment.list', () => {
-  test('everything v3 lists, field by field', async () => {
-    const { id, included, attributes, relationships } = await shipped();
-    const all = rows(await client.ask('v2.shipment.list'));
+  test('answers the shipments that v3 lists, with every field', async () => {
+    const { id, included, attributes, relationships } = await shipOrder();
+    const all = readRows(await client.ask('v2.shipment.list'));
     const v3 = (await client.ask('v3.shipments.list')).body.data;
     expect(all.map((row) => row.id)).toEqual(v3.map((row) => row.id));
     const lot = included?.find((item) => item.attributes.sku === 'TEA-500')?.attributes;
@@ -95,13 +95,14 @@ describeOperation('v2.shipment.list', () => {
   });
 });
 
-const ids = (list: Row[]) => list.map(({ id }) => id);
-const v3Ids = async (query: string) => (await client.ask('v3.shipments.list', { query })).body.data.map(({ id }) => id);
+const toIds = (list: Row[]) => list.map(({ id }) => id);
+const listV3Ids = async (query: string) =>
+  (await client.ask('v3.shipments.list', { query })).body.data.map(({ id }) => id);
 
 describeOperation('v2.shipment.listByStatus', () => {
-  test('one status', async () => {
-    const listed = rows(await client.ask('v2.shipment.listByStatus', { path: { status: 'ERROR' } }));
-    expect(ids(listed)).toEqual(await v3Ids('filter[status][in]=ERROR'));
+  test('answers the shipments in one status; an unknown status is NOK', async () => {
+    const listed = readRows(await client.ask('v2.shipment.listByStatus', { path: { status: 'ERROR' } }));
+    expect(toIds(listed)).toEqual(await listV3Ids('filter[status][in]=ERROR'));
     expect(listed).toHaveLength(10);
     const unknown = await client.ask('v2.shipment.listByStatus', { path: { status: 'SENT' } });
     expect(unknown.body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('SENT') });
@@ -109,31 +110,31 @@ describeOperation('v2.shipment.listByStatus', () => {
 });
 
 describeOperation('v2.shipment.listByOrderTypes', () => {
-  test('certain order types, or all', async () => {
+  test('answers the shipments of certain order types, or all', async () => {
     const by = (orderTypes?: number[]) =>
       client.ask('v2.shipment.listByOrderTypes', orderTypes === undefined ? {} : { body: { orderTypes } });
-    const business = ids(rows(await by([32])));
-    expect(business).toEqual(await v3Ids('filter[orderType][in]=32'));
+    const business = toIds(readRows(await by([32])));
+    expect(business).toEqual(await listV3Ids('filter[orderType][in]=32'));
     expect(business.length).toBeGreaterThan(0);
-    expect(rows(await by([31, 32]))).toHaveLength(30);
-    expect(rows(await by())).toHaveLength(30);
+    expect(readRows(await by([31, 32]))).toHaveLength(30);
+    expect(readRows(await by())).toHaveLength(30);
   });
 });
 
 describeOperation('v2.shipment.listByOrderTypesAndStatus', () => {
-  test('both', async () => {
-    const asked = { path: { status: 'SHIPPED' }, body: { orderTypes: [31] } };
-    const listed = ids(rows(await client.ask('v2.shipment.listByOrderTypesAndStatus', asked)));
-    expect(listed).toEqual(await v3Ids('filter[orderType][in]=31&filter[status][in]=SHIPPED'));
+  test('answers the shipments of certain order types in one status', async () => {
+    const parts = { path: { status: 'SHIPPED' }, body: { orderTypes: [31] } };
+    const listed = toIds(readRows(await client.ask('v2.shipment.listByOrderTypesAndStatus', parts)));
+    expect(listed).toEqual(await listV3Ids('filter[orderType][in]=31&filter[status][in]=SHIPPED'));
     expect(listed.length).toBeGreaterThan(0);
   });
 });
 
 describeOperation('v2.shipment.search', () => {
-  const search = async (body: object) => rows(await client.ask('v2.shipment.search', { body }));
+  const search = async (body: object) => readRows(await client.ask('v2.shipment.search', { body }));
 
-  test('by id, number and day of shipping, combined; one named by id may be of any age', async () => {
-    const { id, included, attributes } = await shipped();
+  test('finds shipments by id, number and shipping day, also combined; by id at any age', async () => {
+    const { id, included, attributes } = await shipOrder();
     const [row, ...others] = await search({ id });
     expect(others).toEqual([]);
     expect(row).toMatchObject({
@@ -158,7 +159,7 @@ describeOperation('v2.shipment.search', () => {
     expect(await search({ externalOrderNumber: 'T-1', shippingDate: '2020-01-01T00:00:00' })).toEqual([]);
     expect(await search({})).toHaveLength(31);
     await sandbox.advance(95 * 86_400);
-    expect([await search({}), ids(await search({ id }))]).toEqual([[], [id]]);
+    expect([await search({}), toIds(await search({ id }))]).toEqual([[], [id]]);
   });
 });
 
@@ -166,8 +167,8 @@ describeOperation('v2.returnLabel.get', () => {
   const label = async (shipmentId: number, query = '') =>
     (await client.ask('v2.returnLabel.get', { path: { shipmentId }, query })).body;
 
-  test('a pdf of one page, the same whenever it is asked for; the shipment shows its number', async () => {
-    const { id } = await shipped();
+  test('answers the same PDF of one page each time; the shipment shows its number', async () => {
+    const { id } = await shipOrder();
     const first = await label(id);
     expect(first).toMatchObject({
       messageCode: 'OK',
@@ -181,11 +182,11 @@ describeOperation('v2.returnLabel.get', () => {
     const { content, packageNumber } = first.result as { content: string; packageNumber: string };
     expect((await PDFDocument.load(Buffer.from(content, 'base64'))).getPageCount()).toBe(1);
     expect(await label(id)).toEqual(first);
-    expect(one(await client.ask('v3.shipments.get', { path: { id } })).attributes.returnLabel).toBe(packageNumber);
+    expect(readOne(await client.ask('v3.shipments.get', { path: { id } })).attributes.returnLabel).toBe(packageNumber);
   });
 
-  test('paperless by its own method; NOK where no label can be made', async () => {
-    const { id } = await shipped();
+  test('answers a paperless label for its method, and NOK if no label can be made', async () => {
+    const { id } = await shipOrder();
     const paperless = { shippingMethodId: '22', isPaperlessReturnShippingMethod: true };
     expect((await label(id, 'paperless=true')).result).toMatchObject(paperless);
     expect((await label(id, 'shippingMethodId=22')).result).toMatchObject(paperless);
@@ -209,15 +210,15 @@ describeOperation('v2.rma.add', () => {
     return (await client.ask('v2.rma.add', { body })).body;
   };
 
-  test('answers the id of the authorization; rmaItems is one object', async () => {
+  test('answers the id of the authorization; rmaItems is a single object', async () => {
     const made = await add({}, { metadata: { purchasePrice: '9.95', reference: 'x' }, externalReference: 'L-1' });
     expect(made).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
     const read = await client.ask('v3.returnMerchandiseAuthorizations.get', {
       path: { id: Number(made.result) },
       query: 'include=returnMerchandiseAuthorizationItems',
     });
-    expect(one(read).attributes).toMatchObject({ externalReference: 'R-1', comments: 'broken', status: 'PENDING' });
-    expect(one(read).included?.[0]?.attributes).toMatchObject({ reasonCode: 'DAMAGED', quantity: 1 });
+    expect(readOne(read).attributes).toMatchObject({ externalReference: 'R-1', comments: 'broken', status: 'PENDING' });
+    expect(readOne(read).included?.[0]?.attributes).toMatchObject({ reasonCode: 'DAMAGED', quantity: 1 });
   });
 
   test.each<[object, object, string]>([
@@ -227,7 +228,7 @@ describeOperation('v2.rma.add', () => {
     [{}, { returnReasonId: 49 }, 'not available'],
     [{}, { quantity: 99 }, 'not 99 left'],
     [{ rmaItems: [] }, {}, 'rmaItems'],
-  ])('%j %j is NOK and named', async (changes, items, words) => {
+  ])('%j %j is NOK, and the message says why', async (changes, items, words) => {
     expect(await add(changes, items)).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining(words) });
   });
 });

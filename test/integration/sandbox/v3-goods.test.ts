@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import { describeOperation, one, type Resource, titles, useClient } from '../../helpers/client.ts';
+import { describeOperation, type Resource, readOne, titles, useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -30,22 +30,25 @@ const slipBody = (attributes: object = {}, quantity = 10) => ({
 });
 const announce = (attributes: object = {}, quantity = 10) =>
   client.ask('v3.inboundPackingSlips.create', { body: slipBody(attributes, quantity) });
-const slips = async (query = '') => (await client.ask('v3.inboundPackingSlips.list', { query })).body.data;
-const inbounds = async (query = '') => (await client.ask('v3.inbounds.list', { query })).body.data;
+const listSlips = async (query = '') => (await client.ask('v3.inboundPackingSlips.list', { query })).body.data;
+const listInbounds = async (query = '') => (await client.ask('v3.inbounds.list', { query })).body.data;
 const allSlips = 'include=inboundPackingSlipItems';
 
-/** Goes on hour by hour until something holds. */
-async function until(holds: () => Promise<boolean>): Promise<void> {
+/**
+ * Advances the time hour by hour until the condition holds.
+ * @throws Error if it does not hold within two weeks
+ */
+async function advanceUntil(holds: () => Promise<boolean>): Promise<void> {
   for (let hours = 0; hours < 24 * 14; hours++) {
     if (await holds()) return;
     await sandbox.advance(3_600);
   }
-  throw new Error('it did not come to pass within two weeks');
+  throw new Error('the condition did not hold within two weeks');
 }
 
 describeOperation('v3.inboundPackingSlips.create', () => {
-  test('slip and items in one call', async () => {
-    const made = one(await announce());
+  test('creates a slip and its items in one call', async () => {
+    const made = readOne(await announce());
     expect(made.attributes).toEqual({
       expectedIn: 'EIN',
       expectedOn: today,
@@ -61,7 +64,7 @@ describeOperation('v3.inboundPackingSlips.create', () => {
       { sku: 'MUG-BLUE', quantity: 10, received: 0 },
       { sku: 'TEA-500', quantity: 10, received: 0 },
     ]);
-    expect(await slips(allSlips)).toEqual([made]);
+    expect(await listSlips(allSlips)).toEqual([made]);
   });
 
   test.each<[object, number, string]>([
@@ -72,10 +75,10 @@ describeOperation('v3.inboundPackingSlips.create', () => {
   ])('%j with quantity %i is refused at %s', async (attributes, quantity, pointer) => {
     const answer = await announce(attributes, quantity);
     expect(answer.body.errors[0]?.source?.pointer).toBe(pointer);
-    expect(await slips()).toEqual([]);
+    expect(await listSlips()).toEqual([]);
   });
 
-  test('without items it is refused', async () => {
+  test('refuses a slip without items', async () => {
     const { data } = slipBody();
     expect(titles(await client.ask('v3.inboundPackingSlips.create', { body: { data } }))).toContain(
       'at least one item',
@@ -84,11 +87,11 @@ describeOperation('v3.inboundPackingSlips.create', () => {
 });
 
 describeOperation('v3.inboundPackingSlips.list', () => {
-  test('received in parts, through every state; times in Z', async () => {
+  test('lists a slip that is received in parts, through every state; times are in UTC', async () => {
     await announce();
     const [states, counts]: [Set<unknown>, Set<number>] = [new Set(), new Set()];
-    await until(async () => {
-      const [slip] = await slips(allSlips);
+    await advanceUntil(async () => {
+      const [slip] = await listSlips(allSlips);
       states.add(slip?.attributes.status);
       const received = slip?.included?.map(({ attributes }) => Number(attributes.received)) ?? [];
       counts.add(received.reduce((sum, count) => sum + count, 0));
@@ -97,23 +100,23 @@ describeOperation('v3.inboundPackingSlips.list', () => {
     expect([...states]).toEqual(['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED']);
     expect(counts.size).toBeGreaterThan(2);
     expect(Math.max(...counts)).toBeGreaterThanOrEqual(18);
-    const [slip] = await slips();
+    const [slip] = await listSlips();
     expect(slip?.attributes).toMatchObject({
       receivedOn: expect.stringMatching(zulu),
       completedOn: expect.stringMatching(zulu),
     });
   });
 
-  test('by status and by the days of receipt and completion, exclusive', async () => {
-    const first = one(await announce()).id;
-    await until(async () => (await slips('filter[status][in]=COMPLETED')).length === 1);
-    const second = one(await announce({ expectedOn: '2040-01-01' })).id;
-    const ids = async (query: string) => (await slips(query)).map(({ id }) => id);
+  test('filters by status and by exclusive days of receipt and completion', async () => {
+    const first = readOne(await announce()).id;
+    await advanceUntil(async () => (await listSlips('filter[status][in]=COMPLETED')).length === 1);
+    const second = readOne(await announce({ expectedOn: '2040-01-01' })).id;
+    const ids = async (query: string) => (await listSlips(query)).map(({ id }) => id);
     expect(await ids('filter[status][in]=EXPECTED,CHECKING')).toEqual([second]);
     expect(await ids('')).toEqual([first, second]);
-    // A day of the warehouses, though the time is told in Z.
+    // The filter takes days of the warehouses' time zone, although times are in UTC.
     const day = async (member: string) =>
-      new Date(String((await slips())[0]?.attributes[member])).toLocaleDateString('sv-SE', {
+      new Date(String((await listSlips())[0]?.attributes[member])).toLocaleDateString('sv-SE', {
         timeZone: 'Europe/Amsterdam',
       });
     const shifted = (date: string, days: number) =>
@@ -128,26 +131,26 @@ describeOperation('v3.inboundPackingSlips.list', () => {
     }
   });
 
-  test('older than 90 days they are not listed', async () => {
+  test('does not list slips that are older than 90 days', async () => {
     await announce();
     await sandbox.advance(89 * 86_400);
-    expect(await slips()).toHaveLength(1);
+    expect(await listSlips()).toHaveLength(1);
     await sandbox.advance(3 * 86_400);
-    expect(await slips()).toEqual([]);
+    expect(await listSlips()).toEqual([]);
   });
 });
 
 describeOperation('v3.inbounds.list', () => {
-  test('a slip becomes inbounds, through every state; items inside, without a link to them', async () => {
-    const slip = one(await announce());
+  test('lists the inbound of a slip, through every state; items are inside, without a link', async () => {
+    const slip = readOne(await announce());
     const states = new Set<unknown>();
-    await until(async () => {
-      const [inbound] = await inbounds();
+    await advanceUntil(async () => {
+      const [inbound] = await listInbounds();
       states.add(inbound?.attributes.status);
       return inbound?.attributes.status === 'COMPLETED';
     });
     expect([...states]).toEqual([undefined, 'PROCESSING', 'CHECKING', 'CHECKED', 'COMPLETED']);
-    const [inbound] = await inbounds('include=inboundItems');
+    const [inbound] = await listInbounds('include=inboundItems');
     expect(inbound?.attributes).toEqual({
       reference: 'PO 1',
       status: 'COMPLETED',
@@ -165,45 +168,47 @@ describeOperation('v3.inbounds.list', () => {
       attributes: { lotNumber: expect.any(String), expirationDate: expect.stringMatching(/^\d{4}-\d\d-\d\d$/) },
       relationships: { inboundPackingSlipItem: { data: { id: slip.included?.[1]?.id } } },
     });
-    expect((await slips())[0]?.relationships.inbound?.data.id).toBe(inbound?.id);
+    expect((await listSlips())[0]?.relationships.inbound?.data.id).toBe(inbound?.id);
   });
 
-  test('by status, of any age, by ascending id', async () => {
+  test('lists inbounds of any age by ascending id, and filters by status', async () => {
     await sandbox.call('POST', '/_sandbox/reset', { seed: 2, ordersPerDay: 68 });
     await client.logIn();
     await sandbox.advance(60 * 86_400);
-    const all = await inbounds();
+    const all = await listInbounds();
     const ids = all.map(({ id }) => id);
     expect(ids).toEqual([...ids].sort((left, right) => left - right));
     const completed = all.filter(({ attributes }) => attributes.status === 'COMPLETED');
-    expect(await inbounds('filter[status][in]=COMPLETED')).toEqual(completed);
-    expect(await inbounds('filter[status][in]=PROCESSING,CHECKING,CHECKED')).toHaveLength(
+    expect(await listInbounds('filter[status][in]=COMPLETED')).toEqual(completed);
+    expect(await listInbounds('filter[status][in]=PROCESSING,CHECKING,CHECKED')).toHaveLength(
       all.length - completed.length,
     );
     await sandbox.advance(100 * 86_400);
-    expect((await inbounds('page[size]=3')).map(({ id }) => id)).toEqual(ids.slice(0, 3));
+    expect((await listInbounds('page[size]=3')).map(({ id }) => id)).toEqual(ids.slice(0, 3));
     const unknown = await client.ask('v3.inbounds.list', { query: 'filter[status][in]=DONE' });
     expect(unknown.status).toBe(400);
   });
 });
 
 describeOperation('v3.inbounds.get', () => {
-  test('one inbound', async () => {
+  test('answers one inbound, with its items if they are asked for', async () => {
     await announce();
-    await until(async () => (await inbounds('filter[status][in]=CHECKED')).length > 0);
-    const [listed] = await inbounds('include=inboundItems');
+    await advanceUntil(async () => (await listInbounds('filter[status][in]=CHECKED')).length > 0);
+    const [listed] = await listInbounds('include=inboundItems');
     const id = listed?.id ?? 0;
-    expect(one(await client.ask('v3.inbounds.get', { path: { id }, query: 'include=inboundItems' }))).toEqual(listed);
-    expect(one(await client.ask('v3.inbounds.get', { path: { id } })).included).toBeUndefined();
+    expect(readOne(await client.ask('v3.inbounds.get', { path: { id }, query: 'include=inboundItems' }))).toEqual(
+      listed,
+    );
+    expect(readOne(await client.ask('v3.inbounds.get', { path: { id } })).included).toBeUndefined();
     expect((await client.ask('v3.inbounds.get', { path: { id: 9 } })).status).toBe(404);
   });
 });
 
 describeOperation('v3.inboundItems.get', () => {
-  test('the resource itself, not wrapped in data', async () => {
+  test('answers the resource itself, not wrapped in data', async () => {
     await announce();
-    await until(async () => (await inbounds('filter[status][in]=CHECKED')).length > 0);
-    const item = (await inbounds('include=inboundItems'))[0]?.included?.[0] as Resource;
+    await advanceUntil(async () => (await listInbounds('filter[status][in]=CHECKED')).length > 0);
+    const item = (await listInbounds('include=inboundItems'))[0]?.included?.[0] as Resource;
     const { body } = await client.ask('v3.inboundItems.get', { path: { id: item.id } });
     expect(body).toEqual(item);
     expect((await client.ask('v3.inboundItems.get', { path: { id: 9 } })).status).toBe(404);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
-import { address, describeOperation, line, one, orderBody, titles, useClient } from '../../helpers/client.ts';
+import { address, describeOperation, line, orderBody, readOne, titles, useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -33,7 +33,7 @@ describeOperation('v3.orders.create', () => {
       ],
     });
     expect(made.status).toBe(200);
-    const order = one(made);
+    const order = readOne(made);
     expect(order.attributes).toEqual({
       externalOrderNumber: 'A-1',
       reference: 'PO 7',
@@ -62,10 +62,10 @@ describeOperation('v3.orders.create', () => {
     expect(order.included?.[1]?.attributes).toMatchObject({ sku: 'SHIPPING', price: -4.95, vat: '0.09' });
     expect(order.included?.[3]?.attributes).toMatchObject({ lastName: 'Becker', houseNumber: '12' });
     expect(order.included?.[4]?.attributes).toEqual({ code: 'PP-1', anything: [1] });
-    expect(one(await get(order.id, everything))).toEqual(order);
+    expect(readOne(await get(order.id, everything))).toEqual(order);
   });
 
-  test('included may stand beside data, and ids of addresses may be numbers', async () => {
+  test('accepts included next to data, and numbers as ids of addresses', async () => {
     const { data } = orderBody('A-1', {
       relationships: { deliveryAddress: { data: { id: 1, type: 'address' } }, billingAddress: undefined },
     });
@@ -73,7 +73,7 @@ describeOperation('v3.orders.create', () => {
     const made = await client.ask('v3.orders.create', {
       body: { data: order, included: [line('TEA-500'), address(1)] },
     });
-    const [, delivery, billing] = one(made).included ?? [];
+    const [, delivery, billing] = readOne(made).included ?? [];
     expect(billing?.attributes).toEqual(delivery?.attributes);
     expect(billing?.id).not.toBe(delivery?.id);
   });
@@ -81,8 +81,8 @@ describeOperation('v3.orders.create', () => {
   test.each<[string, string, Record<string, unknown>]>([
     ['/data/attributes/externalOrderNumber', 'an empty number', { attributes: { externalOrderNumber: '' } }],
     ['/data/attributes/externalOrderNumber', '51 characters', { attributes: { externalOrderNumber: 'x'.repeat(51) } }],
-    ['/data/attributes/fulfillFrom', 'a warehouse outside', { attributes: { fulfillFrom: 'ROT' } }],
-    ['/data/attributes/preferredShippingDate', 'no date', { attributes: { preferredShippingDate: 'soon' } }],
+    ['/data/attributes/fulfillFrom', 'a warehouse outside the strategy', { attributes: { fulfillFrom: 'ROT' } }],
+    ['/data/attributes/preferredShippingDate', 'an invalid date', { attributes: { preferredShippingDate: 'soon' } }],
     ['/data/attributes/metadata', 'a sixth extra', { attributes: { metadata: { extra6: 'x' } } }],
     ['/data/attributes', 'the currency, which is read-only', { attributes: { currency: 'EUR' } }],
     [
@@ -114,7 +114,7 @@ describeOperation('v3.orders.create', () => {
     ],
     [
       '/data/included/0/attributes/fulfillFrom',
-      'an item from a warehouse outside',
+      'an item from a warehouse outside the strategy',
       { included: [line('MUG-RED', 1, { fulfillFrom: 'ROT' }), address('d'), address('b')] },
     ],
   ])('refuses %s: %s', async (pointer, _, parts) => {
@@ -124,7 +124,7 @@ describeOperation('v3.orders.create', () => {
     expect((await client.ask('v3.orders.list')).body.data).toEqual([]);
   });
 
-  test('a number is unique for its client, and only for it', async () => {
+  test('refuses a number that exists, unless the switch repeatedNumbers is on', async () => {
     await create('A-1');
     const again = await create('A-1');
     expect([again.status, titles(again)]).toEqual([422, expect.stringContaining('A-1 already')]);
@@ -133,7 +133,7 @@ describeOperation('v3.orders.create', () => {
     expect((await create('A-1')).status).toBeLessThan(300);
   });
 
-  test('an attachment goes along: a pdf of one page format, whose content is never shown', async () => {
+  test('accepts one attachment, which must be a PDF and whose content is never shown', async () => {
     const attachment = (content: string) => ({
       type: 'orderAttachment',
       attributes: { filename: 'a.pdf', contentType: 'application/pdf', printStrategy: 'REQUIRED', content },
@@ -147,7 +147,7 @@ describeOperation('v3.orders.create', () => {
     expect(titles(two)).toContain('One orderAttachment');
   });
 
-  test('a product nobody knows is made, or refused by its sku where the switch says so', async () => {
+  test('creates an unknown product, or refuses it if the switch unknownProducts says so', async () => {
     const included = [line('NEW-1', 3, { name: 'New' }), address('d'), address('b')];
     expect((await create('A-1', { included })).status).toBe(200);
     expect((await client.ask('oldest.stock.get', { path: { sku: 'NEW-1' } })).body.result).toBeGreaterThan(0);
@@ -158,22 +158,22 @@ describeOperation('v3.orders.create', () => {
 });
 
 describeOperation('v3.orders.get', () => {
-  test('with the parts that are asked for, inside the order', async () => {
-    const { id } = one(await create('A-1'));
-    expect(one(await get(id)).included).toBeUndefined();
-    expect(one(await get(id, 'include=billingAddress')).included?.map(({ type }) => type)).toEqual(['address']);
+  test('answers the order with the parts that are asked for inside it', async () => {
+    const { id } = readOne(await create('A-1'));
+    expect(readOne(await get(id)).included).toBeUndefined();
+    expect(readOne(await get(id, 'include=billingAddress')).included?.map(({ type }) => type)).toEqual(['address']);
     expect((await get(id, 'include=product')).body.errors[0]?.source?.parameter).toBe('include');
     expect((await get(id, 'page[size]=1')).body.errors[0]?.source?.parameter).toBe('page[size]');
   });
 
-  test('what does not exist, or is no id, is 404', async () => {
+  test('answers 404 for an id that does not exist or is not a number', async () => {
     expect((await get(999_999)).status).toBe(404);
     expect((await client.fetch('GET', '/v3/orders/abc')).status).toBe(404);
   });
 });
 
 describeOperation('v3.orders.list', () => {
-  test('in pages, by ascending id, with the parts that are asked for inside each order', async () => {
+  test('lists pages by ascending id, with the parts that are asked for inside each order', async () => {
     await sandbox.seed(30);
     const first = await client.ask('v3.orders.list', { query: `page[size]=20&${everything}` });
     expect(new Set(first.body.data[0]?.included?.map(({ type }) => type))).toEqual(new Set(['orderItem', 'address']));
@@ -184,7 +184,7 @@ describeOperation('v3.orders.list', () => {
     expect([ids.length, rest.body.links.next]).toEqual([30, null]);
   });
 
-  test('found by number, reference and day, filters combined', async () => {
+  test('filters by number, reference and day, also combined', async () => {
     await sandbox.seed(30);
     const { data } = (await client.ask('v3.orders.list')).body;
     const find = async (query: string) => (await client.ask('v3.orders.list', { query })).body.data;
@@ -202,7 +202,7 @@ describeOperation('v3.orders.list', () => {
     expect(await find(`filter[externalOrderNumber][in]=${externalOrderNumber}&filter[reference][in]=none`)).toEqual([]);
   });
 
-  test('a comma inside a number is told from one between numbers', async () => {
+  test('distinguishes a comma inside a number from a comma between numbers', async () => {
     await create('A,1');
     await create('B-2');
     const query = 'filter[externalOrderNumber][in]=A%2C1,B-2';
@@ -220,18 +220,18 @@ describeOperation('v3.orders.list', () => {
     ['page[size]', '=101', 'from 1 to 100'],
     ['page[cursor]', '=-1', 'whole number'],
     ['filter[status][in]', '=SHIPPED', 'not a parameter'],
-  ])('%s%s is refused by name', async (parameter, value, words) => {
+  ])('%s%s is refused, naming the parameter', async (parameter, value, words) => {
     const answer = await client.ask('v3.orders.list', { query: `${parameter}${value}` });
     expect([answer.status, answer.body.errors[0]?.source?.parameter]).toEqual([400, parameter]);
     expect(titles(answer)).toContain(words);
   });
 });
 
-describe('house numbers', () => {
+describe('a missing house number', () => {
   const withAddress = (changes: Record<string, unknown>) => ({
     included: [line('MUG-RED'), address('d', changes), address('b')],
   });
-  const shipped = async (number: string) => {
+  const countShipments = async (number: string) => {
     await sandbox.advance(3 * 86_400);
     const query = `filter[externalOrderNumber]=${number}`;
     return (await client.ask('v3.shipments.list', { query })).body.data.length;
@@ -243,77 +243,77 @@ describe('house numbers', () => {
     ['Plein 1940 7', '7', null],
   ])('is taken from the street %s', async (street1, houseNumber, houseNumberExtension) => {
     const made = await create('A-1', withAddress({ street1, houseNumber: '' }));
-    const delivery = one(made).included?.find(({ type }) => type === 'address');
+    const delivery = readOne(made).included?.find(({ type }) => type === 'address');
     expect(delivery?.attributes).toMatchObject({ street1, houseNumber, houseNumberExtension });
-    expect(await shipped('A-1')).toBe(1);
+    expect(await countShipments('A-1')).toBe(1);
   });
 
-  test.each(['NL', 'BE', 'DE'])('without one an order to %s is not shipped until it has one', async (countryCode) => {
+  test.each(['NL', 'BE', 'DE'])('keeps an order to %s from being shipped until it is set', async (countryCode) => {
     await create('A-1', withAddress({ houseNumber: null, countryCode }));
-    expect(await shipped('A-1')).toBe(0);
+    expect(await countShipments('A-1')).toBe(0);
     const body = { client: 'default', externalOrderNumber: 'A-1', houseNumber: '5' };
     expect(await sandbox.call('POST', '/_sandbox/house-number', body)).toMatchObject({ notValid: false });
-    expect(await shipped('A-1')).toBe(1);
+    expect(await countShipments('A-1')).toBe(1);
   });
 
-  test('elsewhere none is needed', async () => {
+  test('does not matter in other countries', async () => {
     await create('A-1', withAddress({ houseNumber: null, countryCode: 'FR' }));
-    expect(await shipped('A-1')).toBe(1);
+    expect(await countShipments('A-1')).toBe(1);
   });
 });
 
-describe('what holds an order back', () => {
-  const stockOf = async (sku: string, quantity: number) => {
+describe('the shipping of an order', () => {
+  const setStock = async (sku: string, quantity: number) => {
     for (const warehouse of ['AMS', 'EIN'])
       await sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku, warehouse, quantity });
   };
-  const shipments = async (number: string) =>
+  const listShipments = async (number: string) =>
     (await client.ask('v3.shipments.list', { query: `filter[externalOrderNumber]=${number}&include=shipmentItems` }))
       .body.data;
 
-  test('a service product never does, and is in no shipment', async () => {
+  test('does not wait for a service product, which is in no shipment', async () => {
     const included = [line('DISCOUNT', 1, { price: -5 }), line('MUG-RED'), address('d'), address('b')];
     await create('A-1', { included });
     await create('A-2', { included: [line('SHIPPING'), address('d'), address('b')] });
     await sandbox.advance(86_400);
-    const [shipment, ...others] = await shipments('A-1');
+    const [shipment, ...others] = await listShipments('A-1');
     expect(others).toEqual([]);
     expect(shipment?.included?.map(({ attributes }) => attributes.sku)).toEqual(['MUG-RED']);
-    expect(await shipments('A-2')).toEqual([]);
+    expect(await listShipments('A-2')).toEqual([]);
     const [order] = (await client.ask('v3.orders.list', { query: 'filter[externalOrderNumber][in]=A-2' })).body.data;
     const cancelled = await client.ask('v3.orders.cancel', { path: { id: order?.id ?? 0 } });
     expect(cancelled.body.meta.modified).toBe(false);
   });
 
-  test('onHold, until it is released', async () => {
+  test('waits while the order is on hold', async () => {
     await create('A-1', { attributes: { onHold: true } });
     await sandbox.advance(3 * 86_400);
-    expect(await shipments('A-1')).toEqual([]);
+    expect(await listShipments('A-1')).toEqual([]);
     await client.ask('v2.order.release', { body: { externalOrderNumber: 'A-1' } });
     await sandbox.advance(86_400);
-    expect(await shipments('A-1')).toHaveLength(1);
+    expect(await listShipments('A-1')).toHaveLength(1);
   });
 
-  test('a preferred shipping date that is to come', async () => {
+  test('waits for the preferred shipping date', async () => {
     const day = new Date(Date.parse((await client.ask('common.status.get')).date) + 5 * 86_400_000);
     await create('A-1', { attributes: { preferredShippingDate: day.toISOString().slice(0, 10) } });
     await sandbox.advance(3 * 86_400);
-    expect(await shipments('A-1')).toEqual([]);
+    expect(await listShipments('A-1')).toEqual([]);
     await sandbox.advance(4 * 86_400);
-    expect(await shipments('A-1')).toHaveLength(1);
+    expect(await listShipments('A-1')).toHaveLength(1);
   });
 
-  test('not where the goods lie: what no warehouse has alone comes from several', async () => {
+  test('uses several warehouses if no single one has enough goods', async () => {
     await create('A-1', { included: [line('MUG-BLUE', 600), address('d'), address('b')] });
     await sandbox.advance(86_400);
-    const sent = (await shipments('A-1')).flatMap(({ included }) => included ?? []);
+    const sent = (await listShipments('A-1')).flatMap(({ included }) => included ?? []);
     expect(sent.map(({ attributes }) => attributes.quantity).sort()).toEqual([200, 400]);
   });
 
-  test('nothing any more once what it waited for was cancelled: shipping costs are done then', async () => {
-    await stockOf('LAMP-OAK', 0);
+  test('is complete when the missing goods are cancelled, even with a service product left', async () => {
+    await setStock('LAMP-OAK', 0);
     const included = [line('LAMP-OAK', 1), line('SHIPPING'), address('d'), address('b')];
-    const { id, included: items } = one(await create('A-1', { included }));
+    const { id, included: items } = readOne(await create('A-1', { included }));
     await sandbox.advance(86_400);
     const lamp = items?.[0]?.id ?? 0;
     const body = { data: { id: lamp, type: 'orderItem', attributes: { quantity: 0 } } };
@@ -322,13 +322,13 @@ describe('what holds an order back', () => {
     expect((await client.ask('v3.orders.cancel', { path: { id } })).body.meta.modified).toBe(false);
   });
 
-  test('goods that are missing, until a slip brings them; in parts where that is allowed', async () => {
-    await stockOf('MUG-BLUE', 1);
+  test('waits until a slip brings missing goods, or is done in parts if that is allowed', async () => {
+    await setStock('MUG-BLUE', 1);
     const included = [line('MUG-BLUE', 5), address('d'), address('b')];
     await create('A-1', { included });
     await create('A-2', { included, attributes: { allowPartialDelivery: true, fulfillFrom: 'AMS' } });
     await sandbox.advance(86_400);
-    expect([(await shipments('A-1')).length, (await shipments('A-2')).length]).toEqual([0, 1]);
+    expect([(await listShipments('A-1')).length, (await listShipments('A-2')).length]).toEqual([0, 1]);
     await client.ask('v3.inboundPackingSlips.create', {
       body: {
         data: {
@@ -339,6 +339,6 @@ describe('what holds an order back', () => {
       },
     });
     await sandbox.advance(14 * 86_400);
-    expect([(await shipments('A-1')).length, (await shipments('A-2')).length]).toEqual([1, 2]);
+    expect([(await listShipments('A-1')).length, (await listShipments('A-2')).length]).toEqual([1, 2]);
   });
 });

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import { describeOperation, one, type Resource, titles, useClient } from '../../helpers/client.ts';
+import { describeOperation, type Resource, readOne, titles, useClient } from '../../helpers/client.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], quiet);
@@ -37,21 +37,24 @@ const read = (id: number) =>
     path: { id },
     query: 'include=returnMerchandiseAuthorizationItems',
   });
-const returned = async (query = '') => (await client.ask('v3.returnItems.list', { query })).body.data;
+const listReturned = async (query = '') => (await client.ask('v3.returnItems.list', { query })).body.data;
 
-/** Lets time go by until a return was processed. */
-async function untilProcessed(): Promise<Resource> {
+/**
+ * Advances the time day by day until a return is processed, and returns its first line.
+ * @throws Error if none is processed within 40 days
+ */
+async function advanceUntilProcessed(): Promise<Resource> {
   for (let days = 0; days < 40; days++) {
     await sandbox.advance(86_400);
-    const [row] = await returned();
+    const [row] = await listReturned();
     if (row !== undefined) return row;
   }
   throw new Error('no return was processed within 40 days');
 }
 
 describeOperation('v3.returnMerchandiseAuthorizations.create', () => {
-  test('answers status, dates, item ids and the links to return items to come', async () => {
-    const made = one(await announce([item(0), item(1, { reasonCode: 'TOO_SMALL' }, { returnReason: undefined })]));
+  test('answers status, dates, items and empty links to return items', async () => {
+    const made = readOne(await announce([item(0), item(1, { reasonCode: 'TOO_SMALL' }, { returnReason: undefined })]));
     expect(made).toMatchObject({
       attributes: {
         externalReference: 'R-1',
@@ -95,7 +98,7 @@ describeOperation('v3.returnMerchandiseAuthorizations.create', () => {
     ],
     ['two reasons', () => [item(0, { reasonCode: 'REGRET' })], {}, 'different reasons'],
     [
-      'a reason of others',
+      'a reason that is not available',
       () => [item(0, {}, { returnReason: { data: { id: 49, type: 'returnReason' } } })],
       {},
       'not available',
@@ -116,7 +119,7 @@ describeOperation('v3.returnMerchandiseAuthorizations.create', () => {
     expect(titles(answer)).toContain(words);
   });
 
-  test('several lines of one item where that is explicitly allowed, but no more than were shipped', async () => {
+  test('accepts several lines of one item if a switch allows it, up to the shipped quantity', async () => {
     await sandbox.switches({ repeatedReturnLines: true });
     const quantity = Number(shipment.included?.[0]?.attributes.quantity);
     const lines = Array.from({ length: quantity }, () => item());
@@ -127,13 +130,13 @@ describeOperation('v3.returnMerchandiseAuthorizations.create', () => {
 });
 
 describeOperation('v3.returnMerchandiseAuthorizations.get', () => {
-  test('with its items where they are asked for; the return item once it is processed', async () => {
-    const made = one(await announce());
-    expect(one(await read(made.id))).toEqual(made);
+  test('answers the items if they are asked for, and the return item after processing', async () => {
+    const made = readOne(await announce());
+    expect(readOne(await read(made.id))).toEqual(made);
     const { body } = await client.ask('v3.returnMerchandiseAuthorizations.get', { path: { id: made.id } });
     expect((body.data as unknown as Resource).included).toBeUndefined();
-    const row = await untilProcessed();
-    expect(one(await read(made.id)).included?.[0]?.relationships.returnItem?.data.id).toBe(row.id);
+    const row = await advanceUntilProcessed();
+    expect(readOne(await read(made.id)).included?.[0]?.relationships.returnItem?.data.id).toBe(row.id);
     expect(row.relationships.returnMerchandiseAuthorizationItem?.data.id).toBe(made.included?.[0]?.id);
     expect((await read(9)).status).toBe(404);
   });
@@ -143,33 +146,33 @@ describeOperation('v3.returnMerchandiseAuthorizations.replace', () => {
   const replace = (id: number, body: unknown) =>
     client.ask('v3.returnMerchandiseAuthorizations.replace', { path: { id }, body });
 
-  test('the same authorization with other content', async () => {
-    const made = one(await announce());
+  test('keeps the id and replaces the content', async () => {
+    const made = readOne(await announce());
     const attributes = { externalReference: 'R-2', comments: null, metadata: null };
     const quantity = Number(shipment.included?.[0]?.attributes.quantity);
-    const changed = one(await replace(made.id, document([item(0, { quantity })], { attributes })));
+    const changed = readOne(await replace(made.id, document([item(0, { quantity })], { attributes })));
     expect(changed.id).toBe(made.id);
     expect(changed.attributes).toMatchObject({ externalReference: 'R-2', comments: null, metadata: {} });
-    expect(changed.included?.map(({ attributes: own }) => own.quantity)).toEqual([quantity]);
-    expect(one(await read(made.id))).toEqual(changed);
+    expect(changed.included?.map(({ attributes: { quantity: replaced } }) => replaced)).toEqual([quantity]);
+    expect(readOne(await read(made.id))).toEqual(changed);
     expect((await replace(made.id, document([item(), item()]))).status).toBe(422);
-    expect(one(await read(made.id))).toEqual(changed);
+    expect(readOne(await read(made.id))).toEqual(changed);
     expect((await replace(9, document([item()]))).status).toBe(404);
   });
 
-  test('by one of another shipment: that is what comes back', async () => {
-    const made = one(await announce());
+  test('can name another shipment, whose item is then returned', async () => {
+    const made = readOne(await announce());
     const { data } = (await client.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body;
     shipment = data.find(({ id }) => id !== shipment.id) as Resource;
     expect((await replace(made.id, document([item()]))).status).toBe(200);
-    const row = await untilProcessed();
+    const row = await advanceUntilProcessed();
     expect(row.relationships.shipmentItem?.data.id).toBe(shipment.included?.[0]?.id);
-    expect(one(await read(made.id)).included?.[0]?.relationships.returnItem?.data.id).toBe(row.id);
+    expect(readOne(await read(made.id)).included?.[0]?.relationships.returnItem?.data.id).toBe(row.id);
   });
 
-  test('not once a return was processed', async () => {
-    const made = one(await announce());
-    await untilProcessed();
+  test('refuses an authorization whose return was processed', async () => {
+    const made = readOne(await announce());
+    await advanceUntilProcessed();
     const answer = await replace(made.id, document([item()]));
     expect([answer.status, titles(answer)]).toEqual([422, expect.stringContaining('cannot be replaced')]);
   });
@@ -178,17 +181,17 @@ describeOperation('v3.returnMerchandiseAuthorizations.replace', () => {
 describeOperation('v3.returnMerchandiseAuthorizations.delete', () => {
   const remove = (id: number) => client.ask('v3.returnMerchandiseAuthorizations.delete', { path: { id } });
 
-  test('answers the id as a string; nothing comes back then', async () => {
-    const { id } = one(await announce());
+  test('answers the id as a string; no return item follows', async () => {
+    const { id } = readOne(await announce());
     expect((await remove(id)).body).toEqual({ id: String(id) });
     expect([(await read(id)).status, (await remove(id)).status]).toEqual([404, 404]);
     await sandbox.advance(40 * 86_400);
-    expect(await returned()).toEqual([]);
+    expect(await listReturned()).toEqual([]);
   });
 
-  test('not once a return was processed', async () => {
-    const { id } = one(await announce());
-    await untilProcessed();
+  test('refuses an authorization whose return was processed', async () => {
+    const { id } = readOne(await announce());
+    await advanceUntilProcessed();
     const answer = await remove(id);
     expect([answer.status, titles(answer)]).toEqual([422, expect.stringContaining('cannot be removed')]);
     expect((await read(id)).status).toBe(200);
@@ -196,11 +199,11 @@ describeOperation('v3.returnMerchandiseAuthorizations.delete', () => {
 });
 
 describeOperation('v3.returnItems.list', () => {
-  test('processed lines only, with every field', async () => {
+  test('lists only processed lines, with every field', async () => {
     await announce();
     await sandbox.advance(3_600);
-    expect(await returned()).toEqual([]);
-    const row = await untilProcessed();
+    expect(await listReturned()).toEqual([]);
+    const row = await advanceUntilProcessed();
     expect(row).toMatchObject({
       type: 'returnItem',
       attributes: {
@@ -220,26 +223,26 @@ describeOperation('v3.returnItems.list', () => {
     });
   });
 
-  test('days are exclusive; no age is too old, nothing can be included', async () => {
+  test('filters by exclusive days; lines of any age are listed, nothing can be included', async () => {
     await sandbox.call('POST', '/_sandbox/reset', { seed: 3, ordersPerDay: 68 });
     await client.logIn();
     await sandbox.advance(25 * 86_400);
-    const all = await returned();
+    const all = await listReturned();
     expect(all.length).toBeGreaterThan(20);
     expect(all.length).toBeLessThan(100);
     const ids = all.map(({ id }) => id);
     expect(ids).toEqual([...ids].sort((left, right) => left - right));
     const days = all.map(({ attributes }) => String(attributes.processedOn));
-    // Processed in another order than they came.
+    // The order of processing differs from the order of the ids.
     expect(days).not.toEqual([...days].sort());
     const sorted = [...new Set(days)].sort();
     const [low, high] = [sorted[2] ?? '', sorted.at(-3) ?? ''];
     const between = all.filter(
       ({ attributes: { processedOn } }) => String(processedOn) > low && String(processedOn) < high,
     );
-    expect(await returned(`filter[processedOn][gt]=${low}&filter[processedOn][lt]=${high}`)).toEqual(between);
+    expect(await listReturned(`filter[processedOn][gt]=${low}&filter[processedOn][lt]=${high}`)).toEqual(between);
     await sandbox.call('POST', '/_sandbox/advance', { seconds: 100 * 86_400 });
-    expect((await returned()).map(({ id }) => id)).toContain(ids[0]);
+    expect((await listReturned()).map(({ id }) => id)).toContain(ids[0]);
     expect((await client.ask('v3.returnItems.list', { query: 'include=order' })).status).toBe(400);
   });
 });

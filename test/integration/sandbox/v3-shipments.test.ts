@@ -1,16 +1,16 @@
 import { beforeEach, expect, test } from 'vitest';
-import { type Body, describeOperation, one, type Resource, useClient } from '../../helpers/client.ts';
+import { type Body, describeOperation, type Resource, readOne, useClient } from '../../helpers/client.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], lively);
 const client = useClient(sandbox);
 const list = async (query: string) => (await client.ask('v3.shipments.list', { query })).body.data;
-const statuses = (shipments: Resource[]) => [...new Set(shipments.map(({ attributes }) => attributes.status))];
+const readStatuses = (shipments: Resource[]) => [...new Set(shipments.map(({ attributes }) => attributes.status))];
 
-beforeEach(() => sandbox.seed(30, ['SHIPPED', 'READY_TO_PICK', 'ERROR']));
+beforeEach(() => sandbox.seed(30, { statuses: ['SHIPPED', 'READY_TO_PICK', 'ERROR'] }));
 
 describeOperation('v3.shipments.list', () => {
-  test('every field of the interface, with times that have fractions and no zone', async () => {
+  test('answers every field of the interface; times have fractions and no zone', async () => {
     const [shipment] = await list('include=shipmentItems');
     expect(shipment).toEqual({
       id: expect.any(Number),
@@ -38,7 +38,7 @@ describeOperation('v3.shipments.list', () => {
     });
   });
 
-  test('pages by ascending id', async () => {
+  test('lists pages by ascending id', async () => {
     const first = (await client.ask('v3.shipments.list', { query: 'page[size]=20' })).body;
     expect(first.data).toHaveLength(20);
     const rest = await list(new URL(first.links.next?.href ?? '').search.slice(1));
@@ -48,9 +48,9 @@ describeOperation('v3.shipments.list', () => {
   });
 
   test.each(['id', 'offset', 'opaque'] as const)(
-    'the cursor may be an %s; several statuses are one list',
+    'lists several statuses as one list, with cursors of kind %s',
     async (cursor) => {
-      await sandbox.seed(250, ['READY_TO_SORT', 'SHIPPED', 'READY_TO_SHIP']);
+      await sandbox.seed(250, { statuses: ['READY_TO_SORT', 'SHIPPED', 'READY_TO_SHIP'] });
       await sandbox.switches({ cursor, links: 'relative' });
       const filter = 'filter[status][in]=READY_TO_SORT,ERROR,READY_TO_SHIP';
       const walked: number[] = [];
@@ -65,22 +65,22 @@ describeOperation('v3.shipments.list', () => {
         'GET',
         '/_sandbox/state',
       );
-      const wanted = clients[0]?.shipments.filter(({ resource }) =>
+      const expected = clients[0]?.shipments.filter(({ resource }) =>
         ['READY_TO_SORT', 'ERROR', 'READY_TO_SHIP'].includes(String(resource.attributes.status)),
       );
-      expect(walked).toEqual(wanted?.map(({ resource }) => resource.id));
+      expect(walked).toEqual(expected?.map(({ resource }) => resource.id));
       expect(walked.length).toBeGreaterThan(150);
     },
   );
 
-  test('filters as the interface says, filters combined', async () => {
+  test('filters by status, order, number, order type and reference, also combined', async () => {
     const all = await list('');
-    expect(statuses(await list('filter[status][in]=ERROR,READY_TO_PICK'))).toEqual(['READY_TO_PICK', 'ERROR']);
+    expect(readStatuses(await list('filter[status][in]=ERROR,READY_TO_PICK'))).toEqual(['READY_TO_PICK', 'ERROR']);
     const orderId = all[4]?.relationships.order?.data.id ?? 0;
     expect(await list(`filter[orderId][in]=${orderId}`)).toEqual([all[4]]);
     expect(await list(`filter[orderId]=${orderId},999999,${orderId}`)).toEqual([all[4]]);
     expect(await list(`filter[orderId]=${orderId}&filter[status][in]=SHIPPED`)).toEqual([]);
-    const order = one(await client.ask('v3.orders.get', { path: { id: orderId } }));
+    const order = readOne(await client.ask('v3.orders.get', { path: { id: orderId } }));
     const number = order.attributes.externalOrderNumber;
     expect(await list(`filter[externalOrderNumber][in]=${number},none`)).toEqual([all[4]]);
     expect(await list(`filter[externalOrderNumber]=${number}`)).toEqual([all[4]]);
@@ -94,7 +94,7 @@ describeOperation('v3.shipments.list', () => {
     expect(await list(`filter[reference][in]=${encodeURIComponent(reference)}`)).toEqual(referred);
   });
 
-  test('dates are exclusive, days are those of the warehouses', async () => {
+  test('filters by exclusive days of shipping', async () => {
     const shipped = await list('filter[status][in]=SHIPPED');
     const days = shipped.map(({ attributes }) => String(attributes.shippedOn).slice(0, 10)).sort();
     const [first, last] = [days[0] ?? '', days.at(-1) ?? ''];
@@ -119,7 +119,7 @@ describeOperation('v3.shipments.list', () => {
     ['filter[nothing]=1', 'filter[nothing]'],
     ['__proto__=1', '__proto__'],
     ['include=%ff', '%ff'],
-  ])("%s is refused by the parameter's name", async (query, parameter) => {
+  ])('%s is refused, naming the parameter', async (query, parameter) => {
     const { status, body } = await client.ask('v3.shipments.list', { query });
     expect(status).toBe(400);
     expect(body.errors[0]?.source?.parameter).toBe(parameter);
@@ -127,27 +127,29 @@ describeOperation('v3.shipments.list', () => {
 });
 
 describeOperation('v3.shipments.get', () => {
-  test('one shipment, with its items where they are asked for', async () => {
+  test('answers one shipment, with its items if they are asked for', async () => {
     const [listed] = await list('include=shipmentItems');
     const id = listed?.id ?? 0;
-    expect(one(await client.ask('v3.shipments.get', { path: { id }, query: 'include=shipmentItems' }))).toEqual(listed);
-    expect(one(await client.ask('v3.shipments.get', { path: { id } })).included).toBeUndefined();
+    expect(readOne(await client.ask('v3.shipments.get', { path: { id }, query: 'include=shipmentItems' }))).toEqual(
+      listed,
+    );
+    expect(readOne(await client.ask('v3.shipments.get', { path: { id } })).included).toBeUndefined();
     await sandbox.switches({ included: 'top' });
     const { body } = await client.ask('v3.shipments.get', { path: { id }, query: 'include=shipmentItems' });
     expect(body.included).toEqual(listed?.included);
     expect((await client.ask('v3.shipments.get', { path: { id: 1 } })).status).toBe(404);
   });
 
-  test('older than 90 days it is not listed, but can be read', async () => {
+  test('answers a shipment that is older than 90 days, which is not listed', async () => {
     const [oldest] = await list('');
     const id = oldest?.id ?? 0;
     await sandbox.advance(91 * 86_400);
     expect((await list('')).map((row) => row.id)).not.toContain(id);
     expect(await list(`filter[orderId]=${oldest?.relationships.order?.data.id}`)).toEqual([]);
-    expect(one(await client.ask('v3.shipments.get', { path: { id } }))).toEqual(oldest);
+    expect(readOne(await client.ask('v3.shipments.get', { path: { id } }))).toEqual(oldest);
   });
 
-  test('one that is not visible yet does not exist', async () => {
+  test('answers 404 for a shipment that is not visible yet', async () => {
     type State = { clients: { shipments: { visible: boolean; resource: Resource }[] }[] };
     let hidden: Resource | undefined;
     for (let hours = 0; hours < 24 * 20 && hidden === undefined; hours += 2) {
@@ -158,6 +160,6 @@ describeOperation('v3.shipments.get', () => {
     const id = hidden?.id ?? 0;
     expect((await client.ask('v3.shipments.get', { path: { id } })).status).toBe(404);
     await sandbox.advance(31 * 3_600);
-    expect(one(await client.ask('v3.shipments.get', { path: { id } })).id).toBe(id);
+    expect(readOne(await client.ask('v3.shipments.get', { path: { id } })).id).toBe(id);
   });
 });

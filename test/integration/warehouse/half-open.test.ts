@@ -4,7 +4,7 @@ import { afterEach, describe, expect, inject, test } from 'vitest';
 import { connectDatabase, connectForWriting, openListener, openPool } from '../../../src/app/deps/database.ts';
 import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { poolConfig } from '../../../src/erp/connection/pool.ts';
+import { makePoolConfig } from '../../../src/erp/connection/pool.ts';
 import { TcpProxy } from '../../../tools/chaos/proxy.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useRedis } from '../../helpers/redis.ts';
@@ -17,20 +17,20 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-async function throughProxy(url: string): Promise<TcpProxy> {
+async function startProxy(url: string): Promise<TcpProxy> {
   const proxy = await TcpProxy.start(new URL(url));
   closers.unshift(() => proxy.close());
   return proxy;
 }
 
-/** All connections there are will never be answered again; new ones will. */
+/** Makes the present connections of the proxy swallow everything. New connections work. */
 function cutSilently(proxy: TcpProxy): void {
   proxy.set({ kind: 'half-open' });
   proxy.set({ kind: 'fair' });
   proxy.forgetLost();
 }
 
-test('a statement that takes too long is ended by the server: it does not go on with nobody there to hear of it', async () => {
+test('the server ends a statement that takes too long', async () => {
   const { db, close } = connectDatabase(database.url, silentLogger, 'slow', 1, 1_000);
   closers.unshift(close);
   await expect(sql`select pg_sleep(600)`.execute(db)).rejects.toMatchObject({ code: '57014' });
@@ -41,10 +41,10 @@ test('a statement that takes too long is ended by the server: it does not go on 
   expect((await sql<{ one: number }>`select 1 as one`.execute(db)).rows).toEqual([{ one: 1 }]);
 });
 
-describe('connections that swallow what they are given, and of which nobody is told', () => {
+describe('half-open connections', () => {
   test('to Postgres: a query ends in time, and the next one has a new connection', async () => {
-    const proxy = await throughProxy(database.url);
-    // One connection, as for heartbeats and claims: there is no other to turn to.
+    const proxy = await startProxy(database.url);
+    // One connection, as for heartbeats and claims, so that no other connection can answer.
     const { db, close } = connectDatabase(proxy.url.href, silentLogger, 'test', 1, 500);
     closers.unshift(close);
     const ask = () => sql<{ one: number }>`select 1 as one`.execute(db);
@@ -57,18 +57,18 @@ describe('connections that swallow what they are given, and of which nobody is t
     expect((await ask()).rows).toEqual([{ one: 1 }]);
   });
 
-  test('a database that is set up otherwise is no lost connection: waiting would not help', async () => {
+  test('a database without SSL is not reported as a lost connection, because waiting cannot help', async () => {
     const url = new URL(database.url);
     url.searchParams.set('sslmode', 'require');
     const { db, close } = connectDatabase(url.href, silentLogger, 'test', 1, 500);
     closers.unshift(close);
-    const asked = sql`select 1`.execute(db);
-    await expect(asked).rejects.toThrow('The server does not support SSL connections');
-    await expect(asked).rejects.not.toHaveProperty('code', 'database_lost');
+    const query = sql`select 1`.execute(db);
+    await expect(query).rejects.toThrow('The server does not support SSL connections');
+    await expect(query).rejects.not.toHaveProperty('code', 'database_lost');
   });
 
-  test('to Postgres, all in use: who waits for one in vain is told so', async () => {
-    const config = { ...poolConfig(database.url, 'test', 1), connectionTimeoutMillis: 300 };
+  test('to Postgres, all in use: a caller that waits in vain gets an error', async () => {
+    const config = { ...makePoolConfig(database.url, 'test', 1), connectionTimeoutMillis: 300 };
     const pool = openPool(config, silentLogger);
     closers.unshift(() => pool.end());
     const only = await pool.connect();
@@ -79,20 +79,20 @@ describe('connections that swallow what they are given, and of which nobody is t
     }
   });
 
-  test('for notifications: it finds out by itself, listens anew, and says that some may have been missed', async () => {
-    const proxy = await throughProxy(database.url);
-    let told = 0;
-    const listener = openListener(proxy.url.href, 'fulfilment_outbox', () => told++, silentLogger);
+  test('for notifications: the listener reconnects by itself and reports a possible loss', async () => {
+    const proxy = await startProxy(database.url);
+    let notifications = 0;
+    const listener = openListener(proxy.url.href, 'fulfilment_outbox', () => notifications++, silentLogger);
     closers.unshift(() => listener.close());
-    await waitFor('the first connection', () => told === 1);
+    await waitFor('the first connection', () => notifications === 1);
     cutSilently(proxy);
-    await waitFor('the second connection', () => told === 2, 40_000);
+    await waitFor('the second connection', () => notifications === 2, 40_000);
     await database.query('notify fulfilment_outbox');
-    await waitFor('a notification', () => told === 3);
+    await waitFor('a notification', () => notifications === 3);
   });
 
   test.skipIf(!inject('redisAvailable'))('to Redis: a command ends in time, and later ones are answered', async () => {
-    const proxy = await throughProxy(redis.url);
+    const proxy = await startProxy(redis.url);
     const { backend, close } = await openQueueBackend({ REDIS_URL: proxy.url.href }, database.url, silentLogger);
     closers.unshift(close);
     const queue = backend.queue('poll');
@@ -111,7 +111,7 @@ describe('connections that swallow what they are given, and of which nobody is t
   });
 });
 
-test('work that has to write is given no connection that takes no writes', async () => {
+test('a connection for writing is refused if the database accepts no writes', async () => {
   const [row] = await database.query<{ name: string }>('select current_database() as name');
   const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1);
   closers.unshift(close);
@@ -122,10 +122,10 @@ test('work that has to write is given no connection that takes no writes', async
   await ask();
 });
 
-test('options of the database URL are kept beside ours, and cannot replace them', async () => {
+test('options of the database URL are kept next to ours, and cannot replace them', async () => {
   const url = new URL(database.url);
   url.searchParams.set('options', '-c work_mem=8MB -c lock_timeout=0 -c search_path=public');
-  const pool = new pg.Pool(poolConfig(url.href, 'options', 1));
+  const pool = new pg.Pool(makePoolConfig(url.href, 'options', 1));
   try {
     const settings = ['work_mem', 'lock_timeout', 'search_path', 'statement_timeout'];
     const { rows } = await pool.query<{ setting: string }>(

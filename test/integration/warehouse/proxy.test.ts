@@ -5,7 +5,7 @@ import { afterEach, expect, test } from 'vitest';
 import { checkTransport } from '../../../src/app/doctor/check-transport.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
-import { configFor, done, usePuller } from '../../helpers/puller.ts';
+import { done, makeConfig, usePuller } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
@@ -18,11 +18,11 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.close().closeAllConnections();
 });
 
-/** A forward proxy that remembers what it was asked for. */
-async function startProxy(): Promise<{ url: string; asked: string[] }> {
-  const asked: string[] = [];
+/** Starts a forward proxy that records its requests. */
+async function startProxy(): Promise<{ url: string; requests: string[] }> {
+  const requests: string[] = [];
   const server = createServer((incoming, outgoing) => {
-    asked.push(`${incoming.method} ${incoming.url}`);
+    requests.push(`${incoming.method} ${incoming.url}`);
     const { method = 'GET', headers, url = '' } = incoming;
     const onward = request(url, { method, headers }, (answer) => {
       outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
@@ -32,7 +32,7 @@ async function startProxy(): Promise<{ url: string; asked: string[] }> {
     incoming.pipe(onward);
   });
   server.on('connect', ({ url = '' }, socket) => {
-    asked.push(`CONNECT ${url}`);
+    requests.push(`CONNECT ${url}`);
     if (url.startsWith('refused.test')) return socket.end('HTTP/1.1 403 Forbidden\r\n\r\n');
     const [host, port] = url.split(':');
     const onward = connect(Number(port), host, () => {
@@ -45,43 +45,43 @@ async function startProxy(): Promise<{ url: string; asked: string[] }> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   servers.push(server);
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
 }
 
-test('requests go by the proxy that the environment names, and past it where NO_PROXY says so', async () => {
+test('requests use the proxy of the environment, except for hosts in NO_PROXY', async () => {
   await sandbox.seed(3);
-  const { url, asked } = await startProxy();
+  const { url, requests } = await startProxy();
   done(await pull('pull-shipments', { env: { HTTP_PROXY: url } }));
-  expect(asked.some((one) => one.includes('/v3/shipments'))).toBe(true);
+  expect(requests.some((one) => one.includes('/v3/shipments'))).toBe(true);
   expect(await database.query('select 1 from fulfilment.shipments')).toHaveLength(3);
-  asked.splice(0);
+  requests.splice(0);
   done(await pull('pull-shipments', { env: { http_proxy: url, NO_PROXY: '127.0.0.1' } }));
-  expect(asked).toEqual([]);
+  expect(requests).toEqual([]);
 });
 
-test('traces go by the proxy, too', async () => {
-  const { url, asked } = await startProxy();
+test('traces use the proxy', async () => {
+  const { url, requests } = await startProxy();
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector.test:4318', HTTP_PROXY: url, NO_PROXY: '127.0.0.1' };
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...env, SCHEDULE_PULL_SHIPMENTS: '1s' }));
-  await waitFor('traces at the proxy', () => asked.includes('POST http://collector.test:4318/v1/traces'));
+  await waitFor('traces at the proxy', () => requests.includes('POST http://collector.test:4318/v1/traces'));
   worker.kill('SIGTERM');
   await worker.ended;
-  expect(new Set(asked)).toEqual(new Set(['POST http://collector.test:4318/v1/traces']));
+  expect(new Set(requests)).toEqual(new Set(['POST http://collector.test:4318/v1/traces']));
 });
 
-test('a proxy that opens no tunnel is named, and nothing counts as sent', async () => {
-  const { url, asked } = await startProxy();
+test('a proxy that refuses a tunnel is named, and nothing counts as sent', async () => {
+  const { url, requests } = await startProxy();
   const env = { HTTPS_PROXY: url, WAREHOUSE_BASE_URL: 'https://refused.test/' };
   expect(await pull('pull-shipments', { env })).toMatchObject({
     status: 'failed',
     error: { code: 'connect_failed', outcome: 'not_executed', message: expect.stringContaining('HTTPS_PROXY') },
   });
-  expect(asked).toContain('CONNECT refused.test:443');
+  expect(requests).toContain('CONNECT refused.test:443');
 });
 
-test('doctor names proxies without their password, and what is sent in clear text beyond this machine', () => {
+test('doctor names proxies without their password, and remote connections without TLS', () => {
   const env = { HTTPS_PROXY: 'http://user:secret@proxy.test:3128', WAREHOUSE_BASE_URL: 'http://warehouse.test/' };
-  const config = configFor(database, sandbox, { ...env, DATABASE_URL: 'postgres://erp.test/erp' });
+  const config = makeConfig(database, sandbox, { ...env, DATABASE_URL: 'postgres://erp.test/erp' });
   expect(checkTransport(config)).toEqual([
     expect.objectContaining({ state: 'warn', found: expect.stringMatching(/service of default .*Postgres/) }),
     expect.objectContaining({ state: 'ok', found: 'requests to the service go by proxy.test:3128' }),

@@ -12,7 +12,7 @@ const list = (url: URL, env?: Record<string, string>) =>
   services.connect(url, env).list('v3.shipments.list', 'page[size]=100', { signal });
 
 describe('the token', () => {
-  test('is asked for by form, once for many callers, and sent as bearer', async () => {
+  test('is requested by form, once for many callers, and sent as bearer', async () => {
     let form = '';
     const service = await services.start(async (request, response) => {
       if (request.url !== '/base/token') return sendJson(response, 200, empty);
@@ -29,7 +29,9 @@ describe('the token', () => {
   });
 
   test('is renewed before it expires', async () => {
-    const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty), 1));
+    const service = await services.start(
+      withTokens((_request, response) => sendJson(response, 200, empty), { expiresInSeconds: 1 }),
+    );
     const warehouse = services.connect(service.url);
     await waitFor('a second token', async () => {
       await warehouse.list('v3.shipments.list', '', { signal });
@@ -37,7 +39,7 @@ describe('the token', () => {
     });
   });
 
-  test('that is refused costs one new one, shared by all callers', async () => {
+  test('that is refused is renewed once for all callers', async () => {
     const service = await services.start(
       withTokens((request, response) =>
         sendJson(response, request.headers.authorization === 'bearer t1' ? 401 : 200, empty),
@@ -48,7 +50,7 @@ describe('the token', () => {
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
   });
 
-  test('refused for good ends after one new token', async () => {
+  test('that is refused ends the request after one new token', async () => {
     const service = await services.start(withTokens((_request, response) => sendJson(response, 401, {})));
     await expect(list(service.url)).rejects.toMatchObject({
       code: 'token_refused',
@@ -58,7 +60,7 @@ describe('the token', () => {
     expect(service.requests).toHaveLength(4);
   });
 
-  test('refused again and again is not asked for again and again', async () => {
+  test('that is refused repeatedly is not renewed each time', async () => {
     const service = await services.start(withTokens((_request, response) => sendJson(response, 401, {})));
     const warehouse = services.connect(service.url);
     const ask = (operation: 'v3.shipments.list' | 'v3.orders.list') => warehouse.list(operation, '', { signal });
@@ -68,7 +70,7 @@ describe('the token', () => {
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
   });
 
-  test('that other operations are let in with is kept, whatever one operation answers', async () => {
+  test('that other operations accept is kept, even if one operation refuses it', async () => {
     const service = await services.start(
       withTokens((request, response) =>
         request.url?.includes('/v3/orders') ? sendJson(response, 401, {}) : sendJson(response, 200, empty),
@@ -82,7 +84,7 @@ describe('the token', () => {
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(2);
     const refused = { operation: 'v3.orders.create', body: {} } as const;
     const write = warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() });
-    // An operation that was never refused may cost one new token; then it is known that it is not the token.
+    // The first refusal of an operation may cost one new token. Then we know that the token is not the reason.
     await expect(write).rejects.toMatchObject({ status: 401 });
     await expect(warehouse.write(refused, { signal, beforeSend: () => Promise.resolve() })).rejects.toMatchObject({
       code: 'token_refused',
@@ -90,7 +92,7 @@ describe('the token', () => {
     expect(service.requests.filter(({ path }) => path === '/base/token')).toHaveLength(3);
   });
 
-  test('that is not given says so, without the password', async () => {
+  test('that the service denies is an error without the password', async () => {
     const service = await services.start((_request, response) => sendJson(response, 400, { error: 'invalid_grant' }));
     const error = await list(service.url).catch((caught: unknown) => caught);
     expect(error).toMatchObject({ code: 'credentials_refused', outcome: 'refused' });
@@ -107,7 +109,7 @@ describe('a read', () => {
     expect(service.requests[1]?.path).toBe('/base/v3/shipments/5?include=shipmentItems');
   });
 
-  test('is asked again after a passing failure, and draws a new number each time', async () => {
+  test('is repeated after a temporary failure, with a new read number each time', async () => {
     let failures = 2;
     const service = await services.start(
       withTokens((_request, response) => sendJson(response, failures-- > 0 ? 503 : 200, empty, { 'retry-after': '0' })),
@@ -117,7 +119,7 @@ describe('a read', () => {
     expect(draws).toBe(3);
   });
 
-  test('is paced where that is asked for', async () => {
+  test('is slowed down by REQUESTS_PER_SECOND', async () => {
     const service = await services.start(withTokens((_request, response) => sendJson(response, 200, empty)));
     const warehouse = services.connect(service.url, { REQUESTS_PER_SECOND: '20' });
     const startedAtMs = performance.now();
@@ -125,9 +127,9 @@ describe('a read', () => {
     expect(performance.now() - startedAtMs).toBeGreaterThan(200);
   });
 
-  test('is null only where the service itself says 404', async () => {
-    const own = await services.start(withTokens((_request, response) => sendJson(response, 404, { errors: [] })));
-    expect(await services.connect(own.url).get('v3.shipments.get', 5, '', { signal })).toBeNull();
+  test('is null only if the service itself answers 404', async () => {
+    const service = await services.start(withTokens((_request, response) => sendJson(response, 404, { errors: [] })));
+    expect(await services.connect(service.url).get('v3.shipments.get', 5, '', { signal })).toBeNull();
     const proxy = await services.start(
       withTokens((_request, response) => void response.writeHead(404, { 'content-type': 'text/html' }).end('<html>')),
     );
@@ -172,7 +174,7 @@ describe('a read', () => {
     await expect(list(service.url)).rejects.toMatchObject(expected);
   });
 
-  test('ends when nothing comes, and when bytes drip in for ever', async () => {
+  test('ends in time if no bytes arrive, or if bytes arrive slowly without end', async () => {
     const silent = await services.start(withTokens(() => undefined));
     await expect(list(silent.url, { HTTP_TIMEOUT_MS: '200' })).rejects.toMatchObject({
       code: 'timeout',
@@ -192,13 +194,13 @@ describe('a read', () => {
     await expect(list(url)).rejects.toMatchObject({ code: 'connect_failed', outcome: 'not_executed' });
   });
 
-  test('ends at once with the reason of whoever aborts it', async () => {
+  test('ends at once with the reason of its abort signal', async () => {
     const service = await services.start(withTokens(() => undefined));
     const abort = new AbortController();
-    const asked = services.connect(service.url).list('v3.shipments.list', '', { signal: abort.signal });
+    const answer = services.connect(service.url).list('v3.shipments.list', '', { signal: abort.signal });
     await waitFor('the request', () => service.requests.length === 2);
     abort.abort(new LeaseLostError('default', 'job'));
-    await expect(asked).rejects.toBeInstanceOf(LeaseLostError);
+    await expect(answer).rejects.toBeInstanceOf(LeaseLostError);
   });
 });
 
@@ -206,25 +208,25 @@ test('status/get needs no token and reads the envelope', async () => {
   const up = await services.start((_request, response) =>
     sendJson(response, 200, { messageCode: 'OK', message: 'fine', result: null }),
   );
-  await services.connect(up.url).status(signal);
+  await services.connect(up.url).checkStatus(signal);
   expect(up.requests).toEqual([{ path: '/base/status/get', authorization: undefined }]);
   const down = await services.start((_request, response) =>
     sendJson(response, 200, { messageCode: 'NOK', message: 'closed', result: null }),
   );
-  await expect(services.connect(down.url).status(signal)).rejects.toMatchObject({
+  await expect(services.connect(down.url).checkStatus(signal)).rejects.toMatchObject({
     code: 'nok',
     outcome: 'refused',
     message: expect.stringContaining('closed'),
   });
   const odd = await services.start((_request, response) => sendJson(response, 200, { hello: 1 }));
-  await expect(services.connect(odd.url).status(signal)).rejects.toMatchObject({ code: 'undecodable' });
+  await expect(services.connect(odd.url).checkStatus(signal)).rejects.toMatchObject({ code: 'undecodable' });
 });
 
 describe('a TLS handshake that fails', () => {
   const handshakes: readonly [string, (socket: Socket) => void][] = [
     ['is ended at once', (socket) => void socket.end()],
     ['is reset after the first message', (socket) => void socket.once('data', () => socket.resetAndDestroy())],
-    // handshake_failure: the server takes none of our ciphers
+    // handshake_failure: the server accepts none of our ciphers
     [
       'is answered with an alert',
       (socket) => void socket.once('data', () => socket.end(Buffer.from('15030300020228', 'hex'))),
@@ -234,9 +236,9 @@ describe('a TLS handshake that fails', () => {
       (socket) => void socket.once('data', () => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')),
     ],
   ];
-  test.each(handshakes)('and %s: nothing was written, so nothing was carried out', async (_how, answer) => {
+  test.each(handshakes)('and %s: nothing was carried out', async (_how, answer) => {
     const server = createServer((socket) => {
-      // Our side breaks off as well.
+      // Our side ends the connection as well.
       socket.on('error', () => undefined);
       answer(socket);
     });

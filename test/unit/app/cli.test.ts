@@ -2,11 +2,11 @@ import type { Command } from 'commander';
 import { expect, test } from 'vitest';
 import { createCli } from '../../../src/app/program/program.ts';
 
-/** Commands that do something: those without commands of their own. */
-const leavesOf = (command: Command): Command[] =>
-  command.commands.length === 0 ? [command] : command.commands.flatMap(leavesOf);
+/** Returns the commands below `command` that have no subcommands. */
+const findLeafCommands = (command: Command): Command[] =>
+  command.commands.length === 0 ? [command] : command.commands.flatMap(findLeafCommands);
 
-function helpOf(command: Command): string {
+function readHelp(command: Command): string {
   let text = '';
   command.configureOutput({
     writeOut: (written) => {
@@ -17,12 +17,12 @@ function helpOf(command: Command): string {
   return text;
 }
 
-test('every command says what it does, with an example that is a call of it', () => {
+test('the help of every command describes it and has an example that calls it', () => {
   const cli = createCli();
-  const all = [cli, ...cli.commands.filter(({ commands }) => commands.length > 0), ...leavesOf(cli)];
+  const all = [cli, ...cli.commands.filter(({ commands }) => commands.length > 0), ...findLeafCommands(cli)];
   expect(all.length).toBeGreaterThan(26);
   for (const command of all) {
-    const help = helpOf(command);
+    const help = readHelp(command);
     const path = [command.parent?.parent ? command.parent.name() : '', command === cli ? '' : command.name()]
       .filter(Boolean)
       .join(' ');
@@ -33,7 +33,7 @@ test('every command says what it does, with an example that is a call of it', ()
   }
 });
 
-test('whatever shows a table does so for programs too', () => {
+test('every command that shows a table has --json', () => {
   const tables = [
     'status',
     'doctor',
@@ -47,8 +47,8 @@ test('whatever shows a table does so for programs too', () => {
     'refetch',
     'replay',
   ];
-  const without = leavesOf(createCli())
+  const commandsWithoutJson = findLeafCommands(createCli())
     .filter((command) => tables.includes(command.name()))
     .filter((command) => !command.options.some(({ long }) => long === '--json'));
-  expect(without.map((command) => command.name())).toEqual([]);
+  expect(commandsWithoutJson.map((command) => command.name())).toEqual([]);
 });

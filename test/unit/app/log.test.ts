@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
-import { loggable } from '../../../src/app/logging/log-schema.ts';
+import { pickLogFields } from '../../../src/app/logging/log-schema.ts';
 import { errorFields } from '../../../src/app/logging/logger.ts';
 import { describeError, WarehouseError } from '../../../src/core/errors.ts';
-import { quote, withoutQuotes } from '../../../src/core/quote.ts';
+import { quote, removeQuotes } from '../../../src/core/quote.ts';
 
 describe('a quotation', () => {
   test.each([
@@ -12,25 +12,25 @@ describe('a quotation', () => {
     ['«a» and «b»', '«…» and «…»'],
     ['cut off: «Jan Jan', 'cut off: «…»'],
     ['nothing quoted', 'nothing quoted'],
-  ])('%j is left out of a log', (text, expected) => expect(withoutQuotes(text)).toBe(expected));
+  ])('is left out of %j', (text, expected) => expect(removeQuotes(text)).toBe(expected));
 
-  test('cannot be ended by what is quoted, and is cut', () => {
+  test('cannot be ended by the quoted text, and is cut to 200 characters', () => {
     expect(quote('a» Jan «b')).toBe("«a' Jan 'b»");
-    expect(withoutQuotes(`${quote(`${quote('x')} Jan`)} ours`)).toBe('«…» ours');
+    expect(removeQuotes(`${quote(`${quote('x')} Jan`)} ours`)).toBe('«…» ours');
     expect(quote('x'.repeat(1_000))).toHaveLength(202);
   });
 
-  test('holds nothing that Postgres could not store or that would show otherwise than it is', () => {
+  test('drops characters that Postgres cannot store or that change how text is shown', () => {
     expect(quote('bad value \0 here')).toBe('«bad value  here»');
     expect(quote('a\u202eb\u2066c\u200fd\u001b[31m\u009b')).toBe('«abcd[31m»');
     expect(quote(`${'x'.repeat(199)}😀`)).toBe(`«${'x'.repeat(199)}\ufffd»`);
   });
 });
 
-describe('the words of an error', () => {
+describe('the description of an error', () => {
   const database = (code: string, message: string) => Object.assign(new Error(message), { name: 'error', code });
   test.each<[string, unknown, string]>([
-    ['ours', new WarehouseError('timeout', 'v3.x: no answer', { outcome: 'unknown' }), 'v3.x: no answer'],
+    ['of ours', new WarehouseError('timeout', 'v3.x: no answer', { outcome: 'unknown' }), 'v3.x: no answer'],
     ['of the language', new TypeError('no such member in Jan'), 'TypeError: «no such member in Jan»'],
     [
       'of the network',
@@ -57,17 +57,17 @@ describe('the words of an error', () => {
     ],
   ])('%s', (_what, error, words) => expect(describeError(error)).toBe(words));
 
-  test('of a fault of ours come with where it was, not with the message once more', () => {
+  test('of a programming error has its stack, without the message again', () => {
     const { stack = '' } = errorFields(new SyntaxError('Jan'));
     expect(stack).toMatch(/^ {4}at /);
     expect(stack).not.toContain('Jan');
   });
 });
 
-test('a log line has the fields of the schema, others by name alone', () => {
+test('a log line has the fields of the schema, and only the names of others', () => {
   const at = new Date(0);
   expect(
-    loggable({
+    pickLogFields({
       event: 'x',
       error: 'a «Jan»',
       warnings: ['«Jan»', 'b'],
@@ -86,15 +86,16 @@ test('a log line has the fields of the schema, others by name alone', () => {
     client: null,
     leftOut: ['email', 'payload'],
   });
-  expect(loggable({ reason: { name: 'Jan' } })).toEqual({ reason: '(left out)' });
+  expect(pickLogFields({ reason: { name: 'Jan' } })).toEqual({ reason: '(left out)' });
 });
 
-test('a message passes by the schema in no form', () => {
+test('no form of a log call bypasses the schema', () => {
   const written: string[] = [];
   const log = createLogger('info', { write: (line: string) => written.push(line) });
-  // A slip that the types do not let through.
-  const slip = log.error as unknown as (given: unknown) => void;
-  for (const given of [new SyntaxError('Jan'), { event: 'x', err: new Error('Jan') }, 'Jan']) slip.call(log, given);
+  // The types forbid this call. A mistake could still make it.
+  const logUntyped = log.error as unknown as (given: unknown) => void;
+  for (const given of [new SyntaxError('Jan'), { event: 'x', err: new Error('Jan') }, 'Jan'])
+    logUntyped.call(log, given);
   expect(written.map((line) => JSON.parse(line).event)).toEqual(['error', 'x', undefined]);
   expect(written.join('')).not.toContain('Jan');
 });
@@ -107,7 +108,7 @@ test('every event of the source is explained in docs/operations.md', () => {
   const text = files.map((file) => readFileSync(new URL(`src/${file}`, root), 'utf8')).join('\n');
   const events = new Set([...text.matchAll(/event: '(\w+_\w+|uncaught)'/g)].map(([, event = '']) => event));
   expect(events.size).toBeGreaterThan(25);
-  for (const status of ['done', 'failed', 'lost', 'stopped']) events.add(`run_${status}`);
+  for (const status of ['done', 'failed', 'abandoned', 'stopped']) events.add(`run_${status}`);
   for (const status of ['done', 'dead', 'unknown', 'pending']) events.add(`push_${status}`);
   const docs = readFileSync(new URL('docs/operations.md', root), 'utf8');
   expect([...events].filter((event) => !docs.includes(`\`${event}\``))).toEqual([]);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { problemsOfOutbox } from '../../../src/app/health/problems-of-outbox.ts';
+import { findOutboxProblems } from '../../../src/app/health/outbox-problems.ts';
 import type { StoredHealth } from '../../../src/erp/outbox/holds.ts';
 import type { OutboxStatus } from '../../../src/erp/reports/outbox-status.ts';
 import type { KnownClient } from '../../../src/erp/runs/clients.ts';
@@ -29,50 +29,53 @@ const rows: OutboxStatus = {
   oldestMovingSeconds: 60,
 };
 const client = (servedAt: Date | null) => ({ client: 'shop', servedAt }) as KnownClient;
-const say = (snapshot: Partial<Parameters<typeof problemsOfOutbox>[0]>) =>
-  problemsOfOutbox({ outbox: [], holds: [], rates: [], clients: [], database: null, ...snapshot }, now).map(
+const describeProblems = (snapshot: Partial<Parameters<typeof findOutboxProblems>[0]>) =>
+  findOutboxProblems({ outbox: [], holds: [], rates: [], clients: [], database: null, ...snapshot }, now).map(
     ({ severity, subject, text, remedy }) => `${severity} ${subject}: ${text}; ${remedy}`,
   );
 
 test.each<[Partial<StoredHealth>, string]>([
   [
     {},
-    'bad shop: no order.update is sent for 10m: v3.orders.update: answered 500; tried again in 30s; other kinds go on',
+    'bad shop: no order.update is sent for 10m: v3.orders.update: answered 500; next try in 30s; other kinds continue',
   ],
   [
     { untilInMs: -1 },
-    'bad shop: order.update is sent one row at a time, after a hold that began 10m ago: v3.orders.update: answered 500; other kinds go on; more with each row that gets through',
+    'bad shop: order.update is sent one row at a time since a hold that began 10m ago: v3.orders.update: answered 500; other kinds continue; the number grows with each row that is done',
   ],
   [
     { untilInMs: -1, sendWindow: 5 },
-    'note shop: order.update is sent 5 rows at a time, after a hold that began 10m ago: v3.orders.update: answered 500; other kinds go on; more with each row that gets through',
+    'note shop: order.update is sent 5 rows at a time since a hold that began 10m ago: v3.orders.update: answered 500; other kinds continue; the number grows with each row that is done',
   ],
   [
     { kind: '', code: 'breaker_open', probe: true, untilInMs: -1, reason: 'common.status.get: answered 502' },
-    'bad shop: nothing is sent for 10m: common.status.get: answered 502; being tried again; pulls and other clients go on',
+    'bad shop: no row is sent for 10m: common.status.get: answered 502; a try is under way; pulls and other clients continue',
   ],
-])('a hold says what waits, since when, why, and what goes on: %j', (changes, expected) => {
-  expect(say({ holds: [{ ...health, ...changes }] })).toEqual([expected]);
+])('a hold is shown with what waits, since when, why, and what continues: %j', (changes, expected) => {
+  expect(describeProblems({ holds: [{ ...health, ...changes }] })).toEqual([expected]);
 });
 
-test('a rate that had to be lowered is no fault, and says what is sent', () => {
-  expect(say({ rates: [{ client: 'shop', perSecond: 12.34, since: ago(120), refused: 9 }] })).toEqual([
-    'note shop: the service refuses rows that come too fast (429, 9 times for 2m): 12.3 a second are sent; it grows by itself; no attempt is burnt',
+test('a lowered send rate is a note that says how many rows are sent', () => {
+  expect(describeProblems({ rates: [{ client: 'shop', perSecond: 12.34, since: ago(120), refused: 9 }] })).toEqual([
+    'note shop: the service limits the rate (429, 9 times for 2m): 12.3 rows a second are sent; the rate grows by itself; a refusal does not count as an attempt',
   ]);
 });
 
-test('a known client that no worker serves is named where its rows wait', () => {
-  const decide =
-    'bad shop: 1 row waits for a person to say what became of it; see: fulfilment-sync outbox list --status unknown';
+test('a known client that no worker serves is a problem if its rows wait', () => {
+  const stuck =
+    'bad shop: 1 row is stuck: it is unknown whether the service carried it out; check at the service, then mark as done or retry; list them with: fulfilment-sync outbox list --status unknown';
   const unserved = (last: string) =>
-    `bad shop: 3 rows wait, and no worker pushes for this client: ${last}; start a worker that is set up with it`;
-  expect(say({ outbox: [rows], clients: [client(ago(60))] })).toEqual([decide]);
-  expect(say({ outbox: [rows], clients: [client(ago(300))] })).toEqual([
-    unserved('the last one was there 5m ago'),
-    decide,
+    `bad shop: 3 rows wait, and no worker pushes for this client: ${last}; start a worker that has this client in its configuration`;
+  expect(describeProblems({ outbox: [rows], clients: [client(ago(60))] })).toEqual([stuck]);
+  expect(describeProblems({ outbox: [rows], clients: [client(ago(300))] })).toEqual([
+    unserved('a worker last did 5m ago'),
+    stuck,
   ]);
-  expect(say({ outbox: [rows], clients: [client(null)] })).toEqual([unserved('none ever did'), decide]);
-  // Nobody knows it: its rows are ended by themselves.
-  expect(say({ outbox: [{ ...rows, unknown: 0, toDecide: 0 }] })).toEqual([]);
-  expect(say({ outbox: [{ ...rows, pending: 0 }], clients: [client(null)] })).toEqual([decide]);
+  expect(describeProblems({ outbox: [rows], clients: [client(null)] })).toEqual([
+    unserved('no worker ever did'),
+    stuck,
+  ]);
+  // An unknown client is no problem: the workers mark its rows as dead.
+  expect(describeProblems({ outbox: [{ ...rows, unknown: 0, toDecide: 0 }] })).toEqual([]);
+  expect(describeProblems({ outbox: [{ ...rows, pending: 0 }], clients: [client(null)] })).toEqual([stuck]);
 });

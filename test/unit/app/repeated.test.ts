@@ -1,12 +1,12 @@
 import { pino } from 'pino';
 import { expect, test } from 'vitest';
-import { repeatedWarnings } from '../../../src/app/logging/repeated.ts';
+import { throttleWarnings } from '../../../src/app/logging/throttle-warnings.ts';
 
-test('a swarm of warnings is said once in half a minute, with the number held back; other kinds are not held up', () => {
+test('a repeated warning is logged every 30 s, with the number held back; others at once', () => {
   const lines: { event: string; heldBack?: number }[] = [];
   let nowMs = 0;
   const log = pino({ base: null, timestamp: false }, { write: (line: string) => void lines.push(JSON.parse(line)) });
-  const warn = repeatedWarnings(log, () => nowMs);
+  const warn = throttleWarnings(log, () => nowMs);
   const lost = { event: 'redis_connection_lost', code: 'ECONNREFUSED', error: 'refused' };
   for (let second = 0; second <= 60; second++) {
     nowMs = second * 1_000;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { parseSchedule } from '../../../config/schedules.ts';
-import { findStale } from '../../../src/app/health/staleness.ts';
+import { findLateJobs } from '../../../src/app/health/late-jobs.ts';
 import type { JobStatus } from '../../../src/erp/reports/job-status.ts';
 
 const now = new Date('2026-05-04T12:00:00Z');
 const minutesAgo = (minutes: number) => new Date(now.getTime() - minutes * 60_000);
-const came = new Map([['default', minutesAgo(60)]]);
+const acceptedAnHourAgo = new Map([['default', minutesAgo(60)]]);
 
 const row: JobStatus = {
   client: 'default',
@@ -28,36 +28,36 @@ const row: JobStatus = {
   lastSkipAt: null,
   lastSkipReason: null,
 };
-const stale = (more: Partial<JobStatus>, schedule = '10m', cameAt = came) =>
-  findStale([{ ...row, ...more }], { 'pull-orders': parseSchedule(schedule) }, cameAt, now).map(
+const findReasons = (changes: Partial<JobStatus>, schedule = '10m', acceptedAt = acceptedAnHourAgo) =>
+  findLateJobs([{ ...row, ...changes }], { 'pull-orders': parseSchedule(schedule) }, acceptedAt, now).map(
     ({ because }) => because,
   );
 
 describe('a job', () => {
   test.each<[string, Partial<JobStatus>, string, string[]]>([
-    ['that got done a moment ago', {}, '10m', []],
-    ['two turns late', { lastSuccessAt: minutesAgo(20) }, '10m', []],
-    ['more than three turns late', { lastSuccessAt: minutesAgo(31) }, '10m', ['not run']],
-    ['that fails since', { lastSuccessAt: minutesAgo(31), consecutiveFailures: 2 }, '10m', ['failing']],
+    ['that was done a moment ago', {}, '10m', []],
+    ['two intervals late', { lastSuccessAt: minutesAgo(20) }, '10m', []],
+    ['more than three intervals late', { lastSuccessAt: minutesAgo(31) }, '10m', ['not run']],
+    ['that has failed since', { lastSuccessAt: minutesAgo(31), consecutiveFailures: 2 }, '10m', ['failing']],
     [
-      'that is paused since',
+      'that has been paused since',
       { lastSuccessAt: minutesAgo(31), consecutiveFailures: 2, pausedSince: now },
       '10m',
       ['paused'],
     ],
-    ['of a second, within a minute', { lastSuccessAt: minutesAgo(0.9) }, '1s', []],
-    ['of a second, after more than a minute', { lastSuccessAt: minutesAgo(1.1) }, '1s', ['not run']],
-    ['of a day, before its turn can have come', { lastSuccessAt: minutesAgo(60 * 2) }, '1d', []],
-    ['of a day, six hours after its turn at the latest', { lastSuccessAt: minutesAgo(60 * 33) }, '1d', ['not run']],
-    ['by cron, before its turn', { lastSuccessAt: minutesAgo(60) }, '0 3 * * *', []],
-    ['by cron, hours after its turn', { lastSuccessAt: minutesAgo(60 * 40) }, '0 3 * * *', ['not run']],
+    ['of every second, within a minute', { lastSuccessAt: minutesAgo(0.9) }, '1s', []],
+    ['of every second, after more than a minute', { lastSuccessAt: minutesAgo(1.1) }, '1s', ['not run']],
+    ['of every day, before it can be due', { lastSuccessAt: minutesAgo(60 * 2) }, '1d', []],
+    ['of every day, hours after it must have been due', { lastSuccessAt: minutesAgo(60 * 33) }, '1d', ['not run']],
+    ['by cron, before its due time', { lastSuccessAt: minutesAgo(60) }, '0 3 * * *', []],
+    ['by cron, hours after its due time', { lastSuccessAt: minutesAgo(60 * 40) }, '0 3 * * *', ['not run']],
     ['that is off', { lastSuccessAt: minutesAgo(60 * 24 * 90) }, 'off', []],
-    ['that comes when it is asked for', { lastSuccessAt: null }, 'on-request', []],
-    ['that never got done', { lastSuccessAt: null }, '10m', ['not run']],
+    ['that runs on request', { lastSuccessAt: null }, 'on-request', []],
+    ['that was never done', { lastSuccessAt: null }, '10m', ['not run']],
     ['that was switched on a moment ago', { lastSuccessAt: null, dueAt: minutesAgo(-5) }, '10m', []],
-    ['whose first run is reading', { lastSuccessAt: null, running: true }, '10m', []],
-  ])('%s', (_what, more, schedule, expected) => expect(stale(more, schedule)).toEqual(expected));
+    ['whose first run is under way', { lastSuccessAt: null, running: true }, '10m', []],
+  ])('%s', (_what, changes, schedule, expected) => expect(findReasons(changes, schedule)).toEqual(expected));
 
-  test('of a client that has just come is not late', () =>
-    expect(stale({ lastSuccessAt: null }, '10m', new Map([['default', minutesAgo(5)]]))).toEqual([]));
+  test('of a client that was just accepted is not late', () =>
+    expect(findReasons({ lastSuccessAt: null }, '10m', new Map([['default', minutesAgo(5)]]))).toEqual([]));
 });

@@ -57,7 +57,7 @@ const rescan = { id: 7, kind: 'backfill', background: false, fetched: 300, expec
 const format = (more: Partial<StreamStatus>) => formatStatus([job], [{ ...stream, ...more }], 7, now);
 
 describe('status', () => {
-  test('shows each stream beside its usual, and how late changes were healed beside the lookback', () => {
+  test('shows each stream next to its usual numbers, and late changes next to the lookback', () => {
     const [, heading = '', row = ''] = /(client +stream.*)\n(.*)/.exec(format({})) ?? [];
     expect(heading).toContain('late p99 (lookback 7d)');
     expect(row.split(/ {2,}/)).toEqual([
@@ -80,59 +80,51 @@ describe('status', () => {
     [
       'a first load with its progress',
       { firstLoad: true, fetchedSoFar: 4_200 },
-      'the first load is not done; 4200 read by the run under way',
+      'the first load is not done; the current run has read 4200',
     ],
+    ['a day with fewer changes than usual', { changedLastDay: 0 }, 'polls changed no row in 24 hours; usual: 42 a day'],
     [
-      'a day without changes against the usual',
-      { changedLastDay: 0 },
-      'ran, and changed no row in 24 hours; usual are 42 a day',
-    ],
-    [
-      'a stream nobody reads',
+      'a stream that no worker reads',
       { lastSuccessAt: ago(3 * 86_400), changedLastDay: 0 },
-      'nothing was read for 3d; is a worker running?',
+      'no poll completed for 3d; check that a worker is running',
     ],
+    ['a gap', { gaps: [{ from: '2026-01-01', to: '2026-01-05' }] }, 'nothing was read from 2026-01-01 to 2026-01-05'],
+    ['lateness beyond the lookback', { lateSecondsP99: 9 * 86_400 }, 'changes up to 9d late, beyond LOOKBACK_DAYS (7)'],
     [
-      'a span out of reach',
-      { gaps: [{ from: '2026-01-01', to: '2026-01-05' }] },
-      'nobody read from 2026-01-01 to 2026-01-05',
-    ],
-    ['lateness beyond the lookback', { lateSecondsP99: 9 * 86_400 }, 'healed up to 9d late, beyond LOOKBACK_DAYS 7'],
-    [
-      'a backfill cut short',
+      'a backfill that was interrupted',
       { openRescans: [{ ...rescan, from: '2026-01-01' }] },
-      'backfill 7 is not done: 300 of about 1000 read; go on with: backfill orders --from 2026-01-01',
+      'backfill 7 is not done: 300 of about 1000 read; continue with: backfill orders --from 2026-01-01',
     ],
-    ['a rescan of the workers', { openRescans: [{ ...rescan, background: true }] }, 'workers go on with it'],
+    ['a rescan of the workers', { openRescans: [{ ...rescan, background: true }] }, 'workers continue it'],
   ])('names %s', (_what, more, words) => expect(format(more)).toContain(words));
 
-  test('says nothing of lookback where a stream is not read by day', () =>
+  test('does not mention the lookback if a stream is not read by day', () =>
     expect(format({ readByDay: false, lateSecondsP99: 9 * 86_400 })).not.toContain('LOOKBACK'));
 });
 
 describe('progress', () => {
-  const under = (fetched: number, expected: number | null) =>
+  const makeRescan = (fetched: number, expected: number | null) =>
     ({ fetched, expected, pages: fetched / 100, missing: 2, stale: 1 }) as Rescan;
 
-  test('is a share of what was stored, and never more than all of it', () => {
-    expect(describeProgress('x', under(500, 1_000), true)).toBe(
+  test('is a share of the expected number, and never more than 100 %', () => {
+    expect(describeProgress('x', makeRescan(500, 1_000), true)).toBe(
       `x  [${'#'.repeat(15)}${'.'.repeat(15)}] 50 %  500 read in 5 pages, 3 healed`,
     );
-    expect(describeProgress('x', under(1_500, 1_000), false)).toBe('x  100 %  1,500 read in 15 pages, 3 healed');
-    expect(describeProgress('x', under(100, 0), true)).toBe('x  100 read in 1 pages, 3 healed');
+    expect(describeProgress('x', makeRescan(1_500, 1_000), false)).toBe('x  100 %  1,500 read in 15 pages, 3 healed');
+    expect(describeProgress('x', makeRescan(100, 0), true)).toBe('x  100 read in 1 pages, 3 healed');
   });
 
-  test('on a terminal a bar takes its own place and is taken away; elsewhere quick work writes nothing', async () => {
+  test('draws and removes a bar on a terminal; elsewhere quick work writes nothing', async () => {
     const written: string[] = [];
     const write = (text: string) => written.push(text);
     const quick = new ProgressView('x', { write });
-    quick.update(under(100, 1_000));
+    quick.update(makeRescan(100, 1_000));
     quick.end();
     expect(written).toEqual([]);
     const bar = new ProgressView('x', { isTTY: true, write });
     const deadlineMs = performance.now() + 5_000;
     while (written.length === 0 && performance.now() < deadlineMs) {
-      bar.update(under(100, 1_000));
+      bar.update(makeRescan(100, 1_000));
       await new Promise(setImmediate);
     }
     bar.end();

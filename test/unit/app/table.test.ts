@@ -6,38 +6,43 @@ const rows = [
   [1, 'SO-1001', 'the payload cannot be sent: orderType: there is no NOPE'],
   [12, 'SO-2', 'x'.repeat(40)],
 ] as const;
-const linesOf = (width?: number) => formatTable(headings, rows, { width }).split('\n');
+const formatLines = (width?: number) => formatTable(headings, rows, { width }).split('\n');
 
-// What it is coloured with elsewhere is no part of it.
+// The colours of the terminal that runs the tests must not matter.
 beforeEach(() => vi.stubEnv('FORCE_COLOR', '0'));
 afterEach(() => vi.unstubAllEnvs());
 
 describe('a table', () => {
-  test('is as wide as it is where nobody says how wide it may be', () =>
-    expect(linesOf()).toEqual([
+  test('is as wide as its contents if no width is given', () =>
+    expect(formatLines()).toEqual([
       'id  reference  because',
       ' 1  SO-1001    the payload cannot be sent: orderType: there is no NOPE',
       `12  SO-2       ${'x'.repeat(40)}`,
     ]));
 
   test.each([70, 60, 50])('fits a terminal of %i characters, and loses nothing', (width) => {
-    const lines = linesOf(width);
+    const lines = formatLines(width);
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(width);
     const text = lines.join('').replaceAll(/\s/g, '');
     for (const word of ['SO-1001', 'orderType:', 'NOPE']) expect(text).toContain(word);
     expect(text.match(/x/g)).toHaveLength(40);
   });
 
-  test('is a list for each row where the words themselves do not fit', () =>
-    expect(linesOf(20).slice(0, 4)).toEqual(['id         1', 'reference  SO-1001', `because    ${rows[0][2]}`, '']));
+  test('is a list for each row if its columns do not fit', () =>
+    expect(formatLines(20).slice(0, 4)).toEqual([
+      'id         1',
+      'reference  SO-1001',
+      `because    ${rows[0][2]}`,
+      '',
+    ]));
 });
 
-test('characters that a terminal would carry out are shown by their code', () => {
+test('control characters of terminals are shown by their code', () => {
   const table = formatTable(['reference'], [['\u001b]0;title\u0007\r\u202eover\nnext']]);
   expect(table).toContain('\\u{1b}]0;title\\u{7}\\u{d}\\u{202e}over next');
 });
 
-test('columns are as wide as what is seen, not as the number of characters', () => {
+test('a column is as wide as its text looks, not as its number of characters', () => {
   const rows = formatTable(
     ['name', 'n'],
     [

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { isObject, parseExact, ShapeError, unstorableReason } from '../../../src/core/json.ts';
+import { findUnstorableReason, isObject, parseExact, ShapeError } from '../../../src/core/json.ts';
 
 describe('parseExact', () => {
   test.each(['12345678901234567890', '0.10', '1e400', '-0', '3.14159265358979323846', '9007199254740993'])(
@@ -10,11 +10,11 @@ describe('parseExact', () => {
     },
   );
 
-  test('gives ordinary numbers as numbers, also beside one that has to be kept', () => {
+  test('returns ordinary numbers as numbers, also next to a number that keeps its text', () => {
     expect(parseExact('{"a":1,"b":[2.5,1.10]}')).toEqual({ a: 1, b: [2.5, JSON.rawJSON('1.10')] });
   });
 
-  test('leaves any JSON as it was', () => {
+  test('does not change the meaning of any JSON', () => {
     fc.assert(
       fc.property(fc.json(), (text) => {
         expect(JSON.parse(JSON.stringify(parseExact(text)))).toEqual(JSON.parse(text));
@@ -33,7 +33,7 @@ describe('parseExact', () => {
     );
   });
 
-  test('refuses what is no JSON', () => {
+  test('refuses invalid JSON', () => {
     expect(() => parseExact('{"a":1.10,,}')).toThrow(SyntaxError);
   });
 
@@ -46,13 +46,13 @@ describe('parseExact', () => {
     expect(() => parseExact(nested(2_000))).not.toThrow();
   });
 
-  test('refuses more values than memory should hold', () => {
+  test('refuses more than 1,500,000 values', () => {
     const many = (values: number) => `[${'1,'.repeat(values - 1)}1]`;
     expect(() => parseExact(many(1_500_001))).toThrow(new ShapeError('holds more than 1500000 values'));
     expect(parseExact(many(1_500_000))).toHaveLength(1_500_000);
   });
 
-  test('takes brackets in texts for what they are', () => {
+  test('does not count brackets in texts', () => {
     const text = JSON.stringify({ a: '['.repeat(2_500), [`{"\\${'['.repeat(2_500)}`]: ['"[', '\\', '[['] });
     expect(parseExact(text)).toEqual(JSON.parse(text));
     expect(() => parseExact(`"${'['.repeat(2_500)}`)).toThrow(SyntaxError);
@@ -60,25 +60,27 @@ describe('parseExact', () => {
 });
 
 describe('isObject', () => {
-  test.each([null, [], 'text', 1, JSON.rawJSON('1.10')])('%s is none', (value) => expect(isObject(value)).toBe(false));
-  test('{} is one', () => expect(isObject({})).toBe(true));
+  test.each([null, [], 'text', 1, JSON.rawJSON('1.10')])('%s is not an object', (value) =>
+    expect(isObject(value)).toBe(false),
+  );
+  test('{} is an object', () => expect(isObject({})).toBe(true));
 });
 
-describe('unstorableReason', () => {
-  const reasonFor = (value: unknown) => unstorableReason(JSON.stringify(value));
+describe('findUnstorableReason', () => {
+  const findReason = (value: unknown) => findUnstorableReason(JSON.stringify(value));
   test('names NUL and half surrogates, in values and in member names', () => {
-    expect(reasonFor({ a: 'x\0' })).toContain('NUL');
-    expect(reasonFor({ 'a\0': 1 })).toContain('NUL');
-    expect(reasonFor(['\ud83d'])).toContain('surrogate');
-    expect(reasonFor(['\\\0'])).toContain('NUL');
+    expect(findReason({ a: 'x\0' })).toContain('NUL');
+    expect(findReason({ 'a\0': 1 })).toContain('NUL');
+    expect(findReason(['\ud83d'])).toContain('surrogate');
+    expect(findReason(['\\\0'])).toContain('NUL');
   });
-  test('lets everything else through, also a backslash before u0000', () => {
-    expect(reasonFor(['\\u0000', '\\ud800', 'é', '😀', '\u0001'])).toBeNull();
+  test('accepts everything else, also a backslash before u0000', () => {
+    expect(findReason(['\\u0000', '\\ud800', 'é', '😀', '\u0001'])).toBeNull();
   });
-  test('goes through a text once, whatever it holds: a million backslashes would take hours otherwise', () => {
+  test('takes linear time, also for a million backslashes', () => {
     const backslashes = '\\'.repeat(1_000_000);
-    // With something between: backslashes right before an escape were read once by the former code, too.
-    expect(reasonFor([`${backslashes} \u0001`])).toBeNull();
-    expect(reasonFor([`${backslashes} \0`])).toContain('NUL');
+    // The space matters: backslashes right before an escape are the easy case.
+    expect(findReason([`${backslashes} \u0001`])).toBeNull();
+    expect(findReason([`${backslashes} \0`])).toContain('NUL');
   });
 });

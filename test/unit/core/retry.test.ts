@@ -5,8 +5,8 @@ import { readRetryDelayMs } from '../../../src/core/retry.ts';
 import {
   readRetryAfterMs,
   type StatusAnswer,
-  statusError,
-  transportError,
+  toStatusError,
+  toTransportError,
 } from '../../../src/warehouse/transport/http-error.ts';
 
 const failure = (code: ErrorCode, details: Partial<WarehouseErrorDetails> = {}) =>
@@ -26,11 +26,11 @@ describe('readRetryDelayMs', () => {
     ['redirected', { status: 302 }, false],
     ['link_elsewhere', {}, false],
     ['body_too_large', {}, false],
-  ])('%s %j: again %s', (code, details, again) => {
+  ])('%s %j is retried: %s', (code, details, again) => {
     expect(readRetryDelayMs(failure(code, details), 1, 0.5) !== null).toBe(again);
   });
 
-  test('grows, never beyond the cap, and ends', () => {
+  test('grows up to its maximum, and is null after the last attempt', () => {
     const delays = [1, 2, 3, 4].map((attempt) => readRetryDelayMs(failure('timeout'), attempt, 1));
     expect(delays).toEqual([250, 500, 1_000, null]);
   });
@@ -53,7 +53,7 @@ describe('readRetryAfterMs', () => {
   ])('%j is %j ms', (header, ms) => expect(readRetryAfterMs(header, dateMs)).toBe(ms));
 });
 
-describe('statusError', () => {
+describe('toStatusError', () => {
   const answer: StatusAnswer = {
     status: 400,
     body: '{"errors":[{"title":"No such thing","detail":"Anna de Vries"}]}',
@@ -72,11 +72,11 @@ describe('statusError', () => {
     [503, { retryAfter: '1' }, 'not_executed'],
     [302, {}, 'unknown'],
   ])('%i %j is %s', (status, change, outcome) => {
-    expect(statusError('v3.orders.list', { ...answer, ...change, status }).outcome).toBe(outcome);
+    expect(toStatusError('v3.orders.list', { ...answer, ...change, status }).outcome).toBe(outcome);
   });
 
   test('quotes the title of an error and nothing else of the body', () => {
-    const { message } = statusError('v3.orders.list', { ...answer, status: 400 });
+    const { message } = toStatusError('v3.orders.list', { ...answer, status: 400 });
     expect(message).toBe('v3.orders.list: answered 400: «No such thing»');
   });
 });
@@ -89,5 +89,5 @@ test.each([
   ['UND_ERR_RES_EXCEEDED_MAX_SIZE', 'body_too_large', 'unknown'],
 ])('%s is %s, %s', (systemCode, code, outcome) => {
   const cause = Object.assign(new Error('x'), { code: systemCode });
-  expect(transportError('v3.orders.list', cause)).toMatchObject({ code, outcome, cause });
+  expect(toTransportError('v3.orders.list', cause)).toMatchObject({ code, outcome, cause });
 });

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { addDays, readDate, readDateTime } from '../../../src/core/time.ts';
 
 const zone = 'Europe/Amsterdam';
-const instantOf = (text: string) => Temporal.Instant.from(text).toString({ fractionalSecondDigits: 6 });
+const toInstant = (text: string) => Temporal.Instant.from(text).toString({ fractionalSecondDigits: 6 });
 
 describe('readDateTime', () => {
   test.each([
@@ -14,7 +14,7 @@ describe('readDateTime', () => {
     ['2026-07-05T10:11:12+05:30', '2026-07-05T04:41:12.000000Z', 'its own offset'],
     ['2026-10-25T02:30:00', '2026-10-25T00:30:00.000000Z', 'the doubled hour: the earlier instant'],
     ['2026-03-29T02:30:00', '2026-03-29T01:30:00.000000Z', 'the skipped hour: shifted forward'],
-  ])('%s is %s (%s)', (text, instant) => expect(instantOf(readDateTime(text, zone))).toBe(instant));
+  ])('%s is %s (%s)', (text, instant) => expect(toInstant(readDateTime(text, zone))).toBe(instant));
 
   test.each([
     '',
@@ -27,7 +27,7 @@ describe('readDateTime', () => {
     '12026-01-01T00:00:00',
   ])('refuses %j', (text) => expect(() => readDateTime(text, zone)).toThrow(RangeError));
 
-  test('is exact to the microsecond wherever a local time stands for one instant', () => {
+  test('is exact to the microsecond if a local time means exactly one instant', () => {
     const zones = fc.constantFrom('Europe/Amsterdam', 'America/New_York', 'Asia/Kolkata', 'Australia/Lord_Howe', 'UTC');
     const micros = fc.bigInt(1_700_000_000_000_000n, 1_900_000_000_000_000n);
     fc.assert(
@@ -39,14 +39,14 @@ describe('readDateTime', () => {
         );
         fc.pre(earlier?.epochNanoseconds === later?.epochNanoseconds);
         const text = `${local.toString({ fractionalSecondDigits: 6 })}${seventhDigit}`;
-        expect(instantOf(readDateTime(text, anyZone))).toBe(instant.toString({ fractionalSecondDigits: 6 }));
+        expect(toInstant(readDateTime(text, anyZone))).toBe(instant.toString({ fractionalSecondDigits: 6 }));
       }),
     );
   });
 });
 
 describe('readDate', () => {
-  test('takes a date', () => expect(readDate('2028-02-29')).toBe('2028-02-29'));
+  test('accepts a date', () => expect(readDate('2028-02-29')).toBe('2028-02-29'));
   test.each(['2026-02-29', '2026-1-1', '2026-01-01T00:00:00', '0000-01-01'])('refuses %j', (text) =>
     expect(() => readDate(text)).toThrow(RangeError),
   );
@@ -56,24 +56,24 @@ describe('around the changes of the clock', () => {
   // Europe/Amsterdam: 2026-03-29 02:00 -> 03:00 (gap), 2026-10-25 03:00 -> 02:00 (overlap).
   const zone = 'Europe/Amsterdam';
   const minuteNs = 60_000_000_000n;
-  const around = (change: string) =>
+  const instantsAround = (change: string) =>
     fc
       .bigInt(-6n * 60n * minuteNs, 6n * 60n * minuteNs)
       .map((offsetNs) => Temporal.Instant.from(change).epochNanoseconds + offsetNs)
       // Seven digits, as shipment times have.
       .map((nanoseconds) => (nanoseconds / 100n) * 100n);
-  const write = (epochNs: bigint) => {
+  const formatLocalTime = (epochNs: bigint) => {
     const local = new Temporal.Instant(epochNs).toZonedDateTimeISO(zone);
     return local.toPlainDateTime().toString({ fractionalSecondDigits: 7 });
   };
   const cut = (epochNs: bigint) => (epochNs / 1_000n) * 1_000n;
 
   test.each(['2026-03-29T01:00:00Z', '2026-10-25T01:00:00Z'])(
-    'every time written around %s is read as its instant, cut to the microsecond; in the overlap as the earlier one',
+    'a time around %s is read as its instant to the microsecond, or as the earlier of two',
     (change) => {
       fc.assert(
-        fc.property(around(change), (epochNs) => {
-          const text = write(epochNs);
+        fc.property(instantsAround(change), (epochNs) => {
+          const text = formatLocalTime(epochNs);
           const read = Temporal.Instant.from(readDateTime(text, zone)).epochNanoseconds;
           const inOverlap = text >= '2026-10-25T02:00' && text < '2026-10-25T03:00';
           const first = epochNs < Temporal.Instant.from('2026-10-25T01:00:00Z').epochNanoseconds;
@@ -84,7 +84,7 @@ describe('around the changes of the clock', () => {
     },
   );
 
-  test('a time that the clock skips is shifted forward, its fraction kept', () => {
+  test('a time that the clock skips is shifted forward and keeps its fraction', () => {
     fc.assert(
       fc.property(fc.nat(59), fc.nat(59), fc.nat(9_999_999), (minute, second, fraction) => {
         const [mm, ss, digits] = [minute, second, fraction].map((part, index) =>

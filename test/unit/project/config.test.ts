@@ -16,7 +16,7 @@ const base = {
   WAREHOUSE_PASSWORD: 'secret',
 };
 
-function problemsOf(env: NodeJS.ProcessEnv): readonly string[] {
+function readProblems(env: NodeJS.ProcessEnv): readonly string[] {
   try {
     readConfig(needs, env);
   } catch (error) {
@@ -51,7 +51,7 @@ describe('readConfig', () => {
   });
 
   test('names every problem at once', () => {
-    const problems = problemsOf({
+    const problems = readProblems({
       WAREHOUSE_BASE_URL: 'ftp://x',
       LOOKBACK_DAYS: 'seven',
       QUARANTINE_MAX_SHARE: '2',
@@ -76,26 +76,32 @@ describe('readConfig', () => {
     }
   });
 
-  test('takes no listener beyond this machine without a token', () => {
-    expect(problemsOf({ ...base, ADMIN_HOST: '0.0.0.0' })).toEqual([expect.stringContaining('ADMIN_TOKEN')]);
-    expect(problemsOf({ ...base, ADMIN_HOST: '0.0.0.0', ADMIN_TOKEN: 'x'.repeat(32) })).toEqual([]);
+  test('refuses to listen beyond this machine without a token', () => {
+    expect(readProblems({ ...base, ADMIN_HOST: '0.0.0.0' })).toEqual([expect.stringContaining('ADMIN_TOKEN')]);
+    expect(readProblems({ ...base, ADMIN_HOST: '0.0.0.0', ADMIN_TOKEN: 'x'.repeat(32) })).toEqual([]);
   });
 
-  test('reads secrets from files, but not from both places', () => {
-    const { WAREHOUSE_PASSWORD: _, ...without } = base;
+  test('reads a secret from its variable or its file, but not from both', () => {
+    const { WAREHOUSE_PASSWORD: _, ...withoutPassword } = base;
     const path = file('password', 'from file\n');
-    expect(readConfig(needs, { ...without, WAREHOUSE_PASSWORD_FILE: path }).clients[0]?.password).toBe('from file');
-    expect(problemsOf({ ...base, WAREHOUSE_PASSWORD_FILE: path })).toEqual([
+    expect(readConfig(needs, { ...withoutPassword, WAREHOUSE_PASSWORD_FILE: path }).clients[0]?.password).toBe(
+      'from file',
+    );
+    expect(readProblems({ ...base, WAREHOUSE_PASSWORD_FILE: path })).toEqual([
       expect.stringContaining('WAREHOUSE_PASSWORD_FILE'),
     ]);
-    expect(problemsOf({ ...without, WAREHOUSE_PASSWORD_FILE: join(folder, 'none') }).join()).toContain('ENOENT');
-    expect(problemsOf({ ...without, WAREHOUSE_PASSWORD_FILE: file('empty', '\n') }).join()).toContain('it is empty');
+    expect(readProblems({ ...withoutPassword, WAREHOUSE_PASSWORD_FILE: join(folder, 'none') }).join()).toContain(
+      'ENOENT',
+    );
+    expect(readProblems({ ...withoutPassword, WAREHOUSE_PASSWORD_FILE: file('empty', '\n') }).join()).toContain(
+      'it is empty',
+    );
   });
 
-  test('takes the schedules of jobs that are to come, if they are schedules', () => {
-    expect(problemsOf({ ...base, SCHEDULE_RECONCILE: '1d' })).toEqual([]);
-    expect(problemsOf({ ...base, SCHEDULE_PRUNE: 'often' }).join()).toContain('SCHEDULE_PRUNE');
-    expect(problemsOf({ ...base, SCHEDULE_PUSH_OUTBOX: '0 3 * * *' }).join()).toContain(
+  test('checks the schedule of each job; push-outbox takes only a span or off', () => {
+    expect(readProblems({ ...base, SCHEDULE_RECONCILE: '1d' })).toEqual([]);
+    expect(readProblems({ ...base, SCHEDULE_PRUNE: 'often' }).join()).toContain('SCHEDULE_PRUNE');
+    expect(readProblems({ ...base, SCHEDULE_PUSH_OUTBOX: '0 3 * * *' }).join()).toContain(
       'SCHEDULE_PUSH_OUTBOX: must be a span',
     );
     expect(readConfig(needs, { ...base, SCHEDULE_PUSH_OUTBOX: 'off' }).pushSweepMs).toBeNull();
@@ -116,17 +122,17 @@ describe('readConfig', () => {
       'bad.json',
       '{"v9.none": {"method": "GET", "path": "/x"}, "v2.order.add": {"method": "GET", "path": "x"}}',
     );
-    expect(problemsOf({ ...base, WAREHOUSE_OPERATIONS_FILE: bad }).join('\n')).toMatch(/v2\.order\.add\.path/);
+    expect(readProblems({ ...base, WAREHOUSE_OPERATIONS_FILE: bad }).join('\n')).toMatch(/v2\.order\.add\.path/);
   });
 });
 
 describe('WAREHOUSE_CLIENTS_FILE', () => {
   const { DATABASE_URL } = base;
   const client = { key: 'shop-a', baseUrl: 'https://a.example', username: 'a', password: 'pa' };
-  const problemsWith = (clients: unknown) =>
-    problemsOf({ DATABASE_URL, WAREHOUSE_CLIENTS_FILE: file('clients.json', JSON.stringify(clients)) }).join('\n');
+  const readClientProblems = (clients: unknown) =>
+    readProblems({ DATABASE_URL, WAREHOUSE_CLIENTS_FILE: file('clients.json', JSON.stringify(clients)) }).join('\n');
 
-  test('holds any number of clients, with a password or the file it is in', () => {
+  test('holds any number of clients, each with a password or a password file', () => {
     const path = file(
       'clients.json',
       JSON.stringify([
@@ -145,23 +151,23 @@ describe('WAREHOUSE_CLIENTS_FILE', () => {
     ['a bad key', [{ ...client, key: 'Shop' }], '0.key'],
     ['no password', [{ ...client, password: undefined }], 'shop-a'],
     ['two passwords', [{ ...client, passwordFile: 'x' }], 'shop-a'],
-    ['a doubled key', [client, { ...client, username: 'b' }], 'named twice'],
+    ['a duplicate key', [client, { ...client, username: 'b' }], 'named twice'],
     ['one account twice', [client, { ...client, key: 'b' }], 'same base URL'],
-    ['a stranger member', [{ ...client, url: 'x' }], 'url'],
+    ['an unknown member', [{ ...client, url: 'x' }], 'url'],
     ['no client', [], 'at least one'],
-  ])('names %s', (_what, clients, words) => expect(problemsWith(clients)).toContain(words));
+  ])('names %s', (_what, clients, words) => expect(readClientProblems(clients)).toContain(words));
 
-  test('excludes the single form, and a broken file is named without quoting it', () => {
-    expect(problemsOf({ ...base, WAREHOUSE_CLIENTS_FILE: file('c.json', JSON.stringify([client])) }).join()).toContain(
-      'keep one form',
-    );
+  test('excludes the variables of a single client, and is never quoted if it is broken', () => {
+    expect(
+      readProblems({ ...base, WAREHOUSE_CLIENTS_FILE: file('c.json', JSON.stringify([client])) }).join(),
+    ).toContain('keep one form');
     const zoned = {
       DATABASE_URL,
       WAREHOUSE_CLIENTS_FILE: file('z.json', JSON.stringify([client])),
       WAREHOUSE_TIME_ZONE: 'UTC',
     };
-    expect(problemsOf(zoned).join()).toContain('WAREHOUSE_TIME_ZONE; keep one form');
-    const problems = problemsOf({
+    expect(readProblems(zoned).join()).toContain('WAREHOUSE_TIME_ZONE; keep one form');
+    const problems = readProblems({
       DATABASE_URL,
       WAREHOUSE_CLIENTS_FILE: file('c.json', '[{"password": "hunter2"'),
     }).join();
@@ -185,7 +191,7 @@ describe('schedules', () => {
     ['1d', { kind: 'every', everyMs: 86_400_000 }],
     ['5 4 * * 1', { kind: 'cron', pattern: '5 4 * * 1' }],
     ['off', { kind: 'off' }],
-  ])('%s', (text, schedule) => expect(parseSchedule(text)).toEqual(schedule));
+  ])('parses %s', (text, schedule) => expect(parseSchedule(text)).toEqual(schedule));
   test.each(['', '0s', '2', '2w', '* * * * * *', '61 * * * *', 'daily'])('refuses %j', (text) =>
     expect(() => parseSchedule(text)).toThrow(RangeError),
   );
@@ -197,7 +203,7 @@ test('a URL whose password is not encoded is refused with what to do', () => {
     'postgres://erp:a#b@db.test/erp',
     'postgres://erp:a?b@db.test:x/erp',
   ])
-    expect(problemsOf({ ...base, DATABASE_URL: url })).toEqual([
+    expect(readProblems({ ...base, DATABASE_URL: url })).toEqual([
       expect.stringMatching(/^DATABASE_URL: .*percent-encode.*%2F/),
     ]);
 });
@@ -207,7 +213,7 @@ test('trusted proxies are addresses and networks; anything else is not trusted',
     { database: false, clients: false },
     { ADMIN_TRUSTED_PROXIES: '127.0.0.1, 10.1.0.0/16, fd00::/8' },
   );
-  const asked = [
+  const addresses = [
     '127.0.0.1',
     '::ffff:127.0.0.1',
     '10.1.2.3',
@@ -218,7 +224,7 @@ test('trusted proxies are addresses and networks; anything else is not trusted',
     'unknown',
     '10.1.2.3:80',
   ];
-  expect(asked.filter((address) => isTrusted?.(address))).toEqual([
+  expect(addresses.filter((address) => isTrusted?.(address))).toEqual([
     '127.0.0.1',
     '::ffff:127.0.0.1',
     '10.1.2.3',
@@ -226,36 +232,36 @@ test('trusted proxies are addresses and networks; anything else is not trusted',
   ]);
   expect(isTrusted?.(undefined)).toBe(false);
   for (const wrong of ['10.0.0.0/33', 'proxy.test', '10.0.0.0/x', '10.0.0.0/8/8', ','])
-    expect(problemsOf({ ADMIN_TRUSTED_PROXIES: wrong })).toContainEqual(
+    expect(readProblems({ ADMIN_TRUSTED_PROXIES: wrong })).toContainEqual(
       expect.stringMatching(/^ADMIN_TRUSTED_PROXIES: /),
     );
 });
 
-test('variables of the admin server that need each other say so', () => {
+test('variables of the admin server name the variables that they need', () => {
   const token = 'a-token-that-is-long-enough-to-be-taken';
-  expect(problemsOf({ ...base, ADMIN_VIEWER_TOKEN: token })).toEqual([
-    expect.stringMatching(/^ADMIN_VIEWER_TOKEN: needs/),
+  expect(readProblems({ ...base, ADMIN_VIEWER_TOKEN: token })).toEqual([
+    expect.stringMatching(/^ADMIN_VIEWER_TOKEN: requires/),
   ]);
-  expect(problemsOf({ ...base, ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: token })).toEqual([
+  expect(readProblems({ ...base, ADMIN_TOKEN: token, ADMIN_VIEWER_TOKEN: token })).toEqual([
     'ADMIN_VIEWER_TOKEN: must differ from ADMIN_TOKEN',
   ]);
-  expect(problemsOf({ ...base, ADMIN_USER_HEADER: 'X-User' })).toEqual([
-    expect.stringMatching(/^ADMIN_USER_HEADER: needs/),
+  expect(readProblems({ ...base, ADMIN_USER_HEADER: 'X-User' })).toEqual([
+    expect.stringMatching(/^ADMIN_USER_HEADER: requires/),
   ]);
-  expect(problemsOf({ ...base, ADMIN_BASE_PATH: 'sync' })).toEqual([
+  expect(readProblems({ ...base, ADMIN_BASE_PATH: 'sync' })).toEqual([
     expect.stringMatching(/^ADMIN_BASE_PATH: must be/),
   ]);
 });
 
 test('certificates are always checked', () => {
-  expect(problemsOf({ ...base, NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
+  expect(readProblems({ ...base, NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
     expect.stringMatching(/^NODE_TLS_REJECT_UNAUTHORIZED: .*NODE_EXTRA_CA_CERTS/),
   ]);
 });
 
 test('a database URL for a socket has no host', () => {
   for (const url of ['postgres:///erp?host=/var/run/postgresql', 'postgres://erp:secret@/erp?host=/var/run/postgresql'])
-    expect(problemsOf({ ...base, DATABASE_URL: url })).toEqual([]);
+    expect(readProblems({ ...base, DATABASE_URL: url })).toEqual([]);
 });
 
 test('each job polls the stream that config/jobs.ts states', () => {

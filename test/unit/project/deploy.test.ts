@@ -53,18 +53,18 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('lets the worker be set up in every way that needs no file of its own', () => {
+  test('passes every variable to the worker except files, ADMIN_*, OTEL_* and LOG_PRETTY', () => {
     const set = Object.keys(compose.services.worker?.environment ?? {});
     const elsewhere = known.filter((name) => /_FILE$|^ADMIN_|^OTEL_|^LOG_PRETTY$/.test(name));
     expect(known.filter((name) => !set.includes(name) && !elsewhere.includes(name))).toEqual([]);
   });
 
-  test('takes from outside only variables of the same name, and passwords of its own servers', () => {
+  test('takes from outside only known variables and the passwords of its servers', () => {
     for (const [, name = ''] of read('docker-compose.yml').matchAll(/\$\{(\w+)/g))
       expect([...known, ...passwords]).toContain(name);
   });
 
-  test('has no password by itself, and its worker is no superuser', () => {
+  test('contains no password, and its worker is not a superuser', () => {
     const { postgres, redis, worker } = compose.services;
     for (const name of passwords)
       for (const use of read('docker-compose.yml').match(new RegExp(`\\$\\{${name}[^}]*`, 'g')) ?? [])
@@ -81,7 +81,7 @@ describe('docker-compose.yml', () => {
     );
   });
 
-  test('waits for what it names, and what it waits for can be waited for', () => {
+  test('depends on services that exist, and on their health only if they have a check', () => {
     for (const [, { depends_on: needs, volumes }] of services) {
       for (const [name, { condition }] of Object.entries(needs ?? {})) {
         const needed = compose.services[name];
@@ -93,7 +93,7 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('lets our containers write nothing and gain no right', () => {
+  test('keeps our containers from writing files and from gaining privileges', () => {
     for (const [name, service] of services.filter(([, { image }]) => image === 'fulfilment-sync')) {
       expect([name, service]).toEqual([
         name,
@@ -108,13 +108,13 @@ describe('docker-compose.yml', () => {
     }
   });
 
-  test('gives the queue a Redis that evicts nothing and keeps what it has', () => {
+  test('gives the queue a Redis that evicts nothing and persists its data', () => {
     const command = compose.services.redis?.command?.join(' ');
     expect(command).toContain('--maxmemory-policy noeviction');
     expect(command).toContain('--appendonly yes');
   });
 
-  test('is a whole system with the profile sandbox, on the port the worker asks', () => {
+  test('starts the sandbox with the profile sandbox, on the port that the worker calls', () => {
     expect(compose.services.sandbox?.profiles).toEqual(['sandbox']);
     const port = compose.services.sandbox?.command?.at(-1);
     expect(compose.services.worker?.environment?.WAREHOUSE_BASE_URL).toContain(`http://sandbox:${port}`);
@@ -127,7 +127,7 @@ describe('docker-compose.yml', () => {
 describe('Dockerfile', () => {
   const lines = read('Dockerfile').split('\n');
 
-  test('copies what exists and what .dockerignore lets through', () => {
+  test('copies files that exist and that .dockerignore allows', () => {
     const ignored = read('.dockerignore');
     const sources = lines
       .filter((line) => line.startsWith('COPY ') && !line.includes('--from='))
@@ -139,7 +139,7 @@ describe('Dockerfile', () => {
     }
   });
 
-  test('copies between its stages only what a stage before has', () => {
+  test('copies between stages only what an earlier stage has', () => {
     const between = lines.filter((line) => line.includes('COPY --from='));
     expect(between).toEqual([
       'COPY --from=dependencies /app/node_modules node_modules',
@@ -150,13 +150,13 @@ describe('Dockerfile', () => {
     expect(read('rolldown.config.ts')).toContain("dir: 'dist'");
   });
 
-  test('asks for its health where the worker answers by default', () => {
+  test('checks health at the default port and path of the worker', () => {
     const { ADMIN_PORT } = readConfig({ database: false, clients: false }, {});
     expect(read('Dockerfile')).toContain(`(process.env.ADMIN_PORT || ${ADMIN_PORT}) + '/livez'`);
     expect(read('src/app/admin/probes.ts')).toContain("'/livez'");
   });
 
-  test('runs scripts that exist, as a user other than root, and starts what the package names as its program', () => {
+  test('runs existing scripts, is not root, and starts the program that package.json names', () => {
     const scripts = [...read('Dockerfile').matchAll(/npm run ([\w-]+)/g)].map(([, name]) => name ?? '');
     expect(scripts).toEqual(['build']);
     for (const script of scripts) expect(manifest.scripts[script]).toBeDefined();

@@ -6,17 +6,17 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { secretNames, variableNames } from '../../../config/env.ts';
 import { createCli } from '../../../src/app/program/program.ts';
-import { readOutcomes, tableOf } from '../../../tools/chaos/table.ts';
-import { brokenLinks } from '../../helpers/links.ts';
+import { formatResultTable, readResults } from '../../../tools/chaos/table.ts';
+import { findBrokenLinks, findMissingTests } from '../../helpers/links.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
 const read = (name: string) => readFileSync(join(root, name), 'utf8');
 const files = execFileSync('git', ['ls-files', '*.md'], { cwd: root, encoding: 'utf8' }).trim().split('\n');
 
-test('every link of the docs leads somewhere', () => {
+test('every link of the documents leads to an existing file and heading', () => {
   expect(files).toContain('README.md');
   expect(files.length).toBeGreaterThan(10);
-  expect(files.flatMap((file) => brokenLinks(root, file))).toEqual([]);
+  expect(files.flatMap((file) => findBrokenLinks(root, file))).toEqual([]);
 });
 
 test('SECURITY.md names a test for each sentence of its tables, and the test exists', () => {
@@ -25,16 +25,16 @@ test('SECURITY.md names a test for each sentence of its tables, and the test exi
     .filter((line) => /^\| (?!what holds|-)/.test(line))
     .map((line) => line.split(' | ').at(-1)?.replace(/ *\|$/, '') ?? '');
   expect(rows.length).toBeGreaterThan(30);
-  const missing = rows.flatMap((tests) =>
-    tests.split('<br>').filter((named) => {
-      const [, file = '', title = ''] = /^`(test\/[\w/.-]+)`: (.+?) *$/.exec(named) ?? [];
-      return title === '' || !read(file).includes(title);
+  const named = rows.flatMap((tests) =>
+    tests.split('<br>').map((text) => {
+      const [, file = '', title = ''] = /^`(test\/[\w/.-]+)`: (.+?) *$/.exec(text) ?? [];
+      return { file, title };
     }),
   );
-  expect(missing).toEqual([]);
+  expect(findMissingTests(root, named)).toEqual([]);
 });
 
-test('a link that leads nowhere is found', () => {
+test('a broken link is found', () => {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-links-'));
   try {
     writeFileSync(
@@ -42,22 +42,22 @@ test('a link that leads nowhere is found', () => {
       '# One *two*\n[1](#one-two) [2](b.md#three) [3](c.md) [4](b.md#four) `[5](d.md)` [6](https://example.com/x)',
     );
     writeFileSync(join(folder, 'b.md'), '## Three!\n```\n# Four\n```\n');
-    expect(brokenLinks(folder, 'a.md')).toEqual(['a.md: c.md is not there', 'a.md: b.md#four has no such heading']);
+    expect(findBrokenLinks(folder, 'a.md')).toEqual(['a.md: c.md is not there', 'a.md: b.md#four has no such heading']);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 });
 
-test('the table of campaigns is what came of them', () => {
-  const kept = readOutcomes(read('docs/reliability/campaigns.jsonl'));
+test('the table of campaigns equals the recorded results', () => {
+  const kept = readResults(read('docs/reliability/campaigns.jsonl'));
   const cells = (text: string) =>
     text
       .split('\n')
       .filter((line) => line.startsWith('|') && !/^[|: -]+$/.test(line))
       .map((line) => line.split('|').map((cell) => cell.trim()));
   const page = read('docs/reliability.md');
-  const told = page.slice(page.indexOf('<!-- campaigns'), page.indexOf('Of each campaign'));
-  expect(cells(told)).toEqual(cells(tableOf(kept)));
+  const table = page.slice(page.indexOf('<!-- campaigns'), page.indexOf('Of each campaign'));
+  expect(cells(table)).toEqual(cells(formatResultTable(kept)));
   expect(kept.length).toBeGreaterThan(100);
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type OrderPayload, orderDocument } from '../../../src/sync/push/kinds/order/order-payload.ts';
-import { wantedState } from '../../../src/sync/push/kinds/order/order-update.ts';
+import { buildOrderDocument, type OrderPayload } from '../../../src/sync/push/kinds/order/order-payload.ts';
+import { buildWantedState } from '../../../src/sync/push/kinds/order/order-update.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { readPayload } from '../../../src/sync/push/payload/payload.ts';
 import type { Order } from '../../../src/warehouse/decoding/v3-orders.ts';
@@ -11,14 +11,14 @@ const kind = (name: string) => {
   return found;
 };
 const order = (text: string) => readPayload(kind('order.create'), text) as OrderPayload;
-const least = `"externalOrderNumber": "SO-1", "orderTypeId": 31, "locale": "nl-NL",
+const requiredMembers = `"externalOrderNumber": "SO-1", "orderTypeId": 31, "locale": "nl-NL",
   "deliveryAddress": {"lastName": "X", "street1": "Y 1", "countryCode": "FR"}`;
 
 describe('the body of POST /v3/orders', () => {
-  test('holds every digit, of prices and of what is passed through', () => {
-    const text = `{${least}, "items": [{"sku": "A", "quantity": 2.0, "price": 0.12345678901234567890, "vat": "0.210"},
+  test('keeps every digit of prices and of members that are passed through', () => {
+    const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 2.0, "price": 0.12345678901234567890, "vat": "0.210"},
       {"sku": "B", "quantity": 1, "price": 9.90}], "pickUpPoint": {"latitude": 52.10, "id": 12345678901234567890}}`;
-    const body = JSON.stringify(orderDocument(order(text), { orderTypeId: 31, shippingMethodId: null }, 'inside'));
+    const body = JSON.stringify(buildOrderDocument(order(text), { orderTypeId: 31, shippingMethodId: null }, 'inside'));
     for (const part of [
       '"quantity":2,',
       '"price":0.12345678901234567890,',
@@ -30,12 +30,12 @@ describe('the body of POST /v3/orders', () => {
       expect(body).toContain(part);
   });
 
-  test('takes the first document along, and links what belongs together by provisional ids', () => {
-    const text = `{${least}, "items": [{"sku": "A", "quantity": 1, "fulfillFrom": null, "metadata": {"extra6": "six", "extra7": null}}],
+  test('includes lines, addresses and the first attachment, linked by provisional ids', () => {
+    const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 1, "fulfillFrom": null, "metadata": {"extra6": "six", "extra7": null}}],
       "billingAddress": {"lastName": "Z", "street1": "Y 2", "countryCode": "FR"}, "allowPartialDelivery": true,
       "attachments": [{"filename": "a.pdf", "content": "JVBERg=="}, {"filename": "b.pdf", "content": "JVBERg=="}]}`;
     const ids = { orderTypeId: 31, shippingMethodId: 12 };
-    const inside = orderDocument(order(text), ids, 'inside') as { data: { included: unknown[] } };
+    const inside = buildOrderDocument(order(text), ids, 'inside') as { data: { included: unknown[] } };
     const { included, ...data } = inside.data;
     expect(data).toEqual({
       type: 'order',
@@ -62,7 +62,7 @@ describe('the body of POST /v3/orders', () => {
         },
       },
     ]);
-    expect(orderDocument(order(text), ids, 'top')).toEqual({ data, included });
+    expect(buildOrderDocument(order(text), ids, 'top')).toEqual({ data, included });
   });
 });
 
@@ -86,14 +86,14 @@ describe('the state that an update sends', () => {
     channelIdentifier: 'web',
   };
   const current = { id: 1, type: 'order', attributes, relationships: {} } as unknown as Order;
-  const state = (change: Record<string, unknown>, today = '2026-05-04') => wantedState(current, change, today);
+  const state = (change: Record<string, unknown>, today = '2026-05-04') => buildWantedState(current, change, today);
 
-  test('is all of it, but what the service sets by itself; what must not be null is left out where it is missing', () => {
+  test('is complete, except for members that the service sets or that must not be null', () => {
     const { orderedOn: _day, currency: _currency, channelIdentifier: _channel, onHold: _hold, ...whole } = attributes;
     expect(state({})).toEqual({ attributes: whole, note: null });
   });
 
-  test('has what was changed: null is sent, an empty text where it erases, members of metadata one by one', () => {
+  test('has the changes: null and an empty phone number erase, metadata is merged by member', () => {
     const change = {
       reference: '',
       phoneNumber: '',
@@ -112,7 +112,7 @@ describe('the state that an update sends', () => {
     expect(state({ metadata: null }).attributes.metadata).toBeNull();
   });
 
-  test('has no date that has passed', () => {
+  test('has null instead of a shipping date that has passed', () => {
     expect(state({}, '2026-05-05')).toMatchObject({
       attributes: { preferredShippingDate: null },
       note: 'preferredShippingDate 2026-05-04 had passed and was sent as null',

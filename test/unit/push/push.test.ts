@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
-import { judgeAbsence, type LookedUp } from '../../../src/core/look-up.ts';
-import { doubtOf, type FailedAttempt, judgeFailure, newsOf } from '../../../src/core/push-outcome.ts';
+import { judgeAbsence, type LookedUpRow } from '../../../src/core/look-up.ts';
+import { type FailedAttempt, findDoubtedScope, judgeFailure, readEvidence } from '../../../src/core/push-outcome.ts';
 import { pushRetryDelayMs } from '../../../src/core/retry.ts';
-import { batchesOf } from '../../../src/sync/push/kinds/order/look-up-orders.ts';
+import { batchRows } from '../../../src/sync/push/kinds/order/look-up-orders.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { maskPayload } from '../../../src/sync/push/payload/mask.ts';
-import { statusError, transportError } from '../../../src/warehouse/transport/http-error.ts';
+import { toStatusError, toTransportError } from '../../../src/warehouse/transport/http-error.ts';
 
 const policy = { maxAttempts: 25, maxAgeMs: 3 * 86_400_000 };
 const answer = (
@@ -17,10 +17,10 @@ const answer = (
     body = '{}',
     contentType = 'application/json',
   }: { retryAfter?: string; body?: string; contentType?: string } = {},
-) => statusError('v3.orders.create', { status, body, contentType, retryAfter, dateMs: null });
-const cut = (code: string) => transportError('v3.orders.create', Object.assign(new Error(code), { code }));
+) => toStatusError('v3.orders.create', { status, body, contentType, retryAfter, dateMs: null });
+const failTransport = (code: string) => toTransportError('v3.orders.create', Object.assign(new Error(code), { code }));
 const html = { body: '<html>', contentType: 'text/html' };
-const usual: Omit<FailedAttempt, 'error'> = {
+const baseAttempt: Omit<FailedAttempt, 'error'> = {
   sent: true,
   rule: 'look up',
   doubtsRefusal: true,
@@ -31,15 +31,15 @@ const usual: Omit<FailedAttempt, 'error'> = {
   unburnt: 0,
 };
 const judge = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) =>
-  judgeFailure({ ...usual, error, ...changes }, policy, 0.5);
+  judgeFailure({ ...baseAttempt, error, ...changes }, policy, 0.5);
 
-describe('what follows from a failed attempt', () => {
+describe('the outcome of a failed attempt', () => {
   test.each<[string, WarehouseError, string]>([
-    ['connection refused', cut('ECONNREFUSED'), 'pending'],
-    ['name not found', cut('ENOTFOUND'), 'pending'],
-    ['bad certificate', cut('CERT_HAS_EXPIRED'), 'pending'],
-    ['connection reset', cut('ECONNRESET'), 'unknown'],
-    ['no answer', cut('UND_ERR_HEADERS_TIMEOUT'), 'unknown'],
+    ['connection refused', failTransport('ECONNREFUSED'), 'pending'],
+    ['name not found', failTransport('ENOTFOUND'), 'pending'],
+    ['bad certificate', failTransport('CERT_HAS_EXPIRED'), 'pending'],
+    ['connection reset', failTransport('ECONNRESET'), 'unknown'],
+    ['no answer', failTransport('UND_ERR_HEADERS_TIMEOUT'), 'unknown'],
     ['401', answer(401), 'pending'],
     ['408', answer(408), 'unknown'],
     ['425', answer(425), 'pending'],
@@ -52,11 +52,11 @@ describe('what follows from a failed attempt', () => {
     ['302', answer(302), 'unknown'],
     ['422', answer(422), 'unknown'],
   ])('%s', (_name, error, status) => {
-    // A redirect of a request that makes a change may follow upon the change.
+    // The service may make the change before it redirects the request.
     expect(judge(error).status).toBe(status);
   });
 
-  test('a no is dead at once, unless it has to be doubted', () => {
+  test('a refusal makes a row dead at once, unless the refusal is in doubt', () => {
     expect(judge(answer(422), { doubtsRefusal: false, rule: 'resend' })).toMatchObject({ status: 'dead' });
     expect(judge(answer(422))).toMatchObject({
       status: 'unknown',
@@ -66,14 +66,14 @@ describe('what follows from a failed attempt', () => {
   });
 
   test('nothing that was not sent can have been carried out', () => {
-    for (const error of [cut('ECONNRESET'), answer(500), answer(408)])
+    for (const error of [failTransport('ECONNRESET'), answer(500), answer(408)])
       expect(judge(error, { sent: false })).toMatchObject({ status: 'pending', burnt: true });
-    // A no to what was only read is none to what is asked for.
+    // A refusal of the read before the change does not refuse the change.
     expect(judge(answer(422), { sent: false })).toMatchObject({ status: 'pending' });
     expect(judge(answer(403), { sent: false, documented: false })).toMatchObject({ status: 'pending', burnt: true });
   });
 
-  test('a stop before it was sent is no attempt; after that its outcome is not known', () => {
+  test('a stop before the send is no attempt; a stop after it leaves the outcome unknown', () => {
     const stopped = new WarehouseError('stopped', 'asked to stop', { outcome: 'unknown' });
     expect(judge(stopped, { sent: false, attempts: 25 })).toMatchObject({
       status: 'pending',
@@ -83,7 +83,7 @@ describe('what follows from a failed attempt', () => {
     expect(judge(stopped)).toMatchObject({ status: 'unknown', written: true });
   });
 
-  test('what may have been carried out is settled by the rule of its kind', () => {
+  test('a row that may have been carried out follows the rule of its kind', () => {
     expect(judge(answer(500), { rule: 'resend' })).toMatchObject({ status: 'pending', written: true });
     expect(judge(answer(425), { rule: 'resend' })).toMatchObject({ status: 'pending', written: false });
     expect(judge(answer(500), { rule: 'ask operator' })).toMatchObject({
@@ -92,16 +92,16 @@ describe('what follows from a failed attempt', () => {
       written: true,
     });
     expect(judge(answer(500))).toMatchObject({ status: 'unknown', delayMs: 1_000, written: true });
-    // However often: giving up would not make it known.
+    // This holds for any number of attempts: giving up would not make the outcome known.
     expect(judge(answer(500), { attempts: 99, ageMs: 9e9 })).toMatchObject({ status: 'unknown' });
   });
 
-  test('it is given up after so many attempts, or so long', () => {
+  test('a row is given up after its maximum number of attempts, or its maximum age', () => {
     expect(judge(answer(425), { attempts: 25 })).toMatchObject({
       status: 'dead',
       error: expect.stringContaining('given up after 25 attempts'),
     });
-    // Not at once, however long it waited for its first attempt.
+    // The first attempt never ends a row for its age.
     expect(judge(answer(425), { ageMs: policy.maxAgeMs })).toMatchObject({ status: 'pending' });
     expect(judge(answer(425), { ageMs: policy.maxAgeMs, attempts: 2 })).toMatchObject({
       status: 'dead',
@@ -109,7 +109,7 @@ describe('what follows from a failed attempt', () => {
     });
   });
 
-  test('a closed door, a limit or a wrong path burns no attempt, and makes the row wait longer each time', () => {
+  test('refused credentials, a limit or a wrong path cost no attempt, but a longer wait each time', () => {
     const refused = new WarehouseError('credentials_refused', 'no', { outcome: 'refused' });
     for (const error of [refused, answer(401), answer(429), answer(429, { retryAfter: '1' })])
       for (const attempts of [1, 25])
@@ -126,7 +126,7 @@ describe('what follows from a failed attempt', () => {
     ]);
   });
 
-  test('what an answer to an assumed operation explains is refused, whatever its status', () => {
+  test('an explained answer to an assumed operation is a refusal, whatever its status', () => {
     const explained = { body: '{"errors": [{"title": "Not yours"}]}' };
     for (const status of [403, 404, 405])
       expect(judge(answer(status, explained), { documented: false, doubtsRefusal: false })).toMatchObject({
@@ -138,8 +138,9 @@ describe('what follows from a failed attempt', () => {
   });
 });
 
-describe('what a failed attempt says of more than its row', () => {
-  const news = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) => newsOf({ ...usual, error, ...changes });
+describe('the evidence of a failed attempt about client and kind', () => {
+  const evidenceFrom = (error: WarehouseError, changes: Partial<FailedAttempt> = {}) =>
+    readEvidence({ ...baseAttempt, error, ...changes });
   const ask = { of: 'client', evidence: 'ask' };
   const wait = { of: 'client', evidence: { seen: 'asked to wait' } };
   const tooFast = { of: 'client', evidence: 'too fast' };
@@ -149,8 +150,8 @@ describe('what a failed attempt says of more than its row', () => {
   const of = (code: ErrorCode) => new WarehouseError(code, 'no', { outcome: 'unknown' });
 
   test.each<[string, WarehouseError, Partial<FailedAttempt>, readonly object[]]>([
-    ['connection refused: whether it is there is asked', cut('ECONNREFUSED'), {}, [ask]],
-    ['no answer', cut('UND_ERR_HEADERS_TIMEOUT'), {}, [ask]],
+    ['connection refused: the service is asked', failTransport('ECONNREFUSED'), {}, [ask]],
+    ['no answer', failTransport('UND_ERR_HEADERS_TIMEOUT'), {}, [ask]],
     ['500', answer(500), {}, [{ ...ask, row: { isNew: true } }]],
     ['500 of a row that failed before', answer(500), { attempts: 2 }, [{ ...ask, row: { isNew: false } }]],
     ['500 of a row that was refused before', answer(500), { unburnt: 1 }, [{ ...ask, row: { isNew: false } }]],
@@ -163,29 +164,29 @@ describe('what a failed attempt says of more than its row', () => {
     ['an answer that cannot be read', of('undecodable'), {}, [ask]],
     ['429', answer(429), {}, [tooFast]],
     ['429 with Retry-After', answer(429, { retryAfter: '5' }), {}, [wait]],
-    ['429 to one row again and again', answer(429), { unburnt: 3 }, []],
-    ['401 to a token that had run out', answer(401), {}, []],
+    ['429 to one row repeatedly', answer(429), { unburnt: 3 }, []],
+    ['401 to a token that had expired', answer(401), {}, []],
     ['401 to a new token: the kind', badToken, {}, [{ of: 'kind', evidence: { seen: 'failure', isNew: true } }]],
     ['credentials refused', refused, { sent: false }, [{ of: 'client', evidence: { seen: 'credentials refused' } }]],
     ['425', answer(425), {}, []],
-    ['422: the service deals with such rows', answer(422), {}, [works]],
+    ['422: the kind works', answer(422), {}, [works]],
     ['422 to a read before it', answer(422), { sent: false }, []],
     ['404 of an assumed path', answer(404), { documented: false }, [{ of: 'kind', evidence: { seen: 'no route' } }]],
     ['404 of an assumed path to a read before it', answer(404), { documented: false, sent: false }, []],
     ['403 of a path that was carried out before', answer(403), {}, [works]],
   ])('%s', (_name, error, changes, expected) => {
-    expect(news(error, changes)).toHaveLength(expected.length);
-    expect(news(error, changes)).toMatchObject(expected);
+    expect(evidenceFrom(error, changes)).toHaveLength(expected.length);
+    expect(evidenceFrom(error, changes)).toMatchObject(expected);
   });
 
-  test('of several rows that are under way the client comes before the kind', () => {
-    expect(doubtOf(news(answer(500)))).toBe('client');
-    expect(doubtOf(news(badToken))).toBe('kind');
-    expect(doubtOf(news(answer(422)))).toBe(null);
+  test('the client is doubted before the kind', () => {
+    expect(findDoubtedScope(evidenceFrom(answer(500)))).toBe('client');
+    expect(findDoubtedScope(evidenceFrom(badToken))).toBe('kind');
+    expect(findDoubtedScope(evidenceFrom(answer(422)))).toBe(null);
   });
 });
 
-test('pauses grow with full jitter up to a quarter of an hour, never before Retry-After', () => {
+test('delays grow with full jitter up to 15 minutes, and are not shorter than Retry-After', () => {
   expect([1, 2, 5, 40].map((attempt) => pushRetryDelayMs(attempt, undefined, 0.999_999))).toEqual([
     1_000, 2_000, 16_000, 899_999,
   ]);
@@ -195,7 +196,7 @@ test('pauses grow with full jitter up to a quarter of an hour, never before Retr
 });
 
 describe('an absence', () => {
-  const row: LookedUp = {
+  const row: LookedUpRow = {
     sinceWrittenMs: 200_000,
     absences: 0,
     sinceAbsentMs: null,
@@ -206,17 +207,17 @@ describe('an absence', () => {
     retryAfterMs: 0,
     whenAbsent: 'resend',
   };
-  const judgeRow = (changes: Partial<LookedUp>, seen: 'absent' | 'no answer' = 'absent', timeoutMs = 30_000) =>
+  const judgeRow = (changes: Partial<LookedUpRow>, seen: 'absent' | 'no answer' = 'absent', timeoutMs = 30_000) =>
     judgeAbsence({ ...row, ...changes }, seen, 'why', timeoutMs, policy);
 
-  test('counts only long enough after the last attempt', () => {
+  test('counts only if the last attempt was long enough ago', () => {
     expect(judgeRow({ sinceWrittenMs: 59_999 })).toMatchObject({ status: 'unknown', counts: false, delayMs: 1 });
     expect(judgeRow({ sinceWrittenMs: 10_000, lookups: 0 })).toMatchObject({ counts: false, delayMs: 2_000 });
     expect(judgeRow({ sinceWrittenMs: 60_000 })).toMatchObject({ status: 'unknown', counts: true, delayMs: 30_000 });
     expect(judgeRow({ sinceWrittenMs: 119_999 }, 'absent', 60_000)).toMatchObject({ counts: false });
   });
 
-  test('is believed the second time, half a minute later', () => {
+  test('is believed the second time, 30 seconds later', () => {
     expect(judgeRow({ absences: 1, sinceAbsentMs: 29_000 })).toMatchObject({
       status: 'unknown',
       counts: false,
@@ -230,11 +231,11 @@ describe('an absence', () => {
     expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 25 })).toMatchObject({ status: 'dead' });
   });
 
-  test('after a refusal of what was never written is the end', () => {
+  test('makes a refused row dead if no attempt can have been carried out', () => {
     expect(judgeRow({ sinceWrittenMs: null, refusal: 'no' })).toMatchObject({ status: 'dead', error: 'no' });
   });
 
-  test('that could not be looked up says nothing, however often; in the end a person is asked', () => {
+  test('says nothing if the look-up fails; in the end a person decides', () => {
     expect(judgeRow({ ageMs: policy.maxAgeMs }, 'no answer')).toMatchObject({ status: 'unknown', delayMs: null });
     expect(judgeRow({ absences: 1, sinceAbsentMs: 30_000, attempts: 99, whenAbsent: 'ask operator' })).toMatchObject({
       status: 'unknown',
@@ -248,20 +249,20 @@ describe('an absence', () => {
   });
 });
 
-test('look-ups are batched by number and length, numbers with a comma alone', () => {
+test('look-ups are batched by count and length; a reference with a comma is alone', () => {
   const rows = (count: number, name: (index: number) => string) =>
     Array.from({ length: count }, (_, index) => ({ reference: name(index) }));
-  expect(batchesOf(rows(250, (index) => `SO-${index}`)).map(({ length }) => length)).toEqual([100, 100, 50]);
-  const long = batchesOf(rows(100, (index) => `${index}`.padStart(50, 'ü')));
+  expect(batchRows(rows(250, (index) => `SO-${index}`)).map(({ length }) => length)).toEqual([100, 100, 50]);
+  const long = batchRows(rows(100, (index) => `${index}`.padStart(50, 'ü')));
   expect(long.length).toBeGreaterThan(3);
   for (const batch of long)
     expect(batch.map(({ reference }) => encodeURIComponent(reference)).join(',').length).toBeLessThan(5_700);
   expect(
-    batchesOf([{ reference: 'A,B' }, { reference: 'C' }, { reference: 'D,' }]).map(({ length }) => length),
+    batchRows([{ reference: 'A,B' }, { reference: 'C' }, { reference: 'D,' }]).map(({ length }) => length),
   ).toEqual([1, 1, 1]);
 });
 
-test('what is personal in a payload is hidden, what is not can be read', () => {
+test('personal members of a payload are masked, others are shown', () => {
   const kind = outboxKinds.find(({ name }) => name === 'order.create');
   const payload = {
     externalOrderNumber: 'SO-1',
@@ -290,15 +291,15 @@ test('what is personal in a payload is hidden, what is not can be read', () => {
     deliveryAddress: { firstName: '•••', countryCode: 'NL' },
     attachments: [{ filename: '•••', content: '••• (1200 characters)' }],
   });
-  // Where the schema wants an object or a list, a text may hold anything.
-  const bent = {
+  // A text in place of an object or a list may hold anything.
+  const malformed = {
     deliveryAddress: 'CANARY',
     items: 'CANARY',
     metadata: 'CANARY',
     pickUpPoint: 'CANARY',
     reference: 'R-1',
   };
-  expect(maskPayload(kind, bent)).toEqual({
+  expect(maskPayload(kind, malformed)).toEqual({
     deliveryAddress: '•••',
     items: '•••',
     metadata: '•••',

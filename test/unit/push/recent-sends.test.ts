@@ -18,7 +18,7 @@ test('the rows that were sent last are remembered for an hour', () => {
   expect(ids(sends)).toEqual([2]);
 });
 
-test('at most a thousand rows are remembered, the oldest are forgotten first; more if more are sent at a time', () => {
+test('the last 1,000 rows are remembered, or more if more are sent at a time', () => {
   const [few, many] = [new RecentSends(8), new RecentSends(2_000)];
   for (let id = 1; id <= 1_500; id++) for (const sends of [few, many]) sends.note(row(id));
   expect([few.rows.length, few.rows[0]?.id, many.rows.length]).toEqual([1_000, 501, 1_500]);

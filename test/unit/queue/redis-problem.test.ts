@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { redisProblem } from '../../../src/queue/backend.ts';
+import { findRedisProblem } from '../../../src/queue/backend.ts';
 
 const info = (version: string, policy: string) =>
   `# Server\r\nredis_version:${version}\r\nos:Linux\r\n# Memory\r\nmaxmemory_policy:${policy}\r\n`;
@@ -12,5 +12,5 @@ test.each([
   ['10.0.1', 'noeviction', undefined],
   ['7.2.4', 'allkeys-lru', 'redis_evicts'],
 ])('Redis %s with %s: %s', (version, policy, code) => {
-  expect(redisProblem(info(version, policy))?.code).toBe(code);
+  expect(findRedisProblem(info(version, policy))?.code).toBe(code);
 });

@@ -4,32 +4,32 @@ import { longTurnMs, RunSlots, shortMs } from '../../../src/queue/run-slots.ts';
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-const never = () => {
+const failIfAsked = () => {
   throw new Error('was asked to make room');
 };
 
-test('a client among several gets a quarter of the slots; turned away, it is told when one is free', () => {
+test('one of several clients gets a quarter of the slots, and is told when one is free again', () => {
   const slots = new RunSlots(8, 3);
-  const [first, second, third] = ['x', 'y', 'z'].map((job) => slots.take('a', job, never));
+  const [first, second, third] = ['x', 'y', 'z'].map((job) => slots.take('a', job, failIfAsked));
   expect(third).toBeNull();
-  const other = slots.take('b', 'x', never);
+  const other = slots.take('b', 'x', failIfAsked);
   expect(other?.give(true)).toEqual([]);
   expect(first?.give(true)).toEqual(['a']);
   expect(second?.give(true)).toEqual([]);
-  expect(slots.take('a', 'x', never)).not.toBeNull();
+  expect(slots.take('a', 'x', failIfAsked)).not.toBeNull();
 });
 
-test('one client alone may have them all, also for long runs, and each of many at least one', () => {
+test('a single client may use all slots, also for long runs; each of many may use one', () => {
   const alone = new RunSlots(8, 1);
-  const taken = Array.from({ length: 9 }, (_, index) => alone.take('a', `${index}`, never));
+  const taken = Array.from({ length: 9 }, (_, index) => alone.take('a', `${index}`, failIfAsked));
   expect(taken.map((slot) => slot !== null)).toEqual([...Array(8).fill(true), false]);
   vi.advanceTimersByTime(shortMs + 1);
-  expect(new RunSlots(2, 5).take('a', 'x', never)).not.toBeNull();
+  expect(new RunSlots(2, 5).take('a', 'x', failIfAsked)).not.toBeNull();
 });
 
-test('half of the slots are never taken by long runs: the next that becomes long makes room, and goes on when one ends', () => {
+test('half of the slots are never taken by long runs: the next long run makes room and waits', () => {
   const slots = new RunSlots(8, 10);
-  const long = ['a', 'b', 'c', 'd'].map((client) => slots.take(client, 'first-load', never));
+  const long = ['a', 'b', 'c', 'd'].map((client) => slots.take(client, 'first-load', failIfAsked));
   vi.advanceTimersByTime(shortMs + 1);
   const makeRoom = vi.fn();
   const fifth = slots.take('e', 'first-load', makeRoom);
@@ -38,17 +38,17 @@ test('half of the slots are never taken by long runs: the next that becomes long
   vi.advanceTimersByTime(1);
   expect(makeRoom).toHaveBeenCalledOnce();
   expect(fifth?.give(false)).toEqual([]);
-  // It waits; other runs of its client do not.
-  expect(slots.take('e', 'first-load', never)).toBeNull();
-  expect(slots.take('e', 'poll', never)?.give(true)).toEqual([]);
+  // The fifth run waits. Other runs of its client do not wait.
+  expect(slots.take('e', 'first-load', failIfAsked)).toBeNull();
+  expect(slots.take('e', 'poll', failIfAsked)?.give(true)).toEqual([]);
   expect(long[0]?.give(true)).toEqual(['e']);
-  const again = slots.take('e', 'first-load', never);
+  const again = slots.take('e', 'first-load', failIfAsked);
   expect(again).not.toBeNull();
   vi.advanceTimersByTime(shortMs * 3);
   expect(again?.give(true)).toEqual([]);
 });
 
-test('a long run makes room after its turn where another waits for one, and only then', () => {
+test('a long run makes room after its turn only if another long run waits', () => {
   const slots = new RunSlots(2, 10);
   const makeRoom = vi.fn();
   const long = slots.take('a', 'first-load', makeRoom);
@@ -64,18 +64,18 @@ test('a long run makes room after its turn where another waits for one, and only
   expect(long?.give(false)).toEqual(expect.arrayContaining(['a', 'b']));
 });
 
-test('a run that would lose what it has done is never asked to make room, and waits for none', () => {
+test('a run that would lose its work never makes room, and waits for no long slot', () => {
   const slots = new RunSlots(2, 10);
-  const long = slots.take('a', 'first-load', never);
+  const long = slots.take('a', 'first-load', failIfAsked);
   vi.advanceTimersByTime(shortMs + longTurnMs - 30_000);
   const gated = slots.take('b', 'track-trace', null);
-  // It becomes long while there is no slot for it; then the turn of the other one ends.
+  // The run becomes long while no long slot is free. Then the turn of the other run ends.
   vi.advanceTimersByTime(shortMs + 30_000);
   expect(gated?.give(true)).toEqual([]);
   expect(long?.give(true)).toEqual([]);
 });
 
-test('a run that had to leave at the end of its turn gets twice as long the next time', () => {
+test('a run that made room at the end of its turn gets a turn twice as long the next time', () => {
   const slots = new RunSlots(2, 10);
   const stopped = vi.fn();
   const first = slots.take('a', 'poll', stopped);
@@ -83,7 +83,7 @@ test('a run that had to leave at the end of its turn gets twice as long the next
   const second = slots.take('b', 'poll', vi.fn());
   vi.advanceTimersByTime(shortMs);
   second?.give(false);
-  /** The sweeper queues the other one again and again; there is no slot for it. */
+  /** Lets time pass while the sweeper queues the other run repeatedly. No slot is free for it. */
   const passWhileOtherWaits = (ms: number) => {
     for (let passedMs = 0; passedMs < ms; passedMs += 30_000) {
       expect(slots.take('b', 'poll', vi.fn())).toBeNull();
@@ -101,15 +101,15 @@ test('a run that had to leave at the end of its turn gets twice as long the next
   expect(again).toHaveBeenCalledOnce();
 });
 
-test('a run that waits and is not due any more keeps no other from going on', () => {
+test('a waiting run that is no longer due does not end the turn of another run', () => {
   const slots = new RunSlots(2, 10);
-  slots.take('a', 'first-load', never);
+  slots.take('a', 'first-load', failIfAsked);
   vi.advanceTimersByTime(shortMs);
   const stopped = vi.fn();
   const other = slots.take('b', 'first-load', stopped);
   vi.advanceTimersByTime(shortMs);
   other?.give(false);
-  // Nobody queues it again: it was paused, say.
+  // The run is not queued again, for example because its job was paused.
   vi.advanceTimersByTime(2 * longTurnMs);
   expect(stopped).toHaveBeenCalledOnce();
 });

@@ -1,33 +1,33 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Random } from '../../../src/sandbox/random.ts';
-import { begin, liveUntil } from '../../../src/sandbox/robot/robot.ts';
+import { planFirstDay, simulateUntil } from '../../../src/sandbox/robot/robot.ts';
 import { Agenda } from '../../../src/sandbox/store/agenda.ts';
-import { firstProducts } from '../../../src/sandbox/store/catalogue.ts';
+import { createFirstProducts } from '../../../src/sandbox/store/catalogue.ts';
 import { ClientStore } from '../../../src/sandbox/store/client-store.ts';
 import { Ids } from '../../../src/sandbox/store/ids.ts';
-import { type Habits, Life, usualOrdersPerDay } from '../../../src/sandbox/store/life.ts';
+import { defaultOrdersPerDay, Simulation, type SimulationOptions } from '../../../src/sandbox/store/simulation.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
 const hourMs = 3_600_000;
-const habits: Habits = {
-  ordersPerDay: usualOrdersPerDay,
+const options: SimulationOptions = {
+  ordersPerDay: defaultOrdersPerDay,
   lateChanges: true,
   unknownProducts: 'create',
   repeatedReturnLines: false,
   repeatedNumbers: false,
 };
 
-function live(seed: number, spansHours: readonly number[], watch?: (store: ClientStore) => void) {
+function simulate(seed: number, spansHours: readonly number[], watch?: (store: ClientStore) => void) {
   const random = new Random(seed);
   const store = new ClientStore('default', 'Europe/Amsterdam');
-  const life = new Life(store, random, new Ids(random, { index: 0, count: 1 }), habits);
-  for (const product of firstProducts(life.ids)) store.products.set(product.sku, product);
-  begin(life, startMs);
+  const simulation = new Simulation(store, random, new Ids(random, { index: 0, count: 1 }), options);
+  for (const product of createFirstProducts(simulation.ids)) store.products.set(product.sku, product);
+  planFirstDay(simulation, startMs);
   let nowMs = startMs;
   for (const hours of spansHours) {
     nowMs += hours * hourMs;
-    liveUntil(life, nowMs);
+    simulateUntil(simulation, nowMs);
     watch?.(store);
   }
   return {
@@ -44,12 +44,12 @@ function live(seed: number, spansHours: readonly number[], watch?: (store: Clien
 describe('the robot', () => {
   test('does the same for the same seed, however time is advanced', () => {
     const hours = Array.from({ length: 240 }, () => 1);
-    expect(live(7, [240])).toEqual(live(7, hours));
-    expect(live(8, [48])).not.toEqual(live(7, [48]));
+    expect(simulate(7, [240])).toEqual(simulate(7, hours));
+    expect(simulate(8, [48])).not.toEqual(simulate(7, [48]));
   });
 
-  test('makes every kind of life: several parcels an order, every state, late visibility', () => {
-    const { orders, shipments } = live(3, [24 * 20]);
+  test('makes orders of several parcels, every status of shipments, and late visibility', () => {
+    const { orders, shipments } = simulate(3, [24 * 20]);
     expect(shipments.length).toBeGreaterThan(orders.length);
     expect(new Set(shipments.map(({ status }) => status))).toEqual(
       new Set(['READY_TO_PICK', 'READY_TO_SORT', 'READY_TO_SHIP', 'SHIPPED', 'ERROR']),
@@ -62,8 +62,8 @@ describe('the robot', () => {
     expect(items.some(({ serialNumbers, quantity }) => serialNumbers.length === quantity)).toBe(true);
   });
 
-  test('returns come back, some processed long after later ones, some restocked later', () => {
-    const { returnItems } = live(3, [24 * 40]);
+  test('items are returned; some are processed or restocked much later than others', () => {
+    const { returnItems } = simulate(3, [24 * 40]);
     const processed = returnItems.flatMap(({ processedOn }) => processedOn ?? []);
     expect(processed.length).toBeGreaterThan(20);
     expect(processed).not.toEqual([...processed].sort());
@@ -74,11 +74,11 @@ describe('the robot', () => {
     expect(days.some((ms) => ms > 48 * hourMs)).toBe(true);
   });
 
-  test('slips are received in parts, by one truck or two, and some inbounds come without a slip', () => {
+  test('slips are received in parts, in one truck or two; some inbounds have no slip', () => {
     const order = ['EXPECTED', 'IN_PROGRESS', 'CHECKING', 'COMPLETED'];
     const [states, ranks] = [new Set<string>(), new Map<number, number>()];
     const hours = Array.from({ length: 24 * 40 }, () => 1);
-    const { slips, inbounds } = live(3, hours, (store) => {
+    const { slips, inbounds } = simulate(3, hours, (store) => {
       for (const { id, status } of store.slips) {
         states.add(status);
         expect(order.indexOf(status), `slip ${id}`).toBeGreaterThanOrEqual(ranks.get(id) ?? 0);
@@ -93,24 +93,24 @@ describe('the robot', () => {
       for (const { received, quantity } of slip.items) expect(quantity - received).toBeLessThanOrEqual(1);
   });
 
-  test('carriers tell wrong things: no time, no number, an older scan after a later one', () => {
-    const [told, steps] = [new Map<string, number>(), new Set<string>()];
-    live(
+  test('tracks lack a time or a number, and an older scan may follow a later one', () => {
+    const [lastStatuses, steps] = [new Map<string, number>(), new Set<string>()];
+    simulate(
       3,
       Array.from({ length: 24 * 20 }, () => 1),
       (store) => {
-        for (const { id, tracks: own } of store.shipments)
-          for (const [index, { status }] of own.entries()) {
+        for (const { id, tracks: scans } of store.shipments)
+          for (const [index, { status }] of scans.entries()) {
             const key = `${id} ${index}`;
-            const before = told.get(key);
+            const before = lastStatuses.get(key);
             if (before !== undefined && before !== status) steps.add(before < status ? 'on' : 'back');
-            told.set(key, status);
+            lastStatuses.set(key, status);
           }
       },
     );
     expect(steps).toEqual(new Set(['on', 'back']));
-    const tracks = live(3, [24 * 20]).inDelivery.flatMap((shipment) => shipment.tracks);
-    const all = live(3, [24 * 30]).shipments.flatMap((shipment) => shipment.tracks);
+    const tracks = simulate(3, [24 * 20]).inDelivery.flatMap((shipment) => shipment.tracks);
+    const all = simulate(3, [24 * 30]).shipments.flatMap((shipment) => shipment.tracks);
     expect(tracks.length).toBeGreaterThan(10);
     expect(all.some(({ statusOnMs }) => statusOnMs === null)).toBe(true);
     expect(all.some(({ packageNumber }) => packageNumber === null)).toBe(true);
@@ -118,7 +118,7 @@ describe('the robot', () => {
   });
 });
 
-test('the agenda gives back its entries by time, then by place', () => {
+test('the agenda returns its entries by time, then by place', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(20)), (times) => {
       const agenda = new Agenda<{ atMs: number; place: number }>();

@@ -19,7 +19,7 @@ const decode = (data: Json[], included: Json[], size = 11_000_000) =>
   decodePage({ data, included, escaped: false, size }, shipments.decoder('Europe/Amsterdam'));
 const broken = { is: 'no status' };
 
-test('an included resource that many broken resources link to is not kept once for each of them', async () => {
+test('an included resource is not kept once for each broken resource that links to it', async () => {
   const data = Array.from({ length: 300 }, (_, index) => shipment(index + 1, broken));
   const { quarantined } = await decode(data, [item(1, 400_000)]);
   expect(quarantined).toHaveLength(300);
@@ -39,7 +39,7 @@ test('a broken resource that is too large is kept as its id, its size and its be
   const { quarantined } = await decode([shipment(7, broken)], [item(1, 10_000_000)]);
   expect(quarantined[0]?.document.length).toBeLessThan(5_000);
   expect(quarantined[0]).toMatchObject({ resourceId: 7, memberPath: 'attributes.status' });
-  // A replay refuses it again. It must not take it for a resource without lines.
+  // A replay must refuse it again, and must not take it for a resource without lines.
   const again = await decode([JSON.parse(quarantined[0]?.document ?? '')], [], 1_000);
   expect(again).toMatchObject({ families: [], quarantined: [{ resourceId: 7 }] });
 });
@@ -72,7 +72,7 @@ test('an address that all orders of a page link to does not make the page too la
   expect(families.length).toBeGreaterThan(0);
 });
 
-test('an answer below a megabyte is bounded, too, if many resources link to one included resource', async () => {
+test('an answer below 1 MB is bounded if many resources link to one included resource', async () => {
   const data = Array.from({ length: 4_000 }, (_, index) => shipment(index + 1, 'SHIPPED'));
   const page = { data, included: [item(1, 400_000)], escaped: false, size: 900_000 };
   const { families, quarantined } = await decodePage(page, shipments.decoder('Europe/Amsterdam'));

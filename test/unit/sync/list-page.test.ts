@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { joining, type StreamPage } from '../../../src/sync/paging/list-page.ts';
+import { type StreamPage, streamPageJoiner } from '../../../src/sync/paging/list-page.ts';
 
 const family = (id: number, sku: string) => ({
   parent: { id, raw: { id, sku } },
@@ -24,8 +24,8 @@ function page(readNo: number, decoded: Partial<StreamPage['decoded']>, next: str
   };
 }
 
-test('of several pages each resource keeps the number of its own request; the last mention counts', () => {
-  const joined = joining.join([
+test('joined resources keep the read number of their request; the last mention wins', () => {
+  const joined = streamPageJoiner.join([
     page(11, { families: [family(1, 'a'), family(2, 'a')], readById: new Map([[2, 'always']]), warnings: ['w'] }),
     page(13, { families: [family(2, 'b')], sources: new Map([[2, 'b']]), warnings: ['w'] }, null),
   ]);
@@ -39,8 +39,8 @@ test('of several pages each resource keeps the number of its own request; the la
   expect(joined.data).toHaveLength(3);
 });
 
-test('a page with something to be put aside is joined with no other', () => {
+test('a page with quarantined resources is not joined with another', () => {
   const bad = { resourceId: 1, memberPath: 'attributes.x', reason: 'bad', document: '{}' };
-  expect(joining.mayJoin(page(11, { quarantined: [bad] }))).toBe(false);
-  expect(joining.mayJoin(page(11, { families: [family(1, 'a')] }))).toBe(true);
+  expect(streamPageJoiner.mayJoin(page(11, { quarantined: [bad] }))).toBe(false);
+  expect(streamPageJoiner.mayJoin(page(11, { families: [family(1, 'a')] }))).toBe(true);
 });

@@ -1,14 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { mostAhead, readAhead } from '../../../src/sync/paging/read-ahead.ts';
+import { maxPagesAhead, readAhead } from '../../../src/sync/paging/read-ahead.ts';
 import type { WalkablePage, WalkOptions, WalkStart } from '../../../src/sync/paging/walk.ts';
 
 interface Page extends WalkablePage {
   readonly data: readonly { id: number }[];
 }
 const start: WalkStart = { query: null, meaning: 'unknown', lastId: null };
-/** All pages may be joined but those that hold this row. */
-const joining = (alone = 0) => ({
+/** Joins all pages, except for pages that hold the row `alone`. */
+const makeJoiner = (alone = 0) => ({
   mayJoin: ({ data }: Page) => data.every(({ id }) => id !== alone),
   join: (pages: readonly [Page, ...Page[]]): Page => ({
     data: pages.flatMap(({ data }) => data),
@@ -18,16 +18,16 @@ const joining = (alone = 0) => ({
 const read = (fetch: WalkOptions<Page>['fetch'], alone?: number) =>
   readAhead(
     { firstQuery: 'p=1', start, fetch, signal: new AbortController().signal, pageSize: 1, sorted: true },
-    joining(alone),
+    makeJoiner(alone),
   );
 
-/** A list of so many pages, one row each, the last one empty. */
+/** Makes a list of `pages` pages with one row each; the last page is empty. */
 const list = (pages: number) => async (query: string) => {
   const page = Number(query.slice(2));
   return { data: page < pages ? [{ id: page }] : [], next: page < pages ? `p=${page + 1}` : null };
 };
 
-test('a slow consumer gets what has come meanwhile as one page, never more than a few', async () => {
+test('a slow consumer gets the pages that arrived meanwhile as one, up to the maximum', async () => {
   const handed: number[][] = [];
   for await (const { page, query, lastId, atEnd, full } of read(list(12))) {
     handed.push(page.data.map(({ id }) => id));
@@ -36,7 +36,7 @@ test('a slow consumer gets what has come meanwhile as one page, never more than 
     for (let turns = 0; turns < 100; turns++) await turn();
   }
   expect(handed.flat()).toEqual(Array.from({ length: 11 }, (_, index) => index + 1));
-  expect(Math.max(...handed.map(({ length }) => length))).toBe(mostAhead);
+  expect(Math.max(...handed.map(({ length }) => length))).toBe(maxPagesAhead);
   expect(handed[0]).toEqual([1]);
 });
 
@@ -53,7 +53,7 @@ test('a page that may not be joined is handed over alone, in its place', async (
   expect(handed.some((ids) => ids.length > 1)).toBe(true);
 });
 
-test('a slow service has each page handed over at once', async () => {
+test('each page of a slow service is handed over at once', async () => {
   const handed: number[] = [];
   const fetch = async (query: string) => {
     for (let turns = 0; turns < 20; turns++) await turn();
@@ -63,7 +63,7 @@ test('a slow service has each page handed over at once', async () => {
   expect(handed).toEqual([1, 1, 1, 1, 1, 0]);
 });
 
-test('an error comes after all pages before it', async () => {
+test('an error is thrown after all pages before it', async () => {
   const fetch = async (query: string) => {
     if (query === 'p=5') throw new Error('gone');
     return list(9)(query);
@@ -79,13 +79,13 @@ test('an error comes after all pages before it', async () => {
   expect(seen).toEqual([1, 2, 3, 4]);
 });
 
-test('what was asked for ahead is called off when the consumer fails', async () => {
-  let calledOff = false;
+test('requests that were made ahead are aborted when the consumer fails', async () => {
+  let isAborted = false;
   const fetch = async (query: string, signal: AbortSignal) => {
     if (query === 'p=1') return list(9)(query);
     return new Promise<never>((_resolve, reject) =>
       signal.addEventListener('abort', () => {
-        calledOff = true;
+        isAborted = true;
         reject(new Error('called off'));
       }),
     );
@@ -94,10 +94,10 @@ test('what was asked for ahead is called off when the consumer fails', async () 
     for await (const _ of read(fetch)) throw new Error('no room');
   };
   await expect(work()).rejects.toThrow('no room');
-  expect(calledOff).toBe(true);
+  expect(isAborted).toBe(true);
 });
 
-test('the last page is told to be full by its own rows, not by those it was joined with', async () => {
+test('the last page counts as full by its own rows, not by rows of pages joined with it', async () => {
   const fetch = async (query: string): Promise<Page> => {
     const page = Number(query.slice(2));
     const rows = page < 4 ? 3 : 2;
@@ -106,11 +106,11 @@ test('the last page is told to be full by its own rows, not by those it was join
       next: page < 4 ? `p=${page + 1}` : null,
     };
   };
-  const told: boolean[] = [];
+  const fullFlags: boolean[] = [];
   const options = { firstQuery: 'p=1', start, fetch, signal: new AbortController().signal, pageSize: 3, sorted: true };
-  for await (const { full } of readAhead(options, joining())) {
-    told.push(full);
+  for await (const { full } of readAhead(options, makeJoiner())) {
+    fullFlags.push(full);
     for (let turns = 0; turns < 100; turns++) await turn();
   }
-  expect(told).toEqual([false, false]);
+  expect(fullFlags).toEqual([false, false]);
 });

@@ -4,34 +4,39 @@ import { WarehouseError } from '../../../src/core/errors.ts';
 import { type WalkStart, walk } from '../../../src/sync/paging/walk.ts';
 import { findChildren, indexIncluded } from '../../../src/warehouse/decoding/included.ts';
 import { decodeDocument, type Resource } from '../../../src/warehouse/decoding/jsonapi.ts';
-import { nextQuery } from '../../../src/warehouse/transport/links.ts';
-import { cursorOf } from '../../../src/warehouse/transport/query.ts';
+import { readNextQuery } from '../../../src/warehouse/transport/links.ts';
+import { readPageCursor } from '../../../src/warehouse/transport/query.ts';
 
 const beginning: WalkStart = { query: null, meaning: 'unknown', lastId: null };
 type Meaning = 'id' | 'offset' | 'opaque';
 
-/** A list as a service would page it, under each meaning its cursor could have. */
-function listOf(ids: readonly number[], meaning: Meaning, size = 3, emptyLastPage = false) {
-  const asked: string[] = [];
+interface ListOptions {
+  readonly pageSize?: number;
+  readonly emptyLastPage?: boolean;
+}
+
+/** Makes a list that is paged as a service would page it. `meaning` says what its cursor means. */
+function makeList(ids: readonly number[], meaning: Meaning, { pageSize = 3, emptyLastPage = false }: ListOptions = {}) {
+  const queries: string[] = [];
   const fetch = async (query: string) => {
-    asked.push(query);
-    const cursor = cursorOf(query) ?? 0;
+    queries.push(query);
+    const cursor = readPageCursor(query) ?? 0;
     const start =
       cursor === 0 || meaning === 'offset'
         ? cursor
         : meaning === 'id'
           ? ids.filter((id) => id <= cursor).length
           : (cursor - 1_000_003) / 17;
-    const shown = ids.slice(start, start + size);
+    const shown = ids.slice(start, start + pageSize);
     const end = start + shown.length;
     const cursorAfter = { id: shown.at(-1) ?? 0, offset: end, opaque: end * 17 + 1_000_003 }[meaning];
-    const more = end < ids.length || (emptyLastPage && shown.length === size);
+    const more = end < ids.length || (emptyLastPage && shown.length === pageSize);
     return { data: shown.map((id) => ({ id })), next: more ? `page[cursor]=${cursorAfter}` : null };
   };
-  return { asked, fetch };
+  return { queries, fetch };
 }
 
-async function walkAll(list: ReturnType<typeof listOf>, start = beginning) {
+async function walkAll(list: ReturnType<typeof makeList>, start = beginning) {
   const seen: number[] = [];
   let end: WalkStart = start;
   let steppedBack = false;
@@ -55,40 +60,40 @@ const range = (from: number, to: number) => Array.from({ length: to - from + 1 }
 const meanings: Meaning[] = ['id', 'offset', 'opaque'];
 
 describe.each(meanings)('a list whose cursor is %s', (meaning) => {
-  test('is read whole, and its meaning learned', async () => {
-    const { seen, end } = await walkAll(listOf(range(11, 20), meaning));
+  test('is read whole, and the meaning of its cursor is learned', async () => {
+    const { seen, end } = await walkAll(makeList(range(11, 20), meaning));
     expect([...new Set(seen)]).toEqual(range(11, 20));
     expect(end.meaning).toBe(meaning);
   });
 
-  test('is gone on with by asking its last page again: one request where nothing is new', async () => {
-    const { end } = await walkAll(listOf(range(11, 20), meaning));
-    const again = listOf(range(11, 20), meaning);
+  test('is continued by reading its last page again: one request if nothing is new', async () => {
+    const { end } = await walkAll(makeList(range(11, 20), meaning));
+    const again = makeList(range(11, 20), meaning);
     await walkAll(again, end);
-    expect(again.asked).toHaveLength(1);
-    const { seen } = await walkAll(listOf(range(11, 25), meaning), end);
+    expect(again.queries).toHaveLength(1);
+    const { seen } = await walkAll(makeList(range(11, 25), meaning), end);
     expect(seen).toEqual(expect.arrayContaining(range(21, 25)));
   });
 
-  test('loses no new row although old ones left the list', async () => {
+  test('yields every new row even if old rows have left the list', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(40), fc.nat(40), fc.nat(10), async (before, after, gone) => {
-        const { end } = await walkAll(listOf(range(1_001, 1_001 + before), meaning));
-        const left = range(1_001 + Math.min(gone, before), 1_001 + before + after);
-        const { seen } = await walkAll(listOf(left, meaning), end);
+        const { end } = await walkAll(makeList(range(1_001, 1_001 + before), meaning));
+        const remaining = range(1_001 + Math.min(gone, before), 1_001 + before + after);
+        const { seen } = await walkAll(makeList(remaining, meaning), end);
         expect(seen).toEqual(expect.arrayContaining(range(1_001 + before + 1, 1_001 + before + after)));
       }),
     );
   });
 
   test('may end with an empty page', async () => {
-    const { seen, end } = await walkAll(listOf(range(11, 16), meaning, 3, true));
+    const { seen, end } = await walkAll(makeList(range(11, 16), meaning, { emptyLastPage: true }));
     expect([...new Set(seen)]).toEqual(range(11, 16));
     expect(end.lastId).toBe(16);
   });
 });
 
-/** The ways in which the interface leaves open how a page names the next one, and where it puts lines. */
+/** The forms that the link to the next page may have. The interface leaves open which one the service uses. */
 const nextLinks = {
   object: (next: string) => ({ next: { href: `https://service.test${next}` } }),
   string: (next: string) => ({ next: `https://service.test${next}` }),
@@ -101,7 +106,7 @@ const combinations = meanings.flatMap((cursor) =>
 );
 
 test.each(combinations)('%j: every shipment is read, each with its own line', async ({ cursor, links, included }) => {
-  const list = listOf(range(11, 20), cursor);
+  const list = makeList(range(11, 20), cursor);
   const lines = new Map<number, unknown>();
   const fetch = async (query: string) => {
     const { data, next } = await list.fetch(query);
@@ -123,53 +128,53 @@ test.each(combinations)('%j: every shipment is read, each with its own line', as
       lines.set(Number(resource.id), complete ? resources.map(({ id }) => Number(id)) : 'incomplete');
     }
     const requested = new URL(`https://service.test/v3/shipments?${query}`);
-    return { data, next: nextQuery(document.links, requested) };
+    return { data, next: readNextQuery(document.links, requested) };
   };
-  const { seen, end } = await walkAll({ asked: list.asked, fetch });
+  const { seen, end } = await walkAll({ queries: list.queries, fetch });
   expect([...new Set(seen)]).toEqual(range(11, 20));
   expect(end.meaning).toBe(cursor);
   expect([...lines]).toEqual(range(11, 20).map((id) => [id, [id + 1_000]]));
 });
 
 describe.each(['id', 'offset'] as const)('while rows leave a list whose cursor is %s', (meaning) => {
-  test('a walk loses none of those that stay', async () => {
+  test('a walk reads every row that stays', async () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(60), fc.array(fc.nat(3)), async (length, departures) => {
-        let left = range(1_001, 1_000 + length);
+        let remaining = range(1_001, 1_000 + length);
         const leaving = [...departures];
         const fetch = (query: string) => {
-          const answer = listOf(left, meaning).fetch(query);
-          left = left.slice(leaving.shift() ?? 0);
+          const answer = makeList(remaining, meaning).fetch(query);
+          remaining = remaining.slice(leaving.shift() ?? 0);
           return answer;
         };
-        const { seen } = await walkAll({ asked: [], fetch });
-        expect(seen).toEqual(expect.arrayContaining(left));
+        const { seen } = await walkAll({ queries: [], fetch });
+        expect(seen).toEqual(expect.arrayContaining(remaining));
       }),
     );
   });
 });
 
-test('a cursor that the service no longer takes is given up for the start, and that is said', async () => {
+test('a walk begins anew, and says so, if the service no longer accepts its cursor', async () => {
   const refused = new WarehouseError('http_status', 'refused', { outcome: 'refused', status: 400 });
-  const list = listOf(range(11, 20), 'opaque');
+  const list = makeList(range(11, 20), 'opaque');
   const fetch = async (query: string) => {
     if (query === 'page[cursor]=5') throw refused;
     return list.fetch(query);
   };
   const { seen, steppedBack } = await walkAll(
-    { asked: [], fetch },
+    { queries: [], fetch },
     { query: 'page[cursor]=5', meaning: 'opaque', lastId: 13 },
   );
   expect([seen, steppedBack]).toEqual([range(11, 20), true]);
-  await expect(walkAll({ asked: [], fetch: () => Promise.reject(refused) })).rejects.toBe(refused);
+  await expect(walkAll({ queries: [], fetch: () => Promise.reject(refused) })).rejects.toBe(refused);
 });
 
-test('in a list without a known order the last row seen must stand on the page', async () => {
+test('a walk of an unsorted list begins anew if its page lacks the last row seen', async () => {
   const ids = [15, 11, 19, 13, 17, 12];
   const start = { query: 'page[cursor]=3', meaning: 'offset' as const, lastId: 19 };
   const seen: number[] = [];
   const options = { firstQuery: 'first=1', start, signal: new AbortController().signal, pageSize: 3, sorted: false };
-  for await (const { page } of walk({ ...options, fetch: listOf(ids, 'offset').fetch }))
+  for await (const { page } of walk({ ...options, fetch: makeList(ids, 'offset').fetch }))
     seen.push(...page.data.map(({ id }) => id));
   expect(seen).toEqual(ids);
 });
@@ -192,23 +197,23 @@ test('a link that cannot be followed ends the walk after its page', async () => 
   expect(seen).toEqual([1]);
 });
 
-test('an offset that points past a shrunken list is stepped back from, 200 rows at first', async () => {
+test('a walk steps back from an offset beyond a shrunken list, 200 rows at first', async () => {
   const { end } = await walkAll(
-    listOf(
+    makeList(
       range(1, 1_000).map((id) => id * 2),
       'offset',
-      100,
+      { pageSize: 100 },
     ),
   );
-  const shrunk = listOf(
+  const shrunk = makeList(
     range(301, 1_010).map((id) => id * 2),
     'offset',
-    100,
+    { pageSize: 100 },
   );
   const { seen, steppedBack } = await walkAll(shrunk, end);
   expect(steppedBack).toBe(true);
   expect(seen).toEqual(expect.arrayContaining(range(1_001, 1_010).map((id) => id * 2)));
-  expect(shrunk.asked[1]).toBe('page[cursor]=790');
+  expect(shrunk.queries[1]).toBe('page[cursor]=790');
 });
 
 const neverEnding = (next: string) => async () => ({ data: [{ id: 1 }], next });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { nextQuery } from '../../../src/warehouse/transport/links.ts';
+import { readNextQuery } from '../../../src/warehouse/transport/links.ts';
 
 const requested = new URL('https://service.example/base/v3/shipments?page[size]=100');
-const code = (work: () => unknown) => {
+const readErrorCode = (work: () => unknown) => {
   try {
     work();
   } catch (error) {
@@ -11,7 +11,7 @@ const code = (work: () => unknown) => {
   return 'no error';
 };
 
-describe('nextQuery', () => {
+describe('readNextQuery', () => {
   test.each([
     [{ next: 'https://service.example/base/v3/shipments?page[cursor]=5' }, 'page[cursor]=5'],
     [{ next: { href: 'https://service.example/elsewhere?page%5Bcursor%5D=5&a=b' } }, 'page%5Bcursor%5D=5&a=b'],
@@ -24,16 +24,16 @@ describe('nextQuery', () => {
     [{}, null],
     [null, null],
     [undefined, null],
-  ])('of %j is %j', (links, query) => expect(nextQuery(links, requested)).toBe(query));
+  ])('for %j returns %j', (links, query) => expect(readNextQuery(links, requested)).toBe(query));
 
   test.each([
     'https://evil.example/v3/shipments?page[cursor]=5',
     'https://service.example:444/v3/shipments',
     '//evil.example/?page[cursor]=5',
     'file:///etc/passwd',
-  ])('refuses %s', (next) => expect(code(() => nextQuery({ next }, requested))).toBe('link_elsewhere'));
+  ])('refuses %s', (next) => expect(readErrorCode(() => readNextQuery({ next }, requested))).toBe('link_elsewhere'));
 
-  test.each([{ next: 5 }, { next: { href: {} } }, 'text', []])('cannot follow %j', (links) =>
-    expect(code(() => nextQuery(links, requested))).toBe('undecodable'),
+  test.each([{ next: 5 }, { next: { href: {} } }, 'text', []])('refuses %j as undecodable', (links) =>
+    expect(readErrorCode(() => readNextQuery(links, requested))).toBe('undecodable'),
   );
 });

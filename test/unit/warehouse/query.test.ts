@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { cursorOf, encodeQuery, encodeValue, withCursor } from '../../../src/warehouse/transport/query.ts';
+import { encodeQuery, encodeValue, readPageCursor, setPageCursor } from '../../../src/warehouse/transport/query.ts';
 
 test('encodes every character that the interface lists', () => {
   for (const character of `!"#$%&'()*+,/:;=?@[] `) {
@@ -7,7 +7,7 @@ test('encodes every character that the interface lists', () => {
   }
 });
 
-test('encodes the values of a list one by one, the commas between them bare', () => {
+test('encodes the values of a list one by one, but not the commas between them', () => {
   expect(encodeQuery({ 'page[size]': 100, 'filter[externalOrderNumber][in]': ['A,1', 'B 2'] })).toBe(
     'page%5Bsize%5D=100&filter%5BexternalOrderNumber%5D%5Bin%5D=A%2C1,B%202',
   );
@@ -22,11 +22,11 @@ describe('the cursor of a query', () => {
     ['page%5bcursor%5d=3', 3],
     ['page[cursor]=abc', null],
     ['page[cursor]=', null],
-  ])('%j has %j', (query, cursor) => expect(cursorOf(query)).toBe(cursor));
+  ])('%j has %j', (query, cursor) => expect(readPageCursor(query)).toBe(cursor));
 
-  test('is replaced, or added where there is none', () => {
-    expect(withCursor('page%5Bcursor%5D=9&include=x', 4)).toBe('page%5Bcursor%5D=4&include=x');
-    expect(withCursor('include=x', 4)).toBe('include=x&page%5Bcursor%5D=4');
-    expect(withCursor('', 4)).toBe('page%5Bcursor%5D=4');
+  test('is replaced, or added if there is none', () => {
+    expect(setPageCursor('page%5Bcursor%5D=9&include=x', 4)).toBe('page%5Bcursor%5D=4&include=x');
+    expect(setPageCursor('include=x', 4)).toBe('include=x&page%5Bcursor%5D=4');
+    expect(setPageCursor('', 4)).toBe('page%5Bcursor%5D=4');
   });
 });

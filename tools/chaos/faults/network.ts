@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Random } from '../../../src/sandbox/random.ts';
 import type { Fault } from '../fault.ts';
-import type { Weather } from '../proxy.ts';
+import type { NetworkState } from '../proxy.ts';
 
 const targets = {
   postgres: 'Postgres',
@@ -12,48 +12,48 @@ const targets = {
 interface Kind {
   readonly name: string;
   readonly about: string;
-  readonly weather: (random: Random) => Weather;
+  readonly drawState: (random: Random) => NetworkState;
   readonly lastsMs: readonly [number, number];
 }
 
-/** HTTP_TIMEOUT_MS of the campaigns is 1,500: some of these last longer than a request may, and some do not. */
+/** HTTP_TIMEOUT_MS of the campaigns is 1,500, so that some of these faults last longer than a request may. */
 const kinds: readonly Kind[] = [
   {
     name: 'delay',
     about: 'every piece 50 to 400 ms late',
-    weather: (random) => ({ kind: 'delay', ms: random.between(50, 400) }),
+    drawState: (random) => ({ kind: 'delay', ms: random.between(50, 400) }),
     lastsMs: [1_000, 4_000],
   },
   {
     name: 'bandwidth',
     about: '5 to 40 KB a second',
-    weather: (random) => ({ kind: 'bandwidth', bytesPerSecond: random.between(5_000, 40_000) }),
+    drawState: (random) => ({ kind: 'bandwidth', bytesPerSecond: random.between(5_000, 40_000) }),
     lastsMs: [1_000, 4_000],
   },
   {
     name: 'pause',
     about: 'nothing moves, all of it arrives later',
-    weather: () => ({ kind: 'pause' }),
+    drawState: () => ({ kind: 'pause' }),
     lastsMs: [300, 6_000],
   },
   {
     name: 'half-open',
-    about: 'connections swallow what they are given, and nobody is told',
-    weather: () => ({ kind: 'half-open' }),
+    about: 'connections swallow all data, and neither side is told',
+    drawState: () => ({ kind: 'half-open' }),
     lastsMs: [300, 3_000],
   },
-  { name: 'drop', about: 'connections end in the middle', weather: () => ({ kind: 'drop' }), lastsMs: [0, 2_000] },
-  { name: 'reset', about: 'connections are reset', weather: () => ({ kind: 'reset' }), lastsMs: [0, 2_000] },
+  { name: 'drop', about: 'connections end in the middle', drawState: () => ({ kind: 'drop' }), lastsMs: [0, 2_000] },
+  { name: 'reset', about: 'connections are reset', drawState: () => ({ kind: 'reset' }), lastsMs: [0, 2_000] },
 ];
 
 export const networkFaults: readonly Fault[] = Object.entries(targets).flatMap(([target, called]) =>
-  kinds.map(({ name, about, weather, lastsMs }) => ({
+  kinds.map(({ name, about, drawState, lastsMs }) => ({
     name: `${target}-${name}`,
     about: `network to ${called}: ${about}`,
     ...(target === 'redis' ? { queue: 'redis' as const } : {}),
     strike: async ({ random, parts }) => {
       const proxy = parts.proxies[target as keyof typeof targets];
-      proxy.set(weather(random));
+      proxy.set(drawState(random));
       await wait(random.between(...lastsMs));
       proxy.set({ kind: 'fair' });
     },

@@ -17,7 +17,7 @@ export const redisFaults: readonly Fault[] = [
     about: 'FLUSHALL',
     queue: 'redis',
     strike: async (stage) => {
-      await command(stage, async (redis) => redis.flushall());
+      await runCommand(stage, async (redis) => redis.flushall());
     },
   },
   {
@@ -25,14 +25,14 @@ export const redisFaults: readonly Fault[] = [
     about: 'out of memory: every write is refused',
     queue: 'redis',
     strike: async (stage) => {
-      await command(stage, async (redis) => redis.config('SET', 'maxmemory', '1'));
+      await runCommand(stage, async (redis) => redis.config('SET', 'maxmemory', '1'));
       await wait(stage.random.between(1_000, 4_000));
-      await command(stage, async (redis) => redis.config('SET', 'maxmemory', '0'));
+      await runCommand(stage, async (redis) => redis.config('SET', 'maxmemory', '0'));
     },
   },
 ];
 
-async function command(stage: Stage, act: (redis: Redis) => Promise<unknown>): Promise<void> {
+async function runCommand(stage: Stage, act: (redis: Redis) => Promise<unknown>): Promise<void> {
   const redis = new Redis(stage.parts.servers.redis.url);
   await act(redis);
   redis.disconnect();

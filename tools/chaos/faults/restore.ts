@@ -10,15 +10,15 @@ import { waitFor } from '../../../test/helpers/wait.ts';
 import type { Fault } from '../fault.ts';
 import type { Stage } from '../stage.ts';
 
-/** A row of the outbox, as the ERP has it in its books. */
-interface Booked {
+/** A row of the outbox as the ERP remembers it. */
+interface BookedRow {
   readonly client: string;
   readonly kind: string;
   readonly reference: string;
   readonly payload: unknown;
 }
 
-/** Faults after which a person has to act: the database is an older one (docs/backup.md). */
+/** Faults that need an operator: the database goes back to an older state (docs/backup.md). */
 export const restoreFaults: readonly Fault[] = [
   {
     name: 'database-restored',
@@ -26,7 +26,7 @@ export const restoreFaults: readonly Fault[] = [
     strike: async (stage) => {
       const { servers, database } = stage.parts;
       const backUp = () => servers.backUpDatabase(database.name);
-      await loseWhatFollows(stage, backUp, () => servers.restoreDatabase(database.name));
+      await loseLaterRows(stage, backUp, () => servers.restoreDatabase(database.name));
     },
   },
   {
@@ -34,7 +34,7 @@ export const restoreFaults: readonly Fault[] = [
     about: 'a standby that lags some seconds behind is promoted',
     strike: async (stage) => {
       const { postgres } = stage.parts.servers;
-      await loseWhatFollows(
+      await loseLaterRows(
         stage,
         () => postgres.backUp(),
         () => postgres.failOver(),
@@ -46,16 +46,16 @@ export const restoreFaults: readonly Fault[] = [
 const pause = "insert into sync.pauses (client, job, by) values ('', 'push-outbox', 'chaos') on conflict do nothing";
 const resume = "with gone as (delete from sync.pauses where by = 'chaos') select pg_notify('fulfilment_outbox', '')";
 
-async function loseWhatFollows(stage: Stage, backUp: () => Promise<void>, restore: () => Promise<void>): Promise<void> {
-  // Rows that wait in the backup, and are sent afterwards.
-  await stage.insist(pause);
+async function loseLaterRows(stage: Stage, backUp: () => Promise<void>, restore: () => Promise<void>): Promise<void> {
+  // With pushes paused, the backup holds rows that wait and that are sent only afterwards.
+  await stage.retryQuery(pause);
   await wait(1_500);
   await backUp();
-  await stage.insist(resume);
+  await stage.retryQuery(resume);
   await wait(stage.random.between(1_000, 3_000));
   const booked = await restoreAfterLastOrder(stage, restore);
-  await stage.insist(resume);
-  // Whatever a worker had in its hands when the database went is sent by now, or never.
+  await stage.retryQuery(resume);
+  // By now, a worker has sent every row that it had claimed before the restore, or will never send it.
   await wait(4_000);
   const { db, close } = connectDatabase(stage.parts.database.superUrl, silentLogger, 'operator', 1);
   try {
@@ -73,7 +73,7 @@ async function loseWhatFollows(stage: Stage, backUp: () => Promise<void>, restor
       await acceptDatabase(db, { as: 'restored', by: 'operator', lookedUp, advice: '' });
     }
     await bookAgain(stage, booked);
-    // Sending a change of an order again does no harm: an operator who knows that retries it.
+    // It does no harm to send a change of an order again, so the operator retries these rows.
     const undecided = { status: 'unknown', kind: 'order.update', dated: false } as const;
     await actOnOutbox(db, 'retry', undecided, { by: 'operator', followUps: followUpRules });
   } finally {
@@ -81,15 +81,15 @@ async function loseWhatFollows(stage: Stage, backUp: () => Promise<void>, restor
   }
 }
 
-/** Lets nobody insert any more, reads what the ERP has inserted so far, and restores. */
-async function restoreAfterLastOrder(stage: Stage, restore: () => Promise<void>): Promise<readonly Booked[]> {
+/** Locks the outbox against inserts, reads all rows that the ERP has inserted so far, and restores. */
+async function restoreAfterLastOrder(stage: Stage, restore: () => Promise<void>): Promise<readonly BookedRow[]> {
   const client = new pg.Client(stage.parts.database.superUrl);
-  // The restore ends it.
+  // The restore ends this connection.
   client.on('error', () => undefined);
   await client.connect();
   await client.query('begin');
   await client.query('lock table fulfilment.outbox in exclusive mode');
-  const { rows } = await client.query<Booked>(
+  const { rows } = await client.query<BookedRow>(
     'select client, kind, reference, payload from fulfilment.outbox order by id',
   );
   await restore();
@@ -97,17 +97,17 @@ async function restoreAfterLastOrder(stage: Stage, restore: () => Promise<void>)
 }
 
 /**
- * The ERP compares its books with the restored outbox. What is missing is inserted again; an order that the service has is
- * booked as done.
+ * Does what an ERP does after a restore: inserts the rows that the restored outbox lacks. An order that the service
+ * already has is inserted as done.
  */
-async function bookAgain(stage: Stage, booked: readonly Booked[]): Promise<void> {
+async function bookAgain(stage: Stage, booked: readonly BookedRow[]): Promise<void> {
   const { clients } = await stage.parts.sandbox.call<{
     clients: { client: string; orders: { resource: { attributes: { externalOrderNumber: string } } }[] }[];
   }>('GET', '/_sandbox/state?lists=orders');
   const there = clients.flatMap(({ client, orders }) =>
     orders.map(({ resource }) => `${client} ${resource.attributes.externalOrderNumber}`),
   );
-  await stage.insist(
+  await stage.retryQuery(
     `insert into fulfilment.outbox (client, kind, reference, payload, status, next_attempt_at, finished_at, result)
      select r.client, r.kind, r.reference, r.payload, case when is_there then 'done' else 'pending' end,
        case when not is_there then now() end, case when is_there then now() end, case when is_there then '{}'::jsonb end

@@ -13,12 +13,12 @@ export const serviceFaults: readonly Fault[] = [
   {
     name: 'service-reads',
     about: 'reads are refused, cut, late, broken, repeated, out of order, or lag behind',
-    strike: (stage) => misbehave(stage, reads, readEffects),
+    strike: (stage) => misbehave(stage, reads, drawReadEffects),
   },
   {
     name: 'service-pushes',
     about: 'pushes are cut before, after or long before they are carried out, or refused',
-    strike: (stage) => misbehave(stage, pushes, pushEffects),
+    strike: (stage) => misbehave(stage, pushes, drawPushEffects),
   },
   {
     name: 'service-away',
@@ -42,12 +42,15 @@ async function misbehave(
   await sandbox.clearFaults();
 }
 
-const two = (random: Random, effects: readonly FaultRule['effect'][]) => [random.pick(effects), random.pick(effects)];
+const pickTwo = (random: Random, effects: readonly FaultRule['effect'][]) => [
+  random.pick(effects),
+  random.pick(effects),
+];
 
-const readEffects = ({ random }: Stage) => two(random, readFaults(random));
+const drawReadEffects = ({ random }: Stage) => pickTwo(random, readFaults(random));
 
-const pushEffects = ({ random }: Stage) =>
-  two(random, [
+const drawPushEffects = ({ random }: Stage) =>
+  pickTwo(random, [
     ...pushFaults(random.between(100, 2_000)),
     { noAnswer: true, afterEffect: true },
     { status: random.pick([408, 502, 504]), afterEffect: true },

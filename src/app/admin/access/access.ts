@@ -11,12 +11,12 @@ import formbody from '@fastify/formbody';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { RateLimiterMemory } from 'rate-limiter-flexible';
 import { z } from 'zod';
-import { isLoopback } from '../../../../config/env.ts';
 import { hourMs } from '../../../core/time.ts';
 import { errorFields, type Logger } from '../../logging/logger.ts';
 import { html } from '../pages/html.ts';
-import { barePage } from '../pages/view.ts';
+import { renderBarePage } from '../pages/view.ts';
 import type { Role } from './identity.ts';
+import { type Refusal, refuse, refuseForeignHost } from './refusals.ts';
 import { maxFormMembers, maxLoginBytes } from './request-limits.ts';
 import { isCrossSite } from './request-origin.ts';
 import type { SessionSigner } from './session-signer.ts';
@@ -25,45 +25,47 @@ import type { SessionSigner } from './session-signer.ts';
 const sessionCookie = 'fulfilment_session';
 const secureSessionCookie = `__Host-${sessionCookie}`;
 const sessionMs = 12 * hourMs;
-/** So many wrong tokens a minute from one address; after that none is looked at until the minute is over. */
-const mostFailures = 10;
+/** Maximum number of wrong tokens a minute from one address. Then every token is refused until the minute is over. */
+const maxFailures = 10;
 const failureSpanS = 60;
-/** How long the first requests wait for the secret of the cookies. */
+/** Maximum milliseconds that the first requests wait for the secret of the cookies. */
 const secretWithinMs = 2_000;
 
 const cookieOptions = { signed: true, httpOnly: true, sameSite: 'lax', path: '/' } as const;
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Answered without a token. */
+    /** True if the route needs no session and no token. */
     open?: boolean;
   }
 }
 
+/** The settings of the access to the pages. */
 export interface AccessOptions {
-  /** Undefined: only this machine can reach the server, and need not say who it is. */
+  /** Token of operators. If it is undefined, only this machine can reach the server, and needs no token. */
   readonly token: string | undefined;
-  /** Token of those who may only read. */
+  /** Token of viewers, who may only read. */
   readonly viewerToken: string | undefined;
   readonly log: Logger;
   readonly signer: SessionSigner;
 }
 
-/** Who may see and do what: everything asks for the token but what is marked `open`. */
-export async function guard(app: FastifyInstance, options: AccessOptions): Promise<void> {
+/** Guards all routes: every route that is not marked `open` needs a session or a token. */
+export async function guardRoutes(app: FastifyInstance, options: AccessOptions): Promise<void> {
   const { token, log, signer } = options;
-  const failures = new RateLimiterMemory({ points: mostFailures, duration: failureSpanS });
+  const failures = new RateLimiterMemory({ points: maxFailures, duration: failureSpanS });
   const loaded = signer
     .load()
     .catch((error: unknown) => log.warn({ event: 'admin_secret_unread', ...errorFields(error) }));
-  // A form that was signed before would be refused afterwards. Without a database, pages still answer.
+  // The first requests wait, because a form that is signed without the secret would be refused later. They wait only
+  // briefly, so that pages still answer without a database.
   const ready = Promise.race([loaded, wait(secretWithinMs, undefined, { ref: false })]);
   await app.register(cookie, { secret: signer });
   await app.register(csrf, {
     cookieKey: 'fulfilment_csrf',
     cookieOpts: cookieOptions,
-    getUserInfo: formOwner,
-    // The session it binds to is random, and the token needs the secret of a signed cookie: this key need not be secret.
+    getUserInfo: readFormOwner,
+    // This key need not be secret: the session is random, and the token needs the secret of a signed cookie.
     csrfOpts: { hmacKey: 'fulfilment-sync forms', userInfo: true },
   });
   await app.register(formbody, {
@@ -73,10 +75,13 @@ export async function guard(app: FastifyInstance, options: AccessOptions): Promi
   app.decorateRequest('role', 'viewer');
   // Before the body is read.
   app.addHook('onRequest', async (request, reply) => {
-    if (request.url.includes('%00')) return refuse(reply, { status: 400, words: 'The address holds a NUL character' });
+    if (request.url.includes('%00')) return refuse(reply, { status: 400, words: 'The address has a NUL character' });
     const changes = request.method !== 'GET' && request.method !== 'HEAD';
     if (changes && isCrossSite(request))
-      return refuse(reply, { status: 403, words: 'The form came from another site; load the page of this server' });
+      return refuse(reply, {
+        status: 403,
+        words: 'The form came from another site; open the page of this server and use its form',
+      });
     if (request.routeOptions.config.open === true) {
       if (request.routeOptions.url === '/login') await ready;
       return;
@@ -87,29 +92,32 @@ export async function guard(app: FastifyInstance, options: AccessOptions): Promi
       return refuseForeignHost(request, reply);
     }
     const role = readRole(request);
-    if (role !== null) return letIn(request, reply, role);
+    if (role !== null) return authorize(request, reply, role);
     const [scheme, given] = (request.headers.authorization ?? '').split(' ', 2);
     if (given !== undefined && scheme?.toLowerCase() === 'bearer') {
-      const judged = await judge(failures, options, given, request);
-      return typeof judged === 'string' ? letIn(request, reply, judged) : refuse(reply, judged);
+      const checked = await checkToken(failures, options, given, request);
+      return typeof checked === 'string' ? authorize(request, reply, checked) : refuse(reply, checked);
     }
     if (wantsPage(request)) return reply.redirect(`/login?next=${encodeURIComponent(request.url)}`, 303);
     return refuse(reply, { status: 401, words: 'Send ADMIN_TOKEN as a bearer token, or log in at /login' });
   });
-  // After the form was read: that is where its token stands.
+  // After the body is read, because the token is in the form.
   app.addHook('preHandler', (request, reply, done) => {
     if (request.method === 'GET' || request.method === 'HEAD') return done();
     app.csrfProtection(request, reply, done);
   });
-  if (token !== undefined) loginRoutes(app, failures, options);
+  if (token !== undefined) registerLoginRoutes(app, failures, options);
 }
 
-/** Lets a request in. A viewer may change nothing but its own session. */
-function letIn(request: FastifyRequest, reply: FastifyReply, role: Role): FastifyReply | undefined {
+/** Gives a request its role. Refuses a change by a viewer, except a logout. */
+function authorize(request: FastifyRequest, reply: FastifyReply, role: Role): FastifyReply | undefined {
   request.role = role;
   const changes = request.method !== 'GET' && request.method !== 'HEAD';
   if (role === 'operator' || !changes || request.url === '/logout') return undefined;
-  return refuse(reply, { status: 403, words: 'ADMIN_VIEWER_TOKEN changes nothing; log in with ADMIN_TOKEN' });
+  return refuse(reply, {
+    status: 403,
+    words: 'ADMIN_VIEWER_TOKEN may only read; log in with ADMIN_TOKEN to change something',
+  });
 }
 
 /** Returns true if the request belongs to a session that began at the login form. */
@@ -120,7 +128,7 @@ function readSession(request: FastifyRequest): string {
   const cookies = request.cookies[secureSessionCookie] || request.cookies[sessionCookie] || '';
   const { valid, value } = request.unsignCookie(cookies);
   const [kind, until] = value?.split('.') ?? [];
-  // The cookie of the forms is signed with the same secret.
+  // The kind is checked because the cookie of the forms is signed with the same secret.
   return valid && kind === 'session' && Number(until) > Date.now() ? (value ?? '') : '';
 }
 
@@ -131,56 +139,37 @@ function readRole(request: FastifyRequest): Role | null {
   return session.endsWith('.operator') ? 'operator' : 'viewer';
 }
 
-/** Returns what the token of a form is bound to. */
-export const formOwner = (request: FastifyRequest): string => readSession(request) || 'no session';
-
-interface Refusal {
-  readonly status: 400 | 401 | 403 | 429;
-  readonly words: string;
-  readonly retryAfterS?: number;
-}
+/** Returns the text that the token of a form is bound to. */
+export const readFormOwner = (request: FastifyRequest): string => readSession(request) || 'no session';
 
 /**
- * Returns the role that a token gives, or why it is refused. While an address is held off, the right token is refused, too:
- * otherwise it could continue to guess.
+ * Returns the role that a token gives, or a refusal. After too many wrong tokens the right one is refused, too.
+ * Otherwise the sender could continue to guess.
  */
-async function judge(
+async function checkToken(
   failures: RateLimiterMemory,
   { token = '', viewerToken, log }: AccessOptions,
   given: string,
   { ip }: FastifyRequest,
 ): Promise<Role | Refusal> {
-  // Counted before anything is waited for: requests that come together must not all be the first.
+  // Counted before the check, so that requests at the same time are all counted.
   const { consumedPoints, msBeforeNext } = await failures.penalty(ip);
   const retryAfterS = Math.ceil(msBeforeNext / 1_000);
-  if (consumedPoints > mostFailures) return { status: 429, words: 'Too many wrong tokens; wait a minute', retryAfterS };
-  const isViewer = viewerToken !== undefined && sameText(given, viewerToken);
-  if (sameText(given, token) || isViewer) {
+  if (consumedPoints > maxFailures)
+    return { status: 429, words: 'Too many wrong tokens from this address; wait a minute', retryAfterS };
+  const isViewer = viewerToken !== undefined && isSameText(given, viewerToken);
+  if (isSameText(given, token) || isViewer) {
     await failures.reward(ip);
     return isViewer ? 'viewer' : 'operator';
   }
   log.warn({ event: 'admin_refused', from: ip });
-  return { status: 401, words: 'That is not the ADMIN_TOKEN of this worker' };
+  return { status: 401, words: 'The token is wrong; enter the ADMIN_TOKEN of this worker' };
 }
 
-/** In a time that tells nothing, not even the length. */
-function sameText(one: string, other: string): boolean {
+/** Compares two texts in a time that reveals neither their content nor their length. */
+function isSameText(one: string, other: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(one), digest(other));
-}
-
-function refuse(reply: FastifyReply, { status, words, retryAfterS }: Refusal): FastifyReply {
-  if (status === 401) reply.header('www-authenticate', 'Bearer realm="fulfilment-sync"');
-  if (retryAfterS !== undefined) reply.header('retry-after', String(retryAfterS));
-  return reply.code(status).send({ error: words });
-}
-
-/** A page elsewhere may have its own name lead to this machine; without a token only names of this machine are answered. */
-function refuseForeignHost(request: FastifyRequest, reply: FastifyReply): FastifyReply | undefined {
-  const { hostname } = request;
-  if (isLoopback(hostname.replace(/^\[|\]$/g, ''))) return undefined;
-  const error = 'Without ADMIN_TOKEN only localhost is answered here; set a token to use another name';
-  return reply.code(421).send({ error });
 }
 
 const wantsPage = ({ method, headers }: FastifyRequest) =>
@@ -188,29 +177,31 @@ const wantsPage = ({ method, headers }: FastifyRequest) =>
 
 const loginSchema = z.object({ token: z.string(), next: z.string().default('/') });
 
-function loginRoutes(app: FastifyInstance, failures: RateLimiterMemory, options: AccessOptions): void {
+function registerLoginRoutes(app: FastifyInstance, failures: RateLimiterMemory, options: AccessOptions): void {
   const open = { config: { open: true }, bodyLimit: maxLoginBytes };
   app.get('/login', open, async (request, reply) => {
     const { next } = loginSchema.pick({ next: true }).parse(request.query);
-    return reply.type('text/html').send(loginPage(reply.generateCsrf({ userInfo: formOwner(request) }), next, null));
+    return reply
+      .type('text/html')
+      .send(renderLoginPage(reply.generateCsrf({ userInfo: readFormOwner(request) }), next, null));
   });
   app.post('/login', open, async (request, reply) => {
     const { token: given, next } = loginSchema.parse(request.body);
-    const judged = await judge(failures, options, given, request);
-    if (typeof judged !== 'string') {
-      if (judged.retryAfterS !== undefined) reply.header('retry-after', String(judged.retryAfterS));
+    const checked = await checkToken(failures, options, given, request);
+    if (typeof checked !== 'string') {
+      if (checked.retryAfterS !== undefined) reply.header('retry-after', String(checked.retryAfterS));
       return reply
-        .code(judged.status)
+        .code(checked.status)
         .type('text/html')
-        .send(loginPage(reply.generateCsrf({ userInfo: formOwner(request) }), next, judged.words));
+        .send(renderLoginPage(reply.generateCsrf({ userInfo: readFormOwner(request) }), next, checked.words));
     }
-    const value = `session.${Date.now() + sessionMs}.${randomBytes(16).toString('hex')}.${judged}`;
-    // Behind a proxy that ends TLS, it alone knows how the browser came.
+    const value = `session.${Date.now() + sessionMs}.${randomBytes(16).toString('hex')}.${checked}`;
+    // A proxy that ends TLS tells in this header how the browser is connected.
     const secure = request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https';
     await options.signer.load();
     const name = secure ? secureSessionCookie : sessionCookie;
     reply.setCookie(name, value, { ...cookieOptions, secure, maxAge: sessionMs / 1_000 });
-    return reply.redirect(ownPath(next), 303);
+    return reply.redirect(toLocalPath(next), 303);
   });
   app.post('/logout', async (_request, reply) => {
     reply.clearCookie(sessionCookie, { path: '/' });
@@ -219,16 +210,16 @@ function loginRoutes(app: FastifyInstance, failures: RateLimiterMemory, options:
   });
 }
 
-/** Where a login leads: a path of this server, whatever the address said. */
-function ownPath(next: string): string {
+/** Returns the path to show after a login. It is always a path of this server. */
+function toLocalPath(next: string): string {
   const base = 'http://here.invalid';
   const url = URL.canParse(next, base) ? new URL(next, base) : null;
   // A path that begins with two slashes would name another server.
   return url !== null && url.origin === base ? `/${url.pathname.replace(/^\/+/, '')}${url.search}` : '/';
 }
 
-function loginPage(csrfToken: string, next: string, problem: string | null): string {
-  return barePage(
+function renderLoginPage(csrfToken: string, next: string, problem: string | null): string {
+  return renderBarePage(
     'Log in',
     html`<h1>fulfilment-sync</h1>
 ${problem === null ? '' : html`<p class="why" role="alert">${problem}</p>`}

@@ -2,20 +2,20 @@ import type { FastifyRequest } from 'fastify';
 import type { Config } from '../../../../config/env.ts';
 import { toVisible } from '../../../core/quote.ts';
 
-/** What a token lets its owner do: a viewer reads pages and metrics, and changes nothing. */
+/** The role that a token gives. A viewer reads pages and metrics, and changes nothing. */
 export type Role = 'operator' | 'viewer';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the sender of the request may do. */
+    /** Role of the sender. */
     role: Role;
   }
 }
 
-/** Maximum length of a name or an address in the audit: a proxy forwards what it was sent. */
+/** Maximum length of a name or an address in the audit. A proxy may forward a long text. */
 const maxLength = 100;
 
-/** Returns a function that names, for the audit, who sent a request: the user that a trusted proxy names, and the address. */
+/** Returns a function that names the sender of a request for the audit: address, and the user of a trusted proxy. */
 export function nameSenders({
   ADMIN_USER_HEADER: header,
   ADMIN_TRUSTED_PROXIES: isTrusted,
@@ -24,7 +24,7 @@ export function nameSenders({
   return ({ ip, headers, socket }) => {
     const page = `page ${shorten(ip)}`;
     const given = header === undefined ? undefined : headers[header];
-    // Believes the header only from a trusted proxy: everybody can send it.
+    // The header counts only if it comes from a trusted proxy, because everybody can send it.
     if (typeof given !== 'string' || given === '' || isTrusted?.(socket.remoteAddress) !== true) return page;
     return `${shorten(given)} (${page})`;
   };

@@ -3,17 +3,17 @@ import type { Socket } from 'node:net';
 
 /** Maximum number of open connections to the admin server. */
 const maxConnections = 128;
-/** Maximum size of a form. */
+/** Maximum bytes of a form. */
 export const maxFormBytes = 256 * 1024;
-/** Maximum size of the login form: it has a token and a path. */
+/** Maximum bytes of the login form, which has a token and a path. */
 export const maxLoginBytes = 4 * 1024;
 /** Maximum number of members of a form. */
 export const maxFormMembers = 50;
-/** Maximum size of the form that replaces a payload: 16 MB of payload, encoded as a form. */
+/** Maximum bytes of the form that replaces a payload: 16 MB of payload, encoded as a form. */
 export const maxPayloadBytes = 32 * 1024 * 1024;
-/** A request, with its body, has to arrive within this time. */
+/** Maximum milliseconds until a request has arrived, with its body. */
 export const requestTimeoutMs = 10_000;
-/** How often Node looks for requests that have taken too long. */
+/** Milliseconds between two checks of Node for requests that take too long. */
 export const timeoutCheckMs = 1_000;
 
 /**

@@ -1,9 +1,8 @@
 import type { FastifyRequest } from 'fastify';
 
 /**
- * Returns true if a page of another site sent the request. Looks at headers only, so that a foreign request is refused
- * before its body is read. A request without these headers comes from a
- * program such as curl, not from a page.
+ * Returns true if a page of another site sent the request. Reads only headers, so that a foreign request is refused
+ * before its body is read. A request without these headers comes from a program such as curl, not from a page.
  */
 export function isCrossSite({ headers, host }: Pick<FastifyRequest, 'headers' | 'host'>): boolean {
   const site = headers['sec-fetch-site'];

@@ -5,13 +5,16 @@ import { readAdminSecret } from '../../../erp/maintenance/admin-secrets.ts';
 
 /** Signs and checks the cookies of the admin pages. */
 export interface SessionSigner extends Pick<Signer, 'sign' | 'unsign'> {
-  /** Loads the secret that the workers share. Call it before a session begins. Throws if the database is away. */
+  /**
+   * Loads the secret that the workers share. Call it before a session begins.
+   * @throws Error if the database cannot be reached
+   */
   readonly load: () => Promise<void>;
 }
 
 /**
- * Signs with a random secret from schema sync, together with the token. Without the secret a cookie tells nothing about the
- * token, and a new token ends all sessions. Until the secret is loaded, a random one of this process is used.
+ * Creates a signer. Its key is made of a random secret in schema sync and of the token. The secret keeps a cookie from
+ * revealing the token, and a new token ends all sessions. Until the secret is loaded, the key is random.
  */
 export function createSessionSigner(db: Database, token: string): SessionSigner {
   let signer = new Signer(randomBytes(32).toString('hex'));

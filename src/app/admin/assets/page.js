@@ -1,4 +1,4 @@
-// Shows what the server tells of the overview, part by part, without taking the focus away from who is reading it.
+// Replaces the parts of the overview that the server reports as changed, and keeps the focus of the keyboard.
 const events = new EventSource(new URL('../events', document.currentScript.src));
 
 events.onmessage = ({ data }) => {
@@ -13,20 +13,20 @@ events.onmessage = ({ data }) => {
   }
 };
 
-// What nobody renews must not look as if it were true still. The server ends each stream now and then, and the browser
-// comes back by itself: that is no news, unless it takes long.
-let lost;
-const tellLost = () => {
+// Old values must not look like current ones. The server ends each stream after some minutes, and the browser connects
+// again. A message appears only if that takes long.
+let disconnected;
+const showDisconnected = () => {
   const headline = document.getElementById('headline');
   if (headline !== null)
-    headline.innerHTML = '<h1 class="bad">Not connected</h1><p>Below is how it stood; reload the page.</p>';
+    headline.innerHTML = '<h1 class="bad">Not connected</h1><p>The values below are old. Reload the page.</p>';
 };
 
 events.onopen = () => {
-  clearTimeout(lost);
-  lost = undefined;
+  clearTimeout(disconnected);
+  disconnected = undefined;
 };
 events.onerror = () => {
-  if (events.readyState === EventSource.CLOSED) tellLost();
-  else lost ??= setTimeout(tellLost, 10_000);
+  if (events.readyState === EventSource.CLOSED) showDisconnected();
+  else disconnected ??= setTimeout(showDisconnected, 10_000);
 };

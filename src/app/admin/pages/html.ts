@@ -1,4 +1,8 @@
-/** Markup that is safe to send: made by `html` alone. */
+/**
+ * Templates of HTML. Every value is escaped, unless a template made it.
+ */
+
+/** Markup that is safe to send, because `html` made it. */
 export class Html {
   readonly text: string;
   constructor(text: string) {
@@ -6,28 +10,30 @@ export class Html {
   }
 }
 
-/** What may stand in markup; null, undefined and false stand for nothing. */
+/** A value of a template. Null, undefined and false become nothing. */
 export type Child = Html | string | number | null | undefined | false | readonly Child[];
 
-/** Markup in which every value is escaped, but what is markup already. */
+/** Makes markup of a template. Escapes every value that is not markup already. */
 export function html(strings: TemplateStringsArray, ...values: readonly Child[]): Html {
-  return new Html(strings.map((part, index) => part + (index < values.length ? render(values[index]) : '')).join(''));
+  return new Html(
+    strings.map((part, index) => part + (index < values.length ? renderChild(values[index]) : '')).join(''),
+  );
 }
 
-function render(value: Child): string {
+function renderChild(value: Child): string {
   if (value === null || value === undefined || value === false) return '';
   if (value instanceof Html) return value.text;
   if (typeof value === 'string' || typeof value === 'number') return escapeText(String(value));
-  return value.map(render).join('');
+  return value.map(renderChild).join('');
 }
 
 /**
- * Removes quoted words from markup. They come from the service or a payload, and may name the person that an order is for. A
+ * Removes quoted words from markup. They come from the service or a payload, and may name the recipient of an order. A
  * quotation without its end mark ends with its element or attribute.
  */
 export const maskQuotes = (markup: string): string => markup.replaceAll(/«[^»<"]*»?/g, '«…»');
 
-/** For element content and for attribute values in double quotes. */
+/** Escapes a text for the content of an element, or for an attribute in double quotes. */
 function escapeText(text: string): string {
   return text
     .replaceAll('&', '&amp;')

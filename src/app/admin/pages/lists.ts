@@ -1,11 +1,15 @@
-import type { Quarantined } from '../../../erp/pull/quarantine.ts';
+/**
+ * The pages of the quarantine and of the audit. Neither shows a resource or a payload.
+ */
+
+import type { QuarantineRow } from '../../../erp/pull/quarantine.ts';
 import type { AuditRow } from '../../../erp/runs/audit.ts';
 import { type Html, html } from './html.ts';
 import { choice, moment, table } from './view.ts';
 
-/** `/quarantine`: what could not be decoded. The resources themselves hold personal data and are shown by command. */
-export function quarantinePage(
-  rows: readonly Quarantined[],
+/** Renders `/quarantine`. Resources have personal data, so only a command shows them. */
+export function renderQuarantinePage(
+  rows: readonly QuarantineRow[],
   chosen: { readonly client?: string | undefined; readonly stream?: string | undefined },
   clients: readonly string[],
   streams: readonly string[],
@@ -24,17 +28,17 @@ export function quarantinePage(
   ]);
   const headings = ['number', 'client', 'stream', 'id', 'member', 'reason', 'times', 'first seen', 'last seen'];
   return html`<h1>Quarantine</h1>
-<p>Resources that could not be decoded, kept whole. One is let go of when a good version of it is read.
-See one with <code>fulfilment-sync quarantine show &lt;number&gt;</code>; after an upgrade decode them again with
+<p>Resources that could not be decoded or stored. Each is released when a valid version of it is read.
+Show one with <code>fulfilment-sync quarantine show &lt;number&gt;</code>. After an upgrade, decode all again with
 <code>fulfilment-sync quarantine replay</code>.</p>
 <form class="filter" method="get" action="/quarantine">
 ${choice('client', 'Client', clients, chosen.client)} ${choice('stream', 'Stream', streams, chosen.stream)} <button>Show</button></form>
-${cells.length === 0 ? html`<p class="none">Nothing is in quarantine.</p>` : table('Longest first', headings, cells)}
-${rows.length === limit ? html`<p>The first ${limit}; <code>fulfilment-sync quarantine list</code> shows all.</p>` : ''}`;
+${cells.length === 0 ? html`<p class="none">Nothing is in quarantine.</p>` : table('Oldest first', headings, cells)}
+${rows.length === limit ? html`<p>Only the first ${limit} are shown. To see all: <code>fulfilment-sync quarantine list</code>.</p>` : ''}`;
 }
 
-/** `/audit`: what operators did, and what the daemon put right by itself. */
-export function auditPage(rows: readonly AuditRow[]): Html {
+/** Renders `/audit`. */
+export function renderAuditPage(rows: readonly AuditRow[]): Html {
   const cells = rows.map(({ at, by, action, client, detail }) => [
     moment(at),
     action.replaceAll('_', ' '),
@@ -43,6 +47,6 @@ export function auditPage(rows: readonly AuditRow[]): Html {
     by,
   ]);
   return html`<h1>Audit</h1>
-<p>What operators did, and what the daemon put right by itself: <code>sync.audit</code>, newest first.</p>
-${cells.length === 0 ? html`<p class="none">Nothing yet.</p>` : table('Latest entries', ['when (UTC)', 'what', 'client', 'detail', 'by'], cells)}`;
+<p>What operators did, and what workers repaired by themselves (<code>sync.audit</code>). Newest first.</p>
+${cells.length === 0 ? html`<p class="none">No entries yet.</p>` : table('Latest entries', ['time (UTC)', 'action', 'client', 'detail', 'by'], cells)}`;
 }

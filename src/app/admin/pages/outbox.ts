@@ -1,13 +1,17 @@
+/**
+ * The pages of the outbox: the list, and one row with its actions. A payload is masked until an operator reveals it.
+ */
+
 import { isObject, type Json } from '../../../core/json.ts';
 import { allowedFrom, type OutboxAction } from '../../../erp/outbox/operator-actions.ts';
 import { type OutboxDetail, type OutboxSummary, outboxStatuses } from '../../../erp/outbox/read-outbox.ts';
 import { outboxKinds } from '../../../sync/push/kinds/registry.ts';
-import { adviceFor } from '../../terminal/outbox-advice.ts';
+import { adviseOperator } from '../../terminal/outbox-advice.ts';
 import { type Child, type Html, html } from './html.ts';
 import { ago, badge, choice, moment, type Tone, table } from './view.ts';
 
-/** What of the outbox is shown. */
-export interface OutboxChoice {
+/** The filter of the list. */
+export interface OutboxSelection {
   readonly client?: string | undefined;
   readonly status?: string | undefined;
   readonly kind?: string | undefined;
@@ -23,19 +27,20 @@ const tones: Readonly<Record<string, Tone>> = {
   cancelled: 'note',
 };
 
-const statusBadge = (status: string) => badge(tones[status] ?? 'note', status);
+/** Renders the status of a row as a badge. */
+const renderStatus = (status: string) => badge(tones[status] ?? 'note', status);
 
-/** `/outbox`: rows, those that are not through unless others are asked for. */
-export function outboxPage(
+/** Renders `/outbox`. */
+export function renderOutboxPage(
   rows: readonly OutboxSummary[],
-  chosen: OutboxChoice,
+  chosen: OutboxSelection,
   clients: readonly string[],
   limit: number,
   now: Date,
 ): Html {
   const cells = rows.map((row) => [
     html`<a href="/outbox/${row.id}">${row.id}</a>`,
-    statusBadge(row.status),
+    renderStatus(row.status),
     row.client,
     row.kind,
     row.reference,
@@ -43,24 +48,27 @@ export function outboxPage(
     ago(row.createdAt, now),
     row.because ?? '–',
   ]);
-  const headings = ['row', 'status', 'client', 'kind', 'reference', 'attempts', 'asked', 'because'];
+  const headings = ['row', 'status', 'client', 'kind', 'reference', 'attempts', 'created', 'reason'];
   const kinds = outboxKinds.map(({ name }) => name);
   return html`<h1>Outbox</h1>
 <form class="filter" method="get" action="/outbox">
-${choice('status', 'Status', outboxStatuses, chosen.status, 'not through')}
+${choice('status', 'Status', outboxStatuses, chosen.status, 'open')}
 ${choice('client', 'Client', clients, chosen.client)}
 ${choice('kind', 'Kind', kinds, chosen.kind)}
 <label>Reference <input name="reference" value="${chosen.reference ?? ''}"></label>
 <button>Show</button></form>
-${cells.length === 0 ? html`<p class="none">No row fits: all that was asked for is through.</p>` : table('Oldest first', headings, cells)}
-${rows.length === limit ? html`<p>The first ${limit}; narrow the choice, or use <code>fulfilment-sync outbox list --limit</code>.</p>` : ''}`;
+${cells.length === 0 ? html`<p class="none">No rows found. Without a status, only open rows are shown.</p>` : table('Oldest first', headings, cells)}
+${rows.length === limit ? html`<p>Only the first ${limit} are shown. Narrow the filter, or use <code>fulfilment-sync outbox list --limit</code>.</p>` : ''}`;
 }
 
-/** `/outbox/:id`: one row with its history, why it is as it is, and what can be done. */
-export function outboxRowPage(
+/**
+ * Renders `/outbox/:id`: a row with its reason, its history and its actions.
+ * @param csrf token of the forms; null for a viewer, who gets no forms
+ */
+export function renderOutboxRowPage(
   row: OutboxDetail,
   payload: Json,
-  revealed: boolean,
+  isRevealed: boolean,
   csrf: string | null,
   now: Date,
 ): Html {
@@ -68,68 +76,73 @@ export function outboxRowPage(
     ['Client', row.client],
     ['Kind', row.kind],
     ['Reference', row.reference],
-    ['Asked', moment(row.createdAt)],
+    ['Created', moment(row.createdAt)],
     ['Attempts', row.attempts],
-    ['Next', row.nextAttemptAt === null ? '–' : ago(row.nextAttemptAt, now)],
-    ['Ended', moment(row.finishedAt)],
-    ['Carried out?', carriedOut(row)],
+    ['Next try', row.nextAttemptAt === null ? '–' : ago(row.nextAttemptAt, now)],
+    ['Finished', moment(row.finishedAt)],
+    ['Carried out by the service', describeCarriedOut(row)],
   ];
-  return html`<h1>Row ${row.id} ${statusBadge(row.status)}</h1>
-${row.because === null ? '' : html`<p class="why"><b>Why:</b> ${row.because}</p>`}
-<p class="remedy">→ ${adviceFor(row, 'page')}</p>
+  return html`<h1>Row ${row.id} ${renderStatus(row.status)}</h1>
+${row.because === null ? '' : html`<p class="why"><b>Reason:</b> ${row.because}</p>`}
+<p class="remedy">→ ${adviseOperator(row, 'page')}</p>
 <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
-${csrf === null ? '' : actionForms(row, csrf, revealed && isObject(payload) ? payload : null)}
+${csrf === null ? '' : renderActions(row, csrf, isRevealed && isObject(payload) ? payload : null)}
 <h2>Attempts</h2>
-${history(row)}
+${renderHistory(row)}
 <h2>Payload</h2>
-${revealed ? html`<p>As it is; that it was shown stands in the audit.</p>` : html`<p>Personal data is masked.</p>${csrf === null ? '' : form(row.id, 'reveal', csrf, html`<button class="quiet">Show it as it is</button>`)}`}
+${isRevealed ? html`<p>Unmasked. The audit records that it was shown.</p>` : html`<p>Personal data is masked.</p>${csrf === null ? '' : renderForm(row.id, 'reveal', csrf, html`<button class="quiet">Show unmasked</button>`)}`}
 <pre tabindex="0" role="region" aria-label="Payload">${JSON.stringify(payload, null, 2)}</pre>
 ${row.result === null ? '' : html`<h2>Result</h2><pre tabindex="0" role="region" aria-label="Result">${JSON.stringify(row.result, null, 2)}</pre>`}`;
 }
 
-function carriedOut({ status, mayBeCarriedOut }: OutboxDetail): string {
+/** Says whether the service has carried the row out. */
+function describeCarriedOut({ status, mayBeCarriedOut }: OutboxDetail): string {
   if (status === 'done') return 'yes';
-  return mayBeCarriedOut ? 'an attempt may have been' : 'no attempt can have been';
+  return mayBeCarriedOut ? 'perhaps' : 'no';
 }
 
-function history({ history: steps }: OutboxDetail): Html {
-  if (steps.length === 0) return html`<p class="none">None yet.</p>`;
+/** Renders the attempts and actions of a row. */
+function renderHistory({ history: steps }: OutboxDetail): Html {
+  if (steps.length === 0) return html`<p class="none">No attempts yet.</p>`;
   const cells = steps.map(({ at, step, by, became, durationMs, error }) => [
     moment(at),
     step,
-    statusBadge(became),
+    renderStatus(became),
     durationMs === null ? '–' : `${durationMs} ms`,
     error ?? '–',
     by,
   ]);
-  return table('Oldest first, times in UTC', ['when', 'step', 'became', 'took', 'error', 'by'], cells);
+  return table('Oldest first, times in UTC', ['time', 'step', 'new status', 'duration', 'error', 'by'], cells);
 }
 
-const form = (id: number, action: string, csrf: string, content: Html) =>
+/** Renders the form of an action. */
+const renderForm = (id: number, action: string, csrf: string, content: Html) =>
   html`<form method="post" action="/outbox/${id}/${action}"><input type="hidden" name="_csrf" value="${csrf}">${content}</form>`;
 
-const sure = (text: string) => html`<label class="sure"><input type="checkbox" name="sure" required> ${text}</label>`;
+/** Renders a box that has to be ticked. */
+const renderConfirmation = (text: string) =>
+  html`<label class="sure"><input type="checkbox" name="sure" required> ${text}</label>`;
 
-/** What may be done with a row in its state. */
-function actionForms(row: OutboxDetail, csrf: string, payload: Json): Html {
+/** Renders the forms of the actions that the status of the row allows. */
+function renderActions(row: OutboxDetail, csrf: string, payload: Json): Html {
   const { id, status } = row;
-  const may = (action: OutboxAction) => (allowedFrom[action] as readonly string[]).includes(status);
-  const undecided = status === 'unknown' && row.nextAttemptAt === null;
+  const isAllowed = (action: OutboxAction) => (allowedFrom[action] as readonly string[]).includes(status);
+  const isUndecided = status === 'unknown' && row.nextAttemptAt === null;
   const forms = [
-    may('retry')
-      ? html`<h3>Send again</h3>${form(id, 'retry', csrf, html`${undecided ? sure('I have seen that it was not carried out') : ''}<button>Retry</button>`)}`
+    isAllowed('retry')
+      ? html`<h3>Retry</h3>${renderForm(id, 'retry', csrf, html`${isUndecided ? renderConfirmation('I have checked that the service did not carry it out') : ''}<button>Retry</button>`)}`
       : '',
-    may('done')
-      ? html`<h3>It is true already</h3>${form(id, 'done', csrf, html`<label>Result for the ERP (JSON) <input name="result" value="{}" spellcheck="false"></label>${sure('I have seen it at the service')}<button>Mark done</button>`)}`
+    isAllowed('done')
+      ? html`<h3>Mark as done</h3>${renderForm(id, 'done', csrf, html`<label>Result for the ERP (JSON) <input name="result" value="{}" spellcheck="false"></label>${renderConfirmation('I have checked that the service carried it out')}<button>Mark as done</button>`)}`
       : '',
     status === 'dead' || status === 'pending'
-      ? html`<h3>Ask for something else</h3>${form(id, 'replace', csrf, html`<label>The whole payload (JSON)<textarea name="payload" rows="8" spellcheck="false" required>${payload === null ? '' : JSON.stringify(payload, null, 2)}</textarea></label>${payload === null ? html`<p><small>“Show it as it is” below fills in what stands there now.</small></p>` : ''}<button>Replace</button>`)}`
+      ? html`<h3>Replace payload</h3>${renderForm(id, 'replace', csrf, html`<label>New payload (JSON)<textarea name="payload" rows="8" spellcheck="false" required>${payload === null ? '' : JSON.stringify(payload, null, 2)}</textarea></label>${payload === null ? html`<p><small>“Show unmasked” below fills in the current payload.</small></p>` : ''}<button>Replace payload</button>`)}`
       : '',
-    may('cancel')
-      ? html`<h3>Give it up</h3>${form(id, 'cancel', csrf, html`${sure('It shall never be sent; its lane is freed')}<button class="danger">Cancel the row</button>`)}`
+    isAllowed('cancel')
+      ? html`<h3>Cancel</h3>${renderForm(id, 'cancel', csrf, html`${renderConfirmation('This row will never be sent again')}<button class="danger">Cancel row</button>`)}`
       : '',
   ].filter((part) => part !== '');
   return forms.length === 0
     ? html``
-    : html`<h2>Put it right</h2><div class="actions">${forms.map((part) => html`<div>${part}</div>`)}</div>`;
+    : html`<h2>Actions</h2><div class="actions">${forms.map((part) => html`<div>${part}</div>`)}</div>`;
 }

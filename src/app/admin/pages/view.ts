@@ -1,26 +1,26 @@
 /**
- * The pages, as HTML made on the server. Every value is escaped.
+ * The frame of the pages, and the elements that they share. All HTML is made on the server, and every value is escaped.
  */
 
 import { formatSpan } from '../../../core/time.ts';
 import { type Child, Html, html } from './html.ts';
 
-/** What the pages of the admin server are made of. */
+/** The parts of a page around its content. */
 export interface Frame {
   readonly title: string;
   /** Path of the page, to mark it in the navigation. */
   readonly path: string;
-  /** Whether one is logged in, and so can log out. */
+  /** True if the browser has a session, which it can end. */
   readonly loggedIn: boolean;
-  /** What came of the form that led here. */
-  readonly said?: string | undefined;
-  /** Asks the server for news and shows them. */
+  /** Message about the action that led here. */
+  readonly message?: string | undefined;
+  /** True if the page loads changes from the server. */
   readonly live?: boolean;
-  /** Token that a form of this page carries. */
+  /** Token of the logout form. */
   readonly csrf?: string;
 }
 
-const places = [
+const navigation = [
   ['/', 'Overview'],
   ['/outbox', 'Outbox'],
   ['/runs', 'Runs'],
@@ -42,10 +42,10 @@ const head = (title: string, live: boolean): Html => html`<!doctype html>
 ${live ? html`<script src="/assets/page.js" defer></script><noscript><meta http-equiv="refresh" content="10"></noscript>` : ''}
 </head>`;
 
-/** A whole page. */
-export function page({ title, path, loggedIn, said, live, csrf }: Frame, body: Child): string {
+/** Renders a whole page. */
+export function renderPage({ title, path, loggedIn, message, live, csrf }: Frame, body: Child): string {
   const isHere = (place: string) => (place === '/' ? path === '/' : path.startsWith(place));
-  const links = places.map(
+  const links = navigation.map(
     ([place, name]) =>
       html`<li><a href="${place}"${isHere(place) ? new Html(' aria-current="page"') : ''}>${name}</a></li>`,
   );
@@ -58,7 +58,7 @@ export function page({ title, path, loggedIn, said, live, csrf }: Frame, body: C
 <a class="skip" href="#main">Skip to content</a>
 <header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav>${logout}</header>
 <main id="main" tabindex="-1">
-${said === undefined ? '' : html`<p class="said" role="status">${said}</p>`}
+${message === undefined ? '' : html`<p class="said" role="status">${message}</p>`}
 ${body}
 </main>
 </body>
@@ -66,8 +66,8 @@ ${body}
 `.text;
 }
 
-/** A page for people who are not let in yet, or for whom something went wrong. */
-export function barePage(title: string, body: Child): string {
+/** Renders a page without navigation: the login, or an error. */
+export function renderBarePage(title: string, body: Child): string {
   return html`${head(title, false)}
 <body class="bare"><main id="main">
 ${body}
@@ -76,7 +76,7 @@ ${body}
 `.text;
 }
 
-/** `3m ago`, with the moment itself for who points at it. */
+/** Renders how long ago a time is (`3m ago`), with the time itself as its title. */
 export function ago(at: Date | null, now: Date): Html {
   if (at === null) return html`<span class="none">never</span>`;
   const seconds = (now.getTime() - at.getTime()) / 1_000;
@@ -84,19 +84,20 @@ export function ago(at: Date | null, now: Date): Html {
   return html`<time datetime="${at.toISOString()}" title="${at.toISOString()}">${words}</time>`;
 }
 
-/** A moment to the second. */
+/** Renders a time to the second. */
 export function moment(at: Date | string | null): Html {
   if (at === null) return html`<span class="none">–</span>`;
   const text = typeof at === 'string' ? at : at.toISOString();
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`;
 }
 
+/** The colour of a badge. */
 export type Tone = 'good' | 'warn' | 'bad' | 'note';
 
-/** A state in a word, coloured. */
+/** Renders a state as a coloured word. */
 export const badge = (tone: Tone, text: string): Html => html`<span class="badge ${tone}">${text}</span>`;
 
-/** A table whose rows become cards on a narrow screen. */
+/** Renders a table. Its rows become cards on a narrow screen. */
 export function table(caption: string, headings: readonly string[], rows: readonly (readonly Child[])[]): Html {
   const head = headings.map((heading) => html`<th scope="col">${heading}</th>`);
   const body = rows.map(
@@ -107,7 +108,10 @@ export function table(caption: string, headings: readonly string[], rows: readon
 ${body}</tbody></table>`;
 }
 
-/** A choice of a filter form. */
+/**
+ * Renders a field of a filter form.
+ * @param all text of the option that filters nothing
+ */
 export function choice(
   name: string,
   label: string,
@@ -124,12 +128,12 @@ export function choice(
 const barWidth = 4;
 const sparkHeight = 20;
 
-/** Bars of numbers, oldest first; the highest fills the height, and by square roots the others are seen beside it. */
+/** Renders numbers as bars, oldest first. The scale is the square root, so that small bars stay visible. */
 export function sparkline(values: readonly number[], what: string): Html {
   if (values.length === 0) return html`<span class="none">no rows yet</span>`;
-  const most = Math.max(1, ...values);
+  const highest = Math.max(1, ...values);
   const bars = values.map((value, index) => {
-    const height = value === 0 ? 1 : Math.max(2, Math.round(Math.sqrt(value / most) * sparkHeight));
+    const height = value === 0 ? 1 : Math.max(2, Math.round(Math.sqrt(value / highest) * sparkHeight));
     return html`<rect x="${index * (barWidth + 1)}" y="${sparkHeight - height}" width="${barWidth}" height="${height}"/>`;
   });
   const label = `${what}: ${values.join(', ')}`;

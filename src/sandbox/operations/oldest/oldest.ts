@@ -1,14 +1,14 @@
 /**
- * Operations of the oldest generation. Its member names are written as the description shows them.
+ * The operations of the oldest generation. The member names are those of docs/interface.md.
  */
 
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
 import { placeOrder } from '../../rules/place-order.ts';
-import { newProduct } from '../../store/catalogue.ts';
+import { createProduct } from '../../store/catalogue.ts';
 import type { Product } from '../../store/model.ts';
-import { decimalIn, textIn } from '../older-input.ts';
-import { envelope, nok, ok, operation } from '../operation.ts';
+import { decimalIn, textIn } from '../older-fields.ts';
+import { defineOperation, envelope, nok, ok } from '../operation.ts';
 import { lookUpOrder, orderLookup } from '../v2/orders.ts';
 import { orderBody, readOrder } from './order-body.ts';
 
@@ -28,9 +28,11 @@ const productBody = z.strictObject({
   EncodedImage: z.union([z.literal(''), z.base64('must be base64')]).nullish(),
 });
 
-/** Oldest-generation operations (interface.md): PascalCase bodies, JSON or form. */
+/**
+ * The oldest operations (docs/interface.md, 16 Oldest operations). Bodies are JSON or a form, with PascalCase names.
+ */
 export const oldestOperations = [
-  operation({
+  defineOperation({
     name: 'oldest.product.search',
     route: 'POST /product/search',
     summary: 'Whether a product exists',
@@ -41,11 +43,11 @@ export const oldestOperations = [
       const { Sku, Barcode } = call.body;
       const { products, productByBarcode } = call.store;
       const product = Sku ? products.get(Sku) : productByBarcode.get(Barcode ?? '');
-      const seen = product && call.seen('product', product);
-      return seen ? ok('Product found', shown(seen)) : nok('Product not found');
+      const seen = product && call.viewRow('product', product);
+      return seen ? ok('Product found', toProductResult(seen)) : nok('Product not found');
     },
   }),
-  operation({
+  defineOperation({
     name: 'oldest.product.add',
     route: 'POST /product/add',
     summary: 'Adds a product',
@@ -53,16 +55,16 @@ export const oldestOperations = [
     body: productBody,
     answer: envelope(z.int()),
     run: (call) => {
-      const { life, store, body } = call;
+      const { simulation, store, body } = call;
       if (store.products.has(body.Sku)) throw ruleBroken(`Product ${body.Sku} exists already; use edit`);
-      const product = newProduct(life.ids.next(), body.Sku, body.Name);
-      Object.assign(product, changesOf(body));
+      const product = createProduct(simulation.ids.next(), body.Sku, body.Name);
+      Object.assign(product, readChanges(body));
       store.addProduct(product);
-      call.wrote('product', product.id, null);
+      call.recordWrite('product', product.id, null);
       return ok('Product added', product.id);
     },
   }),
-  operation({
+  defineOperation({
     name: 'oldest.product.edit',
     route: 'POST /product/edit',
     summary: 'Changes a product',
@@ -72,12 +74,12 @@ export const oldestOperations = [
     run: (call) => {
       const product = call.store.products.get(call.body.Sku);
       if (product === undefined) throw ruleBroken(`There is no product ${call.body.Sku}; use add`);
-      call.wrote('product', product.id, product);
-      Object.assign(product, changesOf(call.body));
+      call.recordWrite('product', product.id, product);
+      Object.assign(product, readChanges(call.body));
       return ok('Product changed', product.id);
     },
   }),
-  operation({
+  defineOperation({
     name: 'oldest.stock.get',
     route: 'GET /stock/get/:sku',
     summary: 'The stock of a product over all warehouses',
@@ -91,7 +93,7 @@ export const oldestOperations = [
       );
     },
   }),
-  operation({
+  defineOperation({
     name: 'oldest.order.search',
     route: 'POST /order/search',
     summary: 'Whether an order exists',
@@ -100,7 +102,7 @@ export const oldestOperations = [
     answer: envelope(orderLookup),
     run: (call) => lookUpOrder(call, call.body.ExternalOrderNumber),
   }),
-  operation({
+  defineOperation({
     name: 'oldest.order.add',
     route: 'POST /order/add',
     summary: 'Adds an order',
@@ -108,19 +110,19 @@ export const oldestOperations = [
     body: orderBody,
     answer: envelope(z.int()),
     run: (call) => {
-      const { life, nowMs } = call;
-      const order = placeOrder(life, readOrder(call.body, life.store.zone, nowMs), nowMs);
-      call.wrote('order', order.id, null);
+      const { simulation, nowMs } = call;
+      const order = placeOrder(simulation, readOrder(call.body, simulation.store.zone, nowMs), nowMs);
+      call.recordWrite('order', order.id, null);
       return ok('Order added', order.id);
     },
   }),
 ];
 
-function shown({ id, sku, name, weight, description, barcode }: Product) {
+function toProductResult({ id, sku, name, weight, description, barcode }: Product) {
   return { id, sku, name, weight, description, barcode };
 }
 
-function changesOf(body: z.output<typeof productBody>): Partial<Product> {
+function readChanges(body: z.output<typeof productBody>): Partial<Product> {
   const { Name, Weight, Description, EncodedImage } = body;
   return {
     name: Name,

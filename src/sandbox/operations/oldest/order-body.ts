@@ -3,19 +3,19 @@ import { ruleBroken } from '../../refusal.ts';
 import type { OrderDraft } from '../../rules/place-order.ts';
 import type { AddressLines } from '../../store/model.ts';
 import { noReplyAddress } from '../../store/settings.ts';
-import type { Zone } from '../../times.ts';
+import type { Zone } from '../../zone.ts';
 import {
-  countryOf,
   dayIn,
   decimalIn,
+  findCountryCode,
+  findLocale,
+  findMainMethodId,
   integerIn,
-  localeOf,
-  mainMethodOf,
-  numberOf,
   quantityIn,
   textIn,
-  warehouseDay,
-} from '../older-input.ts';
+  toNumber,
+  toWarehouseDay,
+} from '../older-fields.ts';
 
 const suffixes = [
   'FirstName',
@@ -28,7 +28,7 @@ const suffixes = [
 ] as const;
 const houseNumberIn = z.union([z.int(), z.string()]).nullish();
 
-/** `BillingAddressStreet` and so on: prefix plus suffix. */
+/** Returns the schemas of the fields of an address, such as `BillingAddressStreet`: prefix plus suffix. */
 function addressFields<P extends string>(prefix: P) {
   const fields = suffixes.map((suffix) => [`${prefix}${suffix}`, suffix === 'HouseNumber' ? houseNumberIn : textIn]);
   return {
@@ -37,7 +37,7 @@ function addressFields<P extends string>(prefix: P) {
   } as Record<`${P}${(typeof suffixes)[number] | 'CountryIso'}`, z.ZodType<string | number | null | undefined>>;
 }
 
-/** Body of the oldest order add (interface.md, Oldest-generation operations). */
+/** The body of the oldest order add (docs/interface.md, 16.2 Order add: body). */
 export const orderBody = z.strictObject({
   ExternalOrderNumber: z.string().min(1).max(50),
   PreferredShippingDate: dayIn,
@@ -63,10 +63,13 @@ export const orderBody = z.strictObject({
 });
 type Body = z.output<typeof orderBody>;
 
-/** @throws Refusal where an id stands for nothing */
+/**
+ * Reads the order from a body.
+ * @throws Refusal if an id does not exist, or if no address has a country
+ */
 export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
-  const billing = addressOf(body, 'BillingAddress');
-  const delivery = addressOf(body, 'DeliveryAddress');
+  const billing = readAddress(body, 'BillingAddress');
+  const delivery = readAddress(body, 'DeliveryAddress');
   const isGiven = (lines: AddressLines) => Object.values(lines).some((value) => value !== null);
   const deliveryAddress = isGiven(delivery) ? delivery : billing;
   if (deliveryAddress.countryCode === null) throw ruleBroken('An order needs an address with its CountryIso');
@@ -75,24 +78,24 @@ export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
     reference: null,
     consumerReference: null,
     promotionCode: null,
-    locale: localeOf(body.LanguageId),
+    locale: findLocale(body.LanguageId),
     email: body.Email || noReplyAddress,
     phoneNumber: body.PhoneNumber || null,
     vatNumber: null,
     fulfillFrom: null,
-    preferredShippingDate: warehouseDay(zone, body.PreferredShippingDate),
+    preferredShippingDate: toWarehouseDay(zone, body.PreferredShippingDate),
     allowPartialDelivery: null,
     onHold: false,
     metadata: {},
     orderedOn: zone.day(nowMs),
     currency: 'EUR',
     orderTypeId: body.OrderTypeId,
-    shippingMethodId: mainMethodOf(body.ShippingMethodId),
+    shippingMethodId: findMainMethodId(body.ShippingMethodId),
     lines: body.OrderItems.map(({ Sku, Name, Price, Quantity, Vat }) => ({
       sku: Sku,
       quantity: Quantity,
       fulfillFrom: null,
-      price: numberOf(Price),
+      price: toNumber(Price),
       vat: Vat ?? null,
       name: Name || null,
       metadata: {},
@@ -104,21 +107,21 @@ export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
   };
 }
 
-function addressOf(body: Body, prefix: 'BillingAddress' | 'DeliveryAddress'): AddressLines {
-  const field = (suffix: (typeof suffixes)[number] | 'CountryIso') => {
+function readAddress(body: Body, prefix: 'BillingAddress' | 'DeliveryAddress'): AddressLines {
+  const readField = (suffix: (typeof suffixes)[number] | 'CountryIso') => {
     const value = body[`${prefix}${suffix}`];
     return value === null || value === undefined || value === '' ? null : String(value);
   };
-  const country = field('CountryIso');
+  const country = readField('CountryIso');
   return {
-    firstName: field('FirstName'),
-    lastName: field('LastName'),
+    firstName: readField('FirstName'),
+    lastName: readField('LastName'),
     prefix: null,
-    street1: field('Street'),
-    postcode: field('PostalCode'),
-    houseNumber: field('HouseNumber'),
-    houseNumberExtension: field('HouseNumberAddition'),
-    city: field('CityName'),
-    countryCode: country === null ? null : countryOf(country),
+    street1: readField('Street'),
+    postcode: readField('PostalCode'),
+    houseNumber: readField('HouseNumber'),
+    houseNumberExtension: readField('HouseNumberAddition'),
+    city: readField('CityName'),
+    countryCode: country === null ? null : findCountryCode(country),
   };
 }

@@ -2,14 +2,22 @@ import { z } from 'zod';
 import type { OrderDraft } from '../../rules/place-order.ts';
 import type { AddressLines } from '../../store/model.ts';
 import { noReplyAddress } from '../../store/settings.ts';
-import type { Zone } from '../../times.ts';
-import { countryOf, dayIn, localeOf, mainMethodOf, textIn, warehouseDay, warehouseOf } from '../older-input.ts';
+import type { Zone } from '../../zone.ts';
+import {
+  dayIn,
+  findCountryCode,
+  findLocale,
+  findMainMethodId,
+  findWarehouseCode,
+  textIn,
+  toWarehouseDay,
+} from '../older-fields.ts';
 
 const textFields = <const Names extends readonly string[]>(...names: Names) =>
   Object.fromEntries(names.map((name) => [name, textIn])) as Record<Names[number], typeof textIn>;
 const requiredText = z.string().min(1, 'must not be empty');
 
-/** Body of the v2 add order (interface.md, v2 add-order request fields), spelled as there. */
+/** The body of the v2 add order, with the names of docs/interface.md, 15.2 Add order: fields. */
 export const orderBody = z.strictObject({
   externalOrderNumber: requiredText.max(50),
   ...textFields('extraReference', 'actionCode', 'email', 'phoneNumber', 'vatNumber', 'clientReference'),
@@ -28,7 +36,7 @@ export const orderBody = z.strictObject({
   deliveryAddressStreet: requiredText,
   deliveryAddressCountryIso: z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
   deliveryAddressHouseNumber: z.int('must be a whole number').nullish(),
-  // Written with a capital D (interface.md).
+  // docs/interface.md writes this name with a capital D.
   ...textFields('DeliveryAddressCityName'),
   ...textFields('deliveryAddressFirstName', 'deliveryAddressInsertion', 'deliveryAddressExtraName'),
   ...textFields('deliveryAddressHouseNumberAddition', 'deliveryAddressRegion', 'deliveryAddressExtraAddress'),
@@ -69,13 +77,16 @@ export const orderBody = z.strictObject({
 });
 type Body = z.output<typeof orderBody>;
 
-/** @throws Refusal where an id stands for nothing */
+/**
+ * Reads the order from a body.
+ * @throws Refusal if an id does not exist
+ */
 export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
-  const deliveryAddress = deliveryOf(body);
+  const deliveryAddress = readDeliveryAddress(body);
   const pickUpPoint = Object.fromEntries(
     Object.entries(body).flatMap(([name, value]) => {
       const suffix = /^pickUpPoint(.+)$/.exec(name)?.[1];
-      return suffix === undefined || value === null || value === undefined ? [] : [[lowerFirst(suffix), value]];
+      return suffix === undefined || value === null || value === undefined ? [] : [[lowercaseFirst(suffix), value]];
     }),
   );
   return {
@@ -83,15 +94,15 @@ export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
     reference: body.extraReference || null,
     consumerReference: body.clientReference || null,
     promotionCode: body.actionCode || null,
-    locale: localeOf(body.languageId),
+    locale: findLocale(body.languageId),
     email: body.email || noReplyAddress,
     phoneNumber: body.phoneNumber || null,
     vatNumber: body.vatNumber || null,
-    fulfillFrom: warehouseOf(body.warehouseId),
-    preferredShippingDate: warehouseDay(zone, body.preferredShippingDate),
+    fulfillFrom: findWarehouseCode(body.warehouseId),
+    preferredShippingDate: toWarehouseDay(zone, body.preferredShippingDate),
     allowPartialDelivery: body.partialDelivery ?? null,
     onHold: body.onHold ?? false,
-    metadata: givenTexts({
+    metadata: keepGivenTexts({
       extra1: body.extra1,
       extra2: body.extra2,
       extra3: body.extra3,
@@ -101,38 +112,38 @@ export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
     orderedOn: zone.day(nowMs),
     currency: body.currency,
     orderTypeId: body.orderTypeId,
-    shippingMethodId: mainMethodOf(body.shippingMethodId),
+    shippingMethodId: findMainMethodId(body.shippingMethodId),
     lines: body.orderItems.map(({ sku, quantity, name, price, vat, extra6, extra7, warehouseId }) => ({
       sku,
       quantity,
-      fulfillFrom: warehouseOf(warehouseId),
+      fulfillFrom: findWarehouseCode(warehouseId),
       price: price ?? null,
       vat: vat ?? null,
       name: name || null,
-      metadata: givenTexts({ extra6, extra7 }),
+      metadata: keepGivenTexts({ extra6, extra7 }),
     })),
     deliveryAddress,
-    billingAddress: billingOf(body) ?? deliveryAddress,
+    billingAddress: readBillingAddress(body) ?? deliveryAddress,
     pickUpPoint: Object.keys(pickUpPoint).length === 0 ? null : pickUpPoint,
     attachment: null,
   };
 }
 
-function deliveryOf(body: Body): AddressLines {
+function readDeliveryAddress(body: Body): AddressLines {
   return {
     firstName: body.deliveryAddressFirstName || null,
     lastName: body.deliveryAddressLastName,
     prefix: body.deliveryAddressInsertion || null,
     street1: body.deliveryAddressStreet,
     postcode: body.deliveryAddressPostalCode,
-    houseNumber: digits(body.deliveryAddressHouseNumber),
+    houseNumber: toText(body.deliveryAddressHouseNumber),
     houseNumberExtension: body.deliveryAddressHouseNumberAddition || null,
     city: body.DeliveryAddressCityName || null,
     countryCode: body.deliveryAddressCountryIso,
   };
 }
 
-function billingOf(body: Body): AddressLines | null {
+function readBillingAddress(body: Body): AddressLines | null {
   if (!Object.entries(body).some(([name, value]) => name.startsWith('billingAddress') && value)) return null;
   return {
     firstName: body.billingAddressFirstName || null,
@@ -140,18 +151,18 @@ function billingOf(body: Body): AddressLines | null {
     prefix: body.billingAddressInsertion || null,
     street1: body.billingAddressStreet || null,
     postcode: body.billingAddressPostalCode || null,
-    houseNumber: digits(body.billingAddressHouseNumber),
+    houseNumber: toText(body.billingAddressHouseNumber),
     houseNumberExtension: body.billingAddressHouseNumberAddition || null,
     city: body.billingAddressCityName || null,
-    countryCode: body.billingAddressCountryIso ? countryOf(body.billingAddressCountryIso) : null,
+    countryCode: body.billingAddressCountryIso ? findCountryCode(body.billingAddressCountryIso) : null,
   };
 }
 
-/** v2 has house numbers as integers, v3 as texts. */
-const digits = (number: number | null | undefined) => (number === null || number === undefined ? null : String(number));
+/** Returns a house number as a text: v2 has integers, v3 has texts. */
+const toText = (number: number | null | undefined) => (number === null || number === undefined ? null : String(number));
 
-const lowerFirst = (text: string) => `${text.charAt(0).toLowerCase()}${text.slice(1)}`;
+const lowercaseFirst = (text: string) => `${text.charAt(0).toLowerCase()}${text.slice(1)}`;
 
-function givenTexts(texts: Readonly<Record<string, string | null | undefined>>): Record<string, string> {
+function keepGivenTexts(texts: Readonly<Record<string, string | null | undefined>>): Record<string, string> {
   return Object.fromEntries(Object.entries(texts).filter((entry): entry is [string, string] => Boolean(entry[1])));
 }

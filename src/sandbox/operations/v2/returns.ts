@@ -1,15 +1,15 @@
 import { z } from 'zod';
 import { announceReturn } from '../../rules/authorizations.ts';
 import { makeReturnLabel } from '../../rules/return-label.ts';
-import { textIn } from '../older-input.ts';
-import { envelope, ok, operation } from '../operation.ts';
+import { textIn } from '../older-fields.ts';
+import { defineOperation, envelope, ok } from '../operation.ts';
 import { flag, wholeNumber } from '../parameters.ts';
 
 const rmaBody = z.strictObject({
   shipmentId: z.int(),
   remark: textIn,
   externalReference: textIn,
-  // One object, not an array (interface.md, Create a return).
+  // One object, not an array (docs/interface.md, 15.8 Create a return: body).
   rmaItems: z.strictObject({
     shipmentItemId: z.int(),
     quantity: z.int().min(1, 'must be at least 1').max(1_000_000),
@@ -26,20 +26,20 @@ const labelSchema = z.strictObject({
   shippingMethodId: z.string(),
   packageNumber: z.string(),
   isPaperlessReturnShippingMethod: z.boolean(),
-  /** Fields after these are not shown; where the document stands is decided here (docs/sandbox.md). */
+  /** docs/interface.md does not show further fields. The name of this one is our decision (docs/sandbox.md). */
   content: z.base64(),
 });
 
-/** v2 operations on returns (interface.md). */
+/** The v2 operations on returns (docs/interface.md, 15.1 Operations). */
 export const v2ReturnOperations = [
-  operation({
+  defineOperation({
     name: 'v2.rma.add',
     route: 'POST /v2/rma/add',
     summary: 'Announces a return of one shipment item',
     documented: false,
     body: rmaBody,
     answer: envelope(z.int()),
-    run: ({ life, body, nowMs }) => {
+    run: ({ simulation, body, nowMs }) => {
       const { shipmentItemId, quantity, returnReasonId, externalReference, metadata } = body.rmaItems;
       const line = {
         shipmentItemId,
@@ -49,18 +49,18 @@ export const v2ReturnOperations = [
         metadata: metadata ?? {},
         claim: { sku: null, productId: null },
       };
-      const { shipmentId, remark, externalReference: own } = body;
+      const { shipmentId, remark, externalReference: authorizationReference } = body;
       const draft = {
         shipmentId,
-        externalReference: own || null,
+        externalReference: authorizationReference || null,
         comments: remark || null,
         metadata: {},
         lines: [line],
       };
-      return ok('Return announced', announceReturn(life, draft, nowMs).id);
+      return ok('Return announced', announceReturn(simulation, draft, nowMs).id);
     },
   }),
-  operation({
+  defineOperation({
     name: 'v2.returnLabel.get',
     route: 'GET /v2/returnlabel/get/:shipmentId',
     summary: 'A label by which a customer sends something back',
@@ -70,12 +70,12 @@ export const v2ReturnOperations = [
     run: async (call) => {
       const { shippingMethodId, paperless = false } = call.query;
       const label = await makeReturnLabel(
-        call.life,
+        call.simulation,
         Number(call.path.shipmentId),
         { shippingMethodId, paperless },
         call.nowMs,
       );
-      // A read that leaves something behind.
+      // This read changes the shipment.
       call.world.changes++;
       return ok('Return label', label);
     },

@@ -1,7 +1,11 @@
 import { z } from 'zod';
-import type { Rendered } from '../../paging.ts';
+import type { RenderedResource } from '../../paging.ts';
 import { ruleBroken } from '../../refusal.ts';
-import { authorizationDocument, authorizationItemResource, authorizationResource } from '../../resources/returns.ts';
+import {
+  authorizationDocument,
+  toAuthorizationItemResource,
+  toAuthorizationResource,
+} from '../../resources/returns.ts';
 import {
   type AuthorizationDraft,
   type AuthorizationLine,
@@ -11,19 +15,19 @@ import {
 } from '../../rules/authorizations.ts';
 import type { Authorization } from '../../store/model.ts';
 import { settings } from '../../store/settings.ts';
-import { operation } from '../operation.ts';
+import { defineOperation } from '../operation.ts';
 import { include } from '../parameters.ts';
 import {
   anyMembers,
   assertSameId,
-  documentIn,
+  documentInput,
+  emptyToNull,
   idIn,
-  includedIn,
   linksTo,
   linkTo,
-  orNull,
   provisionalId,
   quantityIn,
+  readIncluded,
   textIn,
 } from './input.ts';
 
@@ -43,7 +47,7 @@ const itemIn = z.strictObject({
     returnReason: linkTo('returnReason').optional(),
   }),
 });
-const body = documentIn(
+const body = documentInput(
   {
     type: z.literal('returnMerchandiseAuthorization'),
     id: idIn.optional(),
@@ -58,18 +62,19 @@ const body = documentIn(
 const parameters = { include: include('returnMerchandiseAuthorizationItems') } as const;
 const path = '/v3/returnMerchandiseAuthorizations';
 
-/** interface.md, v3 return authorizations. */
+/** The operations on return authorizations (docs/interface.md, 11.4 Operations). */
 export const authorizationOperations = [
-  operation({
+  defineOperation({
     name: 'v3.returnMerchandiseAuthorizations.create',
     route: `POST ${path}`,
     summary: 'Announces a return of shipped items',
     documented: false,
     body,
     answer: authorizationDocument,
-    run: (call) => call.one(render(announceReturn(call.life, readDraft(call.body), call.nowMs))),
+    run: (call) =>
+      call.renderOne(renderAuthorization(announceReturn(call.simulation, readDraft(call.body), call.nowMs))),
   }),
-  operation({
+  defineOperation({
     name: 'v3.returnMerchandiseAuthorizations.get',
     route: `GET ${path}/:id`,
     summary: 'One return authorization',
@@ -77,11 +82,11 @@ export const authorizationOperations = [
     query: parameters,
     answer: authorizationDocument,
     run: (call) => {
-      const authorization = call.found('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
-      return call.one(render(authorization, call.query.include !== undefined));
+      const authorization = call.requireRow('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
+      return call.renderOne(renderAuthorization(authorization, call.query.include !== undefined));
     },
   }),
-  operation({
+  defineOperation({
     name: 'v3.returnMerchandiseAuthorizations.replace',
     route: `PUT ${path}/:id`,
     summary: 'Replaces an earlier registration',
@@ -89,52 +94,59 @@ export const authorizationOperations = [
     body,
     answer: authorizationDocument,
     run: (call) => {
-      const authorization = call.found('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
+      const authorization = call.requireRow('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
       if (call.body.data.id !== undefined) assertSameId(call.body.data.id, authorization.id);
-      replaceReturn(call.life, authorization, readDraft(call.body), call.nowMs);
-      return call.one(render(authorization));
+      replaceReturn(call.simulation, authorization, readDraft(call.body), call.nowMs);
+      return call.renderOne(renderAuthorization(authorization));
     },
   }),
-  operation({
+  defineOperation({
     name: 'v3.returnMerchandiseAuthorizations.delete',
     route: `DELETE ${path}/:id`,
     summary: 'Removes a return authorization and all its items',
     documented: false,
     answer: z.strictObject({ id: z.string() }),
     run: (call) => {
-      const authorization = call.found('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
-      removeReturn(call.life, authorization);
+      const authorization = call.requireRow('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
+      removeReturn(call.simulation, authorization);
       return { id: String(authorization.id) };
     },
   }),
 ];
 
-function render(authorization: Authorization, withItems = true): Rendered {
+function renderAuthorization(authorization: Authorization, withItems = true): RenderedResource {
   return {
-    resource: authorizationResource(authorization),
-    included: withItems ? authorization.items.map(authorizationItemResource) : [],
+    resource: toAuthorizationResource(authorization),
+    included: withItems ? authorization.items.map(toAuthorizationItemResource) : [],
   };
 }
 
+/**
+ * Reads the authorization from a body.
+ * @throws Refusal if it has no items, or if a reason is missing or unknown
+ */
 function readDraft(document: z.output<typeof body>): AuthorizationDraft {
   const { attributes, relationships } = document.data;
-  const lines = includedIn(document).map(({ resource, pointer }) => lineOf(resource, pointer));
+  const lines = readIncluded(document).map(({ resource, pointer }) => readLine(resource, pointer));
   if (lines.length === 0) throw ruleBroken('A return authorization needs at least one item', '/data/included');
   return {
     shipmentId: relationships.shipment.data.id,
-    externalReference: orNull(attributes.externalReference),
-    comments: orNull(attributes.comments),
+    externalReference: emptyToNull(attributes.externalReference),
+    comments: emptyToNull(attributes.comments),
     metadata: attributes.metadata ?? {},
     lines,
   };
 }
 
-/** The reason may be named by its id, by its code, or by both. */
-function lineOf(item: z.output<typeof itemIn>, pointer: string): AuthorizationLine {
+/**
+ * Reads one item. It may name its return reason by id, by code or by both.
+ * @throws Refusal if the reason is missing or unknown, or if id and code differ
+ */
+function readLine(item: z.output<typeof itemIn>, pointer: string): AuthorizationLine {
   const { externalReference, quantity, reasonCode, metadata, sku } = item.attributes;
   const { shipmentItem, returnReason, product } = item.relationships;
   const byCode = settings.returnReasons.find(({ code }) => code === reasonCode)?.id;
-  if (orNull(reasonCode) !== null && byCode === undefined)
+  if (emptyToNull(reasonCode) !== null && byCode === undefined)
     throw ruleBroken(`There is no return reason ${reasonCode}`, `${pointer}/attributes/reasonCode`);
   const reasonId = returnReason?.data.id ?? byCode;
   if (reasonId === undefined) throw ruleBroken('A line names its return reason', pointer);
@@ -144,9 +156,9 @@ function lineOf(item: z.output<typeof itemIn>, pointer: string): AuthorizationLi
     shipmentItemId: shipmentItem.data.id,
     quantity,
     reasonId,
-    externalReference: orNull(externalReference),
+    externalReference: emptyToNull(externalReference),
     metadata: metadata ?? {},
-    claim: { sku: orNull(sku), productId: product?.data.id ?? null },
+    claim: { sku: emptyToNull(sku), productId: product?.data.id ?? null },
     pointer,
   };
 }

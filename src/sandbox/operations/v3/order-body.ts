@@ -3,23 +3,23 @@ import { ruleBroken } from '../../refusal.ts';
 import type { LineDraft, OrderDraft } from '../../rules/place-order.ts';
 import type { AddressLines } from '../../store/model.ts';
 import { noReplyAddress, settings } from '../../store/settings.ts';
-import { decimalIn, numberOf } from '../older-input.ts';
+import { decimalIn, toNumber } from '../older-fields.ts';
 import {
+  clientMembers,
   dateIn,
-  documentIn,
-  includedIn,
+  documentInput,
+  emptyToNull,
+  keepGivenTexts,
   linksTo,
   linkTo,
-  orNull,
-  ownMembers,
+  namedTexts,
   provisionalId,
   quantityIn,
+  readIncluded,
   textIn,
-  textsIn,
-  textsOf,
 } from './input.ts';
 
-/** A link to the order itself, which has no id so far. */
+/** A link to the order that is created. It has no id yet, so the link is not checked. */
 const anyLink = z.looseObject({});
 const lineIn = z.strictObject({
   type: z.literal('orderItem'),
@@ -31,7 +31,7 @@ const lineIn = z.strictObject({
     price: decimalIn.nullish(),
     vat: decimalIn.nullish(),
     name: textIn,
-    metadata: textsOf('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
+    metadata: namedTexts('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
   }),
   relationships: z.strictObject({ product: linkTo('product').optional(), order: anyLink.optional() }).optional(),
 });
@@ -53,7 +53,7 @@ const addressIn = z.strictObject({
 const pickUpPointIn = z.strictObject({
   type: z.literal('pickUpPoint'),
   id: provisionalId.optional(),
-  attributes: ownMembers,
+  attributes: clientMembers,
 });
 export const attachmentAttributes = z.strictObject({
   externalOrderNumber: z.string().optional(),
@@ -70,8 +70,11 @@ const attachmentIn = z.strictObject({
 });
 const linkToAddress = z.strictObject({ data: z.strictObject({ id: provisionalId, type: z.literal('address') }) });
 
-/** Body of POST /v3/orders. Which attributes are required is not shown, but for the order type (docs/sandbox.md). */
-export const orderBody = documentIn(
+/**
+ * The body of `POST /v3/orders` (docs/interface.md, 7.6 Create). Which attributes are required is not shown; our choice
+ * is in docs/sandbox.md.
+ */
+export const orderBody = documentInput(
   {
     type: z.literal('order'),
     id: provisionalId.optional(),
@@ -92,7 +95,7 @@ export const orderBody = documentIn(
       preferredShippingDate: dateIn.nullish(),
       allowPartialDelivery: z.boolean().nullish(),
       onHold: z.boolean().default(false),
-      metadata: textsOf('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+      metadata: namedTexts('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
     }),
     relationships: z.strictObject({
       orderType: linkTo('orderType'),
@@ -111,39 +114,42 @@ export const orderBody = documentIn(
 );
 type OrderBody = z.output<typeof orderBody>;
 
-/** What an order's request asks for, and its attachment's content. @throws Refusal where its parts do not fit together */
-export function readOrder(body: OrderBody, today: string): { draft: OrderDraft; content: Attached | null } {
+/**
+ * Reads the order and the content of its attachment from a body.
+ * @throws Refusal if items or addresses are missing, or if a resource is included too often
+ */
+export function readOrder(body: OrderBody, today: string): { draft: OrderDraft; content: AttachedContent | null } {
   const { attributes, relationships } = body.data;
-  const lines = partsOf(body, 'orderItem').map(({ resource, pointer }) => lineOf(resource, pointer));
+  const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) => readLine(resource, pointer));
   if (lines.length === 0) throw ruleBroken('An order needs at least one orderItem', '/data/included');
-  const [pickUpPoint, ...otherPoints] = partsOf(body, 'pickUpPoint');
+  const [pickUpPoint, ...otherPoints] = selectParts(body, 'pickUpPoint');
   if (otherPoints[0]) throw ruleBroken('An order has one pickUpPoint at most', otherPoints[0].pointer);
-  const [attachment, ...others] = partsOf(body, 'orderAttachment');
+  const [attachment, ...others] = selectParts(body, 'orderAttachment');
   if (others[0])
     throw ruleBroken('One orderAttachment goes along with an order; add others to it afterwards', others[0].pointer);
-  const deliveryAddress = addressOf(body, 'deliveryAddress');
-  const { allowPartialDelivery = null, metadata, orderedOn, preferredShippingDate, ...own } = attributes;
+  const deliveryAddress = readAddress(body, 'deliveryAddress');
+  const { allowPartialDelivery = null, metadata, orderedOn, preferredShippingDate, ...given } = attributes;
   const draft: OrderDraft = {
-    externalOrderNumber: own.externalOrderNumber,
-    reference: orNull(own.reference),
-    consumerReference: orNull(own.consumerReference),
-    promotionCode: orNull(own.promotionCode),
-    locale: own.locale,
-    email: orNull(own.email) ?? noReplyAddress,
-    phoneNumber: orNull(own.phoneNumber),
-    vatNumber: orNull(own.vatNumber),
-    fulfillFrom: orNull(own.fulfillFrom),
+    externalOrderNumber: given.externalOrderNumber,
+    reference: emptyToNull(given.reference),
+    consumerReference: emptyToNull(given.consumerReference),
+    promotionCode: emptyToNull(given.promotionCode),
+    locale: given.locale,
+    email: emptyToNull(given.email) ?? noReplyAddress,
+    phoneNumber: emptyToNull(given.phoneNumber),
+    vatNumber: emptyToNull(given.vatNumber),
+    fulfillFrom: emptyToNull(given.fulfillFrom),
     preferredShippingDate: preferredShippingDate ?? null,
     allowPartialDelivery,
-    onHold: own.onHold,
-    metadata: textsIn(metadata),
+    onHold: given.onHold,
+    metadata: keepGivenTexts(metadata),
     orderedOn: orderedOn ?? today,
     currency: 'EUR',
     orderTypeId: relationships.orderType.data.id,
     shippingMethodId: relationships.preferredShippingMethod?.data?.id ?? null,
     lines,
     deliveryAddress,
-    billingAddress: relationships.billingAddress === undefined ? deliveryAddress : addressOf(body, 'billingAddress'),
+    billingAddress: relationships.billingAddress === undefined ? deliveryAddress : readAddress(body, 'billingAddress'),
     pickUpPoint: pickUpPoint?.resource.attributes ?? null,
     attachment: attachment === undefined ? null : { filename: attachment.resource.attributes.filename },
   };
@@ -151,42 +157,50 @@ export function readOrder(body: OrderBody, today: string): { draft: OrderDraft; 
   return { draft, content: content ?? null };
 }
 
-export interface Attached {
+/** The content of an attachment, with its place in the request. */
+export interface AttachedContent {
   readonly base64: string;
   readonly pointer: string;
 }
 
 type Part = NonNullable<OrderBody['included']>[number];
 
-function partsOf<T extends Part['type']>(body: OrderBody, type: T) {
-  return includedIn<Part>(body).filter(
+function selectParts<T extends Part['type']>(body: OrderBody, type: T) {
+  return readIncluded<Part>(body).filter(
     (part): part is { resource: Extract<Part, { type: T }>; pointer: string } => part.resource.type === type,
   );
 }
 
-function lineOf({ attributes }: Extract<Part, { type: 'orderItem' }>, pointer: string): LineDraft {
+function readLine({ attributes }: Extract<Part, { type: 'orderItem' }>, pointer: string): LineDraft {
   const { sku, quantity, fulfillFrom, price, vat = null, name, metadata } = attributes;
-  const own = { sku, quantity, price: numberOf(price), vat, fulfillFrom: orNull(fulfillFrom), name: orNull(name) };
-  return { ...own, metadata: textsIn(metadata), pointer };
+  const line = {
+    sku,
+    quantity,
+    price: toNumber(price),
+    vat,
+    fulfillFrom: emptyToNull(fulfillFrom),
+    name: emptyToNull(name),
+  };
+  return { ...line, metadata: keepGivenTexts(metadata), pointer };
 }
 
-function addressOf(body: OrderBody, role: 'deliveryAddress' | 'billingAddress'): AddressLines {
+function readAddress(body: OrderBody, role: 'deliveryAddress' | 'billingAddress'): AddressLines {
   const wanted = body.data.relationships[role]?.data.id;
-  const found = partsOf(body, 'address').filter(({ resource }) => String(resource.id) === String(wanted));
+  const found = selectParts(body, 'address').filter(({ resource }) => String(resource.id) === String(wanted));
   const pointer = `/data/relationships/${role}`;
   const [address, ...others] = found;
   if (address === undefined) throw ruleBroken(`No included address has the id ${wanted}`, pointer);
   if (others.length > 0) throw ruleBroken(`Several included addresses have the id ${wanted}`, pointer);
   const { countryCode, ...lines } = address.resource.attributes;
   return {
-    firstName: orNull(lines.firstName),
-    lastName: orNull(lines.lastName),
-    prefix: orNull(lines.prefix),
-    street1: orNull(lines.street1),
-    postcode: orNull(lines.postcode),
-    houseNumber: orNull(lines.houseNumber),
-    houseNumberExtension: orNull(lines.houseNumberExtension),
-    city: orNull(lines.city),
+    firstName: emptyToNull(lines.firstName),
+    lastName: emptyToNull(lines.lastName),
+    prefix: emptyToNull(lines.prefix),
+    street1: emptyToNull(lines.street1),
+    postcode: emptyToNull(lines.postcode),
+    houseNumber: emptyToNull(lines.houseNumber),
+    houseNumberExtension: emptyToNull(lines.houseNumberExtension),
+    city: emptyToNull(lines.city),
     countryCode,
   };
 }

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { notFound, ruleBroken } from '../../refusal.ts';
-import { documentOf, one, resourceSchema, toOne } from '../../resources/jsonapi.ts';
-import { orderItemResource, orderItemSchema } from '../../resources/orders.ts';
+import { documentSchema, linkOne, resourceSchema, toOne } from '../../resources/jsonapi.ts';
+import { orderItemSchema, toOrderItemResource } from '../../resources/orders.ts';
 import { cancelItems, isFulfilled } from '../../rules/change-order.ts';
 import { checkPrintable } from '../../rules/pdf.ts';
 import type { Order } from '../../store/model.ts';
-import { type Call, operation } from '../operation.ts';
+import { type Call, defineOperation } from '../operation.ts';
 import { assertSameId, idIn, linkTo, provisionalId } from './input.ts';
 import { attachmentAttributes } from './order-body.ts';
 
@@ -25,7 +25,7 @@ const attachmentBody = z.strictObject({
     relationships: z.strictObject({ order: linkTo('order') }).optional(),
   }),
 });
-const attachmentDocument = documentOf(
+const attachmentDocument = documentSchema(
   resourceSchema(
     'orderAttachment',
     {
@@ -38,19 +38,19 @@ const attachmentDocument = documentOf(
   ),
 );
 
-/** interface.md, v3 orderItems and orderAttachments. */
+/** The operations on order items and order attachments (docs/interface.md, 8.2 Operations, 9.2 Operations). */
 export const orderItemOperations = [
-  operation({
+  defineOperation({
     name: 'v3.orderItems.get',
     route: 'GET /v3/orderItems/:id',
     summary: 'One order item',
-    answer: documentOf(orderItemSchema),
+    answer: documentSchema(orderItemSchema),
     run: (call) => {
-      const { order, item } = itemOf(call);
-      return call.one({ resource: orderItemResource(order, item), included: [] });
+      const { order, item } = findItem(call);
+      return call.renderOne({ resource: toOrderItemResource(order, item), included: [] });
     },
   }),
-  operation({
+  defineOperation({
     name: 'v3.orderItems.cancel',
     route: 'PATCH /v3/orderItems/:id',
     summary: 'Cancels what is left of one order item',
@@ -58,14 +58,14 @@ export const orderItemOperations = [
     body: cancelBody,
     answer: z.strictObject({ data: orderItemSchema, meta: z.strictObject({ modified: z.boolean() }) }),
     run: (call) => {
-      const { order, item } = itemOf(call);
+      const { order, item } = findItem(call);
       assertSameId(call.body.data.id, item.id);
-      call.wrote('order', order.id, order);
-      const modified = cancelItems(call.life, order, [item], call.nowMs).length > 0;
-      return { ...call.one({ resource: orderItemResource(order, item), included: [] }), meta: { modified } };
+      call.recordWrite('order', order.id, order);
+      const modified = cancelItems(call.simulation, order, [item], call.nowMs).length > 0;
+      return { ...call.renderOne({ resource: toOrderItemResource(order, item), included: [] }), meta: { modified } };
     },
   }),
-  operation({
+  defineOperation({
     name: 'v3.orderAttachments.create',
     route: 'POST /v3/orderAttachments',
     summary: 'Links a pdf document to an order, to be printed during picking',
@@ -74,33 +74,44 @@ export const orderItemOperations = [
     run: async (call) => {
       const { store, body } = call;
       const { attributes, relationships } = body.data;
-      const order = namedOrder(store, attributes.externalOrderNumber, relationships?.order.data.id);
+      const order = findNamedOrder(store, attributes.externalOrderNumber, relationships?.order.data.id);
       await checkPrintable(Buffer.from(attributes.content, 'base64'), '/data/attributes/content');
-      // After the wait, in which the last parcel may have been made.
+      // Checked after the `await`, because the order may have been fulfilled in the meantime.
       if (isFulfilled(order))
         throw ruleBroken('The order is completely fulfilled: nothing remains to print for', '/data');
-      const attachment = { id: call.life.ids.next(), filename: attributes.filename };
+      const attachment = { id: call.simulation.ids.next(), filename: attributes.filename };
       order.attachments = [...order.attachments, attachment];
       const { contentType, printStrategy, filename } = attributes;
       const { externalOrderNumber } = order;
       const shown = { externalOrderNumber, filename, contentType, printStrategy };
-      const relationship = { order: one('order', order.id) };
+      const relationship = { order: linkOne('order', order.id) };
       const resource = { id: attachment.id, type: 'orderAttachment', attributes: shown, relationships: relationship };
-      return call.one({ resource, included: [] });
+      return call.renderOne({ resource, included: [] });
     },
   }),
 ];
 
-function itemOf(call: Call<unknown, unknown>) {
-  const order = call.store.orderOfItem(call.id);
+/**
+ * Returns the item in the path and its order.
+ * @throws Refusal if there is no such item
+ */
+function findItem(call: Call<unknown, unknown>) {
+  const order = call.store.findOrderOfItem(call.id);
   const item = order?.items.find(({ id }) => id === call.id);
   if (order === undefined || item === undefined) throw notFound('orderItem');
-  call.found('order', order);
+  call.requireRow('order', order);
   return { order, item };
 }
 
-/** The order that an attachment names, by its number, by the relationship, or by both. */
-function namedOrder(store: Call<unknown, unknown>['store'], number: string | undefined, id: number | undefined): Order {
+/**
+ * Returns the order that an attachment names by number, by relationship or by both.
+ * @throws Refusal if the order is missing or unknown, or if the two differ
+ */
+function findNamedOrder(
+  store: Call<unknown, unknown>['store'],
+  number: string | undefined,
+  id: number | undefined,
+): Order {
   const byNumber = number === undefined ? undefined : store.orderByNumber.get(number);
   const byId = id === undefined ? undefined : store.orders.get(id);
   if (number !== undefined && byNumber === undefined)

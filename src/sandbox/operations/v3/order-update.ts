@@ -1,15 +1,15 @@
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
-import { orderResource } from '../../resources/orders.ts';
+import { toOrderResource } from '../../resources/orders.ts';
 import type { ChangeableOrder, Order } from '../../store/model.ts';
 import { noReplyAddress, partialDeliveryByOrderType } from '../../store/settings.ts';
-import { dateIn, idIn, orNull, textIn, textsIn, textsOf } from './input.ts';
+import { dateIn, emptyToNull, idIn, keepGivenTexts, namedTexts, textIn } from './input.ts';
 
 const notNull = 'must not be null';
 
 /**
- * Body of the update (interface.md, v3 order and Update order). orderedOn, currency and channelIdentifier may be sent, as
- * the whole state is, and change nothing.
+ * The body of the update (docs/interface.md, 7.1 Fields and 7.7 Update). `orderedOn`, `currency` and
+ * `channelIdentifier` may be sent, because clients send the whole state, but they change nothing.
  */
 export const updateBody = z.strictObject({
   data: z.strictObject({
@@ -33,7 +33,7 @@ export const updateBody = z.strictObject({
       preferredShippingDate: dateIn.nullish(),
       allowPartialDelivery: z.boolean().nullish(),
       onHold: z.boolean(notNull).optional(),
-      metadata: textsOf('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+      metadata: namedTexts('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
       channelIdentifier: textIn,
     }),
     relationships: z.record(z.string(), z.unknown()).optional(),
@@ -41,41 +41,47 @@ export const updateBody = z.strictObject({
 });
 
 /**
- * The state an update asks for: what is omitted is erased, but for externalOrderNumber, locale and onHold, which cannot be
- * null and stay. @throws Refusal where relationships are given that differ from those of the order
+ * Returns the state that an update asks for. Omitted attributes are erased. Only `externalOrderNumber`, `locale` and
+ * `onHold` keep their values if they are omitted, because they cannot be null.
+ * @throws Refusal if the update contains relationships that differ from those of the order
  */
-export function wantedState(order: Order, { data }: z.output<typeof updateBody>): ChangeableOrder {
+export function readWantedState(order: Order, { data }: z.output<typeof updateBody>): ChangeableOrder {
   assertSameRelationships(order, data.relationships ?? {});
   const { attributes } = data;
   return {
     externalOrderNumber: attributes.externalOrderNumber ?? order.externalOrderNumber,
-    reference: orNull(attributes.reference),
-    consumerReference: orNull(attributes.consumerReference),
-    promotionCode: orNull(attributes.promotionCode),
+    reference: emptyToNull(attributes.reference),
+    consumerReference: emptyToNull(attributes.consumerReference),
+    promotionCode: emptyToNull(attributes.promotionCode),
     locale: attributes.locale ?? order.locale,
-    email: orNull(attributes.email) ?? noReplyAddress,
-    phoneNumber: orNull(attributes.phoneNumber),
-    vatNumber: orNull(attributes.vatNumber),
-    fulfillFrom: orNull(attributes.fulfillFrom),
+    email: emptyToNull(attributes.email) ?? noReplyAddress,
+    phoneNumber: emptyToNull(attributes.phoneNumber),
+    vatNumber: emptyToNull(attributes.vatNumber),
+    fulfillFrom: emptyToNull(attributes.fulfillFrom),
     preferredShippingDate: attributes.preferredShippingDate ?? null,
     allowPartialDelivery: attributes.allowPartialDelivery ?? partialDeliveryByOrderType[order.orderTypeId] ?? false,
     onHold: attributes.onHold ?? order.onHold,
-    metadata: textsIn(attributes.metadata),
+    metadata: keepGivenTexts(attributes.metadata),
   };
 }
 
 const anyLink = z.object({ data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]) });
 
-/** Items, addresses, pickUpPoint, method and order type are no part of an update: they may be sent back as they are. */
+/**
+ * Checks that the relationships of an update are those of the order. Clients may send them, but an update cannot change
+ * them.
+ * @throws Refusal if one differs
+ */
 function assertSameRelationships(order: Order, given: Readonly<Record<string, unknown>>): void {
-  const own = orderResource(order).relationships ?? {};
+  const current = toOrderResource(order).relationships ?? {};
   for (const [name, link] of Object.entries(given)) {
-    const same = Object.hasOwn(own, name) && linkedIds(own[name]) === linkedIds(link);
-    if (!same) throw ruleBroken(`${name} cannot be changed by an update`, `/data/relationships/${name}`);
+    const isSame = Object.hasOwn(current, name) && readLinkedIds(current[name]) === readLinkedIds(link);
+    if (!isSame) throw ruleBroken(`${name} cannot be changed by an update`, `/data/relationships/${name}`);
   }
 }
 
-function linkedIds(link: unknown): string | null {
+/** Returns the ids of a link as one text. Returns null if the value is not a link. */
+function readLinkedIds(link: unknown): string | null {
   const read = anyLink.safeParse(link);
   if (!read.success) return null;
   const { data } = read.data;

@@ -1,17 +1,17 @@
 /**
- * Operations of the generation v3. Names and shapes are those of the interface description.
+ * The operations of the generation v3. Names and shapes are those of docs/interface.md.
  */
 
 import { z } from 'zod';
-import type { Rendered } from '../../paging.ts';
+import type { RenderedResource } from '../../paging.ts';
 import {
   type OrderInclude,
   orderDocument,
   orderIncludeNames,
   orderIncludes,
   orderPage,
-  orderResource,
   orderSchema,
+  toOrderResource,
 } from '../../resources/orders.ts';
 import { cancelItems, changeOrder } from '../../rules/change-order.ts';
 import { checkPrintable } from '../../rules/pdf.ts';
@@ -20,12 +20,12 @@ import type { ClientStore } from '../../store/client-store.ts';
 import type { Filter } from '../../store/listing.ts';
 import type { Order } from '../../store/model.ts';
 import { SortedRows } from '../../store/sorted-rows.ts';
-import { dayNumberOf } from '../../times.ts';
-import { operation } from '../operation.ts';
-import { day, include, numbers, paging, uniqueTexts, type Values } from '../parameters.ts';
+import { toDayNumber } from '../../zone.ts';
+import { defineOperation } from '../operation.ts';
+import { day, include, orderNumbers, type ParameterValues, paging, uniqueTexts } from '../parameters.ts';
 import { assertSameId } from './input.ts';
 import { orderBody, readOrder } from './order-body.ts';
-import { updateBody, wantedState } from './order-update.ts';
+import { readWantedState, updateBody } from './order-update.ts';
 
 const included = { include: include(...orderIncludeNames) } as const;
 const listParameters = {
@@ -33,7 +33,7 @@ const listParameters = {
   ...included,
   'filter[orderedOn][gt]': day,
   'filter[orderedOn][lt]': day,
-  'filter[externalOrderNumber][in]': numbers,
+  'filter[externalOrderNumber][in]': orderNumbers,
   'filter[reference][in]': uniqueTexts,
 } as const;
 const links = z.strictObject({ data: z.array(z.strictObject({ id: z.int(), type: z.literal('orderItem') })) });
@@ -48,60 +48,67 @@ const pointers = {
   fulfillFrom: '/data/attributes/fulfillFrom',
 };
 
-/** interface.md, v3 orders. In these answers the included array stands inside the order (Conventions). */
+/**
+ * The operations on orders (docs/interface.md, 7.4 Operations). `included` is always inside the order (docs/interface.md,
+ * 2.3 v3 resource objects).
+ */
 export const orderOperations = [
-  operation({
+  defineOperation({
     name: 'v3.orders.list',
     route: 'GET /v3/orders',
     summary: "The client's orders, by ascending id",
     query: listParameters,
     answer: orderPage,
     run: (call) => {
-      const selection = call.store.listedOrders.select(filtersOf(call.store, call.query));
-      return call.list('order', selection, (order) => render(order, call.query.include), 'inside');
+      const selection = call.store.listedOrders.select(readFilters(call.store, call.query));
+      return call.renderList('order', selection, (order) => renderOrder(order, call.query.include), 'inside');
     },
   }),
-  operation({
+  defineOperation({
     name: 'v3.orders.create',
     route: 'POST /v3/orders',
     summary: 'Creates an order with its items and addresses',
     body: orderBody,
     answer: orderDocument,
     run: async (call) => {
-      const { life, body } = call;
-      const { draft, content } = readOrder(body, life.store.zone.day(call.nowMs));
+      const { simulation, body } = call;
+      const { draft, content } = readOrder(body, simulation.store.zone.day(call.nowMs));
       if (content !== null) {
         await checkPrintable(Buffer.from(content.base64, 'base64'), `${content.pointer}/attributes/content`);
       }
-      const order = placeOrder(life, draft, call.nowMs, pointers);
-      call.wrote('order', order.id, null);
-      return call.one(render(order, orderIncludeNames), 'inside');
+      const order = placeOrder(simulation, draft, call.nowMs, pointers);
+      call.recordWrite('order', order.id, null);
+      return call.renderOne(renderOrder(order, orderIncludeNames), 'inside');
     },
   }),
-  operation({
+  defineOperation({
     name: 'v3.orders.get',
     route: 'GET /v3/orders/:id',
     summary: 'One order',
     query: included,
     answer: orderDocument,
-    run: (call) => call.one(render(call.found('order', call.store.orders.get(call.id)), call.query.include), 'inside'),
+    run: (call) =>
+      call.renderOne(
+        renderOrder(call.requireRow('order', call.store.orders.get(call.id)), call.query.include),
+        'inside',
+      ),
   }),
-  operation({
+  defineOperation({
     name: 'v3.orders.cancel',
     route: 'DELETE /v3/orders/:id',
     summary: 'Cancels what is left of every item of an order',
     query: included,
     answer: cancelledOrder,
     run: (call) => {
-      const order = call.found('order', call.store.orders.get(call.id));
-      call.wrote('order', order.id, order);
-      const changed = cancelItems(call.life, order, order.items, call.nowMs);
+      const order = call.requireRow('order', call.store.orders.get(call.id));
+      call.recordWrite('order', order.id, order);
+      const changed = cancelItems(call.simulation, order, order.items, call.nowMs);
       const modifiedItems = { data: changed.map(({ id }) => ({ id, type: 'orderItem' })) };
       const meta = { modified: changed.length > 0, modifiedItems };
-      return { ...call.one(render(order, call.query.include), 'inside'), meta };
+      return { ...call.renderOne(renderOrder(order, call.query.include), 'inside'), meta };
     },
   }),
-  operation({
+  defineOperation({
     name: 'v3.orders.update',
     route: 'PATCH /v3/orders/:id',
     summary: 'Puts an order into the state that is sent',
@@ -110,34 +117,34 @@ export const orderOperations = [
     body: updateBody,
     answer: orderDocument,
     run: (call) => {
-      const order = call.found('order', call.store.orders.get(call.id));
+      const order = call.requireRow('order', call.store.orders.get(call.id));
       assertSameId(call.body.data.id, order.id);
-      const wanted = wantedState(order, call.body);
-      call.wrote('order', order.id, order);
-      changeOrder(call.life, order, wanted, call.nowMs);
-      return call.one(render(order, orderIncludeNames), 'inside');
+      const wanted = readWantedState(order, call.body);
+      call.recordWrite('order', order.id, order);
+      changeOrder(call.simulation, order, wanted, call.nowMs);
+      return call.renderOne(renderOrder(order, orderIncludeNames), 'inside');
     },
   }),
 ];
 
-function render(order: Order, includes: readonly OrderInclude[] = []): Rendered {
-  return { resource: orderResource(order), included: includes.flatMap((name) => orderIncludes[name](order)) };
+function renderOrder(order: Order, includes: readonly OrderInclude[] = []): RenderedResource {
+  return { resource: toOrderResource(order), included: includes.flatMap((name) => orderIncludes[name](order)) };
 }
 
-function filtersOf(store: ClientStore, query: Values<typeof listParameters>): Filter<Order>[] {
+function readFilters(store: ClientStore, query: ParameterValues<typeof listParameters>): Filter<Order>[] {
   const filters: Filter<Order>[] = [];
   const [after, before] = [query['filter[orderedOn][gt]'], query['filter[orderedOn][lt]']];
   if (after !== undefined || before !== undefined) {
-    const [above, below] = [after ? dayNumberOf(after) : null, before ? dayNumberOf(before) : null];
-    filters.push(store.listedOrders.between('orderedOn', above, below));
+    const [above, below] = [after ? toDayNumber(after) : null, before ? toDayNumber(before) : null];
+    filters.push(store.listedOrders.filterByRange('orderedOn', above, below));
   }
   const wanted = query['filter[externalOrderNumber][in]'];
   if (wanted) {
     const found = wanted.flatMap((number) => store.orderByNumber.get(number) ?? []);
     const named = new Set(wanted);
-    filters.push({ sources: [SortedRows.of(found)], test: (order) => named.has(order.externalOrderNumber) });
+    filters.push({ sources: [SortedRows.fromRows(found)], test: (order) => named.has(order.externalOrderNumber) });
   }
   const references = query['filter[reference][in]'];
-  if (references) filters.push(store.listedOrders.where('reference', references));
+  if (references) filters.push(store.listedOrders.filterByKeys('reference', references));
   return filters;
 }

@@ -1,18 +1,23 @@
 import { z } from 'zod';
-import type { Rendered } from '../../paging.ts';
-import { shipmentDocument, shipmentItemResource, shipmentPage, shipmentResource } from '../../resources/shipments.ts';
+import type { RenderedResource } from '../../paging.ts';
+import {
+  shipmentDocument,
+  shipmentPage,
+  toShipmentItemResource,
+  toShipmentResource,
+} from '../../resources/shipments.ts';
 import type { ClientStore } from '../../store/client-store.ts';
 import type { Filter } from '../../store/listing.ts';
 import { type Order, type Shipment, shipmentStatuses } from '../../store/model.ts';
 import { SortedRows } from '../../store/sorted-rows.ts';
-import { dayNumberOf } from '../../times.ts';
-import { operation } from '../operation.ts';
-import { day, ids, include, listOf, paging, texts, type Values } from '../parameters.ts';
+import { toDayNumber } from '../../zone.ts';
+import { defineOperation } from '../operation.ts';
+import { day, ids, include, type ParameterValues, paging, texts, uniqueList } from '../parameters.ts';
 
 const parameters = {
   ...paging,
   include: include('shipmentItems'),
-  'filter[status][in]': listOf(z.enum(shipmentStatuses)),
+  'filter[status][in]': uniqueList(z.enum(shipmentStatuses)),
   'filter[shippedOn][gt]': day,
   'filter[shippedOn][lt]': day,
   'filter[orderType][in]': ids,
@@ -23,9 +28,9 @@ const parameters = {
   'filter[externalOrderNumber][in]': texts,
 } as const;
 
-/** interface.md, v3 shipments. */
+/** The operations on shipments (docs/interface.md, 10.4 Operations). */
 export const shipmentOperations = [
-  operation({
+  defineOperation({
     name: 'v3.shipments.list',
     route: 'GET /v3/shipments',
     summary: 'Shipments no older than 90 days, by ascending id',
@@ -34,11 +39,11 @@ export const shipmentOperations = [
     run: (call) => {
       const { store, query } = call;
       const withItems = query.include !== undefined;
-      const selection = store.listedShipments.select(filtersOf(store, query));
-      return call.list('shipment', selection, (shipment) => render(store, shipment, withItems));
+      const selection = store.listedShipments.select(readFilters(store, query));
+      return call.renderList('shipment', selection, (shipment) => renderShipment(store, shipment, withItems));
     },
   }),
-  operation({
+  defineOperation({
     name: 'v3.shipments.get',
     route: 'GET /v3/shipments/:id',
     summary: 'One shipment, of any age',
@@ -47,33 +52,38 @@ export const shipmentOperations = [
     run: (call) => {
       const { store, query, nowMs } = call;
       const known = store.shipments.get(call.id);
-      const shipment = call.found('shipment', known !== undefined && known.visibleFromMs <= nowMs ? known : undefined);
-      return call.one(render(store, shipment, query.include !== undefined));
+      const shipment = call.requireRow(
+        'shipment',
+        known !== undefined && known.visibleFromMs <= nowMs ? known : undefined,
+      );
+      return call.renderOne(renderShipment(store, shipment, query.include !== undefined));
     },
   }),
 ];
 
-function render({ zone }: ClientStore, shipment: Shipment, withItems: boolean): Rendered {
+function renderShipment({ zone }: ClientStore, shipment: Shipment, withItems: boolean): RenderedResource {
   return {
-    resource: shipmentResource(zone, shipment),
-    included: withItems ? shipment.items.map(shipmentItemResource) : [],
+    resource: toShipmentResource(zone, shipment),
+    included: withItems ? shipment.items.map(toShipmentItemResource) : [],
   };
 }
 
-/** All filters of the list; they combine. */
-function filtersOf(store: ClientStore, query: Values<typeof parameters>): Filter<Shipment>[] {
+/** Returns the filters of a list request. A shipment must pass all of them. */
+function readFilters(store: ClientStore, query: ParameterValues<typeof parameters>): Filter<Shipment>[] {
   const listing = store.listedShipments;
   const filters: Filter<Shipment>[] = [];
   const [after, before] = [query['filter[shippedOn][gt]'], query['filter[shippedOn][lt]']];
-  if (query['filter[status][in]']) filters.push(listing.where('status', query['filter[status][in]']));
-  if (query['filter[orderType][in]']) filters.push(listing.where('orderType', query['filter[orderType][in]']));
+  if (query['filter[status][in]']) filters.push(listing.filterByKeys('status', query['filter[status][in]']));
+  if (query['filter[orderType][in]']) filters.push(listing.filterByKeys('orderType', query['filter[orderType][in]']));
   if (after !== undefined || before !== undefined)
-    filters.push(listing.between('shippedOn', after ? dayNumberOf(after) : null, before ? dayNumberOf(before) : null));
+    filters.push(
+      listing.filterByRange('shippedOn', after ? toDayNumber(after) : null, before ? toDayNumber(before) : null),
+    );
   const { orders, orderByNumber, listedOrders } = store;
   for (const wanted of [query['filter[orderId]'], query['filter[orderId][in]']])
     if (wanted)
       filters.push(
-        ofOrders(
+        filterByOrders(
           store,
           wanted.flatMap((id) => orders.get(id) ?? []),
         ),
@@ -81,7 +91,7 @@ function filtersOf(store: ClientStore, query: Values<typeof parameters>): Filter
   for (const wanted of [query['filter[externalOrderNumber]'], query['filter[externalOrderNumber][in]']])
     if (wanted)
       filters.push(
-        ofOrders(
+        filterByOrders(
           store,
           wanted.flatMap((number) => orderByNumber.get(number) ?? []),
         ),
@@ -89,19 +99,19 @@ function filtersOf(store: ClientStore, query: Values<typeof parameters>): Filter
   const references = query['filter[reference][in]'];
   if (references)
     filters.push(
-      ofOrders(
+      filterByOrders(
         store,
-        references.flatMap((reference) => [...listedOrders.of('reference', reference)]),
+        references.flatMap((reference) => [...listedOrders.findRows('reference', reference)]),
       ),
     );
   return filters;
 }
 
-/** Shipments of certain orders: looked up rather than searched for. */
-function ofOrders(store: ClientStore, orders: readonly Order[]): Filter<Shipment> {
+/** Returns the filter for the shipments of certain orders. It finds them through the orders. */
+function filterByOrders(store: ClientStore, orders: readonly Order[]): Filter<Shipment> {
   const wanted = new Set(orders.map(({ id }) => id));
   const listed = orders
-    .flatMap((order) => store.shipmentsOf(order))
+    .flatMap((order) => store.listShipments(order))
     .filter(({ id }) => store.listedShipments.all.get(id));
-  return { sources: [SortedRows.of(listed)], test: ({ orderId }) => wanted.has(orderId) };
+  return { sources: [SortedRows.fromRows(listed)], test: ({ orderId }) => wanted.has(orderId) };
 }

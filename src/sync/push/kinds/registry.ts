@@ -1,5 +1,5 @@
 /**
- * The kinds of outbox rows. No kind imports another kind; what two kinds share has a file of its own.
+ * The kinds of outbox rows. No kind imports another kind. Code that two kinds share is in a separate file.
  */
 
 import { parseObject } from '../../../core/json.ts';
@@ -17,7 +17,7 @@ import { returnDelete } from './return/return-delete.ts';
 import { returnLabelCreate } from './return/return-label-create.ts';
 import { returnReplace } from './return/return-replace.ts';
 
-/** Every kind of outbox row, once. The job itself is no leased run: every worker pushes what it can claim. */
+/** All kinds of outbox rows. Pushing is not a run with a lease: every worker pushes the rows that it can claim. */
 export const outboxKinds: readonly AnyKind[] = [
   orderCreate,
   orderUpdate,
@@ -33,13 +33,13 @@ export const outboxKinds: readonly AnyKind[] = [
   returnLabelCreate,
 ];
 
-const following = outboxKinds.filter(({ followUps }) => followUps !== undefined);
+const kindsWithFollowUps = outboxKinds.filter(({ followUps }) => followUps !== undefined);
 
-/** What follows from rows that a person marks as done. */
+/** The follow-ups of rows that a person marks as done. */
 export const followUpRules = {
-  kinds: following.map(({ name }) => name),
+  kinds: kindsWithFollowUps.map(({ name }) => name),
   of: (kind: string, payload: string): readonly FollowUp[] => {
     const read = parseObject(payload);
-    return read === null ? [] : (following.find(({ name }) => name === kind)?.followUps?.(read) ?? []);
+    return read === null ? [] : (kindsWithFollowUps.find(({ name }) => name === kind)?.followUps?.(read) ?? []);
   },
 };

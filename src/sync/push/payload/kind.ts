@@ -1,6 +1,6 @@
 /**
- * What an outbox kind declares, and how payloads are checked, shown and masked. The whole payload is checked before
- * any request is sent.
+ * The declaration of outbox kinds, and the checking, showing and masking of payloads. The whole payload is checked
+ * before any request is sent.
  */
 
 import type { z } from 'zod';
@@ -13,77 +13,84 @@ import type { UnknownRow } from '../../../erp/outbox/look-ups.ts';
 import type { Warehouse, WriteRequest } from '../../../warehouse/client.ts';
 import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
-import type { Mirrored } from '../../reading/stream.ts';
+import type { MirroredResource } from '../../reading/stream.ts';
 import type { SettingCodes } from './setting-codes.ts';
 
-/** The payload cannot be sent as it is: the row is dead, with every problem named. Nothing was asked of the service for it. */
+/**
+ * An error for a payload that cannot be sent. The row is marked dead, and its error names every problem. Nothing was
+ * sent.
+ */
 export class PayloadError extends CodedError {
   constructor(problems: readonly string[]) {
     super('payload_refused', `the payload cannot be sent: ${problems.join('; ')}`);
   }
 }
 
-/** What the row speaks of is not there, or not in a state in which it can be dealt with: the row is dead, saying so. */
-export class NotThereError extends CodedError {
+/** An error for a row whose order, shipment, item or return was not found, or is not unique. The row is marked dead. */
+export class NotFoundError extends CodedError {
   constructor(message: string) {
     super('not_there', message);
   }
 }
 
-/** What a check may use. */
+/** The context of a payload check. */
 export interface CheckContext {
   readonly codes: SettingCodes;
   readonly signal: AbortSignal;
 }
 
-/** What one push works with. */
+/** The context of one push. */
 export interface PushContext extends CheckContext {
   readonly row: Pick<ClaimedRow, 'id' | 'client' | 'reference' | 'knownId' | 'knownCount' | 'mayBeWritten'>;
-  /** Zone of the client's zone-less dates. */
+  /** IANA time zone of the client's times without a zone. */
   readonly zone: string;
   readonly db: Database;
   readonly warehouse: Warehouse;
-  /** Where `included` of a request stands: inside `data`, or beside it (contracts, section 7). */
+  /**
+   * Position of `included` in requests: inside `data`, or at the top of the document. Assumed (docs/assumptions.md).
+   */
   readonly included: 'inside' | 'top';
-  /** Sends the request that makes the change; noted before it is written. */
+  /** Sends the request that asks for the change. The attempt is recorded before the request is sent. */
   readonly send: (request: WriteRequest) => Promise<HttpAnswer>;
 }
 
-/** A resource as an answer brought it, for the tables. */
+/** A resource from an answer, to be stored in the tables. */
 interface PushedReading {
-  readonly stream: Mirrored;
+  readonly stream: MirroredResource;
   readonly resource: Resource;
-  /** Whether any text of the answer was written with \\u escapes. */
+  /** True if the answer has \\u escapes, so that texts must be checked before they are stored. */
   readonly escaped: boolean;
 }
 
-/** What a push that was carried out leaves behind. */
-export interface Pushed {
+/** The result of a push that was carried out. */
+export interface PushResult {
+  /** The `result` of the row. */
   readonly result: { readonly [member: string]: Json };
   readonly reading?: PushedReading;
-  /** Rows that the answer does not show and that are to be read again. */
-  readonly reread?: { readonly stream: Mirrored; readonly id: number };
-  /** A resource that is no longer there. */
-  readonly gone?: { readonly stream: Mirrored; readonly id: number };
+  /** A resource that the answer does not show. It is read by id later. */
+  readonly reread?: { readonly stream: MirroredResource; readonly id: number };
+  /** A resource that the push deleted. */
+  readonly gone?: { readonly stream: MirroredResource; readonly id: number };
 }
 
 /** A payload as JSON, checked or not. */
 export type JsonObject = { readonly [member: string]: Json };
 
-/** A row that is put behind another in its lane. */
+/** A row that is inserted into the lane of another row when that one is done. */
 export interface FollowUp {
   readonly kind: string;
   readonly payload: Json;
 }
 
-/** What a look-up found of one row. */
-export type LookUp =
+/** The result of a look-up for one row. */
+export type LookUpResult =
   | { readonly seen: 'there'; readonly resource: Resource; readonly escaped: boolean }
   | { readonly seen: 'absent' }
   | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }
-  /** More than one could be it: a person has to tell. */
+  /** Several resources match: a person must decide. */
   | { readonly seen: 'several'; readonly why: string };
 
+/** The context of a look-up. */
 export interface LookUpContext {
   readonly client: string;
   readonly db: Database;
@@ -91,25 +98,28 @@ export interface LookUpContext {
   readonly signal: AbortSignal;
 }
 
-/** How rows of a kind are looked up whose outcome is not known. */
+/** The rule by which unknown rows of a kind are looked up. */
 export interface LookUpRule<P> {
-  readonly stream: Mirrored;
-  /** Looks rows up, many at once. */
+  readonly stream: MirroredResource;
+  /** Looks up many rows at once. Returns the results by row id. */
   readonly find: (
     rows: readonly (UnknownRow & { readonly payloadRead: P })[],
     context: LookUpContext,
-  ) => Promise<ReadonlyMap<number, LookUp>>;
-  /** Whether what was found is what the payload asks for; in words where it is not. */
+  ) => Promise<ReadonlyMap<number, LookUpResult>>;
+  /** Returns in words how the found resource differs from the payload; null if it does not. */
   readonly differs: (payload: P, resource: Resource) => string | null;
-  readonly resultOf: (resource: Resource) => Pushed['result'];
-  /** What a believed absence means: it is sent again, or a person decides. */
+  /** Returns the row's `result` for a found resource. */
+  readonly resultOf: (resource: Resource) => PushResult['result'];
+  /** The next step if look-ups have not found the resource: send the row again, or let a person decide. */
   readonly whenAbsent: 'resend' | 'ask operator';
-  /** A refusal is believed only when a look-up has not found it. */
+  /**
+   * True if a refusal counts only after a look-up has not found the resource: an earlier attempt may have created it.
+   */
   readonly doubtsRefusal: boolean;
 }
 
 /**
- * How an attempt is settled whose outcome is unknown: by a look-up, by sending it again (carrying it out twice changes
+ * The way to settle a row whose outcome is unknown: by a look-up, by sending it again (if carrying it out twice changes
  * nothing), or by a person.
  */
 type UnknownOutcome<P> =
@@ -118,45 +128,57 @@ type UnknownOutcome<P> =
   | { readonly do: 'ask operator' };
 
 /**
- * Rows of another kind that must be through first: each entry of a list in the payload names one by its reference. A trigger
- * wakes those that wait for `product.save`; others are looked at again after 20 seconds, and then every 2 minutes.
+ * A rule that rows of another kind must be done first. Each entry of a list in the payload names such a row by its
+ * reference. A trigger wakes rows that wait for `product.save`. Other waiting rows are checked again after 20 seconds,
+ * and then every 2 minutes.
  */
-interface WaitsFor {
+interface Prerequisite {
   readonly kind: string;
-  /** As the column `family` of fulfilment.outbox has it. */
+  /** Value of the column `family` of fulfilment.outbox. */
   readonly family: string;
-  /** Member of the payload that holds the list, and the member of its entries that holds the reference. */
+  /** Member of the payload that holds the list. */
   readonly list: string;
+  /** Member of its entries that holds the reference. */
   readonly member: string;
 }
 
-/** One kind of outbox row (contracts, section 5). Declared in a file of its own, known by its line in src/sync/push/kinds/registry.ts. */
+/** A kind of outbox row. Each kind is declared in a separate file and listed in src/sync/push/kinds/registry.ts. */
 export interface OutboxKind<P> {
   readonly name: string;
   readonly schema: z.ZodType<P>;
-  /** Members that the schema does not know, with the reason a person reads. */
+  /** Reasons, for people, why the schema does not have certain members. */
   readonly refused?: Readonly<Record<string, string>>;
-  /** The operation that makes the change. */
+  /** The operation that asks for the change. */
   readonly operation: OperationName;
-  /** 404 of that operation can only mean that there is no such route. */
+  /** True if a 404 of that operation can only mean that the service has no such path. */
   readonly notFoundMeansRoute: boolean;
+  /** The way to settle rows whose outcome is unknown. */
   readonly unknown: UnknownOutcome<P>;
-  /** Problems that the schema cannot see, in a payload that may have others: so that all are named at once. */
+  /**
+   * Returns problems that the schema cannot find. The payload may have other problems too, so that all are named at
+   * once.
+   */
   readonly check?: (
     payload: { readonly [member: string]: Json },
     reference: string,
     context: CheckContext,
   ) => Promise<readonly string[]>;
-  readonly push: (payload: P, context: PushContext) => Promise<Pushed>;
-  /** Rows that follow in its lane once it is done, also of a payload that does not fit the schema: a person may mark it as done. */
+  /** Sends the row. */
+  readonly push: (payload: P, context: PushContext) => Promise<PushResult>;
+  /**
+   * Returns the follow-ups of a row that is done. The payload may not fit the schema, because a person may also mark a
+   * row as done that could not be sent.
+   */
   readonly followUps?: (payload: JsonObject) => readonly FollowUp[];
-  readonly waitsFor?: WaitsFor;
+  readonly waitsFor?: Prerequisite;
 }
 
-/** A kind whose payload type is of no interest: what a list of kinds holds. */
+/** A kind whose payload type does not matter, as lists of kinds hold it. */
 export type AnyKind = OutboxKind<unknown>;
 
-/** Declares a kind. Its payload is always read by its own schema before it is handed on, so the type may be forgotten. */
+/**
+ * Declares a kind. Its schema always reads the payload before `push` gets it, so the payload type can be hidden here.
+ */
 export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
   return kind as unknown as AnyKind;
 }

@@ -1,24 +1,21 @@
 import { isObject, type Json } from '../../../core/json.ts';
 import type { AnyKind } from './kind.ts';
-import { payloadSchema } from './payload.ts';
+import { toPayloadSchema } from './payload.ts';
 
 const masked = '•••';
 
 const plainTypes: ReadonlySet<unknown> = new Set(['string', 'number', 'integer', 'boolean', 'null']);
 
-/**
- * Whether the schema wants a text, a number or the like; JSON Schema names one type or several. Of such a value where it
- * wants an object or a list nothing is known.
- */
+/** Returns true if a JSON Schema allows only plain values, such as texts and numbers. `type` is one name or several. */
 const isPlain = ({ type, const: only }: { [member: string]: Json }) =>
   only !== undefined || (type !== undefined && [type].flat().every((name) => plainTypes.has(name)));
 
 /**
- * A payload without its personal data: what the kind's schema marks as such, and everything it does not know, is hidden;
- * that a member is there, and how long a document is, can still be seen.
+ * Returns a payload without personal data, to be shown. Hides members that the kind's schema marks as personal, and all
+ * members that it does not know. The names of members and the lengths of long texts stay visible.
  */
 export function maskPayload(kind: AnyKind | undefined, payload: Json): Json {
-  return maskBy(kind === undefined ? null : payloadSchema(kind), payload);
+  return maskBy(kind === undefined ? null : toPayloadSchema(kind), payload);
 }
 
 function maskBy(schema: Json | null, value: Json): Json {
@@ -26,7 +23,7 @@ function maskBy(schema: Json | null, value: Json): Json {
   if (schema === null || !isObject(schema) || schema['x-personal'] === true) return hide(value);
   const choices = [schema.anyOf, schema.oneOf].find(Array.isArray) ?? null;
   if (choices !== null) {
-    // Nullable members are written as a choice between them and null.
+    // A nullable member is a choice between its schema and null.
     const others = choices.filter((choice) => !(isObject(choice) && choice.type === 'null'));
     const marked = others.some((choice) => isObject(choice) && choice['x-personal'] === true);
     if (marked) return hide(value);
@@ -42,7 +39,7 @@ function maskBy(schema: Json | null, value: Json): Json {
   );
 }
 
-/** A result without documents: long texts are shown by their length. */
+/** Returns a result in which long texts, such as documents, are replaced by their length. */
 export function shortenResult(value: Json): Json {
   if (Array.isArray(value)) return value.map(shortenResult);
   if (isObject(value))

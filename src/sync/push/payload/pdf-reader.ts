@@ -1,21 +1,21 @@
-/** A process that reads pdf documents: one that is hostile costs this process, and not the worker that asked for it. */
+/** A process that reads pdf documents for a worker. A hostile document can end this process, but not the worker. */
 import { isMainThread, Worker } from 'node:worker_threads';
-import { printableProblem } from './printable.ts';
+import { findPrintProblem } from './find-print-problem.ts';
 
-/** How often it is looked whether the worker is still there. */
-const lookMs = 1_000;
+/** Time between checks whether the worker still runs, in milliseconds. */
+const parentCheckMs = 1_000;
 
 if (isMainThread) {
-  // Signals to the whole group of processes are for the worker, which waits for what is under way.
+  // Ignores signals to the process group: the worker handles them, and waits for its documents.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
-  // Reading may never end, and nothing else runs in this thread meanwhile.
+  // Another thread checks the worker, because reading a document may block this one forever.
   new Worker(import.meta.filename, { execArgv: [] }).unref();
   process.on('message', async (content: string) => {
-    process.send?.(await printableProblem(content));
+    process.send?.(await findPrintProblem(content));
   });
 } else {
   const worker = process.ppid;
   setInterval(() => {
     if (process.ppid !== worker) process.kill(process.pid, 'SIGKILL');
-  }, lookMs);
+  }, parentCheckMs);
 }

@@ -1,12 +1,12 @@
 /**
- * Kinds that concern an inbound delivery. A slip is looked up by reference, warehouse, day and lines, as its number is
- * not unique.
+ * Kinds that concern an inbound delivery. A slip is looked up by reference, warehouse, day and lines, because its
+ * reference is not unique.
  */
 
 import { z } from 'zod';
-import { undecodableAnswer, WarehouseError } from '../../../../core/errors.ts';
-import { findUnclaimed } from '../../../../erp/outbox/look-ups.ts';
-import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
+import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
+import { findUnclaimedIds } from '../../../../erp/outbox/look-ups.ts';
+import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import {
   type InboundPackingSlip,
@@ -17,29 +17,32 @@ import { listPages } from '../../../paging/list-pages.ts';
 import { inboundPackingSlips, openStatuses } from '../../../streams/inbound-packing-slips.ts';
 import {
   defineKind,
-  type LookUp,
   type LookUpContext,
+  type LookUpResult,
   type LookUpRule,
   type PushContext,
-  type Pushed,
+  type PushResult,
 } from '../../payload/kind.ts';
-import { day, given, personalText, quantity, requiredText, textsNamed } from '../../payload/payload.ts';
-import { linesDiffer } from '../order/order-payload.ts';
+import { day, personalText, pickGiven, quantity, requiredText, textsNamed } from '../../payload/payload.ts';
+import { describeLineDifference } from '../order/order-payload.ts';
 
 const schema = z.strictObject({
   expectedIn: requiredText.meta({ description: 'warehouse code' }),
   expectedOn: day,
   comments: personalText,
   metadata: textsNamed('serviceLevel', 'purchases', 'reference'),
-  items: z.array(z.strictObject({ sku: requiredText, quantity })).min(1, 'must have at least one'),
+  items: z.array(z.strictObject({ sku: requiredText, quantity })).min(1, 'must have at least one entry'),
 });
 type SlipPayload = z.infer<typeof schema>;
 
 const operation = 'v3.inboundPackingSlips.create';
-/** More pages of open slips than this are no answer. */
+/** A list of open slips with more pages than this counts as unreadable. */
 const maxPages = 200;
 
-/** Announces goods to a warehouse (interface.md, Create inbound packing slip). The reference of the row is the slip's. */
+/**
+ * Announces goods to a warehouse (docs/interface.md, 14.4 Operations). The reference of the row becomes the slip's
+ * reference.
+ */
 export const inboundPackingSlipCreate = defineKind<SlipPayload>({
   name: 'inbound_packing_slip.create',
   schema,
@@ -50,8 +53,8 @@ export const inboundPackingSlipCreate = defineKind<SlipPayload>({
     lookUp: {
       stream: inboundPackingSlips,
       find: findSlips,
-      differs: ({ items }, resource) => linesDiffer(items, linesOf(resource)),
-      resultOf,
+      differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
+      resultOf: toResult,
       whenAbsent: 'ask operator',
       doubtsRefusal: false,
     },
@@ -59,40 +62,40 @@ export const inboundPackingSlipCreate = defineKind<SlipPayload>({
   push: createSlip,
 });
 
-async function createSlip(payload: SlipPayload, context: PushContext): Promise<Pushed> {
-  const { items, metadata, ...own } = payload;
+async function createSlip(payload: SlipPayload, context: PushContext): Promise<PushResult> {
+  const { items, metadata, ...others } = payload;
   const included = items.map((attributes) => ({ type: 'inboundPackingSlipItem', attributes }));
   const data = {
     type: 'inboundPackingSlip',
     attributes: {
-      ...given({ ...own, reference: context.row.reference }),
-      ...(metadata ? { metadata: given(metadata) } : {}),
+      ...pickGiven({ ...others, reference: context.row.reference }),
+      ...(metadata ? { metadata: pickGiven(metadata) } : {}),
     },
   };
   const body = context.included === 'inside' ? { data: { ...data, included } } : { data, included };
   const answer = await context.send({ operation, body });
   const document = decodeDocument(operation, answer.body, 'single');
-  const [slip] = slipsIn(document);
+  const [slip] = readSlips(document);
   if (slip === undefined || slip.read.attributes.reference !== context.row.reference)
-    throw undecodableAnswer(`${operation}: the answer is of another slip`);
+    throw makeUndecodableError(`${operation}: the answer describes another slip`);
   const { resource } = slip;
-  return { result: resultOf(resource), reading: { stream: inboundPackingSlips, resource, escaped: document.escaped } };
+  return { result: toResult(resource), reading: { stream: inboundPackingSlips, resource, escaped: document.escaped } };
 }
 
-/** Zone-less times do not matter here: only reference, warehouse and lines are looked at. */
-const readable = inboundPackingSlipSchema('UTC');
+/** The time zone does not matter, because no times of the slip are used here. */
+const slipSchema = inboundPackingSlipSchema('UTC');
 
-function slipsIn(document: Document): { read: InboundPackingSlip; resource: Resource; escaped: boolean }[] {
+function readSlips(document: Document): { read: InboundPackingSlip; resource: Resource; escaped: boolean }[] {
   const onTop = indexIncluded(document.included);
   return document.data.map((data) => {
-    const resource = withAllIncluded(data, onTop) as Resource;
-    const read = decodeWith(readable, resource);
+    const resource = addIncluded(data, onTop) as Resource;
+    const read = decodeWith(slipSchema, resource);
     if ('value' in read) return { read: read.value, resource, escaped: document.escaped };
-    throw undecodableAnswer(`a slip in the answer cannot be read: ${read.problem.path}: ${read.problem.reason}`);
+    throw makeUndecodableError(`a slip in the answer cannot be read: ${read.problem.path}: ${read.problem.reason}`);
   });
 }
 
-function linesOf(resource: Resource): { id: number; sku: string | null; quantity: number | null }[] {
+function readLines(resource: Resource): { id: number; sku: string | null; quantity: number | null }[] {
   return findChildren(resource, 'inboundPackingSlipItem', null, new Map()).resources.flatMap((item) => {
     const read = decodeWith(inboundPackingSlipItemSchema, item);
     if ('problem' in read) return [];
@@ -100,26 +103,26 @@ function linesOf(resource: Resource): { id: number; sku: string | null; quantity
   });
 }
 
-function resultOf(resource: Resource): Pushed['result'] {
-  const read = decodeWith(readable, resource);
-  const items = linesOf(resource).map(({ id, sku }) => ({ id, sku }));
+function toResult(resource: Resource): PushResult['result'] {
+  const read = decodeWith(slipSchema, resource);
+  const items = readLines(resource).map(({ id, sku }) => ({ id, sku }));
   return { inboundPackingSlipId: 'value' in read ? read.value.id : null, items };
 }
 
-/** Lists the open slips once, and looks in them for every row: by reference, warehouse, day and lines. */
+/** Lists the open slips once, and finds each row's slip among them by reference, warehouse, day and lines. */
 async function findSlips(
   rows: Parameters<LookUpRule<SlipPayload>['find']>[0],
   context: LookUpContext,
-): Promise<Map<number, LookUp>> {
-  let slips: ReturnType<typeof slipsIn>;
+): Promise<Map<number, LookUpResult>> {
+  let slips: ReturnType<typeof readSlips>;
   try {
-    slips = await listOpen(context);
+    slips = await listOpenSlips(context);
   } catch (error) {
     if (!(error instanceof WarehouseError)) throw error;
     const why = `${error.message}; the look-up is tried again`;
     return new Map(rows.map(({ id }) => [id, { seen: 'no answer', why }]));
   }
-  const found = new Map<number, LookUp>();
+  const found = new Map<number, LookUpResult>();
   const table = inboundPackingSlips.tables.parent.name;
   for (const row of rows) {
     const { expectedIn, expectedOn, items } = row.payloadRead;
@@ -128,22 +131,25 @@ async function findSlips(
         attributes.reference === row.reference &&
         attributes.expectedIn === expectedIn &&
         attributes.expectedOn === expectedOn &&
-        linesDiffer(items, linesOf(resource)) === null,
+        describeLineDifference(items, readLines(resource)) === null,
     );
     const fittingIds = fitting.map(({ read }) => read.id);
-    const own = await findUnclaimed(context.db, row, fittingIds, { table, resultMember: 'inboundPackingSlipId' });
-    const [only, ...others] = fitting.filter(({ read }) => own.includes(read.id));
+    const unclaimedIds = await findUnclaimedIds(context.db, row, fittingIds, {
+      table,
+      resultMember: 'inboundPackingSlipId',
+    });
+    const [only, ...others] = fitting.filter(({ read }) => unclaimedIds.includes(read.id));
     if (only === undefined) found.set(row.id, { seen: 'absent' });
     else if (others.length === 0) found.set(row.id, { seen: 'there', resource: only.resource, escaped: only.escaped });
-    else found.set(row.id, { seen: 'several', why: `slips ${own.join(', ')} all fit` });
+    else found.set(row.id, { seen: 'several', why: `slips ${unclaimedIds.join(', ')} all match the payload` });
   }
   return found;
 }
 
-async function listOpen({ warehouse, signal }: LookUpContext): Promise<ReturnType<typeof slipsIn>> {
+async function listOpenSlips({ warehouse, signal }: LookUpContext): Promise<ReturnType<typeof readSlips>> {
   const filter = { include: inboundPackingSlips.include, 'page[size]': 100, 'filter[status][in]': openStatuses };
-  const slips: ReturnType<typeof slipsIn> = [];
+  const slips: ReturnType<typeof readSlips> = [];
   const list = listPages(warehouse, { operation: 'v3.inboundPackingSlips.list', filter, maxPages, signal });
-  for await (const page of list) slips.push(...slipsIn(page));
+  for await (const page of list) slips.push(...readSlips(page));
   return slips;
 }

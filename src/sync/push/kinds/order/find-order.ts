@@ -1,57 +1,61 @@
 /**
- * Kinds that concern an order. An order is found by its number, which is compared exactly.
+ * Kinds that concern an order. They find the order by its number, which is compared exactly.
  */
 
 import type { OperationName } from '../../../../../config/operations.ts';
-import { undecodableAnswer } from '../../../../core/errors.ts';
-import { addDays, localDay } from '../../../../core/time.ts';
+import { makeUndecodableError } from '../../../../core/errors.ts';
+import { addDays, toLocalDay } from '../../../../core/time.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
-import { indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
+import { addIncluded, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type Order, orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/list-pages.ts';
 import { orders } from '../../../streams/orders.ts';
-import { NotThereError, PayloadError, type PushContext } from '../../payload/kind.ts';
+import { NotFoundError, PayloadError, type PushContext } from '../../payload/kind.ts';
 
-/** A look-up answers with at most one order per number; more pages than this are no answer. */
+/** A list with more pages than this counts as unreadable: a look-up finds at most one order for each number. */
 const maxPages = 5;
+/** Query by which an operation on one order includes everything that belongs to it. */
 export const orderInclude = encodeQuery({ include: orders.include });
 
-/** An order as it is at the service now, with everything that belongs to it inside. */
+/** The current state of an order at the service, with everything that belongs to it. */
 export interface FoundOrder {
   readonly order: Order;
   readonly resource: Resource;
   readonly escaped: boolean;
-  /** The service's day, in the client's zone. */
+  /** Today by the service's clock, in the client's time zone. */
   readonly today: string;
 }
 
 /**
- * Finds the order that a row speaks of. The id that the tables know is tried first, as lists may lag behind; whether it
- * still bears the number is checked, as numbers can be renamed.
- * @throws NotThereError where the service has no such order
+ * Finds the order of a row. Tries the id in our tables first, because the service's lists may be behind. Checks that
+ * this order still has the number, because orders can be renamed. Otherwise searches the list by the number.
+ * @throws NotFoundError if the service has no such order
  */
 export async function findOrder({ row, warehouse, signal, zone }: PushContext): Promise<FoundOrder> {
   const number = row.reference;
   assertOrderNumber(number);
   const byId =
     row.knownId === null ? null : await warehouse.get('v3.orders.get', row.knownId, orderInclude, { signal });
-  const found = byId === null ? null : orderIn(byId, number);
-  if (byId !== null && found !== null) return { ...found, today: serviceDay(byId.dateMs, zone) };
+  const found = byId === null ? null : findOrderInDocument(byId, number);
+  if (byId !== null && found !== null) return { ...found, today: toServiceDay(byId.dateMs, zone) };
   const pages = await listByNumbers(warehouse, [number], signal);
-  const listed = pages.map((page) => orderIn(page, number)).find((order) => order !== null);
+  const listed = pages.map((page) => findOrderInDocument(page, number)).find((order) => order !== null);
   if (listed === undefined || listed === null)
-    throw new NotThereError(`the service has no order with the number ${number}; once it has, retry this row`);
-  return { ...listed, today: serviceDay(pages.at(-1)?.dateMs ?? null, zone) };
+    throw new NotFoundError(`the service has no order with the number ${number}; once it has, retry this row`);
+  return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
 }
 
-/** @throws PayloadError where no order can have that number (interface.md, Limits) */
+/** @throws PayloadError if the service cannot find an order by that number (docs/interface.md, 5.1 Values) */
 export function assertOrderNumber(number: string): void {
   if (number.length < 1 || number.length > 50) throw new PayloadError(['reference: must have 1 to 50 characters']);
 }
 
-/** Asks the list for orders by their numbers (interface.md, GET /v3/orders). @throws WarehouseError where it cannot be relied upon */
+/**
+ * Lists orders by their numbers (docs/interface.md, 7.5 Filters).
+ * @throws WarehouseError if the list cannot be read to its end
+ */
 export async function listByNumbers(
   warehouse: Warehouse,
   numbers: readonly string[],
@@ -64,38 +68,41 @@ export async function listByNumbers(
   return pages;
 }
 
-/** The order with exactly that number among the resources of a document. */
-function orderIn(document: Document, number: string): Omit<FoundOrder, 'today'> | null {
-  return ordersIn(document).find(({ order }) => order.attributes.externalOrderNumber === number) ?? null;
+/** Returns the order with exactly that number from a document; null if there is none. */
+function findOrderInDocument(document: Document, number: string): Omit<FoundOrder, 'today'> | null {
+  return readOrders(document).find(({ order }) => order.attributes.externalOrderNumber === number) ?? null;
 }
 
 /**
- * The orders of a document, each with what was included for it.
- * @throws WarehouseError `undecodable` where one cannot be read: such an answer says nothing
+ * Returns the orders of a document, each with its included resources.
+ * @throws WarehouseError `undecodable` if one of them cannot be read; then the whole answer proves nothing
  */
-export function ordersIn(document: Document): Omit<FoundOrder, 'today'>[] {
+export function readOrders(document: Document): Omit<FoundOrder, 'today'>[] {
   const onTop = indexIncluded(document.included);
   return document.data.map((data) => {
-    const resource = withAllIncluded(data, onTop);
+    const resource = addIncluded(data, onTop);
     const read = decodeWith(orderSchema, resource);
     if ('value' in read) return { order: read.value, resource: resource as Resource, escaped: document.escaped };
     const { path, reason } = read.problem;
-    throw undecodableAnswer(`an order in the answer cannot be read: ${path}: ${reason}`);
+    throw makeUndecodableError(`an order in the answer cannot be read: ${path}: ${reason}`);
   });
 }
 
 /**
- * The order that an answer holds.
- * @throws WarehouseError `undecodable` where it is another than the one that was asked to be changed
+ * Returns the order in an answer.
+ * @throws WarehouseError `undecodable` if it is not the order that we asked to change
  */
-export function answeredOrder(operation: OperationName, body: string, id: number): Omit<FoundOrder, 'today'> {
-  const [order] = ordersIn(decodeDocument(operation, body, 'single'));
+export function readAnsweredOrder(operation: OperationName, body: string, id: number): Omit<FoundOrder, 'today'> {
+  const [order] = readOrders(decodeDocument(operation, body, 'single'));
   if (order?.order.id === id) return order;
-  throw undecodableAnswer(`${operation}: the answer is of another order`);
+  throw makeUndecodableError(`${operation}: the answer describes another order`);
 }
 
-/** The service's day; where it sends no Date, yesterday of this machine, so that no date is taken for past too early. */
-function serviceDay(dateMs: number | null, zone: string): string {
-  const day = localDay(new Date(dateMs ?? Date.now()).toISOString(), zone);
+/**
+ * Returns today by the service's clock. If the service sends no Date header, returns yesterday by our clock, so that no
+ * date counts as past too early.
+ */
+function toServiceDay(dateMs: number | null, zone: string): string {
+  const day = toLocalDay(new Date(dateMs ?? Date.now()).toISOString(), zone);
   return dateMs === null ? addDays(day, -1) : day;
 }

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { undecodableAnswer } from '../../../../core/errors.ts';
+import { makeUndecodableError } from '../../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../../warehouse/decoding/jsonapi.ts';
-import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
-import { documentContent, documentProblems, personal, requiredText } from '../../payload/payload.ts';
+import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
+import { documentContent, findDocumentProblems, personal, requiredText } from '../../payload/payload.ts';
 import { findOrder } from './find-order.ts';
-import { attachmentAttributes } from './order-payload.ts';
+import { toAttachmentAttributes } from './order-payload.ts';
 
 const schema = z.strictObject({
   filename: requiredText.meta(personal),
@@ -14,30 +14,33 @@ const schema = z.strictObject({
 });
 type Attachment = z.infer<typeof schema>;
 
-/** Links a pdf to an order, to be printed during picking (interface.md, POST /v3/orderAttachments). It cannot be looked up. */
+/**
+ * Adds a pdf to an order. The warehouse prints it during picking (docs/interface.md, 9.2 Operations). The service has
+ * no operation to look up attachments.
+ */
 export const orderAttachmentCreate = defineKind<Attachment>({
   name: 'order_attachment.create',
   schema,
   operation: 'v3.orderAttachments.create',
   notFoundMeansRoute: true,
   unknown: { do: 'ask operator' },
-  check: ({ content }, _reference, { signal }) => documentProblems('content', content, signal),
-  push: attach,
+  check: ({ content }, _reference, { signal }) => findDocumentProblems('content', content, signal),
+  push: createAttachment,
 });
 
-async function attach(payload: Attachment, context: PushContext): Promise<Pushed> {
+async function createAttachment(payload: Attachment, context: PushContext): Promise<PushResult> {
   const { order } = await findOrder(context);
   const answer = await context.send({
     operation: 'v3.orderAttachments.create',
     body: {
       data: {
         type: 'orderAttachment',
-        attributes: attachmentAttributes(context.row.reference, payload),
+        attributes: toAttachmentAttributes(context.row.reference, payload),
         relationships: { order: { data: { id: order.id, type: 'order' } } },
       },
     },
   });
   const id = readId(decodeDocument('v3.orderAttachments.create', answer.body, 'single').data[0] ?? null);
-  if (id === null) throw undecodableAnswer('v3.orderAttachments.create: the answer has no id');
+  if (id === null) throw makeUndecodableError('v3.orderAttachments.create: the answer has no id');
   return { result: { orderAttachmentId: id } };
 }

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { orders } from '../../../streams/orders.ts';
-import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
-import { answeredOrder, findOrder, orderInclude } from './find-order.ts';
-import { linesOf, readMeta } from './order-answers.ts';
+import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
+import { findOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
+import { readLines, readMeta } from './order-answers.ts';
 
-/** Cancels what is left of an order (interface.md, DELETE /v3/orders/:id). What was shipped stays. */
+/** Cancels the quantities of an order that were not shipped (docs/interface.md, 7.8 Cancel). */
 export const orderCancel = defineKind<Record<string, never>>({
   name: 'order.cancel',
   schema: z.strictObject({}),
@@ -14,13 +14,13 @@ export const orderCancel = defineKind<Record<string, never>>({
   push: cancelOrder,
 });
 
-async function cancelOrder(_payload: unknown, context: PushContext): Promise<Pushed> {
+async function cancelOrder(_payload: unknown, context: PushContext): Promise<PushResult> {
   const { order } = await findOrder(context);
   const answer = await context.send({ operation: 'v3.orders.cancel', path: { id: order.id }, query: orderInclude });
-  const left = answeredOrder('v3.orders.cancel', answer.body, order.id);
+  const remaining = readAnsweredOrder('v3.orders.cancel', answer.body, order.id);
   const { modified, modifiedItems } = readMeta('v3.orders.cancel', answer.body);
   return {
-    result: { orderId: order.id, modified, modifiedItemIds: modifiedItems, items: linesOf(left.resource) },
-    reading: { stream: orders, ...left },
+    result: { orderId: order.id, modified, modifiedItemIds: modifiedItems, items: readLines(remaining.resource) },
+    reading: { stream: orders, ...remaining },
   };
 }

@@ -1,21 +1,24 @@
-import { undecodableAnswer } from '../../../../core/errors.ts';
+import { makeUndecodableError } from '../../../../core/errors.ts';
 import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
-import { defineKind, PayloadError, type PushContext, type Pushed } from '../../payload/kind.ts';
-import { ordersIn } from './find-order.ts';
+import { defineKind, PayloadError, type PushContext, type PushResult } from '../../payload/kind.ts';
+import { readOrders } from './find-order.ts';
 import { findOrders } from './look-up-orders.ts';
-import { linesOf } from './order-answers.ts';
+import { readLines } from './order-answers.ts';
 import {
-  linesDiffer,
+  buildOrderDocument,
+  describeLineDifference,
+  findOrderIds,
+  findOrderProblems,
   type OrderPayload,
-  orderDocument,
-  orderIds,
   orderPayload,
-  orderProblems,
 } from './order-payload.ts';
 
-/** Creates an order with all that belongs to it (interface.md, POST /v3/orders). Its number is unique at the service. */
+/**
+ * Creates an order with everything that belongs to it (docs/interface.md, 7.6 Create). Its number is unique at the
+ * service.
+ */
 export const orderCreate = defineKind<OrderPayload>({
   name: 'order.create',
   schema: orderPayload,
@@ -25,45 +28,45 @@ export const orderCreate = defineKind<OrderPayload>({
   },
   operation: 'v3.orders.create',
   notFoundMeansRoute: true,
-  check: orderProblems,
+  check: findOrderProblems,
   push: createOrder,
   unknown: {
     do: 'look up',
     lookUp: {
       stream: orders,
       find: findOrders,
-      differs: ({ items }, resource) => linesDiffer(items, linesOf(resource)),
-      resultOf,
+      differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
+      resultOf: toResult,
       whenAbsent: 'resend',
       doubtsRefusal: true,
     },
   },
-  // The first attachment is sent with the order.
+  // The first attachment is sent with the order, the others become follow-ups.
   followUps: ({ attachments }) =>
     Array.isArray(attachments)
       ? attachments.slice(1).map((payload) => ({ kind: 'order_attachment.create', payload }))
       : [],
-  // A product has to exist before an order names it (interface.md, Rules of the oldest generation).
+  // The products of the order must exist first (docs/interface.md, 16.3 Rules).
   waitsFor: { kind: 'product.save', family: 'product', list: 'items', member: 'sku' },
 });
 
-async function createOrder(payload: OrderPayload, context: PushContext): Promise<Pushed> {
-  const ids = await orderIds(payload, context);
+async function createOrder(payload: OrderPayload, context: PushContext): Promise<PushResult> {
+  const ids = await findOrderIds(payload, context);
   if ('problems' in ids) throw new PayloadError(ids.problems);
   const answer = await context.send({
     operation: 'v3.orders.create',
-    body: orderDocument(payload, ids, context.included),
+    body: buildOrderDocument(payload, ids, context.included),
   });
-  const [created] = ordersIn(decodeDocument('v3.orders.create', answer.body, 'single'));
+  const [created] = readOrders(decodeDocument('v3.orders.create', answer.body, 'single'));
   const { externalOrderNumber } = created?.order.attributes ?? {};
   if (created === undefined || externalOrderNumber !== payload.externalOrderNumber)
-    throw undecodableAnswer('v3.orders.create: the answer is of another order');
+    throw makeUndecodableError('v3.orders.create: the answer describes another order');
   const { resource, escaped } = created;
-  return { result: resultOf(resource), reading: { stream: orders, resource, escaped } };
+  return { result: toResult(resource), reading: { stream: orders, resource, escaped } };
 }
 
-function resultOf(resource: Resource): Pushed['result'] {
-  const lines = linesOf(resource).map(({ id, sku }) => ({ id, sku }));
+function toResult(resource: Resource): PushResult['result'] {
+  const lines = readLines(resource).map(({ id, sku }) => ({ id, sku }));
   const read = decodeWith(orderSchema, resource);
   return { orderId: 'value' in read ? read.value.id : null, orderItems: lines };
 }

@@ -6,13 +6,13 @@ import {
   day,
   decimal,
   documentContent,
-  documentProblems,
-  given,
-  has,
+  findDocumentProblems,
   idNumber,
+  isGiven,
   optionalText,
   personal,
   personalText,
+  pickGiven,
   quantity,
   requiredText,
   textsNamed,
@@ -40,7 +40,9 @@ const item = z.strictObject({
   metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
 });
 
-/** Payload of order.create (contracts, section 5; interface.md, v3 order). Null members are the same as absent ones. */
+/**
+ * Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). A null member is the same as an absent one.
+ */
 export const orderPayload = z.strictObject({
   externalOrderNumber: z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters'),
   orderType: requiredText.nullish().meta({ description: 'code of the settings list orderTypes' }),
@@ -60,7 +62,7 @@ export const orderPayload = z.strictObject({
   allowPartialDelivery: z.boolean().nullish(),
   onHold: z.boolean().nullish(),
   metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
-  items: z.array(item).min(1, 'must have at least one'),
+  items: z.array(item).min(1, 'must have at least one entry'),
   deliveryAddress: address,
   billingAddress: address.nullish(),
   pickUpPoint: z.record(z.string(), z.unknown()).nullish().meta(personal),
@@ -68,13 +70,13 @@ export const orderPayload = z.strictObject({
 });
 export type OrderPayload = z.infer<typeof orderPayload>;
 
-/** Countries where a house number and a postcode are needed (interface.md, v2 add order, Rules). */
+/** Countries that need a house number and a postcode (docs/interface.md, 15.3 Add order: rules). */
 const addressRules = new Set(['NL', 'BE', 'DE']);
-/** Such a number the service takes from the street itself. */
+/** Matches a street that ends with a house number. The service takes the number from there. */
 const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
 
-/** What the schema cannot see. */
-export async function orderProblems(
+/** Returns the problems of an order that the schema cannot find. */
+export async function findOrderProblems(
   payload: { readonly [member: string]: Json },
   reference: string,
   { codes, signal }: CheckContext,
@@ -82,29 +84,33 @@ export async function orderProblems(
   const { externalOrderNumber: number, orderType, shippingMethod, attachments } = payload;
   const problems: string[] = [];
   if (typeof number === 'string' && number !== reference)
-    problems.push(`externalOrderNumber: must be the reference of the row, ${reference}`);
-  if (has(payload, 'orderType') === has(payload, 'orderTypeId'))
+    problems.push(`externalOrderNumber: must equal the reference of the row, ${reference}`);
+  if (isGiven(payload, 'orderType') === isGiven(payload, 'orderTypeId'))
     problems.push('orderType: give either orderType (code) or orderTypeId');
   else if (typeof orderType === 'string' && orderType !== '') {
     const type = await codes.find('orderTypes', orderType, signal);
-    if ('problem' in type) problems.push(`orderType: ${type.problem}${type.several ? '; name it by orderTypeId' : ''}`);
+    if ('problem' in type)
+      problems.push(`orderType: ${type.problem}${type.several ? ', so use orderTypeId instead' : ''}`);
   }
-  if (has(payload, 'shippingMethod') && has(payload, 'shippingMethodId'))
+  if (isGiven(payload, 'shippingMethod') && isGiven(payload, 'shippingMethodId'))
     problems.push('shippingMethod: give either shippingMethod (code) or shippingMethodId');
   else if (typeof shippingMethod === 'string' && shippingMethod !== '') {
     const method = await codes.find('mainShippingMethods', shippingMethod, signal);
     if ('problem' in method)
-      problems.push(`shippingMethod: ${method.problem}${method.several ? '; name it by shippingMethodId' : ''}`);
+      problems.push(`shippingMethod: ${method.problem}${method.several ? ', so use shippingMethodId instead' : ''}`);
   }
-  problems.push(...addressProblems(payload.deliveryAddress));
+  problems.push(...findAddressProblems(payload.deliveryAddress));
   for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries())
     if (isObject(entry))
-      problems.push(...(await documentProblems(`attachments[${index}].content`, entry.content, signal)));
+      problems.push(...(await findDocumentProblems(`attachments[${index}].content`, entry.content, signal)));
   return problems;
 }
 
-/** Only of the address that is delivered to: the others are not shipped by. The address itself is never rewritten. */
-function addressProblems(lines: Json | undefined): string[] {
+/**
+ * Returns the problems of the delivery address. The other addresses are not checked, because nothing is shipped to
+ * them.
+ */
+function findAddressProblems(lines: Json | undefined): string[] {
   if (!isObject(lines)) return [];
   const { countryCode, houseNumber, street1, postcode } = lines;
   if (typeof countryCode !== 'string' || !addressRules.has(countryCode)) return [];
@@ -117,10 +123,9 @@ function addressProblems(lines: Json | undefined): string[] {
 }
 
 /**
- * The ids that the payload names by code.
- * @returns them, or the problems in words
+ * Returns the ids of the order type and the shipping method, which the payload names by id or code; or the problems.
  */
-export async function orderIds(
+export async function findOrderIds(
   { orderType, orderTypeId, shippingMethod, shippingMethodId }: OrderPayload,
   { codes, signal }: CheckContext,
 ): Promise<{ orderTypeId: number; shippingMethodId: number | null } | { problems: string[] }> {
@@ -136,64 +141,73 @@ export async function orderIds(
   return { orderTypeId: type.id, shippingMethodId: method.id };
 }
 
-/** Provisional ids, which only link the addresses of one request (interface.md, POST /v3/orders). */
+/** Provisional ids, which only link the addresses of one request (docs/interface.md, 7.2 Addresses). */
 const deliveryId = 1;
 const billingId = 2;
-const link = (type: string, id: number) => ({ data: { id, type } });
+const toLink = (type: string, id: number) => ({ data: { id, type } });
 
-/** The body of POST /v3/orders. */
-export function orderDocument(
+/** Returns the body of POST /v3/orders. */
+export function buildOrderDocument(
   payload: OrderPayload,
   ids: { readonly orderTypeId: number; readonly shippingMethodId: number | null },
   place: 'inside' | 'top',
 ): object {
   const { items, deliveryAddress, billingAddress, pickUpPoint, attachments, ...rest } = payload;
-  const { orderType: _type, orderTypeId: _typeId, shippingMethod: _method, shippingMethodId: _methodId, ...own } = rest;
+  const {
+    orderType: _type,
+    orderTypeId: _typeId,
+    shippingMethod: _method,
+    shippingMethodId: _methodId,
+    ...attributes
+  } = rest;
   const attachment = attachments?.[0];
   const included = [
-    ...items.map((line) => ({ type: 'orderItem', attributes: itemAttributes(line) })),
-    { type: 'address', id: deliveryId, attributes: given(deliveryAddress) },
-    ...(billingAddress ? [{ type: 'address', id: billingId, attributes: given(billingAddress) }] : []),
+    ...items.map((line) => ({ type: 'orderItem', attributes: toItemAttributes(line) })),
+    { type: 'address', id: deliveryId, attributes: pickGiven(deliveryAddress) },
+    ...(billingAddress ? [{ type: 'address', id: billingId, attributes: pickGiven(billingAddress) }] : []),
     ...(pickUpPoint ? [{ type: 'pickUpPoint', attributes: pickUpPoint }] : []),
     ...(attachment
-      ? [{ type: 'orderAttachment', attributes: attachmentAttributes(own.externalOrderNumber, attachment) }]
+      ? [{ type: 'orderAttachment', attributes: toAttachmentAttributes(attributes.externalOrderNumber, attachment) }]
       : []),
   ];
   const data = {
     type: 'order',
-    attributes: { ...given(own), ...(own.metadata ? { metadata: given(own.metadata) } : {}) },
+    attributes: {
+      ...pickGiven(attributes),
+      ...(attributes.metadata ? { metadata: pickGiven(attributes.metadata) } : {}),
+    },
     relationships: {
-      orderType: link('orderType', ids.orderTypeId),
-      deliveryAddress: link('address', deliveryId),
-      ...(billingAddress ? { billingAddress: link('address', billingId) } : {}),
+      orderType: toLink('orderType', ids.orderTypeId),
+      deliveryAddress: toLink('address', deliveryId),
+      ...(billingAddress ? { billingAddress: toLink('address', billingId) } : {}),
       ...(pickUpPoint ? { pickUpPoint: { data: { type: 'pickUpPoint' } } } : {}),
       ...(ids.shippingMethodId === null
         ? {}
-        : { preferredShippingMethod: link('shippingMethod', ids.shippingMethodId) }),
+        : { preferredShippingMethod: toLink('shippingMethod', ids.shippingMethodId) }),
     },
   };
   return place === 'inside' ? { data: { ...data, included } } : { data, included };
 }
 
-function itemAttributes({ price, vat, metadata, ...own }: OrderPayload['items'][number]): object {
+function toItemAttributes({ price, vat, metadata, ...others }: OrderPayload['items'][number]): object {
   return {
-    ...given(own),
+    ...pickGiven(others),
     ...(price === undefined || price === null ? {} : { price: asNumber(price) }),
     ...(vat === undefined || vat === null ? {} : { vat: asNumber(vat) }),
-    ...(metadata ? { metadata: given(metadata) } : {}),
+    ...(metadata ? { metadata: pickGiven(metadata) } : {}),
   };
 }
 
-/** Attributes of an orderAttachment; the member that carries the document is assumed (contracts, section 7). */
-export function attachmentAttributes(
+/** Returns the attributes of an orderAttachment. The member `content` is assumed (docs/assumptions.md). */
+export function toAttachmentAttributes(
   externalOrderNumber: string,
   { filename, content }: { readonly filename: string; readonly content: string },
 ): { [member: string]: Json } {
   return { externalOrderNumber, filename, contentType: 'application/pdf', printStrategy: 'REQUIRED', content };
 }
 
-/** Whether an order has the lines that were asked for, by sku and quantity; in words where it has not. */
-export function linesDiffer(
+/** Compares lines by sku and quantity. Returns the difference in words; null if they are equal. */
+export function describeLineDifference(
   asked: readonly { readonly sku: string; readonly quantity: number }[],
   found: readonly { readonly sku: string | null; readonly quantity: number | null }[],
 ): string | null {
@@ -207,5 +221,5 @@ export function linesDiffer(
   };
   return text(asked) === text(found)
     ? null
-    : `it holds ${text(found) || 'no lines'} where ${text(asked)} was asked for`;
+    : `it has ${text(found) || 'no lines'}, but the row asks for ${text(asked)}`;
 }

@@ -2,10 +2,10 @@ import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { orders } from '../../../streams/orders.ts';
-import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
+import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { assertOrderNumber, findOrder } from './find-order.ts';
 
-/** Releases an order that was created with onHold true (interface.md, v2 operations). */
+/** Releases an order that was created with onHold true (docs/interface.md, 15.1 Operations). */
 export const orderRelease = defineKind<Record<string, never>>({
   name: 'order.release',
   schema: z.strictObject({}),
@@ -15,7 +15,7 @@ export const orderRelease = defineKind<Record<string, never>>({
   push: releaseOrder,
 });
 
-async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pushed> {
+async function releaseOrder(_payload: unknown, context: PushContext): Promise<PushResult> {
   const { reference, knownId } = context.row;
   assertOrderNumber(reference);
   try {
@@ -23,14 +23,18 @@ async function releaseOrder(_payload: unknown, context: PushContext): Promise<Pu
     decodeEnvelope('v2.order.release', answer.body);
   } catch (error) {
     if (!(error instanceof WarehouseError) || error.code !== 'nok') throw error;
-    return releasedAlready(context, error);
+    return checkReleased(context, error);
   }
   // The answer does not show the order.
   return { result: {}, ...(knownId === null ? {} : { reread: { stream: orders, id: knownId } }) };
 }
 
-/** A no may mean that it is released: by an attempt of ours whose answer was lost, or by somebody else. */
-async function releasedAlready(context: PushContext, refusal: WarehouseError): Promise<Pushed> {
+/**
+ * Checks whether the service refused because the order is already released: by an earlier attempt whose answer was
+ * lost, or by someone else. Returns the result if it is.
+ * @throws WarehouseError the refusal, if the order is still on hold
+ */
+async function checkReleased(context: PushContext, refusal: WarehouseError): Promise<PushResult> {
   const { order, resource, escaped } = await findOrder(context);
   if (order.attributes.onHold !== false) throw refusal;
   return { result: {}, reading: { stream: orders, resource, escaped } };

@@ -2,11 +2,11 @@ import { z } from 'zod';
 import type { Json } from '../../../../core/json.ts';
 import type { Order } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
-import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
+import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { day, optionalText, personalText, textsNamed } from '../../payload/payload.ts';
-import { answeredOrder, findOrder, orderInclude } from './find-order.ts';
+import { findOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
 
-const unchangeable = 'the service does not change it by an update; cancel the order and create another';
+const unchangeableReason = 'cannot be changed by an update (cancel the order and create a new one instead)';
 const schema = z.strictObject({
   reference: optionalText,
   consumerReference: personalText,
@@ -27,49 +27,50 @@ const schema = z.strictObject({
 type OrderChange = z.infer<typeof schema>;
 
 /**
- * Changes an order (interface.md, Update order). The whole state has to be sent, as what is omitted may be erased: so the
- * order is read, the change applied, and everything sent back.
+ * Changes an order (docs/interface.md, 7.7 Update). Reads the order, applies the change and sends the whole state back,
+ * because the service may erase omitted fields.
  */
 export const orderUpdate = defineKind<OrderChange>({
   name: 'order.update',
   schema,
   refused: {
-    externalOrderNumber: 'is the reference of the row, by which its rows are kept in order; it cannot be changed here',
-    items: unchangeable,
-    orderItems: unchangeable,
-    deliveryAddress: unchangeable,
-    billingAddress: unchangeable,
-    pickUpPoint: unchangeable,
-    shippingMethod: unchangeable,
-    shippingMethodId: unchangeable,
-    preferredShippingMethod: unchangeable,
-    orderType: unchangeable,
-    orderTypeId: unchangeable,
-    orderedOn: 'is not changed by the service',
+    externalOrderNumber: 'cannot be changed, because it is the reference that keeps the rows of the order in sequence',
+    items: unchangeableReason,
+    orderItems: unchangeableReason,
+    deliveryAddress: unchangeableReason,
+    billingAddress: unchangeableReason,
+    pickUpPoint: unchangeableReason,
+    shippingMethod: unchangeableReason,
+    shippingMethodId: unchangeableReason,
+    preferredShippingMethod: unchangeableReason,
+    orderType: unchangeableReason,
+    orderTypeId: unchangeableReason,
+    orderedOn: 'cannot be changed by an update',
     currency: 'is read-only at the service and cannot be sent',
     channelIdentifier: 'is read-only at the service and cannot be sent',
   },
   operation: 'v3.orders.update',
   notFoundMeansRoute: true,
   unknown: { do: 'resend' },
-  check: async (change) => (Object.keys(change).length === 0 ? ['payload: names nothing to change'] : []),
+  check: async (change) =>
+    Object.keys(change).length === 0 ? ['payload: must name at least one member to change'] : [],
   push: updateOrder,
 });
 
-async function updateOrder(change: OrderChange, context: PushContext): Promise<Pushed> {
+async function updateOrder(change: OrderChange, context: PushContext): Promise<PushResult> {
   const { order, today } = await findOrder(context);
-  const { attributes, note } = wantedState(order, change, today);
+  const { attributes, note } = buildWantedState(order, change, today);
   const answer = await context.send({
     operation: 'v3.orders.update',
     path: { id: order.id },
     query: orderInclude,
     body: { data: { id: order.id, type: 'order', attributes } },
   });
-  const changed = answeredOrder('v3.orders.update', answer.body, order.id);
+  const changed = readAnsweredOrder('v3.orders.update', answer.body, order.id);
   return { result: { orderId: order.id, ...(note === null ? {} : { note }) }, reading: { stream: orders, ...changed } };
 }
 
-/** Members of an order that an update may carry; those that the service sets by itself are never sent back. */
+/** Members of an order that an update sends. Members that the service sets are never sent back. */
 const members = [
   'externalOrderNumber',
   'reference',
@@ -85,17 +86,18 @@ const members = [
   'onHold',
   'metadata',
 ] as const;
-/** Those that must not be null (interface.md, v3 order): where the answer lacks them they are left out. */
+/** Members that must not be null (docs/interface.md, 7.1 Fields). If the order does not show them, they are omitted. */
 const neverNull: ReadonlySet<string> = new Set(['externalOrderNumber', 'locale', 'onHold']);
-/** An empty text erases these at the service; of the others null does (interface.md, v3 order). */
+/** Members that an empty text erases (docs/interface.md, 7.1 Fields). Null erases the others. */
 const erasedByEmpty: ReadonlySet<string> = new Set(['reference', 'consumerReference', 'promotionCode']);
 
 /**
- * The state to be sent: what the order has, with the change applied. Absent keeps, null is sent, '' erases; members of
- * metadata are merged one by one. A date that has passed would be refused: null is sent in its place, and noted.
- * @param today the service's day
+ * Returns the state to send: the order's current values with the change applied. An absent member keeps its value, null
+ * is sent as null, and '' erases. Merges metadata member by member. The service refuses a preferred shipping date in
+ * the past, so null is sent instead, with a note.
+ * @param today today by the service's clock, in the client's time zone
  */
-export function wantedState(
+export function buildWantedState(
   { attributes: current }: Order,
   change: OrderChange,
   today: string,
@@ -104,7 +106,7 @@ export function wantedState(
   const state = Object.fromEntries(
     members.map((name) => [name, asked[name] === undefined ? current[name] : asked[name]]),
   );
-  if (change.metadata) state.metadata = mergedMetadata(current.metadata, change.metadata);
+  if (change.metadata) state.metadata = mergeMetadata(current.metadata, change.metadata);
   const { preferredShippingDate: date } = state;
   const passed = typeof date === 'string' && date < today;
   if (passed) state.preferredShippingDate = null;
@@ -116,7 +118,7 @@ export function wantedState(
   return { attributes: Object.fromEntries(sent) as { [member: string]: Json }, note };
 }
 
-function mergedMetadata(
+function mergeMetadata(
   current: Readonly<Record<string, unknown>> | null,
   change: Readonly<Record<string, string | null | undefined>>,
 ): Record<string, unknown> {

@@ -1,12 +1,12 @@
 /**
- * Kinds that concern a product. A product is known by its sku, so saving it twice changes nothing.
+ * Kinds that concern a product. A product is identified by its sku, so saving it twice changes nothing.
  */
 
 import { z } from 'zod';
 import { hasCode } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
-import { defineKind, type PushContext, type Pushed } from '../../payload/kind.ts';
+import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { asNumber, base64Text, decimal, optionalText, requiredText } from '../../payload/payload.ts';
 
 const schema = z.strictObject({
@@ -18,7 +18,10 @@ const schema = z.strictObject({
 });
 type Product = z.infer<typeof schema>;
 
-/** Adds a product, or changes the one with that sku (interface.md, Rules of the oldest generation). The reference is the sku. */
+/**
+ * Adds a product, or changes the one with that sku (docs/interface.md, 16.3 Rules). The reference of the row is the
+ * sku.
+ */
 export const productSave = defineKind<Product>({
   name: 'product.save',
   schema,
@@ -28,24 +31,27 @@ export const productSave = defineKind<Product>({
   push: saveProduct,
 });
 
-async function saveProduct(product: Product, context: PushContext): Promise<Pushed> {
-  if (await exists(product, context)) return save('oldest.product.edit', product, context);
+async function saveProduct(product: Product, context: PushContext): Promise<PushResult> {
+  if (await hasProduct(product, context)) return sendProduct('oldest.product.edit', product, context);
   try {
-    return await save('oldest.product.add', product, context);
+    return await sendProduct('oldest.product.add', product, context);
   } catch (error) {
-    // An attempt whose answer was lost may have added it, with a search that lags behind.
+    // An earlier attempt whose answer was lost may have added it, and the search may not show it yet.
     if (!(hasCode(error, 'nok') && context.row.mayBeWritten)) throw error;
-    return save('oldest.product.edit', product, context);
+    return sendProduct('oldest.product.edit', product, context);
   }
 }
 
-/** Whether the service has the product. The answer that finds one is not shown: any result counts (docs/assumptions.md). */
-async function exists({ barcode }: Product, { row, warehouse, signal }: PushContext): Promise<boolean> {
+/**
+ * Returns true if the service has the product. Any result of the search counts, because its form is assumed
+ * (docs/assumptions.md).
+ */
+async function hasProduct({ barcode }: Product, { row, warehouse, signal }: PushContext): Promise<boolean> {
   try {
     const body = { Sku: row.reference, Barcode: barcode ?? null };
     const found = await warehouse.ask({ operation: 'oldest.product.search', body }, { signal });
     const sku = isObject(found) ? (found.sku ?? found.Sku) : undefined;
-    // One with the same barcode is another product.
+    // A product with the same barcode but another sku is another product.
     return found !== null && (typeof sku !== 'string' || sku === row.reference);
   } catch (error) {
     if (hasCode(error, 'nok')) return false;
@@ -53,12 +59,12 @@ async function exists({ barcode }: Product, { row, warehouse, signal }: PushCont
   }
 }
 
-async function save(
+async function sendProduct(
   operation: 'oldest.product.add' | 'oldest.product.edit',
   { name, weight, description, encodedImage }: Product,
   context: PushContext,
-): Promise<Pushed> {
-  // What is absent is left out, null is sent: what the service makes of either is not shown.
+): Promise<PushResult> {
+  // Absent members are omitted and null is sent as null. How the service treats either is not known.
   const body = {
     Sku: context.row.reference,
     Name: name,

@@ -1,25 +1,27 @@
 /**
- * Kinds that concern a return. An announced return is named by its id, or by a reference that only one has.
+ * Kinds that concern a return. An announced return is named by its id, or by a reference that no other one has.
  */
 
-import { undecodableAnswer } from '../../../../core/errors.ts';
-import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
+import { makeUndecodableError } from '../../../../core/errors.ts';
+import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { authorizationItemSchema, authorizationSchema } from '../../../../warehouse/decoding/v3-returns.ts';
 import { authorizations } from '../../../streams/authorizations.ts';
-import { NotThereError, type PushContext, type Pushed } from '../../payload/kind.ts';
+import { NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
 
 /**
- * What the answer to an announcement, or to its replacement, says.
- * @param replaced id of the announcement that was replaced
+ * Reads the answer to an announcement or to its replacement.
+ * @param replaced id of the announcement that was replaced; null if it is a new one
+ * @throws WarehouseError `undecodable` if the answer cannot be read or describes another return
  */
-export function announced(operation: string, body: string, replaced: number | null): Pushed {
+export function readAnnouncement(operation: string, body: string, replaced: number | null): PushResult {
   const document = decodeDocument(operation, body, 'single');
-  const resource = withAllIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
+  const resource = addIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
   const read = decodeWith(authorizationSchema, resource);
-  if ('problem' in read) throw undecodableAnswer(`${operation}: ${read.problem.path}: ${read.problem.reason}`);
+  if ('problem' in read) throw makeUndecodableError(`${operation}: ${read.problem.path}: ${read.problem.reason}`);
   const { id, attributes, relationships } = read.value;
-  if (replaced !== null && id !== replaced) throw undecodableAnswer(`${operation}: the answer is of another`);
+  if (replaced !== null && id !== replaced)
+    throw makeUndecodableError(`${operation}: the answer describes another return`);
   const ids = relationships.returnMerchandiseAuthorizationItems;
   const found = findChildren(resource, 'returnMerchandiseAuthorizationItem', ids, new Map()).resources;
   const items = found.flatMap((item) => {
@@ -32,17 +34,20 @@ export function announced(operation: string, body: string, replaced: number | nu
   };
 }
 
-/** Id of the announcement that is meant: the one named, else the one with the row's reference. @throws NotThereError */
-export function announcedId(named: number | null | undefined, { row }: PushContext): number {
+/**
+ * Returns the id of the announced return: the one that the payload names, else the only one with the row's reference.
+ * @throws NotFoundError if no announced return, or more than one, has the reference
+ */
+export function findAnnouncedId(named: number | null | undefined, { row }: PushContext): number {
   const id = named ?? row.knownId;
   if (named === undefined || named === null) {
     if (row.knownCount > 1)
-      throw new NotThereError(
+      throw new NotFoundError(
         `${row.knownCount} announced returns have the reference ${row.reference}; name one by returnMerchandiseAuthorizationId`,
       );
   }
   if (id !== null) return id;
-  throw new NotThereError(
+  throw new NotFoundError(
     `no announced return with the reference ${row.reference} is known here; name it by returnMerchandiseAuthorizationId`,
   );
 }

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { undecodableAnswer } from '../../../../core/errors.ts';
+import { makeUndecodableError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { shipments } from '../../../streams/shipments.ts';
-import { defineKind, NotThereError, PayloadError, type PushContext, type Pushed } from '../../payload/kind.ts';
+import { defineKind, NotFoundError, PayloadError, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { idNumber, requiredText } from '../../payload/payload.ts';
 
 const operation = 'v2.returnLabel.get';
@@ -15,7 +15,10 @@ const schema = z.strictObject({
 });
 type Label = z.infer<typeof schema>;
 
-/** Has a return label made for a shipment (interface.md, Return label for a shipment). Asked again it is the same one. */
+/**
+ * Requests a return label for a shipment (docs/interface.md, 15.9 Return label). A repeated request returns the same
+ * label.
+ */
 export const returnLabelCreate = defineKind<Label>({
   name: 'return_label.create',
   schema,
@@ -25,7 +28,10 @@ export const returnLabelCreate = defineKind<Label>({
   push: createLabel,
 });
 
-async function createLabel({ shipmentId, shippingMethod, paperless }: Label, context: PushContext): Promise<Pushed> {
+async function createLabel(
+  { shipmentId, shippingMethod, paperless }: Label,
+  context: PushContext,
+): Promise<PushResult> {
   const method = shippingMethod
     ? await context.codes.find('returnShippingMethods', shippingMethod, context.signal)
     : null;
@@ -36,7 +42,7 @@ async function createLabel({ shipmentId, shippingMethod, paperless }: Label, con
   });
   const answer = await context.send({ operation, path: { shipmentId }, query });
   const label = decodeEnvelope(operation, answer.body);
-  if (label === null) throw new NotThereError(`the service made no label for shipment ${shipmentId}`);
-  if (!isObject(label)) throw undecodableAnswer(`${operation}: the answer is no label`);
+  if (label === null) throw new NotFoundError(`the service made no label for shipment ${shipmentId}`);
+  if (!isObject(label)) throw makeUndecodableError(`${operation}: the answer has no label`);
   return { result: label, reread: { stream: shipments, id: shipmentId } };
 }

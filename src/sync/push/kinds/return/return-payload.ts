@@ -1,21 +1,21 @@
 import { z } from 'zod';
 import { isObject, type Json } from '../../../../core/json.ts';
-import { findChildren, indexIncluded, withAllIncluded } from '../../../../warehouse/decoding/included.ts';
+import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type ShipmentItem, shipmentItemSchema } from '../../../../warehouse/decoding/v3.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
-import { type CheckContext, NotThereError, PayloadError, type PushContext } from '../../payload/kind.ts';
+import { type CheckContext, NotFoundError, PayloadError, type PushContext } from '../../payload/kind.ts';
 import {
   anyMembers,
-  given,
   idNumber,
   optionalText,
   personalText,
+  pickGiven,
   quantity,
   requiredText,
 } from '../../payload/payload.ts';
 
-/** Payload of return.create (contracts, section 5). */
+/** Payload of return.create. */
 export const returnPayload = z.strictObject({
   shipmentId: idNumber,
   comments: personalText,
@@ -30,45 +30,50 @@ export const returnPayload = z.strictObject({
         metadata: anyMembers,
       }),
     )
-    .min(1, 'must have at least one'),
+    .min(1, 'must have at least one entry'),
 });
 export type ReturnPayload = z.infer<typeof returnPayload>;
 
 const itemType = 'returnMerchandiseAuthorizationItem';
 
 /**
- * The body that announces a return, or replaces an announcement. Each line is linked to the item of the shipment that
- * comes back, to its product and to the reason (interface.md, v3 return authorizations).
- * @param id of the announcement that is replaced
- * @throws PayloadError, NotThereError
+ * Builds the body that announces a return or replaces an announcement. Links each line to the shipment item that comes
+ * back, to its product and to the return reason (docs/interface.md, 11.5 Rules).
+ * @param id id of the announcement to replace; null for a new one
+ * @throws PayloadError if a return reason is not known
+ * @throws NotFoundError if the service does not have the shipment, or the shipment does not have an item
  */
-export async function returnDocument(payload: ReturnPayload, context: PushContext, id: number | null): Promise<object> {
+export async function buildReturnDocument(
+  payload: ReturnPayload,
+  context: PushContext,
+  id: number | null,
+): Promise<object> {
   const { shipmentId, comments, metadata, items } = payload;
-  const reasons = await reasonIds(items, context);
-  const products = await shipmentItems(shipmentId, context);
+  const reasons = await findReasonIds(items, context);
+  const products = await readShipmentItems(shipmentId, context);
   const missing = items.filter(({ shipmentItemId }) => !products.has(shipmentItemId));
   if (missing.length > 0) {
-    const held = [...products].map(([own, item]) => `${own} (${item.attributes.sku})`).join(', ');
+    const held = [...products].map(([itemId, item]) => `${itemId} (${item.attributes.sku})`).join(', ');
     const named = missing.map(({ shipmentItemId }) => shipmentItemId).join(', ');
-    throw new NotThereError(`shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`);
+    throw new NotFoundError(`shipment ${shipmentId} has no item ${named}; its items are ${held || 'none'}`);
   }
   const included = items.map(
-    ({ shipmentItemId, quantity: pieces, reason, externalReference, metadata: own }, index) => {
+    ({ shipmentItemId, quantity: pieces, reason, externalReference, metadata: itemMetadata }, index) => {
       const item = products.get(shipmentItemId);
       const link = (type: string, to: number | null | undefined) =>
         to === null || to === undefined ? undefined : { data: { id: to, type } };
       return {
         type: itemType,
-        // Provisional, to link it.
+        // A provisional id, which only links the line in this request.
         id: index + 1,
-        attributes: given({
+        attributes: pickGiven({
           externalReference,
           quantity: pieces,
           reasonCode: reason,
           sku: item?.attributes.sku,
-          metadata: own,
+          metadata: itemMetadata,
         }),
-        relationships: given({
+        relationships: pickGiven({
           shipmentItem: link('shipmentItem', shipmentItemId),
           product: link('product', item?.relationships.product),
           returnReason: link('returnReason', reasons.get(reason)),
@@ -79,7 +84,7 @@ export async function returnDocument(payload: ReturnPayload, context: PushContex
   const data = {
     ...(id === null ? {} : { id }),
     type: 'returnMerchandiseAuthorization',
-    attributes: given({ externalReference: context.row.reference, comments, metadata }),
+    attributes: pickGiven({ externalReference: context.row.reference, comments, metadata }),
     relationships: {
       shipment: { data: { id: shipmentId, type: 'shipment' } },
       returnMerchandiseAuthorizationItems: { data: included.map((item) => ({ id: item.id, type: itemType })) },
@@ -88,7 +93,7 @@ export async function returnDocument(payload: ReturnPayload, context: PushContex
   return context.included === 'inside' ? { data: { ...data, included } } : { data, included };
 }
 
-async function reasonIds(items: ReturnPayload['items'], context: PushContext): Promise<Map<string, number>> {
+async function findReasonIds(items: ReturnPayload['items'], context: PushContext): Promise<Map<string, number>> {
   const ids = new Map<string, number>();
   for (const { reason } of items) {
     const found = await context.codes.find('returnReasons', reason, context.signal);
@@ -98,8 +103,8 @@ async function reasonIds(items: ReturnPayload['items'], context: PushContext): P
   return ids;
 }
 
-/** What the schema cannot see: reasons that there are not. */
-export async function returnProblems(
+/** Returns the problems that the schema cannot find: unknown return reasons. */
+export async function findReturnProblems(
   { items }: { readonly [member: string]: Json },
   _reference: string,
   { codes, signal }: CheckContext,
@@ -113,15 +118,15 @@ export async function returnProblems(
   return problems;
 }
 
-/** The items of a shipment, by id (interface.md, GET /v3/shipments/:id). */
-async function shipmentItems(
+/** Reads the items of a shipment, by id (docs/interface.md, 10.4 Operations). */
+async function readShipmentItems(
   shipmentId: number,
   { warehouse, signal }: PushContext,
 ): Promise<Map<number, ShipmentItem>> {
   const query = encodeQuery({ include: ['shipmentItems'] });
   const document = await warehouse.get('v3.shipments.get', shipmentId, query, { signal });
-  if (document === null) throw new NotThereError(`the service has no shipment ${shipmentId}`);
-  const resource = withAllIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
+  if (document === null) throw new NotFoundError(`the service has no shipment ${shipmentId}`);
+  const resource = addIncluded(document.data[0] ?? null, indexIncluded(document.included)) as Resource;
   const found = findChildren(resource, 'shipmentItem', null, new Map()).resources;
   return new Map(
     found.flatMap((item) => {

@@ -1,0 +1,113 @@
+import { changeInWords } from '../../core/database-mark.ts';
+import { formatSpan } from '../../core/time.ts';
+import { isHeld, type StoredHealth } from '../../erp/outbox/holds.ts';
+import type { PushDatabase } from '../../erp/outbox/push-database.ts';
+import type { StoredRate } from '../../erp/outbox/rates.ts';
+import type { OutboxStatus } from '../../erp/reports/outbox-status.ts';
+import { createProblem, type Problem } from './problem.ts';
+import type { Snapshot } from './snapshot.ts';
+
+/** Milliseconds without a worker after which a client with waiting rows is a problem. */
+const unservedMs = 120_000;
+
+/** Finds every reason why rows of the outbox are not sent or not done. Each problem also says what still works. */
+export function findOutboxProblems(
+  { outbox, holds, rates, clients, database }: Pick<Snapshot, 'outbox' | 'holds' | 'rates' | 'clients' | 'database'>,
+  now: Date,
+): Problem[] {
+  const served = new Map(clients.map(({ client, servedAt }) => [client, servedAt]));
+  return [
+    ...findDatabaseProblems(database, now),
+    ...holds.map((health) => toHoldProblem(health, now)),
+    ...rates.map((rate) => toRateProblem(rate, now)),
+    ...outbox.flatMap((row) => [
+      ...findUnservedProblems(row, served.get(row.client), now),
+      ...findDeadRowProblems(row),
+      ...findUndecidedRowProblems(row),
+    ]),
+  ];
+}
+
+const formatSince = (at: Date, now: Date) => `for ${formatSpan((now.getTime() - at.getTime()) / 1_000)}`;
+
+function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem[] {
+  if (database === null) return [];
+  const { change, changedAt, acceptedAs, acceptedAt } = database;
+  if (change === 'none') {
+    if (acceptedAs !== 'copy') return [];
+    const text = `no row is sent: this database was accepted as a copy at ${acceptedAt.toISOString()}`;
+    return [createProblem('note', 'every client', text, 'pulls continue')];
+  }
+  const text = `no row is sent${changedAt === null ? '' : ` ${formatSince(changedAt, now)}`}: the database has changed (database_changed): ${changeInWords[change]}`;
+  const remedy =
+    'pulls continue; say what this database is: fulfilment-sync database accept --as moved, restored or copy (docs/backup.md)';
+  return [createProblem('bad', 'every client', text, remedy)];
+}
+
+function toHoldProblem(health: StoredHealth, now: Date): Problem {
+  const { client, kind, reason, sendWindow, untilInMs } = health;
+  const others = kind === '' ? 'pulls and other clients continue' : 'other kinds continue';
+  if (!isHeld(health)) {
+    const what = kind === '' ? 'rows are' : `${kind} is`;
+    const many = sendWindow === 1 ? 'one row' : `${sendWindow} rows`;
+    const text = `${what} sent ${many} at a time since a hold that began ${formatHoldAge(health, now)}: ${reason}`;
+    return createProblem(
+      kind !== '' && sendWindow === 1 ? 'bad' : 'note',
+      client,
+      text,
+      `${others}; the number grows with each row that is done`,
+    );
+  }
+  const what = kind === '' ? 'no row is sent' : `no ${kind} is sent`;
+  const next = untilInMs > 0 ? `next try in ${formatSpan(untilInMs / 1_000)}` : 'a try is under way';
+  return createProblem('bad', client, `${what} ${formatSince(health.since, now)}: ${reason}`, `${next}; ${others}`);
+}
+
+const formatHoldAge = ({ since: at }: StoredHealth, now: Date) =>
+  `${formatSpan((now.getTime() - at.getTime()) / 1_000)} ago`;
+
+function toRateProblem({ client, perSecond, since: at, refused }: StoredRate, now: Date): Problem {
+  const text = `the service limits the rate (429, ${refused} times ${formatSince(at, now)}): ${perSecond.toFixed(1)} rows a second are sent`;
+  return createProblem('note', client, text, 'the rate grows by itself; a refusal does not count as an attempt');
+}
+
+/**
+ * Finds waiting rows of a client that no worker pushes for.
+ * @param servedAt undefined if the client is not known. A worker marks the rows of such a client as dead.
+ */
+function findUnservedProblems(row: OutboxStatus, servedAt: Date | null | undefined, now: Date): Problem[] {
+  const waiting = row.pending + row.sending + row.unknown - row.toDecide;
+  if (servedAt === undefined || waiting === 0) return [];
+  if (servedAt !== null && now.getTime() - servedAt.getTime() < unservedMs) return [];
+  const last =
+    servedAt === null
+      ? 'no worker ever did'
+      : `a worker last did ${formatSpan((now.getTime() - servedAt.getTime()) / 1_000)} ago`;
+  const text = `${waiting === 1 ? '1 row waits' : `${waiting} rows wait`}, and no worker pushes for this client: ${last}`;
+  return [createProblem('bad', row.client, text, 'start a worker that has this client in its configuration')];
+}
+
+function findDeadRowProblems({ client, dead }: OutboxStatus): Problem[] {
+  if (dead === 0) return [];
+  const text = dead === 1 ? '1 row is dead and blocks its lane' : `${dead} rows are dead and block their lanes`;
+  const remedy = 'retry, mark as done, replace or cancel; list them with: fulfilment-sync outbox list --status dead';
+  return [
+    { ...createProblem('bad', client, text, remedy), page: `/outbox?status=dead&client=${encodeURIComponent(client)}` },
+  ];
+}
+
+function findUndecidedRowProblems({ client, toDecide }: OutboxStatus): Problem[] {
+  if (toDecide === 0) return [];
+  const text =
+    toDecide === 1
+      ? '1 row is stuck: it is unknown whether the service carried it out'
+      : `${toDecide} rows are stuck: it is unknown whether the service carried them out`;
+  const remedy =
+    'check at the service, then mark as done or retry; list them with: fulfilment-sync outbox list --status unknown';
+  return [
+    {
+      ...createProblem('bad', client, text, remedy),
+      page: `/outbox?status=unknown&client=${encodeURIComponent(client)}`,
+    },
+  ];
+}

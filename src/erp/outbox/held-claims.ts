@@ -1,0 +1,144 @@
+import { type Kysely, sql } from 'kysely';
+import type { UnknownRule } from '../../core/push-outcome.ts';
+import type { Database } from '../connection/pool.ts';
+import type { DB } from '../generated/tables.ts';
+
+/** Milliseconds that a claim lasts without renewal, by the clock of the database. */
+export const claimMs = 10_000;
+export const claimSpan = sql`make_interval(secs => ${claimMs / 1_000})`;
+
+/** A claim that can be given back. Its row becomes due at its former time. */
+export interface ReturnableClaim extends HeldClaim {
+  /** Due time of the row before the claim. */
+  readonly dueAt: string;
+}
+
+/** Gives back claims whose rows were not sent. Claims that this process no longer holds are ignored. */
+export async function returnClaims(db: Kysely<DB>, claims: readonly ReturnableClaim[]): Promise<void> {
+  await sql`
+    update fulfilment.outbox o
+    set status = 'pending', next_attempt_at = c.due_at, lease_until = null,
+      claim_no = null, sent_at = null, attempts = o.attempts - 1
+    from unnest(${claims.map(({ id }) => id)}::bigint[], ${claims.map(({ claimNo }) => claimNo)}::bigint[],
+      ${claims.map(({ dueAt }) => dueAt)}::timestamptz[]) as c (id, claim_no, due_at)
+    where o.id = c.id and o.claim_no = c.claim_no and o.status = 'sending'`.execute(db);
+}
+
+/** A claim that a worker holds: the row and the claim number. */
+export interface HeldClaim {
+  readonly id: number;
+  readonly claimNo: number;
+}
+
+/**
+ * Records, just before the request is written, that the service may carry the row out from now on.
+ * @returns false if another worker has taken the row over: then nothing may be sent
+ */
+export async function stampSent(db: Kysely<DB>, { id, claimNo }: HeldClaim): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('fulfilment.outbox')
+    .set({ sent_at: sql<Date>`statement_timestamp()`, lease_until: sql<Date>`statement_timestamp() + ${claimSpan}` })
+    .where('id', '=', id)
+    .where('claim_no', '=', claimNo)
+    .where('status', '=', 'sending')
+    .where('lease_until', '>', sql<Date>`statement_timestamp()`)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
+}
+
+/**
+ * Renews claims, including claims that expired and that nobody took over. A locked row is skipped, because it is being
+ * settled. A row that was taken over is not touched: the late answer still settles it, if it comes first.
+ */
+export async function renewClaims(db: Kysely<DB>, rows: readonly HeldClaim[]): Promise<void> {
+  if (rows.length === 0) return;
+  await sql`
+    with held as (
+      select o.id
+      from fulfilment.outbox o
+      join unnest(${rows.map(({ id }) => id)}::bigint[], ${rows.map(({ claimNo }) => claimNo)}::bigint[])
+        as m (id, claim_no)
+        on o.id = m.id and o.claim_no = m.claim_no
+      where o.status = 'sending'
+      for update of o skip locked
+    )
+    update fulfilment.outbox o
+    set lease_until = statement_timestamp() + ${claimSpan}
+    from held
+      where o.id = held.id`.execute(db);
+}
+
+/** Number of lost workers after which an unsent row becomes dead: its payload may have crashed them. */
+const maxTakeovers = 5;
+const givenUpError =
+  `its worker was lost ${maxTakeovers} times before anything was sent, perhaps because of this payload. Look into the` +
+  ' logs of the workers, then replace the payload or cancel the row';
+
+/** A row whose claim was taken from a lost worker. */
+export interface TakenOverRow {
+  readonly id: number;
+  readonly client: string;
+  readonly kind: string;
+  readonly became: string;
+}
+
+/**
+ * Takes over the claims of workers that no longer renew them. A row that was certainly not sent becomes pending. A row
+ * that may have been sent is handled by the rule of its kind.
+ * @param rules rule of each kind. A row that may have been sent stays as it is if its kind has no rule here: a worker
+ * that knows the kind takes it over.
+ * @param operatorError what an operator reads on a row that only a person can decide
+ */
+export async function takeOverClaims(
+  db: Database,
+  worker: string,
+  rules: Readonly<Record<string, UnknownRule>>,
+  operatorError: string,
+): Promise<TakenOverRow[]> {
+  const kinds = Object.keys(rules);
+  const { rows } = await sql<TakenOverRow>`
+    with lost as materialized (
+      select o.id, k.rule, (
+        select count(*) from sync.outbox_attempts a
+        where a.outbox_id = o.id and a.step = 'taken over' and a.id > coalesce((
+          select max(b.id) from sync.outbox_attempts b
+          where b.outbox_id = o.id and b.step <> 'taken over'), 0)) as times
+      from fulfilment.outbox o
+      left join unnest(${kinds}::text[], ${kinds.map((kind) => rules[kind] ?? 'ask operator')}::text[])
+        as k (kind, rule) on k.kind = o.kind
+      where o.status = 'sending' and o.lease_until <= statement_timestamp()
+        and (k.rule is not null or o.sent_at is null)
+      for update of o skip locked
+    ), taken as (
+      update fulfilment.outbox o
+      set
+        status = case when l.is_last and o.sent_at is null then 'dead'
+                      when o.sent_at is null or l.rule = 'resend' then 'pending' else 'unknown' end,
+        finished_at = case when l.is_last and o.sent_at is null then statement_timestamp() end,
+        next_attempt_at = case when l.is_last and o.sent_at is null then null
+                               when o.sent_at is not null and l.rule = 'ask operator' then null
+                               -- Spread rows that were claimed together over time, so that only the row at fault is
+                               -- lost again.
+                               when o.sent_at is null
+                                 then statement_timestamp() + random() * l.times * interval '10 seconds'
+                               else statement_timestamp() end,
+        attempts = o.attempts - case when o.sent_at is null then 1 else 0 end,
+        written_at = coalesce(o.sent_at, o.written_at), sent_at = null, lease_until = null,
+        lookups = 0, absences = 0, absent_at = null,
+        last_error = case when l.is_last and o.sent_at is null then ${givenUpError}
+                          when o.sent_at is null then o.last_error
+                          when l.rule = 'ask operator' then ${`its worker was lost while sending. ${operatorError}`}
+                          when l.rule = 'look up' then 'its worker was lost while sending; being looked up'
+                          else 'its worker was lost while sending; sent again' end
+      from (select *, times >= ${maxTakeovers - 1} as is_last from lost) l
+      where o.id = l.id
+      returning o.id, o.client, o.kind, o.status as became, o.claim_no, o.last_error
+    ), noted as (
+      insert into sync.outbox_attempts (outbox_id, step, by, claim_no, became, error_code, error)
+      select id, 'taken over', ${worker}, claim_no, became, 'worker_lost', last_error
+      from taken
+    )
+    select id, client, kind, became
+    from taken`.execute(db);
+  return rows;
+}

@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import { ruleBroken } from '../refusal.ts';
+import { settings, warehouseOutsideStrategy, warehouses } from '../store/settings.ts';
+import type { Zone } from '../zone.ts';
+
+/** A whole number. In a form it is a text. */
+export const integerIn = z
+  .union([z.int(), z.string().regex(/^-?\d{1,15}$/, 'must be a whole number')])
+  .transform(Number)
+  .pipe(z.int());
+export const textIn = z.string().nullish();
+export const decimalIn = z.union([z.number(), z.string().regex(/^-?\d{1,15}(\.\d{1,10})?$/, 'must be a decimal')]);
+export const quantityIn = integerIn.pipe(z.int().min(1, 'must be at least 1').max(1_000_000));
+/** Returns a decimal as a number. */
+export const toNumber = (decimal: number | string | null | undefined): number | null =>
+  decimal === null || decimal === undefined ? null : Number(decimal);
+
+/** A date or a date-time. */
+export const dayIn = z
+  .union([z.iso.date(), z.iso.datetime({ local: true, offset: true })], 'must be a date or a date-time')
+  .nullish();
+
+/**
+ * Returns the day of a date or date-time. For a date-time with a zone, this is the local day at the warehouses at that
+ * moment.
+ */
+export function toWarehouseDay(zone: Zone, text: string | null | undefined): string | null {
+  if (text === null || text === undefined) return null;
+  return text.includes('T') && /(Z|[+-]\d{2}:?\d{2})$/i.test(text) ? zone.day(Date.parse(text)) : text.slice(0, 10);
+}
+
+/**
+ * Returns the locale of a language id.
+ * @throws Refusal if there is no such language
+ */
+export function findLocale(languageId: number): string {
+  const language = settings.languages.find(({ id }) => id === languageId);
+  if (language === undefined) throw ruleBroken(`There is no language ${languageId}`);
+  return language.code;
+}
+
+/**
+ * Returns the id of the main shipping method that a method of the older list belongs to.
+ * @throws Refusal if there is no such method
+ */
+export function findMainMethodId(shippingMethodId: number | null | undefined): number | null {
+  if (shippingMethodId === null || shippingMethodId === undefined) return null;
+  const main = settings.mainShippingMethods.find(({ shippingMethods }) =>
+    shippingMethods.some(({ id }) => id === shippingMethodId),
+  );
+  if (main === undefined) throw ruleBroken(`There is no shipping method ${shippingMethodId}`);
+  return main.id;
+}
+
+/**
+ * Returns the code of a warehouse by its v2 id.
+ * @throws Refusal if the service does not know the warehouse (docs/interface.md, 15.3 Add order: rules)
+ */
+export function findWarehouseCode(warehouseId: number | null | undefined): string | null {
+  if (warehouseId === null || warehouseId === undefined) return null;
+  const warehouse = [...warehouses, warehouseOutsideStrategy].find(({ id }) => id === warehouseId);
+  if (warehouse === undefined) throw ruleBroken(`There is no warehouse ${warehouseId}`);
+  return warehouse.code;
+}
+
+/**
+ * Returns the country code for a country's id in the settings or its code. Accepts two-letter codes that the settings
+ * do not contain.
+ * @throws Refusal if there is no such country
+ */
+export function findCountryCode(given: string | number): string {
+  const country = settings.countries.find(({ id, code }) => String(id) === String(given) || code === given);
+  if (country !== undefined) return country.code;
+  if (/^[A-Z]{2}$/.test(String(given))) return String(given);
+  throw ruleBroken(`There is no country ${given}`);
+}

@@ -1,0 +1,122 @@
+import { minuteMs } from '../../core/time.ts';
+import type { Random } from '../random.ts';
+import { Agenda, type TimedEntry } from './agenda.ts';
+import type { ClientStore } from './client-store.ts';
+import type { Ids } from './ids.ts';
+import type { ShipmentStatus } from './model.ts';
+
+/** A task of the robot at one moment. It is plain data, so that it can be saved in the state file. */
+export type Task =
+  | { readonly kind: 'take-order' }
+  | { readonly kind: 'fulfil'; readonly orderId: number }
+  | { readonly kind: 'show'; readonly shipmentId: number }
+  | { readonly kind: 'move'; readonly shipmentId: number; readonly path: readonly ShipmentStatus[] }
+  | { readonly kind: 'amend'; readonly shipmentId: number }
+  | { readonly kind: 'track'; readonly shipmentId: number; readonly index: number; readonly path: readonly number[] }
+  | { readonly kind: 'send-back'; readonly shipmentId: number; readonly authorizationId: number | null }
+  | { readonly kind: 'process-return'; readonly returnItemId: number }
+  | { readonly kind: 'restock'; readonly returnItemId: number }
+  | { readonly kind: 'truck'; readonly slipId: number | null; readonly isLast: boolean }
+  | { readonly kind: 'check-inbound'; readonly inboundId: number }
+  | { readonly kind: 'count-inbound'; readonly inboundId: number; readonly lines: readonly TruckLine[] }
+  | { readonly kind: 'complete-inbound'; readonly inboundId: number; readonly isLast: boolean };
+
+/** Goods on a truck. `slipItemId` is null if they were not announced. */
+export interface TruckLine {
+  readonly sku: string;
+  readonly slipItemId: number | null;
+  readonly quantity: number;
+}
+
+/** A task with its moment. */
+export type PlannedTask = TimedEntry & { readonly task: Task };
+
+/** Settings of the robot and the rules, for what docs/interface.md leaves open. */
+export interface SimulationOptions {
+  /** Orders per day that the robot's shop takes; 0 for none. */
+  ordersPerDay: number;
+  /** Whether shipments change after SHIPPED, and some become visible only when they are SHIPPED. */
+  lateChanges: boolean;
+  /** What happens if an order names an unknown product: it is created, or the order is refused. */
+  unknownProducts: 'create' | 'refuse';
+  /** Whether several lines of a return authorization may refer to the same shipment item. */
+  repeatedReturnLines: boolean;
+  /** Whether an order may have the number of another order. */
+  repeatedNumbers: boolean;
+}
+
+/** Default for the orders per day of the robot's shop. */
+export const defaultOrdersPerDay = 68;
+
+/** The state of a simulation without its rows and its agenda. */
+export interface SimulationState {
+  readonly random: number;
+  readonly lastId: number;
+  readonly place: number;
+  readonly waitingForStock: readonly number[];
+  readonly waitingForDay: readonly (readonly [number, string])[];
+  readonly onTheWay: readonly string[];
+  readonly inDelivery: readonly number[];
+}
+
+/** The simulated business of one client: its rows, its planned tasks and its random numbers. */
+export class Simulation {
+  readonly store: ClientStore;
+  readonly random: Random;
+  readonly ids: Ids;
+  readonly agenda = new Agenda<PlannedTask>();
+  /** Orders that wait for goods. */
+  readonly waitingForStock = new Set<number>();
+  /** Orders that wait for a day, with that day. A task is planned for it. */
+  readonly waitingForDay = new Map<number, string>();
+  /** Skus that the robot's shop has reordered and not yet received. */
+  readonly onTheWay = new Set<string>();
+  readonly options: SimulationOptions;
+  /** Place of the next planned task among the tasks of the same moment. */
+  place = 0;
+
+  constructor(store: ClientStore, random: Random, ids: Ids, options: SimulationOptions) {
+    this.store = store;
+    this.random = random;
+    this.ids = ids;
+    this.options = options;
+  }
+
+  /** Plans a task for a moment of virtual time. */
+  plan(atMs: number, task: Task): void {
+    this.agenda.push({ atMs, place: this.place++, task });
+  }
+
+  /** Restores a saved state. The rows must have been restored before. */
+  restore(saved: SimulationState): void {
+    this.random.state = saved.random;
+    this.ids.last = saved.lastId;
+    this.place = saved.place;
+    for (const orderId of saved.waitingForStock) this.waitingForStock.add(orderId);
+    for (const [orderId, day] of saved.waitingForDay) this.waitingForDay.set(orderId, day);
+    for (const sku of saved.onTheWay) this.onTheWay.add(sku);
+    for (const id of saved.inDelivery) {
+      const shipment = this.store.shipments.get(id);
+      if (shipment !== undefined) this.store.inDelivery.add(shipment);
+    }
+  }
+
+  /** The state without the rows and the agenda. */
+  get state(): SimulationState {
+    return {
+      random: this.random.state,
+      lastId: this.ids.last,
+      place: this.place,
+      waitingForStock: [...this.waitingForStock],
+      waitingForDay: [...this.waitingForDay],
+      onTheWay: [...this.onTheWay],
+      inDelivery: [...this.store.inDelivery].map(({ id }) => id),
+    };
+  }
+
+  /** Plans to fulfil the orders that wait for stock, because goods have arrived. */
+  retryWaitingOrders(atMs: number): void {
+    for (const orderId of this.waitingForStock) this.plan(atMs + 10 * minuteMs, { kind: 'fulfil', orderId });
+    this.waitingForStock.clear();
+  }
+}

@@ -1,0 +1,98 @@
+import { Temporal } from 'temporal-polyfill';
+import { dayMs, hourMs } from '../core/time.ts';
+
+const maxOffsets = 100_000;
+
+/**
+ * The time zone of a client's warehouses. Offsets are cached by the hour, because a page of shipments contains hundreds
+ * of times.
+ */
+export class Zone {
+  readonly name: string;
+  readonly #offsets = new Map<number, number>();
+  #lastDay = { number: Number.NaN, text: '' };
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  /** Returns the number of the local calendar day (days since 1970-01-01). */
+  dayNumber(ms: number): number {
+    return Math.floor((ms + this.#offsetAt(ms)) / dayMs);
+  }
+
+  /** Returns the local calendar day as YYYY-MM-DD. Rows of one day share the same string, which saves memory. */
+  day(ms: number): string {
+    const number = this.dayNumber(ms);
+    if (number !== this.#lastDay.number) this.#lastDay = { number, text: toDayText(number) };
+    return this.#lastDay.text;
+  }
+
+  /** Returns the moment at which an hour of a local day begins, in milliseconds since 1970. */
+  atHour(day: string, hour: number): number {
+    return Temporal.PlainDate.from(day)
+      .toPlainDateTime({ hour })
+      .toZonedDateTime(this.name, { disambiguation: 'compatible' }).epochMilliseconds;
+  }
+
+  /**
+   * Returns the moment itself, or the next full hour that is unambiguous. The hours around the one that occurs twice
+   * when summer time ends are skipped, because a time without a zone could mean either.
+   */
+  skipRepeatedHour(ms: number): number {
+    let moment = ms;
+    while (this.#isDoubled(moment)) moment = (Math.floor(moment / hourMs) + 1) * hourMs;
+    return moment;
+  }
+
+  /**
+   * Returns a local time as the service writes shipment times: fractional seconds and no zone
+   * (docs/interface.md, 2.1 Paths and formats).
+   * @param fraction the digits below the millisecond, see `toFraction`
+   */
+  writeLocal(ms: number | null, fraction: string): string | null {
+    if (ms === null) return null;
+    return `${new Date(ms + this.#offsetAt(ms)).toISOString().slice(0, -1)}${fraction}`;
+  }
+
+  /** Returns whether the offset falls within the hour before or after a moment. */
+  #isDoubled(ms: number): boolean {
+    const offset = this.#offsetAt(ms);
+    return this.#offsetAt(ms - hourMs) > offset || offset > this.#offsetAt(ms + hourMs);
+  }
+
+  #offsetAt(ms: number): number {
+    const hour = Math.floor(ms / hourMs);
+    const known = this.#offsets.get(hour);
+    if (known !== undefined) return known;
+    const zoned = Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(this.name);
+    const offset = zoned.offsetNanoseconds / 1_000_000;
+    if (this.#offsets.size >= maxOffsets) this.#offsets.clear();
+    this.#offsets.set(hour, offset);
+    return offset;
+  }
+}
+
+/** Returns four digits below the millisecond. They are always the same for a resource and a member. */
+export function toFraction(id: number, member: number): string {
+  return String((id * 7_919 + member) % 10_000).padStart(4, '0');
+}
+
+/** Returns the instant in UTC, to the microsecond. A reader of the local time must obtain the same instant. */
+export function writeInstant(ms: number | null, fraction: string): string | null {
+  return ms === null ? null : new Date(ms).toISOString().replace('Z', `${fraction.slice(0, 3)}Z`);
+}
+
+/** Returns a time in UTC as the service writes inbound times (docs/interface.md, 2.1 Paths and formats). */
+export function writeZulu(ms: number | null): string | null {
+  return ms === null ? null : new Date(ms).toISOString();
+}
+
+function toDayText(dayNumber: number): string {
+  return new Date(dayNumber * dayMs).toISOString().slice(0, 10);
+}
+
+/** Returns the number of a calendar day YYYY-MM-DD (days since 1970-01-01). */
+export function toDayNumber(day: string): number {
+  return Date.parse(`${day}T00:00:00Z`) / dayMs;
+}
