@@ -80,7 +80,7 @@ export class WorkMetrics {
   }
 
   onRun(client: string, job: string, report: RunReport, durationMs: number): void {
-    const outcome = toRunOutcome(report);
+    const outcome = report.status === 'skipped' ? `skipped_${report.reason}` : report.status;
     this.#runs.inc({ client, job, outcome });
     if (report.status === 'skipped') return;
     const { totals } = report;
@@ -104,12 +104,6 @@ export class WorkMetrics {
   #histogram<T extends string>(name: string, help: string, labelNames: T[], buckets: number[]): Histogram<T> {
     return new Histogram({ name, help, labelNames, buckets, registers: [this.registry] });
   }
-}
-
-/** Returns the label of a run's outcome. It is `lost` for an abandoned run, so that existing queries keep working. */
-function toRunOutcome(report: RunReport): string {
-  if (report.status === 'skipped') return `skipped_${report.reason}`;
-  return report.status === 'abandoned' ? 'lost' : report.status;
 }
 
 /** Returns the label of an HTTP status or an error code. */
