@@ -4,6 +4,7 @@ import { streams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
+import { watchArticles } from '../../erp/resources/stock.ts';
 import { print } from '../cli/print.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
@@ -23,8 +24,14 @@ export interface DemoOptions {
 /** Virtual seconds per second. At this speed an order is shipped within a minute. */
 const liveSpeed = 600;
 const cycleDays = 14;
-const tableNames = streams.flatMap(({ tables }) => [tables.parent, ...tables.children]).map(({ name }) => name);
+const tableNames = [
+  ...streams.flatMap(({ tables }) => [tables.parent, ...tables.children]).map(({ name }) => name),
+  'track_traces',
+  'stock_levels',
+];
 const waitForRunMs = 60_000;
+/** Articles of the sandbox's shop whose stock is pulled. */
+const watchedSkus = ['MUG-BLUE', 'TEA-500', 'CREAM-50'];
 /** Port of the status page, if it is free. A fixed port is easy to remember. */
 const preferredAdminPort = 8080;
 
@@ -45,6 +52,9 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
     const sandbox = await startSandbox(once ? 0 : liveSpeed, started);
     print(`Sandbox of the warehouse service at ${sandbox.href}`);
     database = connectDatabase(postgres.url, log, 'demo', 2);
+    // The worker starts with a history, so that its first look finds rows of every kind.
+    await advance(sandbox, cycleDays);
+    await watchArticles(database.db, 'default', watchedSkus);
     const adminPort = await findFreePort(preferredAdminPort);
     const worker = startWorker(postgres.url, sandbox, adminPort, started);
     const page = `http://127.0.0.1:${adminPort}/`;
@@ -75,6 +85,7 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
     ...Object.fromEntries(Object.keys(polledStreams).map((job) => [toScheduleVariable(job), '2s'])),
     SCHEDULE_REFRESH_SETTINGS: '10s',
     SCHEDULE_RECONCILE: '10s',
+    SCHEDULE_PULL_STOCK: '10s',
     ADMIN_PORT: String(adminPort),
     LOG_LEVEL: 'error',
     LOG_PRETTY: 'false',
@@ -91,7 +102,6 @@ async function playUntilStopped(
   { databaseUrl, page }: { readonly databaseUrl: string; readonly page: string },
   stop: AbortSignal,
 ): Promise<number> {
-  await advance(sandbox, 2);
   const view = new DemoView(
     db,
     [
@@ -114,7 +124,6 @@ async function playUntilStopped(
  * @returns 0 if they are equal, else 1
  */
 async function playOnce(db: Database, sandbox: URL): Promise<number> {
-  await advance(sandbox, cycleDays);
   await waitForRuns(db);
   await advance(sandbox, 1 / 48);
   await waitForRuns(db);

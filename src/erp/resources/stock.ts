@@ -18,6 +18,15 @@ export async function findWatchedArticles(db: Kysely<DB>, client: string): Promi
   return rows.map(({ sku }) => sku);
 }
 
+/** Watches articles, as the ERP does when it inserts into fulfilment.stock_watch. */
+export async function watchArticles(db: Kysely<DB>, client: string, skus: readonly string[]): Promise<void> {
+  await db
+    .insertInto('fulfilment.stock_watch')
+    .values(skus.map((sku) => ({ client, sku })))
+    .onConflict((conflict) => conflict.doNothing())
+    .execute();
+}
+
 /** The service's answer about one article. */
 export interface StockAnswer {
   readonly sku: string;

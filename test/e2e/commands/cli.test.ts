@@ -3,6 +3,7 @@ import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Command } from 'commander';
+import pg from 'pg';
 import { describe, expect, test } from 'vitest';
 import { createCli } from '../../../src/app/program/program.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -152,6 +153,27 @@ describe('against a database', () => {
 });
 
 describe('demo', () => {
+  test('has rows of every stream, of track-trace and of stock at its first look', async () => {
+    const demo = processes.cli(['demo']);
+    const url = (await demo.line("psql '")).split("'")[1] ?? '';
+    const client = new pg.Client(url);
+    await client.connect();
+    const tables = ['orders', 'shipments', 'return_items', 'inbounds', 'inbound_packing_slips', 'track_traces'];
+    const missing = async () => {
+      const counts = [...tables, 'stock_levels'].map(
+        (name) => `select '${name}' where not exists (select from fulfilment.${name})`,
+      );
+      return (await client.query({ text: counts.join(' union all '), rowMode: 'array' })).rows.flat();
+    };
+    try {
+      await waitFor('rows of every kind', async () => (await missing()).length === 0, 60_000);
+    } finally {
+      await client.end();
+      demo.kill('SIGINT');
+      await demo.ended;
+    }
+  });
+
   /** Lists the processes whose environment holds the marker. */
   const listMarked = (marker: string) =>
     readdirSync('/proc')
