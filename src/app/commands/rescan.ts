@@ -5,7 +5,7 @@ import { backfillStream, type RefetchResult, reconcileStream, refetch } from '..
 import { withColumnComparison } from '../../sync/rescan/rescan-jobs.ts';
 import type { PullContext } from '../../sync/run/pull-context.ts';
 import type { RunReport } from '../../sync/run/run.ts';
-import { findStream } from '../cli/find-stream.ts';
+import { findRefetchable, findStream } from '../cli/find-stream.ts';
 import { UsageError } from '../cli/usage.ts';
 import { describeEnd, exitCodeFor, type Foreground, withForeground } from '../cli/with-foreground.ts';
 import { ProgressView } from '../terminal/progress-view.ts';
@@ -71,7 +71,7 @@ export async function backfillCommand(name: string, options: BackfillOptions): P
  * @throws UsageError if the service has no read by id for the stream
  */
 export async function refetchCommand(name: string, id: string, options: RescanOptions): Promise<number> {
-  const stream = findStream(name);
+  const stream = findRefetchable(name);
   if (stream.get === null) {
     throw new UsageError(`The service has no read by id for ${name}; use: backfill ${name} --from <day> --to <day>`);
   }

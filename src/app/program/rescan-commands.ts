@@ -40,7 +40,7 @@ export function addRescanCommands(cli: Command): void {
   cli
     .command('refetch')
     .description('read one resource again by its id; not for streams that the service cannot read by id')
-    .addArgument(createChoiceArgument('<stream>', streams))
+    .addArgument(createChoiceArgument('<stream>', [...streams, 'return-merchandise-authorizations']))
     .argument('<id>', 'id at the service')
     .option('--client <key>', 'only this client')
     .option('--json', 'print JSON')

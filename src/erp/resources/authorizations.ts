@@ -2,17 +2,22 @@ import { type Kysely, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 
-/** Age after which a return authorization without a return item is not read again. */
-const openFor = sql`interval '180 days'`;
+/** A return authorization that was stored in the last 180 days, or whose day of the week it is. */
+const isDue = sql<boolean>`(
+  a.first_seen_at > now() - interval '180 days'
+  or a.id % 7 = extract(dow from now()))`;
 
-/** Finds return authorizations with an item that has no return item yet, in the order of their ids. */
+/**
+ * Finds return authorizations to read again: those with an item that has no return item yet, in the order of their ids. After 180
+ * days each is found once a week, on a day that its id decides, because a customer may send goods back late or never.
+ */
 export async function findOpenAuthorizations(db: Kysely<DB>, client: string): Promise<number[]> {
   const rows = await db
     .selectFrom('fulfilment.return_merchandise_authorizations as a')
     .select('a.id')
     .where('a.client', '=', anyClient(client))
     .where('a.unlisted_since', 'is', null)
-    .where('a.first_seen_at', '>', sql<Date>`now() - ${openFor}`)
+    .where(isDue)
     .where((eb) =>
       eb.exists(
         eb

@@ -2,7 +2,7 @@ import type { Transaction } from 'kysely';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Change } from '../../erp/mirror/feed.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
-import type { Stream } from '../reading/stream.ts';
+import type { RefetchableResource, Stream } from '../reading/stream.ts';
 import type { ExtraWrites } from './commit-reading.ts';
 
 /**
@@ -12,7 +12,7 @@ import type { ExtraWrites } from './commit-reading.ts';
 export async function unlist(
   trx: Transaction<DB>,
   client: string,
-  stream: Stream,
+  stream: RefetchableResource,
   ids: readonly number[],
   readNo: number,
 ): Promise<readonly Change[]> {

@@ -51,6 +51,9 @@ export interface Stream extends MirroredResource {
   readonly afterWalk?: (context: PullContext) => Promise<void>;
 }
 
+/** A resource that `refetch` reads by id: a stream, or a resource that the service does not list. */
+export type RefetchableResource = MirroredResource & Partial<Pick<Stream, 'healDerived' | 'mayBeGone' | 'afterWalk'>>;
+
 /** How rescans (reconciliation and backfill) read a stream, or a part of it. */
 export interface RescanPlan {
   /** Attribute for the list's date filters `[gt]` and `[lt]`; null if no such filter covers all rows. */

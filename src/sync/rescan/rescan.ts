@@ -14,7 +14,7 @@ import { findOldestDay } from '../../erp/rescan/rows-in-windows.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { unlist } from '../commit/unlist-rows.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
-import { type Stream, toAgeColumns } from '../reading/stream.ts';
+import { type RefetchableResource, type Stream, toAgeColumns } from '../reading/stream.ts';
 import { type PullContext, serviceNow } from '../run/pull-context.ts';
 import { checkUnseen, TooManyExtrasError } from './check-unseen.ts';
 import { walkWindows } from './walk-windows.ts';
@@ -82,7 +82,11 @@ export type RefetchResult = 'missing' | 'stale' | 'unchanged' | 'absent';
  * Reads one resource by id and heals what differs.
  * @returns null if it could not be read or decoded; the run's warnings and the quarantine say why
  */
-export async function refetch(context: PullContext, stream: Stream, id: number): Promise<RefetchResult | null> {
+export async function refetch(
+  context: PullContext,
+  stream: RefetchableResource,
+  id: number,
+): Promise<RefetchResult | null> {
   const [found = null] = await readByIds(context, stream, [id], {
     beside: async (trx, { families, written, absent, readNo }) => {
       const healed = (await stream.healDerived?.(trx, context.client, [id])) ?? [];

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { streams } from '../../../jobs/registry.ts';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { readOne, useClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
@@ -12,6 +13,7 @@ const database = useDatabase();
 const processes = useProcesses();
 const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 20 });
 const pull = usePuller(database, sandbox);
+const client = useClient(sandbox);
 
 const day = 86_400;
 const env = (more: Record<string, string> = {}) => workerEnv(database.url, sandbox, { LOG_LEVEL: 'fatal', ...more });
@@ -35,6 +37,42 @@ describe('wrong usage ends with 2 and says what to do', () => {
     expect(output).toMatch(words);
     expect(code).toBe(2);
   });
+});
+
+test('refetch reads a return authorization that was not pushed from here', async () => {
+  await sandbox.seed(3);
+  const { data } = (await client.ask('v3.shipments.list', { query: 'include=shipmentItems' })).body;
+  const [shipment] = data;
+  const created = await client.ask('v3.returnMerchandiseAuthorizations.create', {
+    body: {
+      data: {
+        type: 'returnMerchandiseAuthorization',
+        attributes: { externalReference: 'R-1' },
+        relationships: { shipment: { data: { id: shipment?.id, type: 'shipment' } } },
+        included: [
+          {
+            type: 'returnMerchandiseAuthorizationItem',
+            attributes: { quantity: 1 },
+            relationships: {
+              shipmentItem: { data: { id: shipment?.included?.[0]?.id, type: 'shipmentItem' } },
+              returnReason: { data: { id: 42, type: 'returnReason' } },
+            },
+          },
+        ],
+      },
+    },
+  });
+  const id = String(readOne(created).id);
+  const refetch = async (which: string) => (await run('refetch', 'return-merchandise-authorizations', which)).output;
+  expect(await refetch(id)).toContain('was missing in the tables; stored now');
+  expect(await count('fulfilment.return_merchandise_authorization_items')).toBe(1);
+  expect(await refetch(id)).toContain('is the same in the tables and at the service');
+  expect(await refetch('999999999')).toContain('is not known to the service');
+  await client.ask('v3.returnMerchandiseAuthorizations.delete', { path: { id } });
+  expect(await refetch(id)).toContain('is not known to the service');
+  expect(
+    await database.query('select unlisted_since is null as listed from fulfilment.return_merchandise_authorizations'),
+  ).toEqual([{ listed: false }]);
 });
 
 test('reconcile prints what it found, backfill heals only its days, refetch only its row', async () => {
