@@ -122,6 +122,7 @@ export function readOperationsFile(file: string, problems: string[]): Operations
     method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
     path: z.string().regex(/^\/[^?#]*$/, 'must begin with / and must not contain a query'),
     included: z.enum(['inside', 'top']).optional(),
+    billingAddress: z.enum(['copy', 'omit']).optional(),
     documented: z.boolean().optional(),
   });
   const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', file, z.record(z.string(), override), problems) ?? {};
@@ -130,11 +131,14 @@ export function readOperationsFile(file: string, problems: string[]): Operations
     const builtIn: Operation | undefined = Object.hasOwn(operations, name)
       ? operations[name as OperationName]
       : undefined;
-    const { method, path, included } = operation;
+    const { method, path, included, billingAddress } = operation;
     const documented =
       operation.documented ?? (builtIn?.method === method && builtIn.path === path && builtIn.documented);
-    const place = included === undefined ? {} : { included };
-    if (builtIn !== undefined) merged[name as OperationName] = { method, path, documented, ...place };
+    const switches = {
+      ...(included === undefined ? {} : { included }),
+      ...(billingAddress === undefined ? {} : { billingAddress }),
+    };
+    if (builtIn !== undefined) merged[name as OperationName] = { method, path, documented, ...switches };
     else problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`);
   }
   return merged;

@@ -11,6 +11,8 @@ export interface Operation {
   readonly documented: boolean;
   /** The position of `included` in a request: inside `data` (the default) or at the top of the document. */
   readonly included?: 'inside' | 'top';
+  /** What is sent for an order without a billing address: a copy of its delivery address (the default), or none. */
+  readonly billingAddress?: 'copy' | 'omit';
 }
 
 const shown = (method: Method, path: string): Operation => ({ method, path, documented: true });

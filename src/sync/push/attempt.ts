@@ -123,7 +123,7 @@ function createContext(
   claimedAtMs: number,
   progress: SendProgress,
 ): PushContext {
-  const included = operations[kind.operation].included ?? 'inside';
+  const { included = 'inside', billingAddress = 'copy' } = operations[kind.operation];
   const beforeSend = async () => {
     // A worker that was suspended must not send a row that others have taken over. For kinds that can be looked up, the
     // claim itself recorded the send.
@@ -144,6 +144,7 @@ function createContext(
     codes,
     signal,
     included,
+    billingAddress,
     send: (request) => warehouse.write(request, { signal, beforeSend }),
   };
 }

@@ -38,7 +38,7 @@ test('the SQL of docs/outbox.md works for a role that may only write to the outb
     {
       reference: 'SO-1002',
       last_error:
-        'the payload cannot be sent: items[0].quantity: must be at least 1; deliveryAddress.houseNumber: is required for NL, unless street1 ends with it',
+        'the payload cannot be sent: items[0].quantity: must be at least 1; deliveryAddress.houseNumber: is required for NL, unless street1 has it',
     },
   ]);
   expect(replaced).toEqual([{ status: 'pending' }]);

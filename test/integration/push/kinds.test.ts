@@ -77,13 +77,19 @@ test('update, release, item cancellation and cancellation reach the order', asyn
   await outbox.insert(
     'order.create',
     'SO-1',
-    orderPayload('SO-1', { onHold: true, items, metadata: { extra1: 'a', extra2: 'b' } }),
+    orderPayload('SO-1', {
+      onHold: true,
+      items,
+      metadata: { extra1: 'a', extra2: 'b' },
+      preferredShippingDate: '2026-05-06',
+    }),
   );
+  await outbox.push();
+  await sandbox.advance(7 * 86_400);
   const change = {
     reference: 'new',
     phoneNumber: '',
     metadata: { extra2: null, extra3: 'c' },
-    preferredShippingDate: '2026-05-01',
   };
   const update = await outbox.insert('order.update', 'SO-1', change);
   const release = await outbox.insert('order.release', 'SO-1');
@@ -94,7 +100,7 @@ test('update, release, item cancellation and cancellation reach the order', asyn
   const [order] = await database.query('select id, reference, phone_number, metadata, email from fulfilment.orders');
   expect(await outbox.row(update)).toMatchObject({
     status: 'done',
-    result: { orderId: order?.id, note: 'preferredShippingDate 2026-05-01 had passed and was sent as null' },
+    result: { orderId: order?.id, note: 'preferredShippingDate 2026-05-06 had passed and was sent as null' },
   });
   expect(order).toMatchObject({
     reference: 'new',
@@ -193,6 +199,25 @@ test('the next poll reads what an answer does not show: a release, a return labe
     { labelled: true },
   ]);
   expect(await database.query('select * from sync.rereads')).toEqual([]);
+});
+
+test('an order with more than 50 characters in its number is updated, released and cancelled', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { onHold: true }));
+  await outbox.push();
+  const [order] = await database.query<{ id: number }>('select id from fulfilment.orders');
+  const number = 'N'.repeat(60);
+  await sandbox.call('POST', '/_sandbox/rename', {
+    client: 'default',
+    orderId: Number(order?.id),
+    externalOrderNumber: number,
+  });
+  done(await pull('pull-orders'));
+  await outbox.insert('order.update', number, { reference: 'new' });
+  await outbox.insert('order.release', number);
+  await outbox.insert('order.cancel', number);
+  await outbox.push();
+  const rows = await outbox.rows();
+  expect(rows.map(({ status, last_error }) => [status, last_error])).toEqual(rows.map(() => ['done', null]));
 });
 
 test('an announced return is read again until its lines have their return items', async () => {

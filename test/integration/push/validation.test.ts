@@ -62,8 +62,8 @@ const orders: [string, Record<string, unknown>, string][] = [
   ['an address without street', withAddress({ street1: undefined }), 'deliveryAddress.street1: is missing'],
   [
     'no house number',
-    withAddress({ houseNumber: undefined }),
-    'deliveryAddress.houseNumber: is required for NL, unless street1 ends with it',
+    withAddress({ houseNumber: undefined, street1: 'Keizersgracht' }),
+    'deliveryAddress.houseNumber: is required for NL, unless street1 has it',
   ],
   ['no postcode', withAddress({ countryCode: 'BE', postcode: ' ' }), 'deliveryAddress.postcode: is required for BE'],
   [
@@ -116,10 +116,14 @@ test('a row whose payload cannot be sent is dead at once and names every problem
   expect(await sandbox.requestsTo('/settings/get')).toHaveLength(1);
 });
 
+/** Streets with a number that is not at their end. */
+const streetsWithDoubt = ['12 Rue Haute', 'Keizersgracht 12, 2e etage', 'Am Markt 5 Hinterhaus'];
+
 test('addresses and ids that the service can use are accepted', async () => {
   const accepted = [
     withAddress({ houseNumber: undefined, street1: 'Keizersgracht 12-a' }),
     withAddress({ houseNumber: undefined, street1: 'Hauptstr. 5/7' }),
+    ...streetsWithDoubt.map((street1) => withAddress({ houseNumber: undefined, street1 })),
     withAddress({ countryCode: 'FR', houseNumber: undefined, postcode: undefined }),
     { orderType: undefined, orderTypeId: 32, shippingMethodId: 12 },
   ];
@@ -129,6 +133,9 @@ test('addresses and ids that the service can use are accepted', async () => {
   expect((await outbox.rows()).map(({ status, last_error }) => [status, last_error])).toEqual(
     accepted.map(() => ['done', null]),
   );
+  const notes = (await outbox.rows()).flatMap(({ result }) => (result as { note?: string }).note ?? []);
+  expect(notes).toHaveLength(streetsWithDoubt.length);
+  expect(notes[0]).toContain('street1 does not end with a number');
 });
 
 /** Rows that are refused by the worker or the service: kind, reference, payload and `last_error`. */
@@ -167,7 +174,12 @@ const others: [string, string, unknown, string][] = [
     'the payload cannot be sent: reason: is not a known member and must be removed',
   ],
   ['order.release', 'SO-404', {}, 'the service has no order with the number SO-404; once it has, retry this row'],
-  ['order.release', 'x'.repeat(51), {}, 'the payload cannot be sent: reference: must have 1 to 50 characters'],
+  [
+    'order.release',
+    'x'.repeat(51),
+    {},
+    'the payload cannot be sent: reference: must have 1 to 50 characters, because no order with that number is in the tables, and the service searches only for such numbers',
+  ],
   ['order_item.cancel', 'SO-1', {}, 'the payload cannot be sent: payload: give either orderItemId or sku'],
   [
     'order_attachment.create',

@@ -18,7 +18,9 @@ describe('the body of POST /v3/orders', () => {
   test('keeps every digit of prices and of members that are passed through', () => {
     const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 2.0, "price": 0.12345678901234567890, "vat": "0.210"},
       {"sku": "B", "quantity": 1, "price": 9.90}], "pickUpPoint": {"latitude": 52.10, "id": 12345678901234567890}}`;
-    const body = JSON.stringify(buildOrderDocument(order(text), { orderTypeId: 31, shippingMethodId: null }, 'inside'));
+    const body = JSON.stringify(
+      buildOrderDocument(order(text), { orderTypeId: 31, shippingMethodId: null }, { included: 'inside' }),
+    );
     for (const part of [
       '"quantity":2,',
       '"price":0.12345678901234567890,',
@@ -35,7 +37,7 @@ describe('the body of POST /v3/orders', () => {
       "billingAddress": {"lastName": "Z", "street1": "Y 2", "countryCode": "FR"}, "allowPartialDelivery": true,
       "attachments": [{"filename": "a.pdf", "content": "JVBERg=="}, {"filename": "b.pdf", "content": "JVBERg=="}]}`;
     const ids = { orderTypeId: 31, shippingMethodId: 12 };
-    const inside = buildOrderDocument(order(text), ids, 'inside') as { data: { included: unknown[] } };
+    const inside = buildOrderDocument(order(text), ids, { included: 'inside' }) as { data: { included: unknown[] } };
     const { included, ...data } = inside.data;
     expect(data).toEqual({
       type: 'order',
@@ -62,8 +64,24 @@ describe('the body of POST /v3/orders', () => {
         },
       },
     ]);
-    expect(buildOrderDocument(order(text), ids, 'top')).toEqual({ data, included });
+    expect(buildOrderDocument(order(text), ids, { included: 'top' })).toEqual({ data, included });
   });
+});
+
+test('an order without a billing address is billed to its delivery address, unless that is switched off', () => {
+  const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 1, "channelIdentifier": "L-1"}]}`;
+  const ids = { orderTypeId: 31, shippingMethodId: null };
+  const lines = { lastName: 'X', street1: 'Y 1', countryCode: 'FR' };
+  expect(buildOrderDocument(order(text), ids, { included: 'top' })).toMatchObject({
+    data: { relationships: { billingAddress: { data: { id: 2, type: 'address' } } } },
+    included: [
+      { attributes: { sku: 'A', channelIdentifier: 'L-1' } },
+      { type: 'address', id: 1, attributes: lines },
+      { type: 'address', id: 2, attributes: lines },
+    ],
+  });
+  const omitted = buildOrderDocument(order(text), ids, { included: 'top', billingAddress: 'omit' });
+  expect(JSON.stringify(omitted)).not.toContain('billingAddress');
 });
 
 describe('the state that an update sends', () => {
@@ -119,6 +137,12 @@ describe('the state that an update sends', () => {
     });
     expect(state({ preferredShippingDate: '2026-05-05' }, '2026-05-05').attributes.preferredShippingDate).toBe(
       '2026-05-05',
+    );
+  });
+
+  test('is refused if the change asks for a shipping date that has passed', () => {
+    expect(() => state({ preferredShippingDate: '2026-05-03' })).toThrow(
+      'preferredShippingDate: 2026-05-03 is before today, 2026-05-04',
     );
   });
 });

@@ -16,7 +16,7 @@ export const updateBody = z.strictObject({
     id: idIn,
     type: z.literal('order'),
     attributes: z.strictObject({
-      externalOrderNumber: z.string(notNull).min(1).max(50).optional(),
+      externalOrderNumber: z.string(notNull).min(1).optional(),
       reference: textIn,
       orderedOn: dateIn.nullish(),
       consumerReference: textIn,

@@ -50,6 +50,8 @@ export interface PushContext extends CheckContext {
    * Position of `included` in requests: inside `data`, or at the top of the document. Assumed (docs/assumptions.md).
    */
   readonly included: 'inside' | 'top';
+  /** What is sent for an order without a billing address. Assumed (docs/assumptions.md). */
+  readonly billingAddress: 'copy' | 'omit';
   /** Sends the request that asks for the change. The attempt is recorded before the request is sent. */
   readonly send: (request: WriteRequest) => Promise<HttpAnswer>;
 }

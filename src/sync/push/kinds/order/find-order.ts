@@ -35,11 +35,11 @@ export interface FoundOrder {
  */
 export async function findOrder({ row, warehouse, signal, zone }: PushContext): Promise<FoundOrder> {
   const number = row.reference;
-  assertOrderNumber(number);
   const byId =
     row.knownId === null ? null : await warehouse.get('v3.orders.get', row.knownId, orderInclude, { signal });
   const found = byId === null ? null : findOrderInDocument(byId, number);
   if (byId !== null && found !== null) return { ...found, today: toServiceDay(byId.dateMs, zone) };
+  assertSearchable(number);
   const pages = await listByNumbers(warehouse, [number], signal);
   const listed = pages.map((page) => findOrderInDocument(page, number)).find((order) => order !== null);
   if (listed === undefined || listed === null)
@@ -47,9 +47,13 @@ export async function findOrder({ row, warehouse, signal, zone }: PushContext): 
   return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
 }
 
-/** @throws PayloadError if the service cannot find an order by that number (docs/interface.md, 5.1 Values) */
-export function assertOrderNumber(number: string): void {
-  if (number.length < 1 || number.length > 50) throw new PayloadError(['reference: must have 1 to 50 characters']);
+/** @throws PayloadError if the list of orders cannot be searched for that number (docs/interface.md, 5.1 Values) */
+function assertSearchable(number: string): void {
+  if (number.length >= 1 && number.length <= 50) return;
+  throw new PayloadError([
+    'reference: must have 1 to 50 characters, because no order with that number is in the tables, and the service searches' +
+      ' only for such numbers',
+  ]);
 }
 
 /**

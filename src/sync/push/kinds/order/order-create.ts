@@ -8,6 +8,7 @@ import { findOrders } from './look-up-orders.ts';
 import { readLines } from './order-answers.ts';
 import {
   buildOrderDocument,
+  describeAddressDoubt,
   describeLineDifference,
   findOrderIds,
   findOrderProblems,
@@ -55,14 +56,16 @@ async function createOrder(payload: OrderPayload, context: PushContext): Promise
   if ('problems' in ids) throw new PayloadError(ids.problems);
   const answer = await context.send({
     operation: 'v3.orders.create',
-    body: buildOrderDocument(payload, ids, context.included),
+    body: buildOrderDocument(payload, ids, context),
   });
   const [created] = readOrders(decodeDocument('v3.orders.create', answer.body, 'single'));
   const { externalOrderNumber } = created?.order.attributes ?? {};
   if (created === undefined || externalOrderNumber !== payload.externalOrderNumber)
     throw makeUndecodableError('v3.orders.create: the answer describes another order');
   const { resource, escaped } = created;
-  return { result: toResult(resource), reading: { stream: orders, resource, escaped } };
+  const note = describeAddressDoubt(payload.deliveryAddress);
+  const result = { ...toResult(resource), ...(note === null ? {} : { note }) };
+  return { result, reading: { stream: orders, resource, escaped } };
 }
 
 function toResult(resource: Resource): PushResult['result'] {

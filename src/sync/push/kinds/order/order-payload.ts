@@ -37,6 +37,7 @@ const item = z.strictObject({
   vat: decimal.nullish(),
   name: optionalText,
   fulfillFrom: optionalText,
+  channelIdentifier: optionalText,
   metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
 });
 
@@ -114,12 +115,26 @@ function findAddressProblems(lines: Json | undefined): string[] {
   if (!isObject(lines)) return [];
   const { countryCode, houseNumber, street1, postcode } = lines;
   if (typeof countryCode !== 'string' || !addressRules.has(countryCode)) return [];
-  const isEmpty = (value: Json | undefined) => value === undefined || value === null || String(value).trim() === '';
   const problems: string[] = [];
-  if (isEmpty(houseNumber) && !(typeof street1 === 'string' && endsWithNumber.test(street1)))
-    problems.push(`deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 ends with it`);
+  if (isEmpty(houseNumber) && !(typeof street1 === 'string' && /\d/.test(street1)))
+    problems.push(`deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 has it`);
   if (isEmpty(postcode)) problems.push(`deliveryAddress.postcode: is required for ${countryCode}`);
   return problems;
+}
+
+const isEmpty = (value: Json | undefined) => value === undefined || value === null || String(value).trim() === '';
+
+/**
+ * Returns a note for an order whose house number the service may not find, because it is in the street but not at its end; null if
+ * there is no such doubt (docs/interface.md, 15.3 Add order: rules).
+ */
+export function describeAddressDoubt({
+  countryCode,
+  houseNumber,
+  street1,
+}: OrderPayload['deliveryAddress']): string | null {
+  if (!addressRules.has(countryCode) || !isEmpty(houseNumber) || endsWithNumber.test(street1)) return null;
+  return 'deliveryAddress.houseNumber is missing and street1 does not end with a number; check the address at the service';
 }
 
 /**
@@ -146,13 +161,21 @@ const deliveryId = 1;
 const billingId = 2;
 const toLink = (type: string, id: number) => ({ data: { id, type } });
 
+/** Assumptions about the body of POST /v3/orders (docs/assumptions.md). */
+interface OrderDocumentOptions {
+  readonly included: 'inside' | 'top';
+  /** What is sent for an order without a billing address. */
+  readonly billingAddress?: 'copy' | 'omit';
+}
+
 /** Returns the body of POST /v3/orders. */
 export function buildOrderDocument(
   payload: OrderPayload,
   ids: { readonly orderTypeId: number; readonly shippingMethodId: number | null },
-  place: 'inside' | 'top',
+  options: OrderDocumentOptions,
 ): object {
-  const { items, deliveryAddress, billingAddress, pickUpPoint, attachments, ...rest } = payload;
+  const { items, deliveryAddress, billingAddress: givenBilling, pickUpPoint, attachments, ...rest } = payload;
+  const billingAddress = givenBilling ?? (options.billingAddress === 'omit' ? null : deliveryAddress);
   const {
     orderType: _type,
     orderTypeId: _typeId,
@@ -186,7 +209,7 @@ export function buildOrderDocument(
         : { preferredShippingMethod: toLink('shippingMethod', ids.shippingMethodId) }),
     },
   };
-  return place === 'inside' ? { data: { ...data, included } } : { data, included };
+  return options.included === 'inside' ? { data: { ...data, included } } : { data, included };
 }
 
 function toItemAttributes({ price, vat, metadata, ...others }: OrderPayload['items'][number]): object {

@@ -3,7 +3,7 @@ import { WarehouseError } from '../../../../core/errors.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
-import { assertOrderNumber, findOrder } from './find-order.ts';
+import { findOrder } from './find-order.ts';
 
 /** Releases an order that was created with onHold true (docs/interface.md, 15.1 Operations). */
 export const orderRelease = defineKind<Record<string, never>>({
@@ -17,7 +17,6 @@ export const orderRelease = defineKind<Record<string, never>>({
 
 async function releaseOrder(_payload: unknown, context: PushContext): Promise<PushResult> {
   const { reference, knownId } = context.row;
-  assertOrderNumber(reference);
   try {
     const answer = await context.send({ operation: 'v2.order.release', body: { externalOrderNumber: reference } });
     decodeEnvelope('v2.order.release', answer.body);

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { Json } from '../../../../core/json.ts';
 import type { Order } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
-import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
+import { defineKind, PayloadError, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { day, optionalText, personalText, textsNamed } from '../../payload/payload.ts';
 import { findOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
 
@@ -94,8 +94,9 @@ const erasedByEmpty: ReadonlySet<string> = new Set(['reference', 'consumerRefere
 /**
  * Returns the state to send: the order's current values with the change applied. An absent member keeps its value, null
  * is sent as null, and '' erases. Merges metadata member by member. The service refuses a preferred shipping date in
- * the past, so null is sent instead, with a note.
+ * the past: if the order has one that the change keeps, null is sent instead, with a note.
  * @param today today by the service's clock, in the client's time zone
+ * @throws PayloadError if the change asks for a date in the past
  */
 export function buildWantedState(
   { attributes: current }: Order,
@@ -106,6 +107,11 @@ export function buildWantedState(
   const state = Object.fromEntries(
     members.map((name) => [name, asked[name] === undefined ? current[name] : asked[name]]),
   );
+  const wantedDate = change.preferredShippingDate;
+  if (typeof wantedDate === 'string' && wantedDate < today)
+    throw new PayloadError([
+      `preferredShippingDate: ${wantedDate} is before today, ${today}, which the service refuses`,
+    ]);
   if (change.metadata) state.metadata = mergeMetadata(current.metadata, change.metadata);
   const { preferredShippingDate: date } = state;
   const passed = typeof date === 'string' && date < today;
