@@ -8,7 +8,7 @@ create sequence sync.read_no; -- One number is drawn before each request is sent
 create table fulfilment.changes (
   seq bigint not null generated always as identity, -- Order of the feed
   client text not null, -- Client key
-  entity text not null, -- Table that changed
+  entity text not null, -- Table of the row that changed; outbox for a row that became done, dead, unknown or cancelled
   id bigint, -- Id of the row that changed
   key text, -- Key of the row, if its table has no bigint id
   operation text not null, -- created, updated, unlisted or removed
@@ -639,6 +639,7 @@ alter table fulfilment.outbox add constraint outbox_pending CHECK (((status <> '
 alter table fulfilment.outbox add constraint outbox_pkey PRIMARY KEY (id);
 alter table fulfilment.outbox add constraint outbox_sending CHECK (((status = 'sending'::text) = (lease_until IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_sent CHECK (((sent_at IS NULL) OR (status = 'sending'::text)));
+alter table fulfilment.outbox add constraint outbox_settled TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.outbox add constraint outbox_status CHECK ((status = ANY (ARRAY['pending'::text, 'sending'::text, 'done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])));
 alter table fulfilment.outbox add constraint outbox_unknown CHECK (((status <> 'unknown'::text) OR (written_at IS NOT NULL) OR (refusal IS NOT NULL)));
 alter table fulfilment.return_items add constraint return_items_pkey PRIMARY KEY (client, id);
@@ -1097,6 +1098,26 @@ AS $function$
     select from sync.push_database d where d.mark = sync.database_mark() and d.accepted_as <> 'copy')
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.tell_settled()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  note text := json_build_object('client', new.client, 'id', new.id, 'kind', new.kind, 'reference', new.reference,
+    'status', new.status)::text;
+begin
+  insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'outbox', new.id, 'updated');
+  -- A notification takes less than 8000 bytes. Only rows that are older than the limits of migration 0018 have more.
+  if octet_length(note) > 7999 then
+    note := json_build_object('client', null, 'id', new.id, 'kind', null, 'reference', null, 'status', new.status)::text;
+  end if;
+  perform pg_notify('fulfilment_outbox_settled', note);
+  return null;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.wake_lane(of_client text, of_family text, of_reference text)
  RETURNS void
  LANGUAGE sql
@@ -1138,6 +1159,7 @@ CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEM
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.wake_product_waiters();
+CREATE CONSTRAINT TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.tell_settled();
 CREATE TRIGGER stock_watch_added AFTER INSERT ON fulfilment.stock_watch REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.forget_watched();
