@@ -8,7 +8,7 @@ create sequence sync.read_no; -- One number is drawn before each request is sent
 create table fulfilment.changes (
   seq bigint not null generated always as identity, -- Order of the feed
   client text not null, -- Client key
-  entity text not null, -- Table that changed
+  entity text not null, -- Table of the row that changed; outbox for a row that became done, dead, unknown or cancelled
   id bigint, -- Id of the row that changed
   key text, -- Key of the row, if its table has no bigint id
   operation text not null, -- created, updated, unlisted or removed
@@ -639,6 +639,7 @@ alter table fulfilment.outbox add constraint outbox_pending CHECK (((status <> '
 alter table fulfilment.outbox add constraint outbox_pkey PRIMARY KEY (id);
 alter table fulfilment.outbox add constraint outbox_sending CHECK (((status = 'sending'::text) = (lease_until IS NOT NULL)));
 alter table fulfilment.outbox add constraint outbox_sent CHECK (((sent_at IS NULL) OR (status = 'sending'::text)));
+alter table fulfilment.outbox add constraint outbox_settled TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.outbox add constraint outbox_status CHECK ((status = ANY (ARRAY['pending'::text, 'sending'::text, 'done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])));
 alter table fulfilment.outbox add constraint outbox_unknown CHECK (((status <> 'unknown'::text) OR (written_at IS NOT NULL) OR (refusal IS NOT NULL)));
 alter table fulfilment.return_items add constraint return_items_pkey PRIMARY KEY (client, id);
@@ -916,6 +917,41 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION fulfilment.outbox_check(kind text, payload jsonb)
+ RETURNS TABLE(path text, problem text)
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  max_problems constant integer := 100;
+  max_bytes constant bigint := 16777216;
+  found_schema jsonb := (select k.schema from sync.outbox_kinds k where k.kind = outbox_check.kind);
+  bytes bigint;
+begin
+  begin
+    bytes := octet_length(payload::text);
+  exception when program_limit_exceeded then
+    -- A few bytes such as 1e100000 are a text of many digits.
+    bytes := 1073741824;
+  end;
+  if found_schema is null then
+    return query select 'kind', format('there is no kind %s; known are %s', coalesce(left(outbox_check.kind, 100), 'null'),
+      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k));
+  elsif payload is null then
+    return query select 'payload', 'is missing';
+  elsif bytes > max_bytes then
+    return query select 'payload', format('has %s bytes or more; at most %s (16 MB) are taken', bytes, max_bytes);
+  else
+    return query
+      select case when f.nth > max_problems then 'payload' else f.path end,
+        case when f.nth > max_problems then 'has more problems than these' else f.problem end
+      from sync.find_payload_problems(found_schema, payload, 'payload') with ordinality f (path, problem, nth)
+      order by f.nth limit max_problems + 1;
+  end if;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION fulfilment.outbox_replace(id bigint, payload jsonb)
  RETURNS fulfilment.outbox
  LANGUAGE plpgsql
@@ -1025,6 +1061,129 @@ begin
   end if;
   return concat_ws('/', coalesce(server, '-'), (select d.oid from pg_database d where d.datname = current_database()),
     to_regclass('fulfilment.outbox')::oid, coalesce(timeline, '-'));
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.enter_outcome()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  note text := json_build_object('client', new.client, 'id', new.id, 'kind', new.kind, 'reference', new.reference,
+    'status', new.status)::text;
+begin
+  insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'outbox', new.id, 'updated');
+  -- A notification has less than 8000 bytes. Only rows that are older than the limits of migration 0018 have more.
+  if octet_length(note) > 7999 then
+    note := json_build_object('client', null, 'id', new.id, 'kind', null, 'reference', null, 'status', new.status)::text;
+  end if;
+  perform pg_notify('fulfilment_outbox_settled', note);
+  return null;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.find_payload_problems(rule jsonb, given jsonb, place text)
+ RETURNS TABLE(path text, problem text)
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  max_entries constant integer := 5000;
+  max_problems constant integer := 100;
+  given_type text := jsonb_typeof(given);
+  member_of text := case when place = 'payload' then '' else place || '.' end;
+  branches jsonb[];
+  types text[];
+  branch jsonb;
+  part record;
+  found_now bigint;
+  found_before bigint := 0;
+begin
+  if rule ? 'anyOf' then
+    if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
+      return;
+    end if;
+    branches := array(select b from jsonb_array_elements(rule -> 'anyOf') b where b ->> 'type' is distinct from 'null');
+    if cardinality(branches) = 1 then
+      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place) f;
+      return;
+    end if;
+    foreach branch in array branches loop
+      if not exists (select from sync.find_payload_problems(branch, given, place)) then
+        return;
+      end if;
+    end loop;
+    return query select place, 'has none of the permitted forms';
+    return;
+  end if;
+
+  types := case jsonb_typeof(rule -> 'type')
+    when 'array' then array(select jsonb_array_elements_text(rule -> 'type'))
+    when 'string' then array[rule ->> 'type'] end;
+  if types is not null and given_type <> all(types) and not (
+    given_type = 'number' and 'integer' = any(types) and given::numeric = trunc(given::numeric)) then
+    return query select place, 'must be ' || string_agg(case t when 'integer' then 'a whole number'
+      when 'object' then 'an object' when 'array' then 'an array' else 'a ' || t end, ' or ')
+      from unnest(types) t where t <> 'null' or cardinality(types) = 1;
+    return;
+  end if;
+  if rule ? 'const' and given <> rule -> 'const' then
+    return query select place, 'must be ' || (rule -> 'const')::text;
+  end if;
+  if rule ? 'enum' and not exists (select from jsonb_array_elements(rule -> 'enum') e where e = given) then
+    return query select place, 'must be one of ' || string_agg(e::text, ', ') from jsonb_array_elements(rule -> 'enum') e;
+  end if;
+
+  if given_type = 'string' then
+    if length(given #>> '{}') < (rule ->> 'minLength')::integer then
+      return query select place, 'must have at least ' || (rule ->> 'minLength') || ' characters';
+    elsif length(given #>> '{}') > (rule ->> 'maxLength')::integer then
+      return query select place, 'must have at most ' || (rule ->> 'maxLength') || ' characters';
+    end if;
+  elsif given_type = 'number' then
+    if given::numeric < (rule ->> 'minimum')::numeric then
+      return query select place, 'must be at least ' || (rule ->> 'minimum');
+    elsif given::numeric > (rule ->> 'maximum')::numeric then
+      return query select place, 'must be at most ' || (rule ->> 'maximum');
+    end if;
+  elsif given_type = 'object' then
+    if rule -> 'additionalProperties' = 'false' then
+      return query select member_of || left(k, 100), 'is not a known member and must be removed'
+        from jsonb_object_keys(given) k where not coalesce(rule -> 'properties', '{}') ? k limit max_problems;
+    end if;
+    return query select member_of || r, 'is missing'
+      from jsonb_array_elements_text(rule -> 'required') r where not given ? r;
+    for part in
+      select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
+    loop
+      return query select f.path, f.problem
+        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key) f;
+    end loop;
+  elsif given_type = 'array' then
+    if jsonb_array_length(given) < (rule ->> 'minItems')::integer then
+      return query select place, 'must have at least ' || (rule ->> 'minItems') || ' entries';
+    end if;
+    if rule ? 'items' then
+      for part in
+        select e.value, e.nth
+        from jsonb_path_query(given, '$[0 to $last]', jsonb_build_object('last', max_entries - 1))
+          with ordinality as e (value, nth)
+      loop
+        return query select f.path, f.problem
+          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']') f;
+        get diagnostics found_now = row_count;
+        found_before := found_before + found_now;
+        exit when found_before >= max_problems;
+      end loop;
+      if jsonb_array_length(given) > max_entries then
+        return query select place, 'has ' || jsonb_array_length(given) || ' entries; only the first ' || max_entries ||
+          ' were checked';
+      end if;
+    end if;
+  end if;
 end
 $function$
 ;
@@ -1138,6 +1297,7 @@ CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEM
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.wake_product_waiters();
+CREATE CONSTRAINT TRIGGER outbox_settled AFTER UPDATE OF status ON fulfilment.outbox DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.enter_outcome();
 CREATE TRIGGER stock_watch_added AFTER INSERT ON fulfilment.stock_watch REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 CREATE TRIGGER stock_watch_changed AFTER UPDATE ON fulfilment.stock_watch REFERENCING OLD TABLE AS gone NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION sync.copy_watched();
 CREATE TRIGGER stock_watch_emptied AFTER TRUNCATE ON fulfilment.stock_watch FOR EACH STATEMENT EXECUTE FUNCTION sync.forget_watched();

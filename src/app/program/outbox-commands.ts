@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { OutboxOptions } from '../commands/outbox.ts';
+import type { OutboxCheckOptions } from '../commands/outbox-check.ts';
 import { parseWholeNumber, setExitCode } from './options.ts';
 
 function withOutboxFilter(command: Command): Command {
@@ -16,7 +17,7 @@ function withOutboxFilter(command: Command): Command {
 export function addOutboxCommands(cli: Command): void {
   const outbox = cli
     .command('outbox')
-    .description('show, retry, replace, cancel or mark as done the rows of the outbox')
+    .description('show, retry, replace, cancel or mark as done the rows of the outbox; check payloads')
     .addHelpText('after', '\nExample:\n  fulfilment-sync outbox list --status dead');
   withOutboxFilter(
     outbox.command('list').description('show rows and what each waits for; without a filter, only unfinished rows'),
@@ -63,5 +64,21 @@ export function addOutboxCommands(cli: Command): void {
     .addHelpText('after', '\nExample:\n  fulfilment-sync outbox replace 42 @order.json')
     .action(async (id: string, payload: string) =>
       setExitCode((await import('../commands/outbox.ts')).outboxReplaceCommand(id, payload)),
+    );
+  addCheckCommand(outbox);
+}
+
+function addCheckCommand(outbox: Command): void {
+  outbox
+    .command('check')
+    .description('check a payload as a worker does, without inserting it; exits with 1 if it has problems')
+    .argument('<kind>', 'such as order.create')
+    .argument('[file]', 'file with the payload; - or nothing for standard input')
+    .option('--client <key>', 'compare codes with the stored settings of this client')
+    .option('--reference <reference>', 'reference that the row will have')
+    .option('--json', 'print JSON')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync outbox check order.create order.json --client default')
+    .action(async (kind: string, file: string | undefined, options: OutboxCheckOptions) =>
+      setExitCode((await import('../commands/outbox-check.ts')).outboxCheckCommand(kind, file, options)),
     );
 }

@@ -43,7 +43,7 @@ export interface FulfilmentChanges {
    */
   client: string;
   /**
-   * Table that changed
+   * Table of the row that changed; outbox for a row that became done, dead, unknown or cancelled
    */
   entity: string;
   /**

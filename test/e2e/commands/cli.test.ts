@@ -67,6 +67,7 @@ describe('as a separate process', () => {
     [['run', 'push-outbox'], 1, /^default push-outbox: dead 4$/m],
     [['database', 'accept', '--as', 'moved'], 0, /nothing was changed/],
     [['outbox', 'list'], 0, /order\.create +SO-1 +dead/],
+    [['outbox', 'check', 'order.cancel', '/dev/null'], 1, /^payload: is not JSON that can be read/],
     [['outbox', 'show', '1'], 0, /locale: is missing/],
     [['outbox', 'retry', '1'], 0, /^1 row will be sent again$/],
     [['outbox', 'replace', '2', wrong], 0, /^Row 2 has the new payload and is pending$/],

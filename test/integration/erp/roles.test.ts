@@ -106,6 +106,7 @@ describe.each(['fulfilment_reader', 'fulfilment_writer'] as const)('%s', (role) 
     const open = [
       'changes_since',
       'outbox_schema',
+      'outbox_check',
       ...(role === 'fulfilment_writer' ? ['outbox_replace', 'outbox_cancel'] : []),
     ];
     for (const { call, name } of functions.filter((one) => !open.includes(one.name)))

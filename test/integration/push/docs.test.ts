@@ -27,8 +27,8 @@ test('the SQL of docs/outbox.md works for a role that may only write to the outb
     results.push(await runAsWriter(statement));
     await outbox.push();
   }
-  const [inserted, read, , open, , dead, replaced, members] = results;
-  expect(statements).toHaveLength(8);
+  const [inserted, read, , open, , dead, replaced, members, problems] = results;
+  expect(statements).toHaveLength(9);
   expect(inserted).toEqual([{ id: expect.any(Number) }]);
   expect(read).toMatchObject([
     { status: 'done', attempts: 1, last_error: null, order_id: expect.stringMatching(/^\d+$/) },
@@ -43,6 +43,11 @@ test('the SQL of docs/outbox.md works for a role that may only write to the outb
   ]);
   expect(replaced).toEqual([{ status: 'pending' }]);
   expect(members).toContainEqual({ member: 'deliveryAddress' });
+  expect(problems).toEqual([
+    { path: 'delivery', problem: 'is not a known member and must be removed' },
+    { path: 'deliveryAddress', problem: 'is missing' },
+    { path: 'items[0].quantity', problem: 'must be a whole number' },
+  ]);
   expect((await outbox.rows()).map(({ kind, status }) => [kind, status])).toEqual([
     ['order.create', 'done'],
     ['order.update', 'done'],

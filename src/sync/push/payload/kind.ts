@@ -14,15 +14,18 @@ import type { Warehouse, WriteRequest } from '../../../warehouse/client.ts';
 import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
 import type { MirroredResource } from '../../reading/stream.ts';
-import type { SettingCodes } from './setting-codes.ts';
+import type { CodeFinder } from './find-code.ts';
 
 /**
  * An error for a payload that cannot be sent. The row is marked dead, and its error names every problem. Nothing was
  * sent.
  */
 export class PayloadError extends CodedError {
+  readonly problems: readonly string[];
+
   constructor(problems: readonly string[]) {
     super('payload_refused', `the payload cannot be sent: ${problems.join('; ')}`);
+    this.problems = problems;
   }
 }
 
@@ -35,7 +38,7 @@ export class NotFoundError extends CodedError {
 
 /** The context of a payload check. */
 export interface CheckContext {
-  readonly codes: SettingCodes;
+  readonly codes: CodeFinder;
   readonly signal: AbortSignal;
 }
 

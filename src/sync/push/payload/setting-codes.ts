@@ -5,6 +5,7 @@ import type { ClientAccount } from '../../../erp/runs/clients.ts';
 import type { Warehouse } from '../../../warehouse/client.ts';
 import type { SettingList } from '../../../warehouse/decoding/settings.ts';
 import { readSettingsNow } from '../../pulls/settings.ts';
+import { type CodeFinder, type CodeProblem, filterByCode, findCode } from './find-code.ts';
 
 /** Time that entries are kept in memory, in milliseconds. */
 const keptMs = 30_000;
@@ -14,7 +15,7 @@ const refreshPauseMs = 10 * 60_000;
 const failedPauseMs = 15_000;
 
 /** Finds the ids for the codes in payloads, in the settings of one client. */
-export class SettingCodes {
+export class SettingCodes implements CodeFinder {
   readonly #db: Database;
   readonly #account: ClientAccount;
   readonly #warehouse: Warehouse;
@@ -34,21 +35,8 @@ export class SettingCodes {
    * @throws SettingsUnreadError if they cannot be read now
    */
   async find(list: SettingList, code: string, signal: AbortSignal): Promise<{ id: number } | CodeProblem> {
-    let found = filterByCode(await this.#options(), list, code);
-    if (found.length === 0) {
-      await this.#refresh(signal);
-      found = filterByCode(await this.#options(), list, code);
-    }
-    const [first, ...others] = found;
-    if (first !== undefined && others.length === 0) return { id: first.id };
-    if (first !== undefined)
-      return {
-        problem: `several entries have the code ${code} (ids ${found.map(({ id }) => id).join(', ')})`,
-        several: true,
-      };
-    const listed = (await this.#options()).filter((option) => option.list === list);
-    const codes = listed.map((option) => option.code ?? `id ${option.id}`).join(', ');
-    return { problem: `there is no code ${code} (known codes: ${codes || 'none'})`, several: false };
+    if (filterByCode(await this.#options(), list, code).length === 0) await this.#refresh(signal);
+    return findCode(await this.#options(), list, code);
   }
 
   async #options(): Promise<readonly StoredOption[]> {
@@ -84,13 +72,3 @@ export class SettingsUnreadError extends CodedError {
     );
   }
 }
-
-/** A code without exactly one id. */
-export interface CodeProblem {
-  readonly problem: string;
-  /** True if several entries have the code: then the payload must name the id. */
-  readonly several: boolean;
-}
-
-const filterByCode = (options: readonly StoredOption[], list: SettingList, code: string): StoredOption[] =>
-  options.filter((option) => option.list === list && option.code === code);

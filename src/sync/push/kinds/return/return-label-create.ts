@@ -25,6 +25,11 @@ export const returnLabelCreate = defineKind<Label>({
   operation,
   notFoundMeansRoute: false,
   unknown: { do: 'resend' },
+  check: async ({ shippingMethod }, _reference, { codes, signal }) => {
+    if (typeof shippingMethod !== 'string' || shippingMethod === '') return [];
+    const found = await codes.find('returnShippingMethods', shippingMethod, signal);
+    return 'problem' in found ? [`shippingMethod: ${found.problem}`] : [];
+  },
   push: createLabel,
 });
 
