@@ -10,7 +10,7 @@ import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
 /** Largest accepted difference to the service's clock. Watermarks follow that clock. */
 const maxSkewMs = 60_000;
 const maxWaitMs = 20_000;
-/** Lists of the settings whose codes payloads use. If one is empty, every row that uses its codes becomes dead. */
+/** Lists of the settings whose codes payloads use. If one is empty, rows that use its codes may become dead. */
 const neededLists = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
 
 /** Checks for each client that the service can be reached, accepts the credentials and has its settings. */
@@ -88,7 +88,7 @@ async function checkAccess(key: string, warehouse: Warehouse, signal: AbortSigna
         : warn(
             `${key}: settings`,
             `the service returned no entries for ${empty.join(', ')}`,
-            'ask the operator of the service to set them up',
+            'ask the operator of the service to set them up, unless the client has no use for them, such as no returns',
           ),
     ];
   } catch (error) {

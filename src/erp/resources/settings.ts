@@ -19,6 +19,8 @@ export interface SettingsRows {
     readonly shippingMethodId: number;
     readonly warehouse: string;
   }[];
+  /** Lists that the service did not send. */
+  readonly absentLists: readonly string[];
 }
 
 /** The result of storing settings. */
@@ -26,23 +28,25 @@ export interface SettingsResult {
   readonly created: number;
   readonly updated: number;
   readonly removed: number;
-  /** Lists that the service sent empty although entries are stored. Their entries were kept. */
+  /**
+   * Lists that the service did not send, or sent empty although entries are stored. Their stored entries were kept.
+   */
   readonly keptLists: readonly string[];
   /** Changes for the feed. The caller appends them in the last statement of the transaction. */
   readonly changes: readonly Change[];
 }
 
-/** Lists that may become empty, because they are obsolete (docs/interface.md, 6.2 Settings). */
+/** Lists that may be sent empty later, because they are obsolete (docs/interface.md, 6.2 Settings). */
 const mayBecomeEmpty = ['paymentMethods'];
 
 /**
- * Stores all settings lists. Writes the entries that differ and marks missing entries as removed. If a list is suddenly
- * empty, its stored entries are kept.
+ * Stores all settings lists. Writes the entries that differ and marks missing entries as removed. If a list is absent
+ * or suddenly empty, its stored entries are kept.
  */
 export async function storeSettings(
   trx: Transaction<DB>,
   client: string,
-  { options, warehouses }: SettingsRows,
+  { options, warehouses, absentLists }: SettingsRows,
 ): Promise<SettingsResult> {
   await lockName(trx, `settings ${client}`);
   const listed = new Set(options.map(({ list }) => list));
@@ -53,9 +57,8 @@ export async function storeSettings(
     .where('client', '=', anyClient(client))
     .where('removed_at', 'is', null)
     .execute();
-  const keptLists = stored
-    .map(({ list }) => list)
-    .filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
+  const emptied = stored.map(({ list }) => list).filter((list) => !listed.has(list) && !mayBecomeEmpty.includes(list));
+  const keptLists = [...new Set([...absentLists, ...emptied])];
   const written = await writeOptions(trx, client, options);
   const removed = await removeOptions(trx, client, options, keptLists);
   const links = await writeWarehouses(trx, client, warehouses, keptLists.includes('mainShippingMethods'));

@@ -30,7 +30,7 @@ export async function readSettingsNow(
 
 /**
  * Runs the job refresh-settings: reads and stores the settings under the run's lease, with counts. If a list is
- * suddenly empty, keeps the stored entries and warns.
+ * absent or suddenly empty, keeps the stored entries and warns.
  */
 export async function refreshSettings(context: PullContext): Promise<void> {
   const { client, db, run, warehouse, signal } = context;

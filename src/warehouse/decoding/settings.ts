@@ -24,13 +24,13 @@ const option = z.looseObject({ id: idSchema, name: text, code: text });
 const mainMethod = option.extend({
   shippingMethods: z.array(z.looseObject({ id: idSchema, warehouse: text })).nullish(),
 });
-/** A list that nothing else refers to may be missing. Then its stored entries stay. */
+/** Any list may be absent, because a client may have no use for it. Then its stored entries stay. */
 const settingsSchema = z.looseObject({
-  mainShippingMethods: z.array(mainMethod),
+  mainShippingMethods: z.array(mainMethod).nullish(),
   shippingMethods: z.array(option).nullish(),
-  returnShippingMethods: z.array(option),
-  orderTypes: z.array(option),
-  returnReasons: z.array(option),
+  returnShippingMethods: z.array(option).nullish(),
+  orderTypes: z.array(option).nullish(),
+  returnReasons: z.array(option).nullish(),
   languages: z.array(option).nullish(),
   countries: z.array(option).nullish(),
   paymentMethods: z.array(option).nullish(),
@@ -56,11 +56,14 @@ interface MethodWarehouse {
 export interface Settings {
   readonly options: readonly SettingOption[];
   readonly warehouses: readonly MethodWarehouse[];
+  /** Lists that the answer does not have, not even empty ones. Nothing is known about their entries. */
+  readonly absentLists: readonly SettingList[];
 }
 
 /**
- * Decodes the result of settings/get.
- * @throws WarehouseError `undecodable` that names the member at fault; then nothing of the answer is used
+ * Decodes the result of settings/get (docs/interface.md, 6.2 Settings).
+ * @throws WarehouseError `undecodable` that names the member at fault, or if the answer has none of the lists; then
+ *   nothing of the answer is used
  */
 export function decodeSettings(result: Json): Settings {
   const read = settingsSchema.safeParse(result);
@@ -69,6 +72,9 @@ export function decodeSettings(result: Json): Settings {
     const where = issue?.path.join('.') || 'result';
     throw makeUndecodableError(`common.settings.get: ${where}: ${issue?.message ?? 'cannot be decoded'}`);
   }
+  const absentLists = settingLists.filter((list) => (read.data[list] ?? null) === null);
+  if (absentLists.length === settingLists.length)
+    throw makeUndecodableError('common.settings.get: the answer has none of the lists');
   const received = result as Readonly<Record<SettingList, readonly Json[] | null | undefined>>;
   const options = settingLists.flatMap((list) =>
     (read.data[list] ?? []).map(({ id, code, name }, index) => ({
@@ -79,10 +85,10 @@ export function decodeSettings(result: Json): Settings {
       raw: received[list]?.[index] ?? null,
     })),
   );
-  const warehouses = read.data.mainShippingMethods.flatMap(({ id, shippingMethods }) =>
+  const warehouses = (read.data.mainShippingMethods ?? []).flatMap(({ id, shippingMethods }) =>
     (shippingMethods ?? []).flatMap(({ id: shippingMethodId, warehouse }) =>
       warehouse === null ? [] : [{ mainShippingMethodId: id, shippingMethodId, warehouse }],
     ),
   );
-  return { options, warehouses };
+  return { options, warehouses, absentLists };
 }

@@ -73,6 +73,62 @@ test('the daily job writes changes, marks removed entries, and keeps a list that
   });
 });
 
+test.each([
+  [['returnShippingMethods', 'returnReasons']],
+  [['mainShippingMethods']],
+  [['shippingMethods']],
+  [['orderTypes']],
+  [['languages']],
+  [['countries']],
+  [['paymentMethods']],
+])('settings without the lists %s keep their entries, and the run names them', async (absent) => {
+  await answerWith('paymentMethods', [{ id: 71, name: 'Invoice', code: 'INVOICE' }]);
+  done(await pull('refresh-settings'));
+  const present = absent[0] === 'countries' ? 'languages' : 'countries';
+  const read = async () => [
+    await database.query('select * from fulfilment.setting_options where list = any($1) order by id', [absent]),
+    await database.query('select * from fulfilment.main_shipping_method_warehouses order by 2, 3, 4'),
+  ];
+  const before = await read();
+  await sandbox.clearFaults();
+  const added = { path: ['result', present], value: [{ id: 81, name: 'New', code: 'NEW' }] };
+  await sandbox.faults({
+    operation: 'common.settings.get',
+    effect: { set: [added, ...absent.map((list) => ({ path: ['result', list] }))] },
+  });
+  expect(done(await pull('refresh-settings'))).toMatchObject({
+    warnings: [`the settings lack ${absent.join(', ')}; the stored entries are kept`],
+  });
+  expect(await read()).toEqual(before);
+  expect((await readOptions(present)).filter(({ removed }) => !removed)).toEqual([{ code: 'NEW', removed: false }]);
+});
+
+test('a shop whose settings never had lists for returns can create orders', async () => {
+  await sandbox.faults({
+    operation: 'common.settings.get',
+    effect: {
+      set: [{ path: ['result', 'returnReasons'], value: null }, { path: ['result', 'returnShippingMethods'] }],
+    },
+  });
+  const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
+  expect(done(await pull('refresh-settings')).warnings).toEqual([
+    'the settings lack returnShippingMethods, returnReasons; the stored entries are kept',
+  ]);
+});
+
+test('an answer without any list of settings fails the run and changes nothing', async () => {
+  done(await pull('refresh-settings'));
+  const before = await database.query('select * from fulfilment.setting_options order by list, id');
+  await sandbox.faults({ operation: 'common.settings.get', effect: { set: [{ path: ['result'], value: {} }] } });
+  expect(await pull('refresh-settings')).toMatchObject({
+    status: 'failed',
+    error: { message: expect.stringContaining('has none of the lists') },
+  });
+  expect(await database.query('select * from fulfilment.setting_options order by list, id')).toEqual(before);
+});
+
 test('an unknown code makes a worker read the settings again, at most every ten minutes', async () => {
   const push = async (name: string, orderType: string) => {
     const id = await outbox.insert('order.create', name, orderPayload(name, { orderType }));
