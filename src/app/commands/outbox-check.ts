@@ -71,7 +71,7 @@ async function openCodes(client: string | undefined): Promise<{ codes: CodeFinde
   const options = await withDatabase('outbox', (db) => readOptions(db, client));
   if (options.length === 0)
     return { codes: anyCode, unchecked: `no settings are stored for the client ${client}; run refresh-settings first` };
-  return { codes: { find: async (list, code) => findCode(options, list, code) }, unchecked: null };
+  return { codes: { find: async (list, code, idMember) => findCode(options, list, code, idMember) }, unchecked: null };
 }
 
 async function findProblems(

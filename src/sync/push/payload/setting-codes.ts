@@ -30,13 +30,19 @@ export class SettingCodes implements CodeFinder {
 
   /**
    * Finds the id of a code. If the code is not stored, reads the settings again, because it may be new.
-   * @returns the id; or a problem in words, with the known codes, if no entry or several entries have the code
+   * @param idMember member of the payload that takes an id instead of the code
+   * @returns the id; or a problem in words, with what is known instead, if no entry or several entries have the code
    * @throws WarehouseError if the settings could not be read
    * @throws SettingsUnreadError if they cannot be read now
    */
-  async find(list: SettingList, code: string, signal: AbortSignal): Promise<{ id: number } | CodeProblem> {
+  async find(
+    list: SettingList,
+    code: string,
+    idMember: string,
+    signal: AbortSignal,
+  ): Promise<{ id: number } | CodeProblem> {
     if (filterByCode(await this.#options(), list, code).length === 0) await this.#refresh(signal);
-    return findCode(await this.#options(), list, code);
+    return findCode(await this.#options(), list, code, idMember);
   }
 
   async #options(): Promise<readonly StoredOption[]> {

@@ -2,7 +2,7 @@ import { makeUndecodableError } from '../../../../core/errors.ts';
 import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
-import { defineKind, PayloadError, type PushContext, type PushResult } from '../../payload/kind.ts';
+import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { readOrders } from './find-order.ts';
 import { findOrders } from './look-up-orders.ts';
 import { readLines } from './order-answers.ts';
@@ -53,7 +53,6 @@ export const orderCreate = defineKind<OrderPayload>({
 
 async function createOrder(payload: OrderPayload, context: PushContext): Promise<PushResult> {
   const ids = await findOrderIds(payload, context);
-  if ('problems' in ids) throw new PayloadError(ids.problems);
   const answer = await context.send({
     operation: 'v3.orders.create',
     body: buildOrderDocument(payload, ids, context),

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { isObject, type Json } from '../../../../core/json.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import type { CheckContext } from '../../payload/kind.ts';
 import {
   asNumber,
@@ -8,7 +9,6 @@ import {
   documentContent,
   findDocumentProblems,
   idNumber,
-  isGiven,
   optionalText,
   personal,
   personalText,
@@ -71,6 +71,14 @@ export const orderPayload = z.strictObject({
 });
 export type OrderPayload = z.infer<typeof orderPayload>;
 
+const orderTypeMember: CodedMember = { list: 'orderTypes', byCode: 'orderType', byId: 'orderTypeId', required: true };
+const methodMember: CodedMember = {
+  list: 'mainShippingMethods',
+  byCode: 'shippingMethod',
+  byId: 'shippingMethodId',
+  required: false,
+};
+
 /** Countries that need a house number and a postcode (docs/interface.md, 15.3 Add order: rules). */
 const addressRules = new Set(['NL', 'BE', 'DE']);
 /** Matches a street that ends with a house number. The service takes the number from there. */
@@ -80,30 +88,18 @@ const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)
 export async function findOrderProblems(
   payload: { readonly [member: string]: Json },
   reference: string,
-  { codes, signal }: CheckContext,
+  context: CheckContext,
 ): Promise<string[]> {
-  const { externalOrderNumber: number, orderType, shippingMethod, attachments } = payload;
+  const { externalOrderNumber: number, attachments } = payload;
   const problems: string[] = [];
   if (typeof number === 'string' && number !== reference)
     problems.push(`externalOrderNumber: must equal the reference of the row, ${reference}`);
-  if (isGiven(payload, 'orderType') === isGiven(payload, 'orderTypeId'))
-    problems.push('orderType: give either orderType (code) or orderTypeId');
-  else if (typeof orderType === 'string' && orderType !== '') {
-    const type = await codes.find('orderTypes', orderType, signal);
-    if ('problem' in type)
-      problems.push(`orderType: ${type.problem}${type.several ? ', so use orderTypeId instead' : ''}`);
-  }
-  if (isGiven(payload, 'shippingMethod') && isGiven(payload, 'shippingMethodId'))
-    problems.push('shippingMethod: give either shippingMethod (code) or shippingMethodId');
-  else if (typeof shippingMethod === 'string' && shippingMethod !== '') {
-    const method = await codes.find('mainShippingMethods', shippingMethod, signal);
-    if ('problem' in method)
-      problems.push(`shippingMethod: ${method.problem}${method.several ? ', so use shippingMethodId instead' : ''}`);
-  }
+  for (const member of [orderTypeMember, methodMember])
+    problems.push(...(await findCodeProblems(payload, member, context)));
   problems.push(...findAddressProblems(payload.deliveryAddress));
   for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries())
     if (isObject(entry))
-      problems.push(...(await findDocumentProblems(`attachments[${index}].content`, entry.content, signal)));
+      problems.push(...(await findDocumentProblems(`attachments[${index}].content`, entry.content, context.signal)));
   return problems;
 }
 
@@ -138,22 +134,17 @@ export function describeAddressDoubt({
 }
 
 /**
- * Returns the ids of the order type and the shipping method, which the payload names by id or code; or the problems.
+ * Returns the ids of the order type and the shipping method, which the payload names by id or code.
+ * @throws PayloadError if a code has no single id
  */
 export async function findOrderIds(
-  { orderType, orderTypeId, shippingMethod, shippingMethodId }: OrderPayload,
-  { codes, signal }: CheckContext,
-): Promise<{ orderTypeId: number; shippingMethodId: number | null } | { problems: string[] }> {
-  const type = orderTypeId ? { id: orderTypeId } : await codes.find('orderTypes', orderType ?? '', signal);
-  const method = shippingMethod
-    ? await codes.find('mainShippingMethods', shippingMethod, signal)
-    : { id: shippingMethodId ?? null };
-  const problems = [
-    ...('problem' in type ? [`orderType: ${type.problem}`] : []),
-    ...('problem' in method ? [`shippingMethod: ${method.problem}`] : []),
-  ];
-  if ('problem' in type || 'problem' in method) return { problems };
-  return { orderTypeId: type.id, shippingMethodId: method.id };
+  payload: OrderPayload,
+  context: CheckContext,
+): Promise<{ orderTypeId: number | null; shippingMethodId: number | null }> {
+  return {
+    orderTypeId: await findNamedId(payload, orderTypeMember, context),
+    shippingMethodId: await findNamedId(payload, methodMember, context),
+  };
 }
 
 /** Provisional ids, which only link the addresses of one request (docs/interface.md, 7.2 Addresses). */
@@ -171,7 +162,7 @@ interface OrderDocumentOptions {
 /** Returns the body of POST /v3/orders. */
 export function buildOrderDocument(
   payload: OrderPayload,
-  ids: { readonly orderTypeId: number; readonly shippingMethodId: number | null },
+  ids: { readonly orderTypeId: number | null; readonly shippingMethodId: number | null },
   options: OrderDocumentOptions,
 ): object {
   const { items, deliveryAddress, billingAddress: givenBilling, pickUpPoint, attachments, ...rest } = payload;
@@ -200,7 +191,7 @@ export function buildOrderDocument(
       ...(attributes.metadata ? { metadata: pickGiven(attributes.metadata) } : {}),
     },
     relationships: {
-      orderType: toLink('orderType', ids.orderTypeId),
+      ...(ids.orderTypeId === null ? {} : { orderType: toLink('orderType', ids.orderTypeId) }),
       deliveryAddress: toLink('address', deliveryId),
       ...(billingAddress ? { billingAddress: toLink('address', billingId) } : {}),
       ...(pickUpPoint ? { pickUpPoint: { data: { type: 'pickUpPoint' } } } : {}),

@@ -4,16 +4,27 @@ import { isObject } from '../../../../core/json.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { shipments } from '../../../streams/shipments.ts';
-import { defineKind, NotFoundError, PayloadError, type PushContext, type PushResult } from '../../payload/kind.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
+import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { idNumber, requiredText } from '../../payload/payload.ts';
 
 const operation = 'v2.returnLabel.get';
 const schema = z.strictObject({
   shipmentId: idNumber,
   shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list returnShippingMethods' }),
+  shippingMethodId: idNumber
+    .nullish()
+    .meta({ description: 'id of the settings list returnShippingMethods, instead of shippingMethod' }),
   paperless: z.boolean().nullish(),
 });
 type Label = z.infer<typeof schema>;
+
+const methodMember: CodedMember = {
+  list: 'returnShippingMethods',
+  byCode: 'shippingMethod',
+  byId: 'shippingMethodId',
+  required: false,
+};
 
 /**
  * Requests a return label for a shipment (docs/interface.md, 15.9 Return label). A repeated request returns the same
@@ -25,24 +36,15 @@ export const returnLabelCreate = defineKind<Label>({
   operation,
   notFoundMeansRoute: false,
   unknown: { do: 'resend' },
-  check: async ({ shippingMethod }, _reference, { codes, signal }) => {
-    if (typeof shippingMethod !== 'string' || shippingMethod === '') return [];
-    const found = await codes.find('returnShippingMethods', shippingMethod, signal);
-    return 'problem' in found ? [`shippingMethod: ${found.problem}`] : [];
-  },
+  check: (payload, _reference, context) => findCodeProblems(payload, methodMember, context),
   push: createLabel,
 });
 
-async function createLabel(
-  { shipmentId, shippingMethod, paperless }: Label,
-  context: PushContext,
-): Promise<PushResult> {
-  const method = shippingMethod
-    ? await context.codes.find('returnShippingMethods', shippingMethod, context.signal)
-    : null;
-  if (method !== null && 'problem' in method) throw new PayloadError([`shippingMethod: ${method.problem}`]);
+async function createLabel(payload: Label, context: PushContext): Promise<PushResult> {
+  const { shipmentId, paperless } = payload;
+  const shippingMethodId = await findNamedId(payload, methodMember, context);
   const query = encodeQuery({
-    ...(method === null ? {} : { shippingMethodId: method.id }),
+    ...(shippingMethodId === null ? {} : { shippingMethodId }),
     ...(paperless ? { paperless: 'true' } : {}),
   });
   const answer = await context.send({ operation, path: { shipmentId }, query });

@@ -4,7 +4,8 @@ import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/
 import { decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type ShipmentItem, shipmentItemSchema } from '../../../../warehouse/decoding/v3.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
-import { type CheckContext, NotFoundError, PayloadError, type PushContext } from '../../payload/kind.ts';
+import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
+import { type CheckContext, NotFoundError, type PushContext } from '../../payload/kind.ts';
 import {
   anyMembers,
   idNumber,
@@ -25,7 +26,8 @@ export const returnPayload = z.strictObject({
       z.strictObject({
         shipmentItemId: idNumber,
         quantity,
-        reason: requiredText.meta({ description: 'code of the settings list returnReasons' }),
+        reason: requiredText.nullish().meta({ description: 'code of the settings list returnReasons' }),
+        reasonId: idNumber.nullish().meta({ description: 'id of the settings list returnReasons, instead of reason' }),
         externalReference: optionalText,
         metadata: anyMembers,
       }),
@@ -33,6 +35,8 @@ export const returnPayload = z.strictObject({
     .min(1, 'must have at least one entry'),
 });
 export type ReturnPayload = z.infer<typeof returnPayload>;
+
+const reasonMember: CodedMember = { list: 'returnReasons', byCode: 'reason', byId: 'reasonId', required: true };
 
 const itemType = 'returnMerchandiseAuthorizationItem';
 
@@ -49,7 +53,9 @@ export async function buildReturnDocument(
   id: number | null,
 ): Promise<object> {
   const { shipmentId, comments, metadata, items } = payload;
-  const reasons = await findReasonIds(items, context);
+  const reasonIds: (number | null)[] = [];
+  for (const [index, item] of items.entries())
+    reasonIds.push(await findNamedId(item, reasonMember, context, `items[${index}].`));
   const products = await readShipmentItems(shipmentId, context);
   const missing = items.filter(({ shipmentItemId }) => !products.has(shipmentItemId));
   if (missing.length > 0) {
@@ -76,7 +82,7 @@ export async function buildReturnDocument(
         relationships: pickGiven({
           shipmentItem: link('shipmentItem', shipmentItemId),
           product: link('product', item?.relationships.product),
-          returnReason: link('returnReason', reasons.get(reason)),
+          returnReason: link('returnReason', reasonIds[index]),
         }),
       };
     },
@@ -93,28 +99,15 @@ export async function buildReturnDocument(
   return context.included === 'inside' ? { data: { ...data, included } } : { data, included };
 }
 
-async function findReasonIds(items: ReturnPayload['items'], context: PushContext): Promise<Map<string, number>> {
-  const ids = new Map<string, number>();
-  for (const { reason } of items) {
-    const found = await context.codes.find('returnReasons', reason, context.signal);
-    if ('problem' in found) throw new PayloadError([`items: ${found.problem}`]);
-    ids.set(reason, found.id);
-  }
-  return ids;
-}
-
-/** Returns the problems that the schema cannot find: unknown return reasons. */
+/** Returns the problems that the schema cannot find: return reasons that are not named once, or are unknown. */
 export async function findReturnProblems(
   { items }: { readonly [member: string]: Json },
   _reference: string,
-  { codes, signal }: CheckContext,
+  context: CheckContext,
 ): Promise<string[]> {
   const problems: string[] = [];
-  for (const [index, item] of (Array.isArray(items) ? items : []).entries()) {
-    if (!isObject(item) || typeof item.reason !== 'string' || item.reason === '') continue;
-    const found = await codes.find('returnReasons', item.reason, signal);
-    if ('problem' in found) problems.push(`items[${index}].reason: ${found.problem}`);
-  }
+  for (const [index, item] of (Array.isArray(items) ? items : []).entries())
+    if (isObject(item)) problems.push(...(await findCodeProblems(item, reasonMember, context, `items[${index}].`)));
   return problems;
 }
 
