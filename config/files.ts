@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
+import { type Operation, type OperationName, type Operations, operations, repeatableOperations } from './operations.ts';
 
 /** One client of the service, with its account and credentials (docs/interface.md, 3.1 Rules). */
 export interface WarehouseClient {
@@ -124,6 +124,7 @@ export function readOperationsFile(file: string, problems: string[]): Operations
     included: z.enum(['inside', 'top']).optional(),
     billingAddress: z.enum(['copy', 'omit']).optional(),
     documented: z.boolean().optional(),
+    repeatable: z.boolean().optional(),
   });
   const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', file, z.record(z.string(), override), problems) ?? {};
   const merged: Record<OperationName, Operation> = { ...operations };
@@ -131,15 +132,23 @@ export function readOperationsFile(file: string, problems: string[]): Operations
     const builtIn: Operation | undefined = Object.hasOwn(operations, name)
       ? operations[name as OperationName]
       : undefined;
-    const { method, path, included, billingAddress } = operation;
-    const documented =
-      operation.documented ?? (builtIn?.method === method && builtIn.path === path && builtIn.documented);
-    const switches = {
-      ...(included === undefined ? {} : { included }),
-      ...(billingAddress === undefined ? {} : { billingAddress }),
-    };
-    if (builtIn !== undefined) merged[name as OperationName] = { method, path, documented, ...switches };
-    else problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`);
+    const { method, path, documented, included, billingAddress, repeatable } = operation;
+    const isShown = documented ?? (builtIn?.method === method && builtIn.path === path && builtIn.documented);
+    if (builtIn === undefined)
+      problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`);
+    else if (repeatable !== undefined && !(repeatableOperations as string[]).includes(name))
+      problems.push(
+        `WAREHOUSE_OPERATIONS_FILE: ${name}: repeatable belongs to ${repeatableOperations.join(', ')} only`,
+      );
+    else
+      merged[name as OperationName] = {
+        method,
+        path,
+        documented: isShown,
+        ...(included === undefined ? {} : { included }),
+        ...(billingAddress === undefined ? {} : { billingAddress }),
+        ...(repeatable === undefined ? {} : { repeatable }),
+      };
   }
   return merged;
 }

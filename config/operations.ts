@@ -13,6 +13,11 @@ export interface Operation {
   readonly included?: 'inside' | 'top';
   /** What is sent for an order without a billing address: a copy of its delivery address (the default), or none. */
   readonly billingAddress?: 'copy' | 'omit';
+  /**
+   * True if a repeated request changes nothing, so that the outbox may send it again after a lost answer. Only for
+   * `repeatableOperations`. It is assumed that it changes something (docs/assumptions.md).
+   */
+  readonly repeatable?: boolean;
 }
 
 const shown = (method: Method, path: string): Operation => ({ method, path, documented: true });
@@ -68,6 +73,9 @@ export const operations = {
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;
+
+/** The operations whose entry in `WAREHOUSE_OPERATIONS_FILE` may say `repeatable`. */
+export const repeatableOperations: readonly OperationName[] = ['v2.returnLabel.get'];
 
 /** The operations in use: the table above with its overrides. */
 export type Operations = Readonly<Record<OperationName, Operation>>;

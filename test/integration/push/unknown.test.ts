@@ -1,4 +1,8 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { operations } from '../../../config/operations.ts';
 import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
 import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
 import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
@@ -252,6 +256,63 @@ describe('a kind that cannot be looked up', () => {
       ({ operation }) => operation === 'v3.returnMerchandiseAuthorizations.create',
     );
     expect(sent).toHaveLength(1);
+  });
+
+  describe('a return label', () => {
+    const labelFault = { operation: 'v2.returnLabel.get', count: 1, effect: { reset: true, afterEffect: true } };
+    const countLabels = async () =>
+      (await sandbox.requests()).filter(({ operation }) => operation === 'v2.returnLabel.get').length;
+    const insertLabel = async () => {
+      await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+      await outbox.push();
+      await sandbox.advance(2 * 86_400);
+      await pull('pull-shipments');
+      const [shipment] = await database.query('select id from fulfilment.shipments');
+      return outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id });
+    };
+
+    test('is not requested again by itself, because the carrier may bill each one', async () => {
+      const id = await insertLabel();
+      await sandbox.faults(labelFault);
+      await pushRounds(4);
+      expect(await outbox.row(id)).toMatchObject({
+        status: 'unknown',
+        attempts: 1,
+        next_attempt_at: null,
+        last_error: expect.stringContaining('or `outbox retry` to send it again'),
+      });
+      expect(await countLabels()).toBe(1);
+      await actOnOutbox(database.db, 'retry', { ids: [id] }, { by: 'test', followUps: followUpRules });
+      await outbox.push();
+      expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
+    });
+
+    test('waits for a person if its worker was lost while sending', async () => {
+      const id = await insertLabel();
+      await sandbox.faults({ operation: 'v2.returnLabel.get', effect: { delayMs: 1_500 } });
+      const pushing = outbox.push();
+      await waitFor('the request', countLabels);
+      await database.query("update fulfilment.outbox set lease_until = now() - interval '1 second' where id = $1", [
+        id,
+      ]);
+      await outbox.push();
+      expect(await outbox.row(id)).toMatchObject({ status: 'unknown', next_attempt_at: null });
+      await pushing;
+      expect(await countLabels()).toBe(1);
+    });
+
+    test('is requested again if WAREHOUSE_OPERATIONS_FILE says that it is repeatable', async () => {
+      const file = join(mkdtempSync(join(tmpdir(), 'operations-')), 'operations.json');
+      const { method, path } = operations['v2.returnLabel.get'];
+      writeFileSync(file, JSON.stringify({ 'v2.returnLabel.get': { method, path, repeatable: true } }));
+      const id = await insertLabel();
+      await sandbox.faults(labelFault);
+      await outbox.push({ ...short, WAREHOUSE_OPERATIONS_FILE: file });
+      expect(await outbox.row(id)).toMatchObject({ status: 'pending', attempts: 1, written_at: expect.any(Date) });
+      await outbox.hurry();
+      await outbox.push({ ...short, WAREHOUSE_OPERATIONS_FILE: file });
+      expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
+    });
   });
 
   test('is sent again if it was certainly not carried out', async () => {

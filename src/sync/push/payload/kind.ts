@@ -4,7 +4,7 @@
  */
 
 import type { z } from 'zod';
-import type { OperationName } from '../../../../config/operations.ts';
+import type { OperationName, Operations } from '../../../../config/operations.ts';
 import { CodedError, type WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
@@ -186,4 +186,13 @@ export type AnyKind = OutboxKind<unknown>;
  */
 export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
   return kind as unknown as AnyKind;
+}
+
+/**
+ * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it: an operator decides about unknown rows, unless the file says
+ * that the operation is repeatable.
+ */
+export function settleByOperations(kind: AnyKind, operations: Operations): AnyKind {
+  const isRepeatable = kind.unknown.do === 'ask operator' && operations[kind.operation].repeatable === true;
+  return isRepeatable ? { ...kind, unknown: { do: 'resend' } } : kind;
 }
