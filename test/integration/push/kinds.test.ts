@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -259,4 +259,62 @@ test('an inbound packing slip is announced; a product is added, then changed', a
   });
   expect((await outbox.row(add)).result).toEqual({ action: 'added' });
   expect((await outbox.row(edit)).result).toEqual({ action: 'edited' });
+});
+
+test('a product that is found in another case is changed, not added', async () => {
+  await outbox.insert('product.save', 'VASE', { name: 'Vase' });
+  await outbox.push();
+  await sandbox.faults({
+    operation: 'oldest.product.search',
+    effect: { set: [{ path: ['result', 'sku'], value: 'Vase' }] },
+  });
+  const edit = await outbox.insert('product.save', 'VASE', { name: 'Vase, tall' });
+  await outbox.push();
+  expect((await outbox.row(edit)).result).toEqual({ action: 'edited' });
+  expect((await sandbox.requests()).filter(({ operation }) => operation === 'oldest.product.add')).toHaveLength(1);
+});
+
+describe('a product that the search does not show', () => {
+  /** A search that finds nothing, although the product exists. */
+  const hidden = {
+    operation: 'oldest.product.search',
+    effect: {
+      set: [
+        { path: ['messageCode'], value: 'NOK' },
+        { path: ['result'], value: null },
+      ],
+    },
+  };
+  const save = async (product: object, sku = 'VASE') => {
+    await database.query("update fulfilment.outbox set status = 'cancelled' where status = 'dead'");
+    const id = await outbox.insert('product.save', sku, product);
+    await outbox.push();
+    return outbox.row(id);
+  };
+
+  test.each([
+    ['NOK', []],
+    ['409', [{ operation: 'oldest.product.add', effect: { status: 409 } }]],
+  ])('is changed if the service answers to the add that it exists: %s', async (_answer, faults) => {
+    await save({ name: 'Vase' });
+    await sandbox.faults(hidden, ...faults);
+    expect(await save({ name: 'Vase, tall' })).toMatchObject({ status: 'done', result: { action: 'edited' } });
+  });
+
+  test('is refused with the reasons of both requests if it can be neither added nor changed', async () => {
+    const refuse = (operation: string, words: string) => ({
+      operation,
+      effect: {
+        set: [
+          { path: ['messageCode'], value: 'NOK' },
+          { path: ['message'], value: words },
+        ],
+      },
+    });
+    await sandbox.faults(hidden, refuse('oldest.product.add', 'No weight'), refuse('oldest.product.edit', 'Unknown'));
+    expect(await save({ name: 'Vase' })).toMatchObject({
+      status: 'dead',
+      last_error: 'oldest.product.add: NOK: «No weight»; and as a change: oldest.product.edit: NOK: «Unknown»',
+    });
+  });
 });

@@ -3,8 +3,9 @@
  */
 
 import { z } from 'zod';
-import { hasCode } from '../../../../core/errors.ts';
+import { hasCode, WarehouseError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
+import { mayBeNoRoute } from '../../../../core/push-outcome.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { asNumber, base64Text, decimal, optionalText, requiredText } from '../../payload/payload.ts';
@@ -36,23 +37,48 @@ async function saveProduct(product: Product, context: PushContext): Promise<Push
   try {
     return await sendProduct('oldest.product.add', product, context);
   } catch (error) {
-    // An earlier attempt whose answer was lost may have added it, and the search may not show it yet.
-    if (!(hasCode(error, 'nok') && context.row.mayBeWritten)) throw error;
-    return sendProduct('oldest.product.edit', product, context);
+    // The product may exist although the search does not show it. The words of the refusal are not known, so any refusal
+    // may say that; if the product does not exist, the change is refused too.
+    if (!isRefusal(error)) throw error;
+    return await changeInstead(error, product, context);
+  }
+}
+
+/** Returns true if the service itself refused this product. */
+const isRefusal = (error: unknown): error is WarehouseError =>
+  error instanceof WarehouseError && error.outcome === 'refused' && !mayBeNoRoute(error, true);
+
+/**
+ * Changes a product that could not be added.
+ * @throws WarehouseError with the reasons of both refusals if the change is refused too
+ */
+async function changeInstead(added: WarehouseError, product: Product, context: PushContext): Promise<PushResult> {
+  try {
+    return await sendProduct('oldest.product.edit', product, context);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    const { code, outcome, status, jsonBody, explained } = error;
+    throw new WarehouseError(code, `${added.message}; and as a change: ${error.message}`, {
+      outcome,
+      ...(status === undefined ? {} : { status }),
+      jsonBody,
+      explained,
+      cause: error,
+    });
   }
 }
 
 /**
- * Returns true if the service has the product. Any result of the search counts, because its form is assumed
- * (docs/assumptions.md).
+ * Returns true if the service has the product. Any result of the search counts, unless it names another sku, because its
+ * form is assumed (docs/assumptions.md).
  */
 async function hasProduct({ barcode }: Product, { row, warehouse, signal }: PushContext): Promise<boolean> {
   try {
     const body = { Sku: row.reference, Barcode: barcode ?? null };
     const found = await warehouse.ask({ operation: 'oldest.product.search', body }, { signal });
     const sku = isObject(found) ? (found.sku ?? found.Sku) : undefined;
-    // A product with the same barcode but another sku is another product.
-    return found !== null && (typeof sku !== 'string' || sku === row.reference);
+    // A product with the same barcode but another sku is another product. The service may write a sku in another case.
+    return found !== null && (typeof sku !== 'string' || sku.toLowerCase() === row.reference.toLowerCase());
   } catch (error) {
     if (hasCode(error, 'nok')) return false;
     throw error;
