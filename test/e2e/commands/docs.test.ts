@@ -23,7 +23,10 @@ const readBlocks = (file: string, language: string) =>
   );
 
 /** Blocks that other tests run: SQL of the ERP's documents as its roles, and the session with the sandbox. */
-const testedElsewhere = { sql: ['docs/erp.md', 'docs/first-order.md', 'docs/outbox.md'], sh: ['docs/sandbox.md'] };
+const testedElsewhere = {
+  sql: ['docs/consumers.md', 'docs/erp.md', 'docs/first-order.md', 'docs/outbox.md'],
+  sh: ['docs/sandbox.md'],
+};
 /** Lines that a test cannot run, or that run the tests. CI covers them, or tests of the files that they use. */
 const notRunHere =
   /^(for name in POSTGRES .* >> \.env$|npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|set -a; \. \.\/\.env; set \+a$|docker compose --profile sandbox up --build$)/;
