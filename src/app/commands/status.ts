@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { readConfig } from '../../../config/env.ts';
+import { type Config, readConfig } from '../../../config/env.ts';
 import { describeError } from '../../core/errors.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
@@ -19,6 +19,7 @@ import {
   toPauseProblem,
 } from '../health/problems.ts';
 import { readSnapshot } from '../health/snapshot.ts';
+import { findStockProblems } from '../health/stock-problems.ts';
 import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../terminal/outbox-view.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
@@ -39,15 +40,13 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
   try {
     await assertSchemaFits(db, version);
     if (!watch) {
-      process.stdout.write(`${await describeStatus(db, config.LOOKBACK_DAYS, json)}\n`);
+      process.stdout.write(`${await describeStatus(db, config, json)}\n`);
       return 0;
     }
     const stop = createStopSignal();
     while (!stop.aborted) {
       // If the database cannot be read, the watch continues: an operator often watches during an outage.
-      const text = await describeStatus(db, config.LOOKBACK_DAYS, json).catch((error: unknown) =>
-        describeOutage(error, json),
-      );
+      const text = await describeStatus(db, config, json).catch((error: unknown) => describeOutage(error, json));
       process.stdout.write(`${process.stdout.isTTY ? clear : ''}${text}\n`);
       // An abort ends the wait; the loop then ends.
       await wait(watchMs, undefined, { signal: stop }).catch(() => undefined);
@@ -58,12 +57,14 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
   }
 }
 
-async function describeStatus(db: Database, lookbackDays: number, json: boolean): Promise<string> {
+async function describeStatus(db: Database, config: Config, json: boolean): Promise<string> {
   const { now, ...snapshot } = await readSnapshot(db);
-  const { jobs, streams, clients, gates, pauses } = snapshot;
+  const { jobs, streams, clients, gates, pauses, watchedArticles } = snapshot;
+  const lookbackDays = config.LOOKBACK_DAYS;
   if (json) return JSON.stringify({ lookbackDays, ...snapshot, clients: clients.map(withoutIdentity) }, null, 2);
   const clientNotes = [
     ...clients.flatMap((row) => findClientProblems(row, now)).map(describeProblem),
+    ...findStockProblems(watchedArticles, config.schedules['pull-stock']).map(describeProblem),
     ...describeGates(gates, now),
   ];
   return [

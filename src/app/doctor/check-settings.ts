@@ -6,7 +6,9 @@ import { statfs } from 'node:fs/promises';
 import { type Config, findSetVariables, secretNames, variableNames } from '../../../config/env.ts';
 import { pushJob, toScheduleVariable } from '../../../config/jobs.ts';
 import { hourMs } from '../../core/time.ts';
+import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
+import { findStockProblems } from '../health/stock-problems.ts';
 import { checkTransport } from './check-transport.ts';
 import { type Finding, ok, runCheck, warn } from './finding.ts';
 
@@ -15,18 +17,24 @@ const minFreeBytes = 1024 ** 3;
 
 /**
  * Checks for settings without effect, for operations that docs/interface.md does not show, and the free disk space.
- * @param watched number of articles in stock_watch; null if it is not known
+ * @param watched numbers of articles in stock_watch; null if they are not known
  */
-export async function checkSettings(config: Config, watched: number | null): Promise<readonly Finding[]> {
+export async function checkSettings(
+  config: Config,
+  watched: readonly WatchedArticles[] | null,
+): Promise<readonly Finding[]> {
   return [
     ...checkVariables(config, watched),
+    ...findStockProblems(watched ?? [], config.schedules['pull-stock']).map(({ subject, text, remedy }) =>
+      warn('stock', `${subject}: ${text}`, remedy ?? ''),
+    ),
     checkOperations(config),
     ...checkTransport(config),
     ...(await runCheck('disk', 'check the disk with df', checkDisk)),
   ];
 }
 
-function checkVariables(config: Config, watched: number | null): readonly Finding[] {
+function checkVariables(config: Config, watched: readonly WatchedArticles[] | null): readonly Finding[] {
   const set = findSetVariables();
   const unknown = set.filter(
     (name) =>
@@ -42,7 +50,8 @@ function checkVariables(config: Config, watched: number | null): readonly Findin
     );
   if (trackTrace.kind === 'every' && trackTrace.everyMs < hourMs)
     ineffective.push('SCHEDULE_TRACK_TRACE (it is asked once an hour at most)');
-  if (stock.kind !== 'off' && watched === 0) ineffective.push('SCHEDULE_PULL_STOCK (fulfilment.stock_watch is empty)');
+  if (stock.kind !== 'off' && watched?.length === 0)
+    ineffective.push('SCHEDULE_PULL_STOCK (fulfilment.stock_watch is empty)');
   return [
     ...unknown.map((name) => warn('settings', `there is no variable ${name}`, 'check its spelling in .env.example')),
     ineffective.length === 0

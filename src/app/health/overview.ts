@@ -7,6 +7,7 @@ import { findLateJobs, type LateJob } from './late-jobs.ts';
 import type { Problem } from './problem.ts';
 import { findProblems } from './problems.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
+import { findStockProblems } from './stock-problems.ts';
 
 /** How long a result is reused, in milliseconds, so that many watchers cost the database no more than one. */
 const cacheMs = 1_500;
@@ -62,6 +63,7 @@ export function openStateReaders({ db, config }: { readonly db: Database; readon
     const problems = [
       ...toLateJobProblems(stale, snapshot),
       ...findProblems(keepScheduledJobs(snapshot, isScheduled), config.LOOKBACK_DAYS),
+      ...findStockProblems(snapshot.watchedArticles, config.schedules['pull-stock']),
     ];
     return { snapshot, stale, recent, problems: problems.sort(bySeverity), isScheduled };
   });

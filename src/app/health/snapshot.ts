@@ -2,6 +2,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
 import { type PushDatabase, readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { readRates, type StoredRate } from '../../erp/outbox/rates.ts';
+import { countWatchedArticles, type WatchedArticles } from '../../erp/reports/database-facts.ts';
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/reports/job-status.ts';
 import { type OutboxStatus, readOutboxStatus } from '../../erp/reports/outbox-status.ts';
 import { readStreamStatus, type StreamStatus } from '../../erp/reports/stream-status.ts';
@@ -25,21 +26,37 @@ export interface Snapshot {
   readonly pauses: readonly Pause[];
   /** The database that rows are sent from; null if no worker has run yet. */
   readonly database: PushDatabase | null;
+  /** Clients that have articles in stock_watch. */
+  readonly watchedArticles: readonly WatchedArticles[];
 }
 
 /** Reads the snapshot. The queries run at the same time, on several connections of the pool. */
 export async function readSnapshot(db: Database): Promise<Snapshot> {
-  const [now, jobs, streams, outbox, health, rates, clients, gates, pauses, database] = await Promise.all([
-    readDatabaseClock(db),
-    readJobStatus(db),
-    readStreamStatus(db),
-    readOutboxStatus(db),
-    readHealth(db, null),
-    readRates(db),
-    readClients(db),
-    readGates(db),
-    readPauses(db),
-    readPushDatabase(db),
-  ]);
-  return { now, jobs, streams, outbox, holds: health.filter(isRestricted), rates, clients, gates, pauses, database };
+  const [now, jobs, streams, outbox, health, rates, clients, gates, pauses, database, watchedArticles] =
+    await Promise.all([
+      readDatabaseClock(db),
+      readJobStatus(db),
+      readStreamStatus(db),
+      readOutboxStatus(db),
+      readHealth(db, null),
+      readRates(db),
+      readClients(db),
+      readGates(db),
+      readPauses(db),
+      readPushDatabase(db),
+      countWatchedArticles(db),
+    ]);
+  return {
+    now,
+    jobs,
+    streams,
+    outbox,
+    holds: health.filter(isRestricted),
+    rates,
+    clients,
+    gates,
+    pauses,
+    database,
+    watchedArticles,
+  };
 }

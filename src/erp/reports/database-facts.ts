@@ -87,11 +87,18 @@ export async function readSessionSettings(db: Kysely<DB>): Promise<SessionSettin
   return rows[0] as SessionSettings;
 }
 
-/** Counts the watched articles of all clients. */
-export async function countWatchedArticles(db: Kysely<DB>): Promise<number> {
-  const { count } = await db
+/** Number of articles in stock_watch of one client. */
+export interface WatchedArticles {
+  readonly client: string;
+  readonly articles: number;
+}
+
+/** Counts the watched articles of each client that has any. */
+export async function countWatchedArticles(db: Kysely<DB>): Promise<WatchedArticles[]> {
+  return db
     .selectFrom('sync.watched_articles')
-    .select(sql<number>`count(*)::int`.as('count'))
-    .executeTakeFirstOrThrow();
-  return count;
+    .select(['client', sql<number>`count(*)::int`.as('articles')])
+    .groupBy('client')
+    .orderBy('client')
+    .execute();
 }

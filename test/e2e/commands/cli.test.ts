@@ -143,6 +143,21 @@ describe('against a database', () => {
     expect(failed.output + output).not.toMatch(/bearer|access_token/i);
   });
 
+  test('status names watched articles while pull-stock is off', async () => {
+    await runCommand(['migrate'], { DATABASE_URL: empty.url });
+    await empty.query("insert into fulfilment.stock_watch (client, sku) values ('shop', 'A')");
+    const status = async (env: Record<string, string> = {}) =>
+      (await runCommand(['status'], { DATABASE_URL: empty.url, ...env })).output;
+    expect(await status()).toContain(
+      'shop: pull-stock is off in this configuration, but 1 article is watched (fulfilment.stock_watch)',
+    );
+    expect(await status()).toContain('set SCHEDULE_PULL_STOCK, such as 1h');
+    expect(await status({ SCHEDULE_PULL_STOCK: '1h' })).not.toContain('watched');
+    expect(JSON.parse((await runCommand(['status', '--json'], { DATABASE_URL: empty.url })).output)).toMatchObject({
+      watchedArticles: [{ client: 'shop', articles: 1 }],
+    });
+  });
+
   test('a port that is in use is named', async () => {
     const sandbox = await processes.sandbox();
     const env = workerEnv(empty.url, sandbox, { ADMIN_PORT: sandbox.url.port });

@@ -153,6 +153,12 @@ const brokenSetups: readonly BrokenSetup[] = [
     finds: ['warn', 'settings', /SCHEDULE_PULL_STOCK \(fulfilment.stock_watch is empty\)/, /remove them/],
   },
   {
+    name: 'watched articles whose stock no job reads',
+    before: () =>
+      database.query("insert into fulfilment.stock_watch (client, sku) values ('default', 'A'), ('default', 'B')"),
+    finds: ['warn', 'stock', /default: pull-stock is off.* 2 articles are watched/, /set SCHEDULE_PULL_STOCK/],
+  },
+  {
     name: 'a Redis that is not there',
     env: () => ({ REDIS_URL: 'redis://127.0.0.1:9' }),
     finds: ['fail', 'queue', /ECONNREFUSED/, /check REDIS_URL/],
