@@ -18,6 +18,8 @@ export interface LineDraft {
   readonly price: number | null;
   readonly vat: Decimal | null;
   readonly name: string | null;
+  /** Only v3 orders have it. */
+  readonly channelIdentifier?: string | null;
   readonly metadata: Texts;
   /** Place of the line in the request, for errors. */
   readonly pointer?: string;
@@ -141,6 +143,19 @@ function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointer
 }
 
 function createItem(id: number, line: LineDraft, productId: number): OrderItem {
-  const { sku, quantity, fulfillFrom, price, vat, name, metadata } = line;
-  return { id, sku, ordered: quantity, quantity, fulfilled: 0, fulfillFrom, price, vat, name, metadata, productId };
+  const { sku, quantity, fulfillFrom, price, vat, name, channelIdentifier = null, metadata } = line;
+  return {
+    id,
+    sku,
+    ordered: quantity,
+    quantity,
+    fulfilled: 0,
+    fulfillFrom,
+    price,
+    vat,
+    name,
+    channelIdentifier,
+    metadata,
+    productId,
+  };
 }

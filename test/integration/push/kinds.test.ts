@@ -24,7 +24,7 @@ test('an order is created completely, and is in the tables when the row is done'
     metadata: { extra1: 'one', extra5: null },
     items: [
       { sku: 'MUG-BLUE', quantity: 2, price: '9.95', vat: 0.21, metadata: { extra6: 'six' } },
-      { sku: 'DISCOUNT', quantity: 1, price: -1.5, vat: '0.21', name: 'Voucher' },
+      { sku: 'DISCOUNT', quantity: 1, price: -1.5, vat: '0.21', name: 'Voucher', channelIdentifier: null },
     ],
     billingAddress: { lastName: 'Bakker', street1: 'Rue Neuve', countryCode: 'FR' },
     pickUpPoint: { code: 'PUP-7' },
@@ -67,6 +67,19 @@ test('an order is created completely, and is in the tables when the row is done'
   expect(changes).toHaveLength(5);
   // The next poll reads the same order that the push stored.
   expect(done(await pull('pull-orders'))).toMatchObject({ created: 0, updated: 0, unchanged: 1 });
+});
+
+test('an item has its own channelIdentifier; that of the order is read-only', async () => {
+  const items = [{ sku: 'MUG-BLUE', quantity: 1, channelIdentifier: 'line-7' }];
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1', { items }));
+  const refused = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { channelIdentifier: 'web' }));
+  await outbox.push();
+  expect(await database.query('select channel_identifier from fulfilment.order_items')).toEqual([
+    { channel_identifier: 'line-7' },
+  ]);
+  expect((await outbox.row(refused)).last_error).toBe(
+    'the payload cannot be sent: channelIdentifier: is read-only at the service and cannot be sent',
+  );
 });
 
 test('update, release, item cancellation and cancellation reach the order', async () => {

@@ -25,7 +25,13 @@ describeOperation('v3.orders.create', () => {
       },
       relationships: { preferredShippingMethod: { data: { id: 12, type: 'shippingMethod' } } },
       included: [
-        line('MUG-BLUE', 2, { price: 9.95, vat: 0.21, name: 'Mug', metadata: { reference: 'L1' } }),
+        line('MUG-BLUE', 2, {
+          price: 9.95,
+          vat: 0.21,
+          name: 'Mug',
+          channelIdentifier: 'C7',
+          metadata: { reference: 'L1' },
+        }),
         line('SHIPPING', 1, { price: '-4.95', vat: '0.09' }),
         address('d'),
         address('b', { lastName: 'Becker', countryCode: 'DE' }),
@@ -59,7 +65,9 @@ describeOperation('v3.orders.create', () => {
       'address',
       'pickUpPoint',
     ]);
+    expect(order.included?.[0]?.attributes).toMatchObject({ sku: 'MUG-BLUE', channelIdentifier: 'C7' });
     expect(order.included?.[1]?.attributes).toMatchObject({ sku: 'SHIPPING', price: -4.95, vat: '0.09' });
+    expect(order.included?.[1]?.attributes.channelIdentifier).toBeNull();
     expect(order.included?.[3]?.attributes).toMatchObject({ lastName: 'Becker', houseNumber: '12' });
     expect(order.included?.[4]?.attributes).toEqual({ code: 'PP-1', anything: [1] });
     expect(readOne(await get(order.id, everything))).toEqual(order);

@@ -144,5 +144,8 @@ describe('the state that an update sends', () => {
     expect(() => state({ preferredShippingDate: '2026-05-03' })).toThrow(
       'preferredShippingDate: 2026-05-03 is before today, 2026-05-04',
     );
+    const sentBeforeMidnight = { preferredShippingDate: '2026-05-04' };
+    expect(() => buildWantedState(current, sentBeforeMidnight as never, '2026-05-05')).toThrow('is before today');
+    expect(buildWantedState(current, sentBeforeMidnight as never, '2026-05-05', true).note).toContain('had passed');
   });
 });

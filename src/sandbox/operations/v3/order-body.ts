@@ -31,6 +31,7 @@ const lineIn = z.strictObject({
     price: decimalIn.nullish(),
     vat: decimalIn.nullish(),
     name: textIn,
+    channelIdentifier: textIn,
     metadata: namedTexts('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
   }),
   relationships: z.strictObject({ product: linkTo('product').optional(), order: anyLink.optional() }).optional(),
@@ -172,7 +173,7 @@ function selectParts<T extends Part['type']>(body: OrderBody, type: T) {
 }
 
 function readLine({ attributes }: Extract<Part, { type: 'orderItem' }>, pointer: string): LineDraft {
-  const { sku, quantity, fulfillFrom, price, vat = null, name, metadata } = attributes;
+  const { sku, quantity, fulfillFrom, price, vat = null, name, channelIdentifier, metadata } = attributes;
   const line = {
     sku,
     quantity,
@@ -180,6 +181,7 @@ function readLine({ attributes }: Extract<Part, { type: 'orderItem' }>, pointer:
     vat,
     fulfillFrom: emptyToNull(fulfillFrom),
     name: emptyToNull(name),
+    channelIdentifier: emptyToNull(channelIdentifier),
   };
   return { ...line, metadata: keepGivenTexts(metadata), pointer };
 }

@@ -59,7 +59,7 @@ export const orderUpdate = defineKind<OrderChange>({
 
 async function updateOrder(change: OrderChange, context: PushContext): Promise<PushResult> {
   const { order, today } = await findOrder(context);
-  const { attributes, note } = buildWantedState(order, change, today);
+  const { attributes, note } = buildWantedState(order, change, today, context.row.mayBeWritten);
   const answer = await context.send({
     operation: 'v3.orders.update',
     path: { id: order.id },
@@ -96,19 +96,22 @@ const erasedByEmpty: ReadonlySet<string> = new Set(['reference', 'consumerRefere
  * is sent as null, and '' erases. Merges metadata member by member. The service refuses a preferred shipping date in
  * the past: if the order has one that the change keeps, null is sent instead, with a note.
  * @param today today by the service's clock, in the client's time zone
+ * @param mayBeWritten true if an earlier attempt may have been carried out; then its date may have passed since
  * @throws PayloadError if the change asks for a date in the past
  */
 export function buildWantedState(
   { attributes: current }: Order,
   change: OrderChange,
   today: string,
+  mayBeWritten = false,
 ): { attributes: { readonly [member: string]: Json }; note: string | null } {
   const asked: Readonly<Record<string, unknown>> = change;
   const state = Object.fromEntries(
     members.map((name) => [name, asked[name] === undefined ? current[name] : asked[name]]),
   );
   const wantedDate = change.preferredShippingDate;
-  if (typeof wantedDate === 'string' && wantedDate < today)
+  const isSetAlready = mayBeWritten && current.preferredShippingDate === wantedDate;
+  if (typeof wantedDate === 'string' && wantedDate < today && !isSetAlready)
     throw new PayloadError([
       `preferredShippingDate: ${wantedDate} is before today, ${today}, which the service refuses`,
     ]);
