@@ -73,7 +73,7 @@ describe('outbox check without a database', () => {
     });
   });
 
-  test('ends with 2 for an unknown kind, which it names with the known ones, and for a missing file', async () => {
+  test('ends with 2 for an unknown kind, naming the known ones, and for a missing file', async () => {
     const unknown = await check('order.crate', {});
     expect(unknown.code).toBe(2);
     for (const { name } of outboxKinds) expect(unknown.output).toContain(name);

@@ -68,7 +68,7 @@ describe('the body of POST /v3/orders', () => {
   });
 });
 
-test('an order without a billing address is billed to its delivery address, unless that is switched off', () => {
+test('without a billing address the delivery address is billed, unless that is switched off', () => {
   const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 1, "channelIdentifier": "L-1"}]}`;
   const ids = { orderTypeId: 31, shippingMethodId: null };
   const lines = { lastName: 'X', street1: 'Y 1', countryCode: 'FR' };
