@@ -36,6 +36,7 @@ const variables = z.object({
   LOOKBACK_DAYS: wholeNumber(0, 365).default(7),
   HTTP_TIMEOUT_MS: wholeNumber(100, 600_000).default(30_000),
   REQUESTS_PER_SECOND: wholeNumber(1, 10_000).optional(),
+  PARCEL_REQUESTS_PER_SECOND: wholeNumber(1, 10_000).default(4),
   PUSH_CONCURRENCY: wholeNumber(1, 256).default(8),
   PUSH_MAX_ATTEMPTS: wholeNumber(1, 1_000).default(25),
   PUSH_MAX_AGE: span.default(3 * 86_400_000),
@@ -210,7 +211,8 @@ function readClients(
  */
 export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
-  const isOurs = (name: string) => ours.has(name) || /^(WAREHOUSE|SCHEDULE|PUSH|QUARANTINE|RETENTION)_/.test(name);
+  const isOurs = (name: string) =>
+    ours.has(name) || /^(WAREHOUSE|SCHEDULE|PUSH|PARCEL|QUARANTINE|RETENTION)_/.test(name);
   return Object.keys(source).filter((name) => source[name] !== '' && isOurs(name));
 }
 

@@ -10,6 +10,7 @@ export const defaultSchedules = {
   'pull-orders': '10m',
   'refresh-settings': '1d',
   'track-trace': '1h',
+  'pull-parcels': '10m',
   'pull-stock': 'off',
   reconcile: '1d',
   prune: '1d',

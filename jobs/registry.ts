@@ -6,6 +6,7 @@ import { pruneJob } from './prune.ts';
 import { pullInboundPackingSlipsJob } from './pull-inbound-packing-slips.ts';
 import { pullInboundsJob } from './pull-inbounds.ts';
 import { pullOrdersJob } from './pull-orders.ts';
+import { pullParcelsJob } from './pull-parcels.ts';
 import { pullReturnItemsJob } from './pull-return-items.ts';
 import { pullShipmentsJob } from './pull-shipments.ts';
 import { pullStockJob } from './pull-stock.ts';
@@ -29,6 +30,7 @@ export const jobs: Readonly<Record<JobName, JobDefinition<PullContext>>> = {
   ...pullJobs,
   'refresh-settings': refreshSettingsJob,
   'track-trace': trackTraceJob,
+  'pull-parcels': pullParcelsJob,
   'pull-stock': pullStockJob,
   reconcile: defineReconcileJob(streams),
   backfill: defineBackfillJob(streams),

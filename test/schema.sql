@@ -181,6 +181,24 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   unburnt integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
   database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result
+create table fulfilment.parcels (
+  client text not null, -- Client key
+  shipment_id bigint not null, -- Shipment that the package belongs to
+  package_number text not null default ''::text, -- packageNumber; empty if there is none
+  collo_number text, -- colloNr; null unless the service gives it
+  track_and_trace_code text, -- trackAndTraceCode; it may be a URL
+  track_and_trace_bar_code text, -- trackAndTraceBarCode
+  return_package_number text, -- returnPackageNumber
+  current_track_trace_status text, -- Latest known status: of the look-up, or of the track-trace list while the package is listed there
+  current_track_trace_exception_level text, -- Exception level, from the same source as the status
+  shipping_date timestamp with time zone, -- shippingDate, read in the client's zone
+  read_at timestamp with time zone, -- When a look-up last returned the package; null if only the track-trace list has named it
+  read_no bigint not null, -- Number of the reading that the row comes from
+  raw jsonb not null, -- The item of the look-up as received; of the track-trace list, if read_at is null
+  first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
+  changed_at timestamp with time zone not null default now(), -- When its content last changed here
+  unlisted_since timestamp with time zone, -- Since when the look-up of its shipment no longer returns the package
+) with (fillfactor=80); -- Packages of shipped shipments, with their latest known status; filled by the jobs pull-parcels and track-trace
 create table fulfilment.return_items (
   client text not null, -- Client key
   id bigint not null, -- Return item id at the service
@@ -322,7 +340,7 @@ create table fulfilment.track_traces (
   raw jsonb not null, -- The item as received
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
-  unlisted_since timestamp with time zone, -- Since when the package is not on the list any more; its final status is not seen
+  unlisted_since timestamp with time zone, -- Since when the list no longer has the package; its last status is read for fulfilment.parcels
 ) with (fillfactor=80); -- Where parcels are, by package (v2 track-trace item); filled by the job track-trace
 create table sync.absences (
   client text not null, -- Client key
@@ -478,6 +496,17 @@ create table sync.outbox_waits (
   outbox_id bigint not null, -- The order.create row
   waits_for bigint not null, -- The product.save row
 ); -- Orders that wait for a product.save row of one of their skus
+create table sync.parcel_reads (
+  client text not null, -- Client key
+  shipment_id bigint not null, -- Shipment
+  shipped_on timestamp with time zone, -- When the shipment was shipped, by the service's clock
+  requested_at timestamp with time zone not null default now(), -- When the look-up was last requested
+  due_at timestamp with time zone, -- When the next look-up is due, by sync.clock(); null: none is planned
+  requests bigint not null default 1, -- Number of requests so far; a look-up plans the next one only if no request came meanwhile
+  reads integer not null default 0, -- Number of look-ups so far
+  last_read_at timestamp with time zone, -- When the last look-up was made
+  last_problem text, -- Why the last look-up returned no package; null if it did
+) with (fillfactor=80); -- Shipments whose packages pull-parcels looks up, and when
 create table sync.pauses (
   client text not null default ''::text, -- Client key; empty: every client
   job text not null, -- Job name, or push-outbox
@@ -642,6 +671,7 @@ alter table fulfilment.outbox add constraint outbox_sent CHECK (((sent_at IS NUL
 alter table fulfilment.outbox add constraint outbox_settled TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.outbox add constraint outbox_status CHECK ((status = ANY (ARRAY['pending'::text, 'sending'::text, 'done'::text, 'dead'::text, 'unknown'::text, 'cancelled'::text])));
 alter table fulfilment.outbox add constraint outbox_unknown CHECK (((status <> 'unknown'::text) OR (written_at IS NOT NULL) OR (refusal IS NOT NULL)));
+alter table fulfilment.parcels add constraint parcels_pkey PRIMARY KEY (client, shipment_id, package_number);
 alter table fulfilment.return_items add constraint return_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.return_merchandise_authorization_items add constraint return_merchandise_authorizat_client_return_merchandise_au_fkey FOREIGN KEY (client, return_merchandise_authorization_id) REFERENCES fulfilment.return_merchandise_authorizations(client, id);
 alter table fulfilment.return_merchandise_authorization_items add constraint return_merchandise_authorization_items_pkey PRIMARY KEY (client, id);
@@ -680,6 +710,9 @@ alter table sync.outbox_attempts add constraint outbox_attempts_step_check CHECK
 alter table sync.outbox_kinds add constraint outbox_kinds_pkey PRIMARY KEY (kind);
 alter table sync.outbox_waits add constraint outbox_waits_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
 alter table sync.outbox_waits add constraint outbox_waits_pkey PRIMARY KEY (outbox_id);
+alter table sync.parcel_reads add constraint parcel_reads_pkey PRIMARY KEY (client, shipment_id);
+alter table sync.parcel_reads add constraint parcel_reads_reads_check CHECK ((reads >= 0));
+alter table sync.parcel_reads add constraint parcel_reads_requests_check CHECK ((requests > 0));
 alter table sync.pauses add constraint pauses_pkey PRIMARY KEY (client, job);
 alter table sync.proven_kinds add constraint proven_kinds_pkey PRIMARY KEY (client, kind, method, path);
 alter table sync.push_database add constraint push_database_accepted_as_check CHECK ((accepted_as = ANY (ARRAY['first'::text, 'failover'::text, 'moved'::text, 'restored'::text, 'copy'::text])));
@@ -728,6 +761,8 @@ CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = 
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
 CREATE INDEX outbox_waits_by_product ON sync.outbox_waits USING btree (waits_for);
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
+CREATE INDEX parcel_reads_by_request ON sync.parcel_reads USING btree (requested_at) WHERE (due_at IS NULL);
+CREATE INDEX parcel_reads_due ON sync.parcel_reads USING btree (client, due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
 CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (finished_at IS NOT NULL);
@@ -850,17 +885,28 @@ create view fulfilment.shipment_lines as -- What was or will be sent, line by li
     i.lot_number,
     i.expiration_date,
     i.serial_numbers,
-    t.package_numbers,
-    t.track_trace_statuses,
-    t.track_trace_at,
-    s.unlisted_since
+    p.package_numbers,
+    p.track_trace_statuses,
+    p.track_trace_at,
+    s.unlisted_since,
+    p.package_statuses,
+    p.track_and_trace_codes,
+    COALESCE(p.tracking_url, (s.raw #>> '{attributes,tracking,url}'::text[])) AS tracking_url
    FROM ((fulfilment.shipments s
      JOIN fulfilment.shipment_items i ON (((i.client = s.client) AND (i.shipment_id = s.id))))
-     LEFT JOIN LATERAL ( SELECT array_agg(NULLIF(p.package_number, ''::text) ORDER BY p.package_number) AS package_numbers,
-            array_agg(p.current_track_trace_status ORDER BY p.package_number) AS track_trace_statuses,
-            max(p.current_track_trace_status_date_time) AS track_trace_at
-           FROM fulfilment.track_traces p
-          WHERE ((p.client = s.client) AND (p.shipment_id = s.id))) t ON (true));
+     LEFT JOIN LATERAL ( SELECT array_agg(NULLIF(p_1.package_number, ''::text) ORDER BY p_1.package_number) AS package_numbers,
+            array_agg(
+                CASE
+                    WHEN (p_1.current_track_trace_status ~ '^-?\d{1,9}$'::text) THEN (p_1.current_track_trace_status)::integer
+                    ELSE NULL::integer
+                END ORDER BY p_1.package_number) AS track_trace_statuses,
+            array_agg(p_1.current_track_trace_status ORDER BY p_1.package_number) AS package_statuses,
+            array_agg(p_1.track_and_trace_code ORDER BY p_1.package_number) AS track_and_trace_codes,
+            min(p_1.track_and_trace_code) FILTER (WHERE (p_1.track_and_trace_code ~* '^https?://'::text)) AS tracking_url,
+            max(t.current_track_trace_status_date_time) AS track_trace_at
+           FROM (fulfilment.parcels p_1
+             LEFT JOIN fulfilment.track_traces t ON (((t.client = p_1.client) AND (t.shipment_id = p_1.shipment_id) AND (t.package_number = p_1.package_number))))
+          WHERE ((p_1.client = s.client) AND (p_1.shipment_id = s.id) AND (p_1.unlisted_since IS NULL))) p ON (true));
 
 CREATE OR REPLACE FUNCTION fulfilment.changes_since(after bigint, max integer DEFAULT 1000)
  RETURNS SETOF fulfilment.changes
@@ -1327,6 +1373,8 @@ grant select on fulfilment.outbox to fulfilment_reader;
 grant select on fulfilment.outbox to fulfilment_writer;
 grant select on fulfilment.outbox_open to fulfilment_reader;
 grant select on fulfilment.outbox_open to fulfilment_writer;
+grant select on fulfilment.parcels to fulfilment_reader;
+grant select on fulfilment.parcels to fulfilment_writer;
 grant select on fulfilment.return_items to fulfilment_reader;
 grant select on fulfilment.return_items to fulfilment_writer;
 grant select on fulfilment.return_merchandise_authorization_items to fulfilment_reader;

@@ -19,6 +19,7 @@ export function makeConfig(database: TestDatabase, sandbox: SandboxControl, env:
       WAREHOUSE_USERNAME: 'default',
       WAREHOUSE_PASSWORD: 'default',
       HTTP_TIMEOUT_MS: '5000',
+      PARCEL_REQUESTS_PER_SECOND: '10000',
       ...env,
     },
   );
@@ -33,6 +34,7 @@ export const dailyJobs: readonly JobName[] = [
   'pull-inbounds',
   'pull-inbound-packing-slips',
   'track-trace',
+  'pull-parcels',
   'pull-stock',
   'reconcile',
   'prune',

@@ -27,6 +27,7 @@ const cycleDays = 14;
 const tableNames = [
   ...streams.flatMap(({ tables }) => [tables.parent, ...tables.children]).map(({ name }) => name),
   'track_traces',
+  'parcels',
   'stock_levels',
 ];
 const waitForRunMs = 60_000;
@@ -86,6 +87,8 @@ function startWorker(databaseUrl: string, sandbox: URL, adminPort: number, start
     SCHEDULE_REFRESH_SETTINGS: '10s',
     SCHEDULE_RECONCILE: '10s',
     SCHEDULE_PULL_STOCK: '10s',
+    SCHEDULE_PULL_PARCELS: '2s',
+    PARCEL_REQUESTS_PER_SECOND: '1000',
     ADMIN_PORT: String(adminPort),
     LOG_LEVEL: 'error',
     LOG_PRETTY: 'false',

@@ -10,6 +10,7 @@ import type { StoredGate } from '../../erp/runs/gates.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
+import { findParcelProblems } from '../health/parcel-problems.ts';
 import {
   describeProblem,
   findClientProblems,
@@ -59,12 +60,13 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
 
 async function describeStatus(db: Database, config: Config, json: boolean): Promise<string> {
   const { now, ...snapshot } = await readSnapshot(db);
-  const { jobs, streams, clients, gates, pauses, watchedArticles } = snapshot;
+  const { jobs, streams, clients, gates, pauses, watchedArticles, parcelBacklog } = snapshot;
   const lookbackDays = config.LOOKBACK_DAYS;
   if (json) return JSON.stringify({ lookbackDays, ...snapshot, clients: clients.map(withoutIdentity) }, null, 2);
   const clientNotes = [
     ...clients.flatMap((row) => findClientProblems(row, now)).map(describeProblem),
     ...findStockProblems(watchedArticles, config.schedules['pull-stock']).map(describeProblem),
+    ...findParcelProblems(parcelBacklog, config).map(describeProblem),
     ...describeGates(gates, now),
   ];
   return [

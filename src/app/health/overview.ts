@@ -4,6 +4,7 @@ import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
 import { findLateJobs, type LateJob } from './late-jobs.ts';
+import { findParcelProblems } from './parcel-problems.ts';
 import type { Problem } from './problem.ts';
 import { findProblems } from './problems.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
@@ -64,6 +65,7 @@ export function openStateReaders({ db, config }: { readonly db: Database; readon
       ...toLateJobProblems(stale, snapshot),
       ...findProblems(keepScheduledJobs(snapshot, isScheduled), config.LOOKBACK_DAYS),
       ...findStockProblems(snapshot.watchedArticles, config.schedules['pull-stock']),
+      ...findParcelProblems(snapshot.parcelBacklog, config),
     ];
     return { snapshot, stale, recent, problems: problems.sort(bySeverity), isScheduled };
   });

@@ -6,6 +6,7 @@ import { countWatchedArticles, type WatchedArticles } from '../../erp/reports/da
 import { type JobStatus, readDatabaseClock, readJobStatus } from '../../erp/reports/job-status.ts';
 import { type OutboxStatus, readOutboxStatus } from '../../erp/reports/outbox-status.ts';
 import { readStreamStatus, type StreamStatus } from '../../erp/reports/stream-status.ts';
+import { type ParcelBacklog, readParcelBacklog } from '../../erp/resources/parcel-reads.ts';
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { readGates, type StoredGate } from '../../erp/runs/gates.ts';
 import { type Pause, readPauses } from '../../erp/runs/pauses.ts';
@@ -28,11 +29,13 @@ export interface Snapshot {
   readonly database: PushDatabase | null;
   /** Clients that have articles in stock_watch. */
   readonly watchedArticles: readonly WatchedArticles[];
+  /** Look-ups of packages that are due, by client. */
+  readonly parcelBacklog: readonly ParcelBacklog[];
 }
 
 /** Reads the snapshot. The queries run at the same time, on several connections of the pool. */
 export async function readSnapshot(db: Database): Promise<Snapshot> {
-  const [now, jobs, streams, outbox, health, rates, clients, gates, pauses, database, watchedArticles] =
+  const [now, jobs, streams, outbox, health, rates, clients, gates, pauses, database, watchedArticles, parcelBacklog] =
     await Promise.all([
       readDatabaseClock(db),
       readJobStatus(db),
@@ -45,6 +48,7 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
       readPauses(db),
       readPushDatabase(db),
       countWatchedArticles(db),
+      readParcelBacklog(db),
     ]);
   return {
     now,
@@ -58,5 +62,6 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     pauses,
     database,
     watchedArticles,
+    parcelBacklog,
   };
 }

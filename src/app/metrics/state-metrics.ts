@@ -110,6 +110,7 @@ export class StateMetrics {
     ]);
     this.#gauge('fulfilment_gate_opens_in_seconds', 'Time until the next call is allowed; 0: now', ['client', 'gate']);
     this.#gauge('fulfilment_gate_passages', 'Calls made so far', ['client', 'gate']);
+    this.#gauge('fulfilment_parcel_reads_due', 'Shipments whose packages are due to be looked up', ['client']);
     this.#gauge('fulfilment_gate_spent', 'Calls whose worker was lost', ['client', 'gate']);
     this.#gauge('fulfilment_queue_jobs', 'Jobs in the queue', ['queue', 'state']);
     this.#gauge('fulfilment_database_up', '1 if the state could be read', []);
@@ -201,7 +202,9 @@ export class StateMetrics {
     for (const { client, perSecond } of rates) this.#set('fulfilment_push_rate_rows_per_second', { client }, perSecond);
   }
 
-  #setClients({ clients, gates }: Snapshot, now: number): void {
+  #setClients({ clients, gates, parcelBacklog }: Snapshot, now: number): void {
+    for (const { client } of clients) this.#set('fulfilment_parcel_reads_due', { client }, 0);
+    for (const { client, shipments } of parcelBacklog) this.#set('fulfilment_parcel_reads_due', { client }, shipments);
     for (const { client, holdCode, offeredBaseUrl, servedAt } of clients) {
       this.#set('fulfilment_client_served_timestamp_seconds', { client }, toSeconds(servedAt));
       this.#set('fulfilment_client_parked', { client }, Number(offeredBaseUrl !== null));

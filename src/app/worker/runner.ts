@@ -143,6 +143,7 @@ function createPullContext(
       schedule === undefined ? null : findDueNotBefore(schedule, earliest, gapMs, key),
     signal,
     timeoutMs: config.HTTP_TIMEOUT_MS,
+    parcelRequestsPerSecond: config.PARCEL_REQUESTS_PER_SECOND,
     lookbackDays: config.LOOKBACK_DAYS,
     quarantineMaxShare: config.QUARANTINE_MAX_SHARE,
     retentionDays: config.RETENTION_DAYS,

@@ -85,6 +85,18 @@ export const mirrorColumns = {
     preferred_shipping_method_id: 'bigint',
     pick_up_point: 'jsonb',
   },
+  parcels: {
+    shipment_id: 'bigint',
+    package_number: 'text',
+    collo_number: 'text',
+    track_and_trace_code: 'text',
+    track_and_trace_bar_code: 'text',
+    return_package_number: 'text',
+    current_track_trace_status: 'text',
+    current_track_trace_exception_level: 'text',
+    shipping_date: 'timestamptz',
+    read_at: 'timestamptz',
+  },
   return_items: {
     sku: 'text',
     quantity: 'integer',

@@ -769,6 +769,73 @@ export interface FulfilmentOutboxOpen {
   waits_for: number | null;
 }
 
+export interface FulfilmentParcels {
+  /**
+   * When its content last changed here
+   */
+  changed_at: Generated<Timestamp>;
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * colloNr; null unless the service gives it
+   */
+  collo_number: string | null;
+  /**
+   * Exception level, from the same source as the status
+   */
+  current_track_trace_exception_level: string | null;
+  /**
+   * Latest known status: of the look-up, or of the track-trace list while the package is listed there
+   */
+  current_track_trace_status: string | null;
+  /**
+   * When it was first stored here
+   */
+  first_seen_at: Generated<Timestamp>;
+  /**
+   * packageNumber; empty if there is none
+   */
+  package_number: Generated<string>;
+  /**
+   * The item of the look-up as received; of the track-trace list, if read_at is null
+   */
+  raw: Json;
+  /**
+   * When a look-up last returned the package; null if only the track-trace list has named it
+   */
+  read_at: Timestamp | null;
+  /**
+   * Number of the reading that the row comes from
+   */
+  read_no: number;
+  /**
+   * returnPackageNumber
+   */
+  return_package_number: string | null;
+  /**
+   * Shipment that the package belongs to
+   */
+  shipment_id: number;
+  /**
+   * shippingDate, read in the client's zone
+   */
+  shipping_date: Timestamp | null;
+  /**
+   * trackAndTraceBarCode
+   */
+  track_and_trace_bar_code: string | null;
+  /**
+   * trackAndTraceCode; it may be a URL
+   */
+  track_and_trace_code: string | null;
+  /**
+   * Since when the look-up of its shipment no longer returns the package
+   */
+  unlisted_since: Timestamp | null;
+}
+
 export interface FulfilmentReturnItems {
   /**
    * When its content last changed here
@@ -1173,9 +1240,13 @@ export interface FulfilmentShipmentLines {
    */
   order_item_id: number | null;
   /**
-   * Packages of the whole shipment; which line is in which is not known
+   * Packages of the whole shipment; it is not known which line is in which package
    */
   package_numbers: string[] | null;
+  /**
+   * Their latest known statuses in the same order, as received
+   */
+  package_statuses: string[] | null;
   /**
    * Pieces
    */
@@ -1205,13 +1276,21 @@ export interface FulfilmentShipmentLines {
    */
   status: string | null;
   /**
-   * Latest time of those statuses
+   * Their track-and-trace codes, in the same order
+   */
+  track_and_trace_codes: string[] | null;
+  /**
+   * Latest time that track-trace gives for these packages
    */
   track_trace_at: Timestamp | null;
   /**
-   * Their track-trace statuses, in the same order
+   * Their latest known statuses in the same order, as numbers; null if a status is not a number
    */
   track_trace_statuses: number[] | null;
+  /**
+   * Address for tracking: a code that is a URL, else attributes.tracking.url of the shipment; null if there is neither
+   */
+  tracking_url: string | null;
   /**
    * Since when the service no longer knows the shipment
    */
@@ -1416,7 +1495,7 @@ export interface FulfilmentTrackTraces {
    */
   shipment_method: string | null;
   /**
-   * Since when the package is not on the list any more; its final status is not seen
+   * Since when the list no longer has the package; its last status is read for fulfilment.parcels
    */
   unlisted_since: Timestamp | null;
 }
@@ -1923,6 +2002,45 @@ export interface SyncOutboxWaits {
   waits_for: number;
 }
 
+export interface SyncParcelReads {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When the next look-up is due, by sync.clock(); null: none is planned
+   */
+  due_at: Timestamp | null;
+  /**
+   * Why the last look-up returned no package; null if it did
+   */
+  last_problem: string | null;
+  /**
+   * When the last look-up was made
+   */
+  last_read_at: Timestamp | null;
+  /**
+   * Number of look-ups so far
+   */
+  reads: Generated<number>;
+  /**
+   * When the look-up was last requested
+   */
+  requested_at: Generated<Timestamp>;
+  /**
+   * Number of requests so far; a look-up plans the next one only if no request came meanwhile
+   */
+  requests: Generated<number>;
+  /**
+   * Shipment
+   */
+  shipment_id: number;
+  /**
+   * When the shipment was shipped, by the service's clock
+   */
+  shipped_on: Timestamp | null;
+}
+
 export interface SyncPauses {
   /**
    * Who paused it
@@ -2407,6 +2525,7 @@ export interface DB {
   "fulfilment.orders": FulfilmentOrders;
   "fulfilment.outbox": FulfilmentOutbox;
   "fulfilment.outbox_open": FulfilmentOutboxOpen;
+  "fulfilment.parcels": FulfilmentParcels;
   "fulfilment.return_items": FulfilmentReturnItems;
   "fulfilment.return_merchandise_authorization_items": FulfilmentReturnMerchandiseAuthorizationItems;
   "fulfilment.return_merchandise_authorizations": FulfilmentReturnMerchandiseAuthorizations;
@@ -2437,6 +2556,7 @@ export interface DB {
   "sync.outbox_attempts": SyncOutboxAttempts;
   "sync.outbox_kinds": SyncOutboxKinds;
   "sync.outbox_waits": SyncOutboxWaits;
+  "sync.parcel_reads": SyncParcelReads;
   "sync.pauses": SyncPauses;
   "sync.proven_kinds": SyncProvenKinds;
   "sync.push_database": SyncPushDatabase;

@@ -10,7 +10,7 @@ import { identityLock, type OfferedAccount } from '../runs/clients.ts';
 import { recordAbandonedRuns } from '../runs/due-jobs.ts';
 
 /** Jobs beside the polls that read data of an account. They may run at any time. */
-const rereadJobs = ['refresh-settings', 'pull-stock'];
+const rereadJobs = ['refresh-settings', 'pull-parcels', 'pull-stock'];
 
 /** The result of accepting an account. */
 export interface Acceptance {
@@ -161,6 +161,7 @@ const forgottenTables = [
   'sync.cursors',
   'sync.rereads',
   'sync.absences',
+  'sync.parcel_reads',
   'sync.freshness',
   'sync.gaps',
   'sync.settings_reads',

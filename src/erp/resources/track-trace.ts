@@ -23,6 +23,8 @@ export interface TrackTraceResult {
   readonly unlisted: number;
   /** Number of packages that were listed before. */
   readonly listedBefore: number;
+  /** Ids of shipments with packages that have left the list. */
+  readonly leftShipments: readonly number[];
   /** Ids of shipments that the list names and that are not stored here. */
   readonly unknownShipments: readonly number[];
   readonly changes: readonly Change[];
@@ -33,7 +35,7 @@ const columns = sql`shipment_id, package_number, external_order_number, shipment
 
 /**
  * Stores the complete list of packages on their way. Writes the packages that differ, and an event for each one whose
- * state changed. Marks packages that are no longer listed as unlisted, because the service does not tell their last
+ * state changed. Marks packages that are no longer listed as unlisted; the job pull-parcels reads their last
  * state.
  * @param present ids of further shipments whose list entries could not be decoded; null if some of these ids are
  *   unknown. Then no package is marked.
@@ -61,7 +63,7 @@ export async function storeTrackTraces(
     from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[]) as i (id)
     where not exists (select from fulfilment.shipments s where s.client = ${anyClient(client)} and s.id = i.id)
     order by i.id`.execute(trx);
-  const changes = [...written, ...unlisted];
+  const changes = [...written, ...unlisted.map(({ change }) => change)];
   const countChanges = (operation: Change['operation']) =>
     changes.filter((change) => change.operation === operation).length;
   return {
@@ -69,6 +71,7 @@ export async function storeTrackTraces(
     updated: countChanges('updated'),
     unlisted: countChanges('unlisted'),
     listedBefore,
+    leftShipments: [...new Set(unlisted.map(({ shipmentId }) => shipmentId))],
     unknownShipments: unknown.map(({ id }) => id),
     changes,
   };
@@ -121,8 +124,8 @@ async function unlistOthers(
   client: string,
   rows: readonly TrackTraceRow[],
   present: readonly number[],
-): Promise<Change[]> {
-  const { rows: gone } = await sql<{ key: string }>`
+): Promise<{ readonly shipmentId: number; readonly change: Change }[]> {
+  const { rows: gone } = await sql<{ shipmentId: number; key: string }>`
     update fulfilment.track_traces t
     set unlisted_since = now()
     where t.client = ${anyClient(client)} and t.unlisted_since is null and t.shipment_id <> all(${present}::bigint[])
@@ -130,6 +133,9 @@ async function unlistOthers(
       select from unnest(${rows.map(({ shipmentId }) => shipmentId)}::bigint[],
         ${rows.map(({ packageNumber }) => packageNumber)}::text[]) as i (shipment_id, package_number)
       where i.shipment_id = t.shipment_id and i.package_number = t.package_number)
-    returning t.shipment_id || ':' || t.package_number as key`.execute(trx);
-  return gone.map(({ key }) => ({ entity: 'track_traces', id: null, key, operation: 'unlisted' }));
+    returning t.shipment_id as "shipmentId", t.shipment_id || ':' || t.package_number as key`.execute(trx);
+  return gone.map(({ shipmentId, key }) => ({
+    shipmentId,
+    change: { entity: 'track_traces', id: null, key, operation: 'unlisted' },
+  }));
 }

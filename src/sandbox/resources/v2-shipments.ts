@@ -150,23 +150,28 @@ export function toListedShipment(store: ClientStore, shipment: Shipment) {
   };
 }
 
-/** Returns a shipment as the criteria lookup shows it. */
-export function toFoundShipment(store: ClientStore, shipment: Shipment) {
-  const [first = null] = listPackageNumbers(shipment);
-  return {
-    ...toCommonFields(store, shipment),
-    trackingNumber: shipment.id,
-    trackAndTraceCode: first,
-    trackAndTraceBarCode: first,
-    packageNumber: first,
-    shipmentItems: shipment.items.map(({ id, quantity, sku, lotNumber }) => ({
-      shipmentItemId: id,
-      quantity,
-      sku,
-      lotNumber,
-    })),
-    warehouseAbbreviation: shipment.warehouseCode,
-  };
+/** Returns a shipment as the criteria lookup shows it: one item for each package, or one without a package. */
+export function toFoundShipments(store: ClientStore, shipment: Shipment) {
+  const numbers = listPackageNumbers(shipment);
+  return (numbers.length === 0 ? [null] : numbers).map((number, index) => {
+    const track = shipment.tracks[index];
+    return {
+      ...toCommonFields(store, shipment),
+      trackingNumber: shipment.id,
+      trackAndTraceCode: number,
+      trackAndTraceBarCode: number,
+      packageNumber: number,
+      currentTrackTraceStatus: String(track?.status ?? unknownStatus),
+      currentTrackTraceExceptionLevel: toExceptionText(track),
+      shipmentItems: shipment.items.map(({ id, quantity, sku, lotNumber }) => ({
+        shipmentItemId: id,
+        quantity,
+        sku,
+        lotNumber,
+      })),
+      warehouseAbbreviation: shipment.warehouseCode,
+    };
+  });
 }
 
 /** Returns the numbers of the packages. Returns none before the shipment is SHIPPED. */

@@ -7,6 +7,8 @@ import { appendChanges } from '../../erp/mirror/feed.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { type QuarantineEntry, quarantineResources, releaseOlderQuarantined } from '../../erp/pull/quarantine.ts';
 import { requestRereads } from '../../erp/pull/rereads.ts';
+import { postponeListedParcelReads, requestParcelReads } from '../../erp/resources/parcel-reads.ts';
+import { storeListedParcels } from '../../erp/resources/parcels.ts';
 import { storeTrackTraces } from '../../erp/resources/track-trace.ts';
 import { closeGate, type Gate, passGate } from '../../erp/runs/gates.ts';
 import { underLease } from '../../erp/runs/leases.ts';
@@ -151,6 +153,13 @@ async function writeReading(
       rows,
       presentIds.length < quarantineItems.length ? null : presentIds,
     );
+    const parcels = await storeListedParcels(trx, client, rows, readNo);
+    await postponeListedParcelReads(
+      trx,
+      client,
+      rows.map(({ shipmentId }) => shipmentId),
+    );
+    await requestParcelReads(trx, client, result.leftShipments);
     await requestRereads(
       { trx, client, stream: 'shipments' },
       result.unknownShipments,
@@ -170,7 +179,7 @@ async function writeReading(
     };
     await recordProgress(trx, run, sum);
     const opensAt = await closeGate(trx, toGate(context), passage ?? 0, trackTraceGapMs);
-    await appendChanges(trx, client, result.changes);
+    await appendChanges(trx, client, [...result.changes, ...parcels.changes]);
     return { sum, opensAt, listedBefore: result.listedBefore };
   });
   Object.assign(totals, stored.sum);

@@ -1,8 +1,10 @@
 import { describeError, LeaseLostError, StoppedError } from '../../core/errors.ts';
 import { readReconciledTimes } from '../../erp/rescan/reconciliations.ts';
 import { findBackgroundBackfills } from '../../erp/rescan/rescans.ts';
+import { requestMissingParcelReads } from '../../erp/resources/parcel-reads.ts';
+import { underLease } from '../../erp/runs/leases.ts';
 import type { Stream } from '../reading/stream.ts';
-import { newShare, type PullContext, warn } from '../run/pull-context.ts';
+import { newShare, type PullContext, serviceNow, warn } from '../run/pull-context.ts';
 import { rereadAuthorizations } from '../streams/authorizations.ts';
 import { backfillStream, reconcileStream } from './rescan.ts';
 
@@ -24,9 +26,24 @@ export async function reconcileAll(context: PullContext, streams: readonly Strea
     .map((stream) => () => reconcileStream(withColumnComparison(context), stream, 'worker'));
   await runEach<() => Promise<unknown>>(
     context,
-    [...tasks, () => rereadAuthorizations(withColumnComparison(context))],
+    [...tasks, () => rereadAuthorizations(withColumnComparison(context)), () => requestMissingParcels(context)],
     (work) => work(),
   );
+}
+
+/** Requests look-ups of shipped shipments that have none, as after an older version or a lost row. */
+async function requestMissingParcels(context: PullContext): Promise<void> {
+  const { db, client, run } = context;
+  const now = serviceNow(context);
+  let count = 0;
+  for (let after: number | null = 0; after !== null; ) {
+    const from: number = after;
+    const page = await underLease(db, run.lease, (trx) => requestMissingParcelReads(trx, client, from, now));
+    count += page.requested;
+    after = page.last;
+  }
+  if (count > 0)
+    warn(context, `${count} shipped shipments had no look-up of their packages; pull-parcels reads them now`);
 }
 
 /** Pause before the job is due again if this worker does not know the stream of a backfill. */

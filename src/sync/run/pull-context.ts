@@ -56,6 +56,8 @@ export interface PullContext {
   readonly retentionDays: number;
   /** Fingerprint of the account. */
   readonly identity: string;
+  /** PARCEL_REQUESTS_PER_SECOND. */
+  readonly parcelRequestsPerSecond: number;
   /** HTTP_TIMEOUT_MS. */
   readonly timeoutMs: number;
   /**

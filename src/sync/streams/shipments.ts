@@ -2,6 +2,7 @@ import { declareChildTable, declareMirrorTable, type TableRow } from '../../erp/
 import { findStillOpen, findUnlistedOpenRows, type OpenKind, type OpenRow } from '../../erp/pull/open-rows.ts';
 import { findQuarantinedDue } from '../../erp/pull/quarantine.ts';
 import { findRequestedRereads, rereadsPerRun } from '../../erp/pull/rereads.ts';
+import { requestParcelReads } from '../../erp/resources/parcel-reads.ts';
 import { findShipmentsWithOrder, healOrderNumbers } from '../../erp/resources/shipments.ts';
 import { findChildren } from '../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../warehouse/decoding/jsonapi.ts';
@@ -44,6 +45,11 @@ export const shipments: Stream = {
     children: [declareChildTable('shipment_items', 'shipment_id')],
   },
   healDerived: healOrderNumbers,
+  afterChanges: async (trx, client, changes) => {
+    const ids = changes.map(({ id }) => id).filter((id) => id !== null);
+    await requestParcelReads(trx, client, ids);
+    return [];
+  },
   mayBeGone: findShipmentsWithOrder,
   afterWalk: repairOrderNumbers,
   decoder: cachePerZone((zone) => {

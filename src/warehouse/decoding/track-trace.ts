@@ -7,7 +7,8 @@ import { convertedText, text } from './v3-members.ts';
 
 /** A number from a carrier. It may come as a string of digits; an empty string means that it is absent. */
 const code = z.preprocess(readNumber, z.int32().nullish()).transform((value) => value ?? null);
-const nameOrNumber = z
+/** A text that may come as a number. */
+export const nameOrNumber = z
   .preprocess(
     (value) => (JSON.isRawJSON(value) ? value.rawJSON : typeof value === 'number' ? String(value) : value),
     z.string().nullish(),

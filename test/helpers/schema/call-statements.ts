@@ -36,6 +36,7 @@ import { findLastWalked, readReconciledTimes } from '../../../src/erp/rescan/rec
 import { wakeJob } from '../../../src/erp/rescan/rescans.ts';
 import { countRowsInWindows } from '../../../src/erp/rescan/rows-in-windows.ts';
 import { hasAuthorization } from '../../../src/erp/resources/authorizations.ts';
+import { requestMissingParcelReads, requestParcelReads } from '../../../src/erp/resources/parcel-reads.ts';
 import { readOptions, takeSettingsTurn } from '../../../src/erp/resources/settings.ts';
 import { findShipmentsWithOrder, healOrderNumbers, renameOrderNumbers } from '../../../src/erp/resources/shipments.ts';
 import { storeStock } from '../../../src/erp/resources/stock.ts';
@@ -141,6 +142,8 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   await renameOrderNumbers(trx, client, [1]);
   await healOrderNumbers(trx, client, [1]);
   await findShipmentsWithOrder(trx, client, [1]);
+  await requestParcelReads(trx, client, [1]);
+  await requestMissingParcelReads(trx, client, 0, now);
   await storeStock(trx, client, [{ sku: 'X', stock: 1 }]);
   await takeSettingsTurn(trx, client, 0, 0);
   await takeSettingsTurn(trx, client, 60_000, 60_000);

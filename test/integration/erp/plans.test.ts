@@ -24,6 +24,7 @@ const mirrors = [
   'inbound_packing_slips',
   'inbound_packing_slip_items',
   'track_traces',
+  'parcels',
 ];
 /** Number of copies of each row that the client `big` gets. */
 const copies = 20;
@@ -51,6 +52,8 @@ async function makeKnownClient(): Promise<void> {
     ${makeRows.join('')}
     insert into fulfilment.outbox (client, kind, reference, payload, status, attempts, next_attempt_at, finished_at, result)
       select 'big', 'order.create', 'B-' || n, '{}', 'done', 1, null, now(), '{}' from generate_series(1, 20000) n;
+    insert into sync.parcel_reads (client, shipment_id, shipped_on, due_at, reads)
+      select 'big', n, now(), now() + interval '1 hour', 1 from generate_series(1, 20000) n;
     insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
       select 'big', stream, n, 1, now(), 'x' from generate_series(1, 5000) n, unnest(array['orders', 'shipments']) stream;
     insert into fulfilment.stock_watch (client, sku) select 'big', 'S-' || n from generate_series(1, 20000) n;

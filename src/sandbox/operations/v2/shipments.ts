@@ -4,7 +4,7 @@ import {
   findOrder,
   foundShipmentSchema,
   listedShipmentSchema,
-  toFoundShipment,
+  toFoundShipments,
   toListedShipment,
   toTrackTraceItems,
   trackTraceSchema,
@@ -76,7 +76,7 @@ export const v2ShipmentOperations = [
     run: (call) =>
       ok(
         'Shipments',
-        findShipments(call).map((shipment) => toFoundShipment(call.store, shipment)),
+        findShipments(call).flatMap((shipment) => toFoundShipments(call.store, shipment)),
       ),
   }),
 ];

@@ -1,0 +1,204 @@
+import { sql, type Transaction } from 'kysely';
+import type { Json } from '../../core/json.ts';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+import type { Change } from '../mirror/feed.ts';
+import type { TrackTraceRow } from './track-trace.ts';
+
+/** A package as a look-up returned it. Texts are null if they are absent. */
+interface ParcelRow {
+  readonly packageNumber: string;
+  readonly colloNumber: string | null;
+  readonly code: string | null;
+  readonly barCode: string | null;
+  readonly returnPackageNumber: string | null;
+  readonly status: string | null;
+  readonly exceptionLevel: string | null;
+  /** With an offset. */
+  readonly shippingDate: string | null;
+  readonly raw: Json;
+}
+
+/** The answer to one look-up. */
+export interface ParcelAnswer {
+  readonly shipmentId: number;
+  readonly readNo: number;
+  /** Packages of the shipment, each number once. */
+  readonly parcels: readonly ParcelRow[];
+  /** Why there is no package, or why some could not be decoded; null otherwise. */
+  readonly problem: string | null;
+  /** Number of requests when the look-up began. */
+  readonly requests: number;
+  /** Seconds to the next look-up if track-trace does not know the shipment; null: none. */
+  readonly nextInSeconds: number | null;
+}
+
+/** The result of storing packages. */
+export interface ParcelResult {
+  readonly created: number;
+  readonly updated: number;
+  readonly changes: readonly Change[];
+}
+
+/**
+ * Stores the answers of look-ups, and plans the next ones. Packages that an earlier look-up returned, and this one does
+ * not, become unlisted. A newer reading of the track-trace list is not overwritten.
+ */
+export async function storeParcels(
+  trx: Transaction<DB>,
+  client: string,
+  answers: readonly ParcelAnswer[],
+): Promise<ParcelResult> {
+  const rows = answers.flatMap(({ shipmentId, readNo, parcels }) =>
+    parcels.map((parcel) => ({ shipmentId, readNo, ...parcel })),
+  );
+  const written = await writeParcels(trx, client, rows);
+  const unlisted = await unlistAbsent(trx, client, answers);
+  await planReads(trx, client, answers);
+  return toResult([...written, ...unlisted]);
+}
+
+const toResult = (changes: readonly Change[]): ParcelResult => {
+  const created = changes.filter(({ operation }) => operation === 'created').length;
+  return { created, updated: changes.length - created, changes };
+};
+
+async function writeParcels(trx: Transaction<DB>, client: string, rows: readonly unknown[]): Promise<Change[]> {
+  const { rows: changed } = await sql<{ key: string; created: boolean }>`
+    with found as (
+      select i.*, t.client is null as created, t.client is null or t.unlisted_since is not null
+        or t.raw is distinct from i.raw or t.current_track_trace_status is distinct from i.status
+        or t.current_track_trace_exception_level is distinct from i."exceptionLevel" as changed
+      from json_to_recordset(${JSON.stringify(rows)}::json) as i (
+        "shipmentId" bigint, "packageNumber" text, "colloNumber" text, code text, "barCode" text,
+        "returnPackageNumber" text, status text, "exceptionLevel" text, "shippingDate" timestamptz, raw jsonb,
+        "readNo" bigint)
+      left join fulfilment.parcels t
+        on t.client = ${anyClient(client)} and t.shipment_id = i."shipmentId" and t.package_number = i."packageNumber"
+      where t.read_no is null or t.read_no <= i."readNo"
+    ), written as (
+      insert into fulfilment.parcels as t (client, shipment_id, package_number, collo_number, track_and_trace_code,
+        track_and_trace_bar_code, return_package_number, current_track_trace_status,
+        current_track_trace_exception_level, shipping_date, read_at, read_no, raw)
+      select ${client}, "shipmentId", "packageNumber", "colloNumber", code, "barCode", "returnPackageNumber", status,
+        "exceptionLevel", "shippingDate", now(), "readNo", raw
+      from found
+      order by "shipmentId", "packageNumber"
+      on conflict (client, shipment_id, package_number) do update set
+        collo_number = excluded.collo_number, track_and_trace_code = excluded.track_and_trace_code,
+        track_and_trace_bar_code = excluded.track_and_trace_bar_code,
+        return_package_number = excluded.return_package_number,
+        current_track_trace_status = excluded.current_track_trace_status,
+        current_track_trace_exception_level = excluded.current_track_trace_exception_level,
+        shipping_date = excluded.shipping_date, read_at = excluded.read_at, read_no = excluded.read_no,
+        raw = excluded.raw, unlisted_since = null,
+        changed_at = case when t.raw is distinct from excluded.raw or t.unlisted_since is not null
+          or t.current_track_trace_status is distinct from excluded.current_track_trace_status
+          then excluded.changed_at else t.changed_at end
+    )
+    select "shipmentId" || ':' || "packageNumber" as key, created
+    from found
+    where changed
+    order by "shipmentId", "packageNumber"`.execute(trx);
+  return changed.map(({ key, created }) => toChange(key, created ? 'created' : 'updated'));
+}
+
+/**
+ * Marks packages as unlisted that a look-up no longer returns. A package without a number is the whole shipment, so
+ * it ends when the look-up returns numbers. Other packages that only track-trace has named stay.
+ */
+async function unlistAbsent(trx: Transaction<DB>, client: string, answers: readonly ParcelAnswer[]): Promise<Change[]> {
+  const complete = answers
+    .filter(({ parcels, problem }) => problem === null && parcels.length > 0)
+    .map(({ shipmentId, readNo, parcels }) => ({
+      shipmentId,
+      readNo,
+      numbers: parcels.map(({ packageNumber }) => packageNumber),
+    }));
+  if (complete.length === 0) return [];
+  const { rows } = await sql<{ key: string }>`
+    update fulfilment.parcels t
+    set unlisted_since = now(), read_no = a."readNo"
+    from json_to_recordset(${JSON.stringify(complete)}::json) as a ("shipmentId" bigint, "readNo" bigint, numbers jsonb)
+    where t.client = ${anyClient(client)} and t.shipment_id = a."shipmentId" and t.unlisted_since is null
+      and t.read_no <= a."readNo" and (t.read_at is not null or t.package_number = '')
+      and not a.numbers ? t.package_number
+    returning t.shipment_id || ':' || t.package_number as key`.execute(trx);
+  return rows.map(({ key }) => toChange(key, 'unlisted'));
+}
+
+/**
+ * Plans the next look-up of each shipment. While the track-trace list shows one of its packages, its status comes from
+ * there. When all have left the list, this look-up has read the last status, and no other is planned.
+ */
+async function planReads(trx: Transaction<DB>, client: string, answers: readonly ParcelAnswer[]): Promise<void> {
+  const plans = answers.map(({ shipmentId, requests, nextInSeconds, problem }) => ({
+    shipmentId,
+    requests,
+    nextInSeconds,
+    problem,
+  }));
+  const ids = answers.map(({ shipmentId }) => shipmentId);
+  await sql`
+    with plans as (
+      select a.*, bool_or(t.unlisted_since is null) filter (where t.client is not null) as listed
+      from json_to_recordset(${JSON.stringify(plans)}::json) as a (
+        "shipmentId" bigint, requests bigint, "nextInSeconds" float8, problem text)
+      left join fulfilment.track_traces t
+        on t.client = ${anyClient(client)} and t.shipment_id = any(${ids}::bigint[]) and t.shipment_id = a."shipmentId"
+      group by a."shipmentId", a.requests, a."nextInSeconds", a.problem
+    )
+    update sync.parcel_reads r
+    set reads = r.reads + 1, last_read_at = now(), last_problem = p.problem,
+      due_at = case when r.requests <> p.requests then r.due_at
+        when p.problem is null and p.listed then sync.clock() + interval '31 days'
+        when p.problem is null and not p.listed then null
+        else sync.clock() + make_interval(secs => p."nextInSeconds") end
+    from plans p
+    where r.client = ${anyClient(client)} and r.shipment_id = any(${ids}::bigint[])
+      and r.shipment_id = p."shipmentId"`.execute(trx);
+}
+
+/**
+ * Stores the packages of a track-trace list, with the status that the list gives. A package without a number is stored
+ * only while no package of its shipment has one.
+ */
+export async function storeListedParcels(
+  trx: Transaction<DB>,
+  client: string,
+  rows: readonly TrackTraceRow[],
+  readNo: number,
+): Promise<ParcelResult> {
+  const numbered = new Set(rows.filter((row) => row.packageNumber !== '').map(({ shipmentId }) => shipmentId));
+  const kept = rows.filter((row) => row.packageNumber !== '' || !numbered.has(row.shipmentId));
+  if (kept.length === 0) return toResult([]);
+  const { rows: changed } = await sql<{ key: string; created: boolean }>`
+    insert into fulfilment.parcels as t (client, shipment_id, package_number, current_track_trace_status,
+      current_track_trace_exception_level, read_no, raw)
+    select ${client}, i."shipmentId", i."packageNumber", i.status, i."exceptionLevel", ${readNo}, i.raw
+    from json_to_recordset(${JSON.stringify(kept)}::json) as i (
+      "shipmentId" bigint, "packageNumber" text, status text, "exceptionLevel" text, raw jsonb)
+    where i."packageNumber" <> '' or not exists (
+      select from fulfilment.parcels p
+      where p.client = ${anyClient(client)} and p.shipment_id = i."shipmentId" and p.package_number <> ''
+        and p.unlisted_since is null)
+    order by i."shipmentId", i."packageNumber"
+    on conflict (client, shipment_id, package_number) do update set
+      current_track_trace_status = excluded.current_track_trace_status,
+      current_track_trace_exception_level = excluded.current_track_trace_exception_level,
+      raw = case when t.read_at is null then excluded.raw else t.raw end, read_no = excluded.read_no,
+      unlisted_since = null, changed_at = now()
+      where t.read_no <= excluded.read_no and excluded.current_track_trace_status is not null
+        and (t.unlisted_since is not null
+          or t.current_track_trace_status is distinct from excluded.current_track_trace_status
+          or t.current_track_trace_exception_level is distinct from excluded.current_track_trace_exception_level)
+    returning t.shipment_id || ':' || t.package_number as key, xmax = 0 as created`.execute(trx);
+  return toResult(changed.map(({ key, created }) => toChange(key, created ? 'created' : 'updated')));
+}
+
+const toChange = (key: string, operation: Change['operation']): Change => ({
+  entity: 'parcels',
+  id: null,
+  key,
+  operation,
+});

@@ -1,0 +1,153 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { toStopError, WarehouseError } from '../../core/errors.ts';
+import { dayMs } from '../../core/time.ts';
+import { isDataRefused } from '../../erp/connection/transaction.ts';
+import { appendChanges } from '../../erp/mirror/feed.ts';
+import { drawReadNo } from '../../erp/mirror/read-no.ts';
+import { quarantineResources, releaseQuarantined } from '../../erp/pull/quarantine.ts';
+import { type DueParcelRead, findDueParcelReads, hasReadParcels } from '../../erp/resources/parcel-reads.ts';
+import { storeParcels } from '../../erp/resources/parcels.ts';
+import { underLease } from '../../erp/runs/leases.ts';
+import { recordProgress } from '../../erp/runs/ledger.ts';
+import { decodeParcels } from '../../warehouse/decoding/parcels.ts';
+import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
+import { type AnsweredRead, toAnswer, toRefusedByDatabase, toUnanswered } from './parcel-answers.ts';
+
+const name = 'pull-parcels';
+/** Number of look-ups whose answers are stored in one transaction. */
+const batchSize = 20;
+/** If the service refuses this number of look-ups and answers none, the path is wrong: the job is parked. */
+const maxRefusals = 5;
+
+/**
+ * Looks up the packages of shipped shipments that are due, the newest shipments first (docs/interface.md, 15.1
+ * Operations). Stores them after every 20 look-ups, so an interrupted run loses little. If the service does not have
+ * the operation, the job is parked for a day with a warning.
+ */
+export async function pullParcels(context: PullContext): Promise<void> {
+  const { db, client, warehouse, signal } = context;
+  const watch: RefusalWatch = { proven: await hasReadParcels(db, client), refusals: 0, parked: null };
+  const problems: string[] = [];
+  for (;;) {
+    const due = await findDueParcelReads(db, client, batchSize);
+    if (due.length === 0) break;
+    context.state.service.lastMs ??= await warehouse.readClock(signal);
+    const answers: AnsweredRead[] = [];
+    try {
+      for (const read of due) {
+        const startedMs = performance.now();
+        const answer = await lookUp(context, read, watch);
+        if (watch.parked !== null) return park(context, watch.parked);
+        answers.push(answer);
+        await waitBetweenRequests(context, startedMs);
+      }
+    } finally {
+      if (!signal.aborted && watch.parked === null) await storeAnswers(context, answers);
+    }
+    problems.push(
+      ...answers.flatMap(({ shipmentId, problem }) => (problem === null ? [] : [`${shipmentId}: ${problem}`])),
+    );
+  }
+  if (problems.length > 0)
+    warn(
+      context,
+      `the service gave no complete list of packages for ${problems.length} shipments, such as ${problems[0]}`,
+    );
+}
+
+/** What is known of the path of the look-up. */
+interface RefusalWatch {
+  /** True if a look-up has ever been answered. */
+  proven: boolean;
+  refusals: number;
+  /** Why the job is parked; null if it is not. */
+  parked: string | null;
+}
+
+/**
+ * Looks up one shipment. A refusal concerns this shipment alone, unless nothing was ever answered.
+ * @throws WarehouseError if the service cannot be asked now
+ */
+async function lookUp(context: PullContext, due: DueParcelRead, watch: RefusalWatch): Promise<AnsweredRead> {
+  const { warehouse, signal, zone, db } = context;
+  const ageMs = due.shippedOn === null ? 0 : serviceNow(context).getTime() - due.shippedOn.getTime();
+  const read = { ...due, ageMs, readNo: await drawReadNo(db) };
+  try {
+    const body = { id: due.shipmentId };
+    const result = await warehouse.ask({ operation: 'v2.shipment.search', body }, { signal });
+    const answer = toAnswer(read, decodeParcels(result, zone));
+    watch.proven ||= answer.parcels.length > 0;
+    return answer;
+  } catch (error) {
+    if (!(error instanceof WarehouseError) || error.code === 'credentials_refused') throw error;
+    const isAbsentPath = [403, 404, 405].includes(error.status ?? 0) && !error.jsonBody;
+    const isRefused = error.outcome === 'refused' || error.code === 'undecodable';
+    if (watch.proven || (!isAbsentPath && !isRefused)) {
+      if (!isRefused) throw error;
+    } else if (isAbsentPath || ++watch.refusals >= maxRefusals) watch.parked = error.message;
+    return toUnanswered(read, error.message);
+  }
+}
+
+/** Waits until the next look-up may begin, so that there are at most PARCEL_REQUESTS_PER_SECOND. */
+async function waitBetweenRequests({ signal, parcelRequestsPerSecond }: PullContext, startedMs: number): Promise<void> {
+  const leftMs = 1_000 / parcelRequestsPerSecond - (performance.now() - startedMs);
+  if (leftMs <= 0) return;
+  await wait(leftMs, undefined, { signal }).catch(() => {
+    throw toStopError(signal);
+  });
+}
+
+/** Stores the answers. If the database refuses them, stores each by itself, and quarantines those that it refuses. */
+async function storeAnswers(context: PullContext, answers: readonly AnsweredRead[]): Promise<void> {
+  if (answers.length === 0) return;
+  try {
+    await writeAnswers(context, answers);
+  } catch (error) {
+    if (!isDataRefused(error)) throw error;
+    if (answers.length > 1) for (const answer of answers) await storeAnswers(context, [answer]);
+    else await writeAnswers(context, answers.map(toRefusedByDatabase));
+  }
+}
+
+async function writeAnswers(context: PullContext, answers: readonly AnsweredRead[]): Promise<void> {
+  const { db, client, run, state } = context;
+  const { totals } = state;
+  const sum = await underLease(db, run.lease, async (trx) => {
+    const stored = await storeParcels(trx, client, answers);
+    let quarantined = 0;
+    for (const { entries, readNo } of answers)
+      quarantined += await quarantineResources(trx, name, run, readNo, entries);
+    const decoded = answers.filter(({ problem }) => problem === null);
+    await releaseQuarantined(
+      { trx, client, stream: name },
+      decoded.map(({ shipmentId, readNo }) => ({ id: shipmentId, readNo })),
+    );
+    const fetched = answers.reduce((count, { parcels }) => count + parcels.length, 0);
+    const counted = {
+      ...totals,
+      pages: totals.pages + answers.length,
+      fetched: totals.fetched + fetched,
+      created: totals.created + stored.created,
+      updated: totals.updated + stored.updated,
+      unchanged: totals.unchanged + Math.max(0, fetched - stored.created - stored.updated),
+      quarantined: totals.quarantined + quarantined,
+    };
+    await recordProgress(trx, run, counted);
+    await appendChanges(trx, client, stored.changes);
+    return counted;
+  });
+  Object.assign(totals, sum);
+}
+
+/** Ends the run with a warning. The job is due again in a day. */
+function park(context: PullContext, reason: string): void {
+  const { state, run, dueNotBefore } = context;
+  state.plan.dueAt = dueNotBefore(new Date(run.startedAt.getTime() + dayMs), dayMs);
+  warn(
+    context,
+    `the job is parked for a day, because the service refuses the look-up of packages (${reason}); the interface ` +
+      'description does not show its path (docs/assumptions.md): set the right one for v2.shipment.search in ' +
+      'WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_PULL_PARCELS=off',
+  );
+}

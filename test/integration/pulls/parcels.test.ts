@@ -1,0 +1,260 @@
+import { expect, test } from 'vitest';
+import { findNextReadSeconds } from '../../../src/sync/pulls/parcel-answers.ts';
+import { ServiceClient } from '../../helpers/client.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { setScheduleClock } from '../../helpers/schedule-clock.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], { ...quiet, ordersPerDay: 8 });
+const pull = usePuller(database, sandbox);
+
+const operation = 'v2.shipment.search';
+const path = '/v2/shipment/search';
+const daySeconds = 86_400;
+const pullParcels = async (env: Record<string, string> = {}) => done(await pull('pull-parcels', { env }));
+const answerWith = (result: unknown, count = 1) =>
+  sandbox.faults({ operation, count, effect: { set: [{ path: ['result'], value: result }] } });
+const item = (id: unknown, more: Record<string, unknown> = {}) => ({
+  id,
+  packageNumber: '3S1',
+  trackAndTraceCode: '3S1',
+  currentTrackTraceStatus: '50',
+  ...more,
+});
+
+interface StoredParcel {
+  readonly id: number;
+  readonly number: string;
+  readonly status: string | null;
+}
+const readParcels = () =>
+  database.query<StoredParcel>(`
+    select shipment_id as id, package_number as number, current_track_trace_status as status
+    from fulfilment.parcels where unlisted_since is null order by 1, 2`);
+const readPlans = () =>
+  database.query(`
+    select shipment_id as id, reads, round(extract(epoch from due_at - sync.clock()) / 86400)::int as days, last_problem as problem
+    from sync.parcel_reads order by 1`);
+
+/** Seeds shipments that were just shipped, and stores them. Returns their ids. */
+async function storeShipped(count: number): Promise<number[]> {
+  await sandbox.seed(count, { spreadDays: 0 });
+  done(await pull('pull-shipments'));
+  return (await database.query<{ id: number }>('select id from fulfilment.shipments order by 1')).map(({ id }) => id);
+}
+
+/** Returns the packages of all shipped shipments of the sandbox, with their last status. */
+async function findExpected(): Promise<StoredParcel[]> {
+  const client = new ServiceClient(sandbox, 'default');
+  await client.logIn();
+  const { body } = await client.ask(operation, { body: {} });
+  const found = body.result as { id: number; packageNumber: string | null; currentTrackTraceStatus: string }[];
+  return found
+    .filter(({ packageNumber }) => packageNumber !== null)
+    .map((one) => ({ id: one.id, number: one.packageNumber ?? '', status: one.currentTrackTraceStatus }))
+    .sort((a, b) => a.id - b.id || (a.number < b.number ? -1 : 1));
+}
+
+test('after 40 days with outages and a late start, every package has its last status', async () => {
+  let passedSeconds = 0;
+  const pass = async (seconds: number) => {
+    await sandbox.advance(seconds);
+    passedSeconds += seconds;
+    await setScheduleClock(database, passedSeconds);
+  };
+  const pullAll = async () => {
+    done(await pull('pull-shipments'));
+    done(await pull('track-trace'));
+    await pullParcels();
+  };
+  await pass(10 * daySeconds);
+  for (const outageDays of [1, 5, 3, 0.5]) {
+    for (let step = 0; step < 10; step++) {
+      await pass(daySeconds / 2);
+      await pullAll();
+    }
+    await pass(outageDays * daySeconds);
+  }
+  await pass(daySeconds / 2);
+  await pullAll();
+  const expected = await findExpected();
+  expect(expected.length).toBeGreaterThan(200);
+  expect(await readParcels()).toEqual(expected);
+  const requests = await sandbox.requestsTo(path);
+  const shipped = new Set(expected.map(({ id }) => id)).size;
+  expect(requests.length / shipped).toBeLessThan(3);
+});
+
+test('a change, a lost listing and a new package reach the table, the feed and the view', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id, { trackAndTraceCode: 'https://carrier.example/3S1', currentTrackTraceStatus: 10 })]);
+  expect(await pullParcels()).toMatchObject({ fetched: 1, created: 1 });
+  expect(await readPlans()).toMatchObject([{ id, reads: 1, days: 1 }]);
+  expect(await pullParcels()).toMatchObject({ fetched: 0, pages: 0 });
+  const lines = () =>
+    database.query(`select package_numbers, package_statuses, track_trace_statuses, tracking_url
+      from fulfilment.shipment_lines where shipment_id = ${id} limit 1`);
+  expect(await lines()).toEqual([
+    {
+      package_numbers: ['3S1'],
+      package_statuses: ['10'],
+      track_trace_statuses: [10],
+      tracking_url: 'https://carrier.example/3S1',
+    },
+  ]);
+  await setScheduleClock(database, 1.1 * daySeconds);
+  await answerWith([
+    item(id, { packageNumber: '3S2' }),
+    item(id, { packageNumber: '3S3', shippingDate: '2026-05-04T10:00:00' }),
+  ]);
+  expect(await pullParcels()).toMatchObject({ fetched: 2, created: 2, updated: 1 });
+  expect(await readParcels()).toEqual([
+    { id, number: '3S2', status: '50' },
+    { id, number: '3S3', status: '50' },
+  ]);
+  const feed = await database.query<{ key: string; operation: string }>(
+    `select key, operation from fulfilment.changes where entity = 'parcels' order by seq`,
+  );
+  expect(feed.map((entry) => `${entry.key} ${entry.operation}`)).toEqual([
+    `${id}:3S1 created`,
+    `${id}:3S2 created`,
+    `${id}:3S3 created`,
+    `${id}:3S1 unlisted`,
+  ]);
+});
+
+test('the tracking URL of the shipment is shown if no code is a URL', async () => {
+  const [id = 0] = await storeShipped(1);
+  await database.query(`update fulfilment.shipments
+    set raw = jsonb_set(raw, '{attributes,tracking}', '{"url": "https://track.example/1"}') where id = ${id}`);
+  expect(
+    await database.query(`select distinct tracking_url from fulfilment.shipment_lines where shipment_id = ${id}`),
+  ).toEqual([{ tracking_url: 'https://track.example/1' }]);
+});
+
+test('a package that leaves the track-trace list is looked up, and not again', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id, { currentTrackTraceStatus: '10' })]);
+  await pullParcels();
+  const list = (...packages: unknown[]) =>
+    sandbox.faults({
+      operation: 'v2.shipment.trackTrace',
+      count: 1,
+      effect: { set: [{ path: ['result'], value: packages }] },
+    });
+  await list({ shipmentId: id, packageNumber: '3S1', currentTrackTraceStatus: 30 });
+  done(await pull('track-trace'));
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '30' }]);
+  expect(await readPlans()).toMatchObject([{ days: 31 }]);
+  await setScheduleClock(database, 4_000);
+  await list();
+  done(await pull('track-trace'));
+  expect(await readPlans()).toMatchObject([{ days: 0 }]);
+  await answerWith([item(id)]);
+  await pullParcels();
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '50' }]);
+  expect(await readPlans()).toEqual([{ id, reads: 2, days: null, problem: null }]);
+});
+
+test('a service without the look-up parks the job for a day and says so', async () => {
+  await storeShipped(3);
+  await sandbox.faults({ operation, effect: { status: 404, html: true } });
+  const { warnings } = await pullParcels({ SCHEDULE_PULL_PARCELS: '10m' });
+  expect(warnings).toEqual([
+    expect.stringMatching(/^the job is parked for a day.*v2\.shipment\.search.*404.*PARCELS=off$/),
+  ]);
+  expect(await sandbox.requestsTo(path)).toHaveLength(1);
+  const [job] = await database.query<{ hours: number }>(
+    `select round(extract(epoch from due_at - now()) / 3600) as hours from sync.jobs where job = 'pull-parcels'`,
+  );
+  expect(Number(job?.hours)).toBe(24);
+  await sandbox.clearFaults();
+  expect(await pullParcels()).toMatchObject({ pages: 3, warnings: [] });
+});
+
+test('five refusals without an answer park the job; later, a refusal concerns its shipment alone', async () => {
+  await storeShipped(8);
+  const nok = (count: number) =>
+    sandbox.faults({
+      operation,
+      count,
+      effect: {
+        set: [
+          { path: ['messageCode'], value: 'NOK' },
+          { path: ['message'], value: 'unknown' },
+        ],
+      },
+    });
+  await nok(99);
+  expect((await pullParcels()).warnings).toEqual([expect.stringContaining('parked')]);
+  expect(await sandbox.requestsTo(path)).toHaveLength(5);
+  await sandbox.clearFaults();
+  await answerWith([], 1);
+  const { warnings } = await pullParcels();
+  expect(warnings).toEqual([expect.stringMatching(/no complete list of packages for 1 shipments.*names no package/)]);
+  const plans = await readPlans();
+  expect(plans.filter(({ problem }) => problem !== null)).toMatchObject([{ reads: 1, days: 1 }]);
+  expect(await readParcels()).toHaveLength(7);
+});
+
+test('what cannot be decoded or stored is quarantined, and released by the next answer', async () => {
+  const [first = 0, second = 0] = await storeShipped(2);
+  await answerWith([item(second, { packageNumber: { no: 'text' } })]);
+  await sandbox.faults({
+    operation,
+    count: 1,
+    effect: { set: [{ path: ['result', 0, 'packageNumber'], value: 'a\u0000b' }] },
+  });
+  expect(await pullParcels()).toMatchObject({ quarantined: 2, created: 0 });
+  const kept = await database.query('select stream, resource_id as id from sync.quarantine order by 2');
+  expect(kept).toEqual([
+    { stream: 'pull-parcels', id: first },
+    { stream: 'pull-parcels', id: second },
+  ]);
+  await sandbox.clearFaults();
+  await setScheduleClock(database, 1.1 * daySeconds);
+  await pullParcels();
+  expect(await readParcels()).toHaveLength(2);
+  expect(await database.query('select from sync.quarantine')).toEqual([]);
+});
+
+test('an outage during the look-ups keeps what was read; the newest shipments come first', async () => {
+  const ids = await storeShipped(4);
+  await sandbox.faults({ operation, after: 2, effect: { status: 500 } });
+  expect(await pull('pull-parcels')).toMatchObject({
+    status: 'failed',
+  });
+  expect((await readParcels()).map(({ id }) => id)).toEqual(ids.slice(2));
+});
+
+test('reconcile requests the look-ups that are missing', async () => {
+  await storeShipped(2);
+  await database.query('delete from sync.parcel_reads');
+  await pullParcels();
+  expect(await readParcels()).toEqual([]);
+  const { warnings } = done(await pull('reconcile'));
+  expect(warnings).toEqual(['2 shipped shipments had no look-up of their packages; pull-parcels reads them now']);
+  await pullParcels();
+  expect(await readParcels()).toHaveLength(2);
+});
+
+test('no more look-ups begin in a second than PARCEL_REQUESTS_PER_SECOND', async () => {
+  await storeShipped(4);
+  await pullParcels({ PARCEL_REQUESTS_PER_SECOND: '20' });
+  const [run] = await database.query<{ ms: number }>(
+    `select extract(epoch from finished_at - started_at) * 1000 as ms from sync.runs where job = 'pull-parcels'`,
+  );
+  expect(Number(run?.ms)).toBeGreaterThanOrEqual(4 * 50);
+});
+
+test('look-ups follow at certain ages, and end', () => {
+  const days = (ageDays: number, reads = 0, answered = true) => {
+    const seconds = findNextReadSeconds({ ageMs: ageDays * daySeconds * 1_000, reads, answered });
+    return seconds === null ? null : seconds / daySeconds;
+  };
+  expect([0, 1, 2.5, 3, 30, 31, 90].map((age) => days(age))).toEqual([1, 2, 0.5, 4, 1, null, null]);
+  expect(days(0.999)).toBeCloseTo(1 / 24);
+  expect([days(40, 0, false), days(40, 8, false), days(40, 9, false)]).toEqual([1, 1, null]);
+});
