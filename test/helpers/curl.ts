@@ -17,7 +17,9 @@ export function createCurl(control: SandboxControl) {
   };
   let token: string | undefined;
   const call = async (path: string, args: readonly string[] = []) => {
-    token ??= String((await run('/token', ['-d', 'grant_type=password&username=default&password=default'])).body.access_token);
+    token ??= String(
+      (await run('/token', ['-d', 'grant_type=password&username=default&password=default'])).body.access_token,
+    );
     return run(path, ['-H', `Authorization: bearer ${token}`, ...args]);
   };
   return {
@@ -25,7 +27,11 @@ export function createCurl(control: SandboxControl) {
     json: (path: string, body: unknown) =>
       call(path, ['-H', 'Content-Type: application/json', '-d', JSON.stringify(body)]),
     /** Sends pairs such as `OrderItems[0][Sku]=A`. curl encodes the values; names are sent as they are. */
-    form: (path: string, pairs: readonly string[]) => call(path, pairs.flatMap((pair) => ['--data-urlencode', pair])),
+    form: (path: string, pairs: readonly string[]) =>
+      call(
+        path,
+        pairs.flatMap((pair) => ['--data-urlencode', pair]),
+      ),
     /** Forgets the token, which ends with each reset. */
     logOut: () => {
       token = undefined;
