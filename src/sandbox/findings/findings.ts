@@ -16,7 +16,7 @@ const adviceByCode = {
   deprecated_call: (meant: string) => `Call ${meant}`,
   deprecated_member: () => 'Leave it out, unless it is required: docs/interface.md calls it deprecated or obsolete',
 } as const;
-export type FindingCode = keyof typeof adviceByCode;
+type FindingCode = keyof typeof adviceByCode;
 
 /** Something in one request that docs/interface.md does not show. It contains names and types, but no values. */
 export interface Oddity {

@@ -28,12 +28,14 @@ export function adaptScalar(
     record({ code: 'date_with_space', member: place, shape: 'YYYY-MM-DD hh:mm:ss' });
     return isOlder ? value.replace(' ', 'T') : value;
   }
-  const isEmptyForNull = value === '' && accepts('null') && !schemas.some(acceptsAnyText);
-  if (!isEmptyForNull && accepts(typeof value)) return value;
+  // Forms write an empty text for an absent number or date; Odoo writes false for any absent value.
+  const isEmpty = value === '' ? !schemas.some(acceptsAnyText) : value === false && !accepts('boolean');
+  const isForNull = isEmpty && accepts('null');
+  if (!isForNull && accepts(typeof value)) return value;
   if (!isForm)
     record({ code: 'wrong_type', member: place, shape: describeShape(value), meant: describeTypes(schemas) });
   if (!isOlder) return value;
-  if (isEmptyForNull) return null;
+  if (isForNull) return null;
   return convertScalar(value as Scalar, accepts) ?? value;
 }
 

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest';
 import type { Finding } from '../../../../src/sandbox/findings/findings.ts';
 import { orderBody } from '../../../helpers/client.ts';
-import { createCurl } from '../../../helpers/curl.ts';
+import { createCurl } from '../../../helpers/processes/curl.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
 const lenientSandbox = useSandbox(['default'], { ...quiet, strict: false });
@@ -61,7 +61,8 @@ test('findings name what a body has beyond the interface, with types and without
 });
 
 test('findings name odd parameters, encoded commas, forms and deprecated calls', async () => {
-  await lenient.get('/v3/orders?include=orderItems%2CbillingAddress&sort=id&filter[externalOrderNumber][in]=A%2CB');
+  const include = encodeURIComponent('orderItems,billingAddress');
+  await lenient.get(`/v3/orders?include=${include}&sort=id&filter[externalOrderNumber][in]=A%2CB`);
   await lenient.get('/v2/returnLabel/get/1?ShippingMethodId=21&paperless=1');
   await lenient.form('/v2/order/release', ['externalOrderNumber=A']);
   await lenient.get('/v2/shipment/list/SHIPPED');

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { orderBody } from '../../../helpers/client.ts';
-import { createCurl } from '../../../helpers/curl.ts';
+import { createCurl } from '../../../helpers/processes/curl.ts';
 import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
 /** Requests of the shapes that programs in PHP, Python and Odoo send to such services. */
@@ -78,7 +78,7 @@ describe('a lenient sandbox takes', () => {
       preferredShippingDate: '2026-05-06',
       included: [{ sku: 'MUG-BLUE', quantity: 2, price: 9.95 }, { sku: 'TEA-500' }, { houseNumber: '12' }],
     });
-    const found = await lenient.form('/order/search', ['externalordernumber=P-1']);
+    const found = await lenient.form('/order/search', ['externalORDERNumber=P-1']);
     expect(found.body).toMatchObject({ messageCode: 'OK', result: { orderNumber: body.result } });
   });
 
@@ -88,6 +88,26 @@ describe('a lenient sandbox takes', () => {
     expect((await lenient.json('/product/edit', { ...product, NAME: 'Mug, XL' })).body.messageCode).toBe('OK');
     const found = await lenient.json('/product/search', { sku: 4711, barcode: null });
     expect(found.body.result).toMatchObject({ sku: '4711', name: 'Mug', weight: 0.5, description: '12' });
+  });
+
+  test('oldest calls as Odoo sends them: false for what is absent, and members of its own', async () => {
+    const product = { Name: 'Mug', Sku: 'OD-1', Barcode: false, Description: false, CostPrice: 1.5, StockMinimum: 3 };
+    expect((await lenient.json('/product/add', product)).body).toMatchObject({ messageCode: 'OK' });
+    const { body } = await lenient.json('/order/add', {
+      ...{ ExternalOrderNumber: 'OD-1', Email: '', PhoneNumber: false, ClientReference: '' },
+      ...{ PaymentMethodId: 1, LanguageId: 51, OrderTypeId: 31 },
+      OrderItems: [{ Sku: 'OD-1', Quantity: 2, Name: 'Mug', Price: 9.95, VAT: 21 }],
+      ...{ DeliveryAddressStreet: 'Keizersgracht ', DeliveryAddressHouseNumber: '12', DeliveryAddressCountryIso: 'NL' },
+      ...{ DeliveryAddressExtraName: '', BillingAddressHouseNumber: '', BillingAddressCountryIso: '' },
+    });
+    expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
+    expect(await readOrder(lenient, body.result)).toMatchObject({
+      phoneNumber: null,
+      included: [
+        { sku: 'OD-1', quantity: 2, vat: 21 },
+        { houseNumber: '12', countryCode: 'NL' },
+      ],
+    });
   });
 
   test('a v2 order by form, with booleans and empty fields as PHP and Python write them', async () => {
@@ -196,7 +216,7 @@ describe.each([
     expect(await readOrder(curl, first)).toEqual(await readOrderEncoded(curl, first));
     for (const query of [
       `filter%5BorderId%5D%5Bin%5D=${first}%2C${second}`,
-      'filter%5Bstatus%5D%5Bin%5D=READY_TO_PICK%2cSHIPPED',
+      'filter[status][in]=READY_TO_PICK%2cSHIPPED',
       'filter%5BorderType%5D%5Bin%5D=31%2C32',
     ])
       expect((await curl.get(`/v3/shipments?${query}`)).status).toBe(200);
@@ -230,7 +250,7 @@ describe.each([
 });
 
 async function readOrderEncoded(curl: Curl, id: unknown) {
-  const { body } = await curl.get(`/v3/orders/${id}?include=orderItems%2CdeliveryAddress`);
+  const { body } = await curl.get(`/v3/orders/${id}?include=${encodeURIComponent('orderItems,deliveryAddress')}`);
   const { attributes, included = [] } = body.data as Resource;
   return { ...attributes, included: included.map((resource) => resource.attributes) };
 }

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import type { SandboxControl } from './sandbox-control.ts';
+import type { SandboxControl } from '../sandbox-control.ts';
 
 export interface CurlAnswer {
   readonly status: number;
@@ -10,7 +10,7 @@ export interface CurlAnswer {
 /** Calls a sandbox with curl, as programs of others do: as the client `default`, with a token of its own. */
 export function createCurl(control: SandboxControl) {
   const run = async (path: string, args: readonly string[]): Promise<CurlAnswer> => {
-    const options = ['--silent', '--globoff', '--write-out', '\n%{http_code}'];
+    const options = ['-s', '-g', '-w', '\n%{http_code}'];
     const { stdout } = await promisify(execFile)('curl', [...options, ...args, new URL(path, control.url).href]);
     const [body = '', status] = stdout.split(/\n(?=\d+$)/);
     return { status: Number(status), body: JSON.parse(body) as Record<string, unknown> };
