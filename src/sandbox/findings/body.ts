@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { type BodySchema, describeTypes, hasType, listAlternatives } from './body-schema.ts';
+import type { Oddity } from './findings.ts';
 import { adaptScalar, type BodyReading } from './scalar.ts';
 import { describeShape } from './shape.ts';
 
@@ -33,34 +34,29 @@ function normalizeValue(value: unknown, schemas: readonly BodySchema[], place: s
   return items.length === 0 ? value : value.map((item) => normalizeValue(item, items, `${place}[]`, reading));
 }
 
-function normalizeMembers(
-  value: object,
-  schemas: readonly BodySchema[],
-  place: string,
-  { isOlder, isForm, record }: BodyReading,
-): unknown {
+function normalizeMembers(value: object, schemas: readonly BodySchema[], place: string, reading: BodyReading): unknown {
   const candidates = selectByConstants(value, schemas);
   const isOpen = candidates.some(({ additionalProperties }) => additionalProperties !== false);
   const properties = candidates.flatMap((schema) => Object.entries(schema.properties ?? {}));
-  const names = new Map(properties.map(([name]) => [name, name]));
-  const namesInAnyCase = new Map(isOlder ? properties.map(([name]) => [name.toLowerCase(), name]) : []);
+  const names = new Set(properties.map(([name]) => name));
+  const namesInAnyCase = new Map(reading.isOlder ? properties.map(([name]) => [name.toLowerCase(), name]) : []);
   const members = new Map<string, unknown>();
   for (const [sent, member] of Object.entries(value)) {
-    const name = names.get(sent) ?? namesInAnyCase.get(sent.toLowerCase());
-    const oddity = { member: joinPlace(place, sent), shape: describeShape(member) };
+    const name = names.has(sent) ? sent : namesInAnyCase.get(sent.toLowerCase());
+    const note = (code: Oddity['code'], meant = '') =>
+      reading.record({ code, member: joinPlace(place, sent), shape: describeShape(member), meant });
     if (name === undefined) {
       if (isOpen) members.set(sent, member);
-      else record({ ...oddity, code: 'unknown_member' });
+      else note('unknown_member');
       continue;
     }
     if (name !== sent && (Object.hasOwn(value, name) || members.has(name))) {
-      record({ ...oddity, code: 'given_twice', meant: name });
+      note('given_twice', name);
       continue;
     }
-    if (name !== sent) record({ ...oddity, code: 'odd_case', meant: name });
+    if (name !== sent) note('odd_case', name);
     const found = properties.filter(([known]) => known === name).map(([, schema]) => schema);
-    if (found.some(({ deprecated }) => deprecated)) record({ ...oddity, code: 'deprecated_member' });
-    const reading = { isOlder, isForm, record };
+    if (found.some(({ deprecated }) => deprecated)) note('deprecated_member');
     members.set(name, normalizeValue(member, found.flatMap(listAlternatives), joinPlace(place, name), reading));
   }
   return Object.fromEntries(members);
