@@ -64,6 +64,7 @@ const layers: Record<string, readonly string[]> = {
     'refusal.ts',
     'request-log.ts',
     'faults.ts',
+    'findings',
     'store',
     'list-visibility.ts',
     'rules',

@@ -6,6 +6,7 @@
 import { randomBytes } from 'node:crypto';
 import { VirtualClock } from './clock.ts';
 import { Faults } from './faults.ts';
+import { Findings } from './findings/findings.ts';
 import { ListVisibility } from './list-visibility.ts';
 import { type Switches, switchesSchema } from './paging.ts';
 import { deriveSeed, Random } from './random.ts';
@@ -54,6 +55,12 @@ const tokensBeforeCleanup = 1_000;
 /** All data of the sandbox. Each client sees only its own part. */
 export class World {
   readonly log = new RequestLog();
+  readonly findings = new Findings();
+  /**
+   * Whether requests must match docs/interface.md exactly. Otherwise, what clients can send to similar services is
+   * accepted. It is set at each start: it is not part of the saved state, and a reset does not change it.
+   */
+  strict = false;
   /** The options of the first start. A reset does not change them. */
   readonly started: WorldOptions;
   #options: WorldOptions;
@@ -84,7 +91,7 @@ export class World {
   }
 
   /**
-   * Starts over with new clients, no faults, no tokens, no logged requests and the default switches.
+   * Starts over with new clients, no faults, no tokens, no logged requests, no findings and the default switches.
    * @param options replaces options such as the seed; the others keep their values
    */
   reset(options: Partial<WorldOptions> = {}): void {
@@ -97,6 +104,7 @@ export class World {
     this.#tokens.clear();
     this.faults = new Faults(new Random(this.#options.seed));
     this.log.clear();
+    this.findings.clear();
   }
 
   get options(): WorldOptions {

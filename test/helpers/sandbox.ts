@@ -9,10 +9,12 @@ export const quiet = { ordersPerDay: 0, startMs: () => Date.parse('2026-05-04T08
 /** Options of a sandbox that makes orders by itself. Its time is the same in every test run. */
 export const lively = { ...quiet, ordersPerDay: 68 };
 
-/** Starts a sandbox in this process for a whole file. It is reset for each test, and its time does not advance. */
+/**
+ * Starts a strict sandbox in this process for a whole file. It is reset for each test, and its time does not advance.
+ */
 export function useSandbox(
   clients: readonly string[] = ['default'],
-  { ordersPerDay = 68, startMs = () => Date.now() } = {},
+  { ordersPerDay = 68, startMs = () => Date.now(), strict = true } = {},
 ): SandboxControl {
   const options = () => ({ clients, seed: 1, speed: 0, startMs: startMs(), zone: 'Europe/Amsterdam', ordersPerDay });
   let app: FastifyInstance;
@@ -20,6 +22,7 @@ export function useSandbox(
   const control = new SandboxControl();
   beforeAll(async () => {
     world = new World(options());
+    world.strict = strict;
     app = createSandbox(world);
     control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   });

@@ -101,7 +101,7 @@ async function main(minutes: number): Promise<void> {
   execFileSync('npm', ['run', '--silent', 'build'], { cwd: root, stdio: 'inherit' });
   const servers = await Servers.start();
   const options = ['--speed', '0', '--seed', '1', '--clients', 'shop-a,shop-b', '--late-changes'];
-  const sandboxProcess = new CliProcess(['sandbox', '--port', '0', ...options], {});
+  const sandboxProcess = new CliProcess(['sandbox', '--strict', '--port', '0', ...options], {});
   const processes = [sandboxProcess];
   try {
     const line = await sandboxProcess.line('Sandbox at ');

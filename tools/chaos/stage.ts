@@ -70,7 +70,10 @@ export class Stage {
     { queue, onSmallDisk = false }: { queue: 'postgres' | 'redis'; onSmallDisk?: boolean },
   ): Promise<Stage> {
     const options = ['--speed', '0', '--seed', `${seed}`, '--orders-per-day', `${ordersPerDay}`, '--late-changes'];
-    const sandboxProcess = new CliProcess(['sandbox', '--port', '0', '--clients', clients.join(','), ...options], {});
+    const sandboxProcess = new CliProcess(
+      ['sandbox', '--strict', '--port', '0', '--clients', clients.join(','), ...options],
+      {},
+    );
     const [database, line] = await Promise.all([
       servers.createDatabase(onSmallDisk),
       sandboxProcess.line('Sandbox at ', 60_000),

@@ -18,6 +18,7 @@ export interface SandboxOptions {
   readonly speed?: number;
   readonly ordersPerDay?: number;
   readonly lateChanges?: boolean;
+  readonly strict?: boolean;
   readonly state?: string;
 }
 
@@ -30,6 +31,7 @@ const maxSavingShare = 0.05;
 export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
   const world = await openWorld(options);
+  world.strict = options.strict ?? false;
   // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);

@@ -50,7 +50,7 @@ export class DemoProcess {
 export async function startSandbox(speed: number, started: DemoProcess[]): Promise<URL> {
   return new Promise((resolve, reject) => {
     const sandbox = new DemoProcess(
-      ['sandbox', '--port', '0', '--late-changes', '--speed', String(speed)],
+      ['sandbox', '--strict', '--port', '0', '--late-changes', '--speed', String(speed)],
       {},
       (line) => {
         const address = /^Sandbox at (\S+)/.exec(line)?.[1];

@@ -77,6 +77,10 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
     const { after } = z.object({ after: z.coerce.number().int().default(0) }).parse(request.query);
     return world.log.since(after);
   });
+  app.get('/_sandbox/findings', { config }, async () => ({
+    findings: world.findings.list(),
+    beyondLimit: world.findings.beyondLimit,
+  }));
   app.get('/_sandbox/state', { config }, async (request) => {
     const { lists } = stateQuerySchema.parse(request.query);
     return {

@@ -17,7 +17,10 @@ export const toNumber = (decimal: number | string | null | undefined): number | 
 
 /** A date or a date-time. */
 export const dayIn = z
-  .union([z.iso.date(), z.iso.datetime({ local: true, offset: true })], 'must be a date or a date-time')
+  .union(
+    [z.iso.date(), z.iso.datetime({ local: true, offset: true }).meta({ format: 'date-time' })],
+    'must be a date or a date-time',
+  )
   .nullish();
 
 /**

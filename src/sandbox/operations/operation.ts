@@ -119,6 +119,8 @@ export interface Operation {
   readonly summary: string;
   /** False if docs/interface.md does not show method and path. */
   readonly documented: boolean;
+  /** The call that replaces a deprecated operation (docs/interface.md, 1.2 Generations). Null if it is not deprecated. */
+  readonly replacedBy: string | null;
   /** Whether the operation needs no bearer token. */
   readonly open: boolean;
   readonly query: Parameters;
@@ -137,6 +139,7 @@ interface OperationDefinition<P extends Parameters, B extends z.ZodType> {
   readonly route: `${Method} /${string}`;
   readonly summary: string;
   readonly documented?: false;
+  readonly replacedBy?: string;
   readonly open?: true;
   readonly query?: P;
   readonly required?: readonly string[];
@@ -158,6 +161,7 @@ export function defineOperation<P extends Parameters = {}, B extends z.ZodType =
     path,
     summary: definition.summary,
     documented: definition.documented ?? true,
+    replacedBy: definition.replacedBy ?? null,
     open: definition.open ?? false,
     query: definition.query ?? {},
     required: definition.required ?? [],

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import type { Oddity } from '../findings/findings.ts';
+import { readBoolean } from '../findings/scalar.ts';
 import { badParameter } from '../refusal.ts';
 
 /**
@@ -54,30 +56,78 @@ export const paging = {
 } as const;
 export const include = <Name extends string>(...names: readonly [Name, ...Name[]]) => uniqueList(z.enum(names));
 
+/** How a query is compared with the parameters of its operation. */
+export interface QueryReading {
+  /** Whether unknown parameters and other spellings are refused. */
+  readonly isStrict: boolean;
+  /** Whether names are compared without their case, and booleans have other spellings: in the older generations. */
+  readonly isOlder: boolean;
+  readonly record: (oddity: Oddity) => void;
+}
+
 /**
- * Parses a raw query string. Commas inside a value are percent-encoded; commas between values are not.
- * @throws Refusal that names the parameter, if one is unknown, given twice, missing or wrong
+ * Parses a raw query string, and records what the parameters do not show. Commas between texts are not percent-encoded,
+ * so that an encoded comma belongs to its text. In lists of names and ids, an encoded comma separates values.
+ * @throws Refusal that names the parameter, if one is given twice, missing, wrong, or unknown in strict mode
  */
 export function readQuery<P extends Parameters>(
   rawQuery: string,
   parameters: P,
   required: readonly string[],
+  reading: QueryReading,
 ): ParameterValues<P> {
   const values: Record<string, unknown> = {};
   for (const part of rawQuery.split('&').filter(Boolean)) {
     const [rawName = '', ...rest] = part.split('=');
-    const name = decodeText(rawName);
+    const sent = decodeText(rawName);
+    const name = findName(sent, parameters, reading);
+    if (name === null) continue;
     if (Object.hasOwn(values, name)) throw badParameter(name, 'is given twice');
-    const schema = Object.hasOwn(parameters, name) ? parameters[name] : undefined;
-    if (schema === undefined) throw badParameter(name, 'is not a parameter of this operation');
-    const given = rest.join('=').split(',').map(decodeText);
-    const read = schema.safeParse(schema instanceof z.ZodArray ? given : given.join(','));
+    const schema = parameters[name] ?? z.never();
+    const read = schema.safeParse(readValue(name, rest.join('='), schema, reading));
     if (!read.success) throw badParameter(name, read.error.issues[0]?.message ?? 'is wrong');
     values[name] = read.data;
   }
   const missing = required.find((name) => !Object.hasOwn(values, name));
   if (missing !== undefined) throw badParameter(missing, 'is required');
   return values as ParameterValues<P>;
+}
+
+/**
+ * Returns the name of the parameter that a client means. Returns null if there is none.
+ * @throws Refusal in strict mode, if there is none with exactly this name
+ */
+function findName(sent: string, parameters: Parameters, { isStrict, isOlder, record }: QueryReading): string | null {
+  if (Object.hasOwn(parameters, sent)) return sent;
+  const names = isOlder ? Object.keys(parameters) : [];
+  const meant = names.find((name) => name.toLowerCase() === sent.toLowerCase());
+  const oddity = { member: sent, shape: 'parameter' };
+  record(meant === undefined ? { ...oddity, code: 'unknown_parameter' } : { ...oddity, code: 'odd_case', meant });
+  if (isStrict) throw badParameter(sent, 'is not a parameter of this operation');
+  return meant ?? null;
+}
+
+function readValue(
+  name: string,
+  raw: string,
+  schema: z.ZodType,
+  { isStrict, isOlder, record }: QueryReading,
+): string | string[] {
+  if (!(schema instanceof z.ZodArray)) {
+    const text = decodeText(raw);
+    const meant = schema === flag && isOlder ? readBoolean(text) : undefined;
+    if (meant === undefined || text === String(meant)) return text;
+    record({ code: 'wrong_type', member: name, shape: 'text', meant: 'true or false' });
+    return isStrict ? text : String(meant);
+  }
+  const holdsTexts = schema.element instanceof z.ZodString;
+  if (/%2c/i.test(raw)) {
+    const meant = holdsTexts
+      ? 'The encoded comma was taken as part of the value.'
+      : 'The encoded comma was taken as a separator; the service may refuse it.';
+    record({ code: 'encoded_comma', member: name, shape: 'list', meant });
+  }
+  return holdsTexts ? raw.split(',').map(decodeText) : decodeText(raw).split(',');
 }
 
 function decodeText(text: string): string {

@@ -43,13 +43,13 @@ export const commonOperations = [
     summary: 'Whether the service is up',
     open: true,
     answer: envelope(z.null()),
-    run: () => ok('The service is up.'),
+    run: () => ok('Status is OK.'),
   }),
   defineOperation({
     name: 'common.settings.get',
     route: 'GET /settings/get',
     summary: 'The lists whose ids other calls use',
     answer: envelope(settingsSchema),
-    run: () => ok('Settings', settings),
+    run: () => ok('Settings are ok.', settings),
   }),
 ];

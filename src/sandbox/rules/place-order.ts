@@ -126,7 +126,7 @@ export function checkOrderNumber(
 ): void {
   const holder = simulation.store.orderByNumber.get(externalOrderNumber);
   if (holder === undefined || holder === order || simulation.options.repeatedNumbers) return;
-  throw ruleBroken(`There is an order with externalOrderNumber ${externalOrderNumber} already`, pointer);
+  throw ruleBroken(`An order with externalOrderNumber (${externalOrderNumber}) already exists`, pointer);
 }
 
 function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointers): void {

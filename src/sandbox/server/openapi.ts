@@ -38,7 +38,7 @@ export function createOpenApiDocument(): Record<string, unknown> {
 }
 
 function describeOperation(operation: Operation): Record<string, unknown> {
-  const { name, summary, documented, open, body, form, answer } = operation;
+  const { name, summary, documented, replacedBy, open, body, form, answer } = operation;
   const types = form === 'only' ? [formType] : form === 'allowed' ? [jsonType, formType] : [jsonType];
   const schema = body === null ? null : { schema: toSchema(body, 'input') };
   const isV3 = name.startsWith('v3.');
@@ -47,6 +47,7 @@ function describeOperation(operation: Operation): Record<string, unknown> {
     summary,
     tags: [name.split('.', 1)[0]],
     'x-documented': documented,
+    ...(replacedBy !== null && { deprecated: true }),
     parameters: [...listPathParameters(operation), ...listQueryParameters(operation)],
     ...(schema && {
       requestBody: {

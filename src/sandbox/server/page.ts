@@ -5,7 +5,7 @@ import type { World } from '../world.ts';
 
 const rowsShown = 25;
 
-/** Adds the page `/`. It shows the newest rows of a client and the latest requests, and changes nothing. */
+/** Adds the page `/`. It shows the newest rows of a client, the findings and the latest requests, and changes nothing. */
 export function addPageRoute(app: FastifyInstance, world: World): void {
   app.get('/', { config: { operation: null } }, async (request, reply) => {
     const [first = ''] = world.clientNames;
@@ -87,8 +87,22 @@ function createTables(world: World, store: ClientStore): Table[] {
         .latest(rowsShown)
         .map((row) => [row.id, row.reference, row.expectedIn, row.expectedOn, row.status, row.inboundId]),
     },
+    createFindingTable(world),
     createRequestTable(world),
   ];
+}
+
+function createFindingTable({ findings, strict }: World): Table {
+  const all = findings.list();
+  const more = findings.beyondLimit === 0 ? '' : `; ${findings.beyondLimit} more oddities are not listed`;
+  return {
+    title: `Findings: what clients send beyond the interface, ${strict ? 'refused' : 'accepted if possible'}${more}`,
+    total: all.length,
+    head: ['client', 'operation', 'code', 'member', 'shape', 'count', 'last', 'advice'],
+    rows: all
+      .slice(0, 2 * rowsShown)
+      .map((row) => [row.client, row.operation, row.code, row.member, row.shape, row.count, row.lastAt, row.advice]),
+  };
 }
 
 function createRequestTable(world: World): Table {

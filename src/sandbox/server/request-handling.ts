@@ -4,10 +4,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { type FaultEffect, isAnswerReplaced } from '../faults.ts';
 import { Call, type Operation } from '../operations/operation.ts';
-import { readQuery } from '../operations/parameters.ts';
 import { Refusal } from '../refusal.ts';
 import type { World } from '../world.ts';
 import { changePayload, streamInPieces } from './fault-payload.ts';
+import { readInput, splitUrl } from './request-input.ts';
 
 const noSuchRoute = { errors: [{ status: '404', title: 'There is no such route' }] };
 
@@ -114,8 +114,7 @@ export function applyFaultToBody(request: FastifyRequest, reply: FastifyReply, p
  */
 async function runOperation(operation: Operation, request: FastifyRequest, world: World): Promise<unknown> {
   const [path, rawQuery] = splitUrl(request.url);
-  const query = readQuery(rawQuery, operation.query, operation.required);
-  const body = operation.body === null ? null : readBody(operation, request);
+  const { query, body } = readInput(operation, request, world);
   const client = request.client === null ? undefined : world.findClient(request.client);
   const paging = query as Record<string, number | undefined>;
   const origin = `${request.protocol}://${request.host}`;
@@ -133,18 +132,6 @@ async function runOperation(operation: Operation, request: FastifyRequest, world
   } finally {
     if (operation.method !== 'GET') world.changes++;
   }
-}
-
-/**
- * Reads the body of a request.
- * @throws Refusal if the content type is wrong
- * @throws ZodError if the body does not match the schema
- */
-function readBody(operation: Operation, request: FastifyRequest): unknown {
-  const isForm = request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') ?? false;
-  if (isForm ? operation.form === 'never' : operation.form === 'only')
-    throw new Refusal(415, isForm ? 'The body must be JSON' : 'The body must be application/x-www-form-urlencoded');
-  return operation.body?.parse(request.body ?? null);
 }
 
 /** Answers with the status of a fault, breaks the connection, or never answers. */
@@ -174,12 +161,6 @@ function recordEnd(request: FastifyRequest, status: number | null): void {
 function ignoreRefusal(error: unknown): void {
   if (error instanceof Refusal || error instanceof z.ZodError) return;
   throw error;
-}
-
-/** Splits a URL into path and query at the first question mark. */
-function splitUrl(url: string): [string, string] {
-  const mark = url.indexOf('?');
-  return mark < 0 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];
 }
 
 /** Returns the token of a request, or an empty string if there is none. */

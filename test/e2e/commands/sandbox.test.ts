@@ -47,6 +47,16 @@ test('state and virtual time survive a stop, and a kill except for its last seco
   expect(kept[0]?.id).toBe(order.id);
 });
 
+test('only --strict makes a sandbox strict, also one that continues from a state file', async () => {
+  const search = { body: { sku: 'MUG-BLUE' } };
+  const lenient = await start('--clients', 'shop-a', '--speed', '0');
+  expect((await lenient.client.ask('oldest.product.search', search)).body.messageCode).toBe('OK');
+  lenient.process.kill('SIGTERM');
+  await lenient.process.ended;
+  const strict = await start('--strict');
+  expect((await strict.client.ask('oldest.product.search', search)).body.messageCode).toBe('NOK');
+});
+
 test.each<[string, string[], number, RegExp]>([
   [
     'other clients',

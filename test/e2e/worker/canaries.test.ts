@@ -105,7 +105,7 @@ const title = [{ title: 'Kanarie-last of Kanariestraat is not known' }];
 
 test('no personal data or secret gets into a log, an error, a metric, a trace or a URL', async () => {
   const line = await processes
-    .cli(['sandbox', '--port', '0', '--speed', '0', '--clients', 'kanarie-user', '--orders-per-day', '20'])
+    .cli(['sandbox', '--strict', '--port', '0', '--speed', '0', '--clients', 'kanarie-user', '--orders-per-day', '20'])
     .line('Sandbox at ');
   const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
   const proxy = await startProxy(sandbox.url);

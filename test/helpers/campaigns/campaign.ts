@@ -98,7 +98,7 @@ export class Campaign {
   static async start(settings: CampaignOptions): Promise<Campaign> {
     const { seed, processes, ordersPerDay } = settings;
     const options = ['--speed', '0', '--seed', `${seed}`, '--orders-per-day', `${ordersPerDay}`, '--late-changes'];
-    const args = ['sandbox', '--port', '0', '--clients', campaignClients.join(','), ...options];
+    const args = ['sandbox', '--strict', '--port', '0', '--clients', campaignClients.join(','), ...options];
     const line = await processes.cli(args).line('Sandbox at ');
     const campaign = new Campaign(settings, new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
     await campaign.sandbox.switches({

@@ -48,7 +48,7 @@ export class Fleet {
   ): Promise<Fleet> {
     const names = clients.map(({ key }) => key);
     const args = ['--port', '0', '--speed', '0', '--clients', names.join(','), '--orders-per-day', `${ordersPerDay}`];
-    const line = await processes.cli(['sandbox', ...args]).line('Sandbox at ');
+    const line = await processes.cli(['sandbox', '--strict', ...args]).line('Sandbox at ');
     const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
     const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-fleet-'));
     const file = join(folder, 'clients.json');

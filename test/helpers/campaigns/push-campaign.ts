@@ -65,7 +65,7 @@ export class PushCampaign {
   ): Promise<PushCampaign> {
     const postgres = await startEmbeddedPostgres({}, memoryFolder());
     await migrateDatabase(postgres.url, silentLogger);
-    const args = ['sandbox', '--port', '0', '--speed', '0', '--seed', `${seed}`, '--orders-per-day', '0'];
+    const args = ['sandbox', '--strict', '--port', '0', '--speed', '0', '--seed', `${seed}`, '--orders-per-day', '0'];
     const line = await processes.cli(args).line('Sandbox at ');
     const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
     return new PushCampaign({ seed, processes, postgres, sandbox, env });

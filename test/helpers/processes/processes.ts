@@ -14,7 +14,7 @@ async function end(processes: CliProcess[]): Promise<void> {
 export async function startSandbox(
   cli: (args: readonly string[]) => CliProcess,
 ): Promise<{ process: CliProcess; control: SandboxControl }> {
-  const process = cli(['sandbox', '--port', '0', '--speed', '0']);
+  const process = cli(['sandbox', '--strict', '--port', '0', '--speed', '0']);
   const line = await process.line('Sandbox at ');
   return { process, control: new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? '')) };
 }

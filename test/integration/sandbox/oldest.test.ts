@@ -162,7 +162,7 @@ describeOperation('oldest.order.add', () => {
     await addOrder();
     expect((await addOrder()).body).toMatchObject({
       messageCode: 'NOK',
-      message: expect.stringContaining('O-1 already'),
+      message: expect.stringContaining('(O-1) already exists'),
     });
   });
 });

@@ -44,7 +44,8 @@ export const orderBody = z.strictObject({
   Email: textIn,
   LanguageId: integerIn,
   OrderTypeId: integerIn,
-  PaymentMethodId: integerIn.nullish(),
+  // The list of its ids is obsolete (docs/interface.md, 6.2 Settings).
+  PaymentMethodId: integerIn.nullish().meta({ deprecated: true }),
   ShippingMethodId: integerIn.nullish(),
   OrderItems: z
     .array(

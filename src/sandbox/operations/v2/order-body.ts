@@ -15,6 +15,7 @@ import {
 
 const textFields = <const Names extends readonly string[]>(...names: Names) =>
   Object.fromEntries(names.map((name) => [name, textIn])) as Record<Names[number], typeof textIn>;
+const deprecatedText = textIn.meta({ deprecated: true });
 const requiredText = z.string().min(1, 'must not be empty');
 
 /** The body of the v2 add order, with the names of docs/interface.md, 15.2 Add order: fields. */
@@ -28,8 +29,10 @@ export const orderBody = z.strictObject({
     .string()
     .regex(/^[A-Z]{3}$/, 'must be a currency code of three letters')
     .default('EUR'),
-  ...textFields('bankAccountNumber', 'bankAccountHolderName', 'bankAccountCityName'),
-  paymentMethodId: z.literal(1, 'must be 1'),
+  bankAccountNumber: deprecatedText,
+  bankAccountHolderName: deprecatedText,
+  bankAccountCityName: deprecatedText,
+  paymentMethodId: z.literal(1, 'must be 1').meta({ deprecated: true }),
   shippingMethodId: z.int('must be a whole number').nullish(),
   deliveryAddressLastName: requiredText,
   deliveryAddressPostalCode: requiredText,

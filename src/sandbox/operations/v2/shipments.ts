@@ -16,7 +16,11 @@ import { dayIn, toWarehouseDay } from '../older-fields.ts';
 import { type Call, defineOperation, envelope, ok } from '../operation.ts';
 
 const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
-const list = { answer: envelope(z.array(listedShipmentSchema)), documented: false } as const;
+const list = {
+  answer: envelope(z.array(listedShipmentSchema)),
+  documented: false,
+  replacedBy: 'GET /v3/shipments with filters on orderType and status',
+} as const;
 
 /** The v2 operations on shipments (docs/interface.md, 15.1 Operations). Their lists have no pages. */
 export const v2ShipmentOperations = [
@@ -68,6 +72,7 @@ export const v2ShipmentOperations = [
     name: 'v2.shipment.search',
     route: 'POST /v2/shipment/search',
     summary: 'Shipments by criteria, all optional',
+    replacedBy: 'GET /v3/shipments or GET /v3/shipments/:id',
     documented: false,
     body: z
       .strictObject({ id: z.int().nullish(), externalOrderNumber: z.string().nullish(), shippingDate: dayIn })

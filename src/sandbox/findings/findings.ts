@@ -1,0 +1,95 @@
+/**
+ * The findings of the sandbox: what clients send although docs/interface.md does not show it, or although it calls it
+ * deprecated.
+ */
+
+/** What the sandbox tells the authors of a client, by code. `meant` is what they should send instead. */
+const adviceByCode = {
+  unknown_member: () => 'Leave it out: docs/interface.md does not show this member here, or shows it as read-only',
+  unknown_parameter: () => 'Leave it out: docs/interface.md does not show this parameter here',
+  odd_case: (meant: string) => `Write ${meant}`,
+  given_twice: (meant: string) => `Send ${meant} only; the sandbox ignores this member`,
+  wrong_type: (meant: string) => `Send ${meant}`,
+  date_with_space: () => 'Write T between the date and the time',
+  form_body: () => 'Send JSON: docs/interface.md shows no form here',
+  encoded_comma: (meant: string) => `${meant} Write the commas between values as they are`,
+  deprecated_call: (meant: string) => `Call ${meant}`,
+  deprecated_member: () => 'Leave it out, unless it is required: docs/interface.md calls it deprecated or obsolete',
+} as const;
+type FindingCode = keyof typeof adviceByCode;
+
+/** Something in one request that docs/interface.md does not show. It contains names and types, but no values. */
+export interface Oddity {
+  readonly code: FindingCode;
+  /** Place in the body, name of the parameter, or empty for the whole request. */
+  readonly member: string;
+  /** The names and types that were sent. */
+  readonly shape: string;
+  /** What the client should send instead. */
+  readonly meant?: string;
+}
+
+/** All oddities of a client that have the same operation, code and member. */
+export interface Finding {
+  /** Null if the request had no token. */
+  readonly client: string | null;
+  readonly operation: string;
+  readonly code: FindingCode;
+  readonly member: string;
+  /** The shape of the first oddity. */
+  readonly shape: string;
+  count: number;
+  /** Real time, ISO 8601. */
+  readonly firstAt: string;
+  lastAt: string;
+  readonly advice: string;
+}
+
+/** Clients invent member names, so their number is bounded. */
+const maxFindingsPerClient = 300;
+const maxTextLength = 120;
+
+export class Findings {
+  #byClient = new Map<string | null, Map<string, Finding>>();
+  #beyondLimit = 0;
+
+  /** Counts an oddity. It becomes a new finding unless the client has too many findings. */
+  add(client: string | null, operation: string, { code, member, shape, meant = '' }: Oddity): void {
+    const findings = this.#byClient.get(client) ?? new Map<string, Finding>();
+    this.#byClient.set(client, findings);
+    const name = cutText(member);
+    const key = JSON.stringify([operation, code, name]);
+    const known = findings.get(key);
+    const now = new Date().toISOString();
+    if (known !== undefined) {
+      known.count++;
+      known.lastAt = now;
+    } else if (findings.size >= maxFindingsPerClient) {
+      this.#beyondLimit++;
+    } else {
+      const advice = adviceByCode[code](meant);
+      const times = { count: 1, firstAt: now, lastAt: now };
+      findings.set(key, { client, operation, code, member: name, shape: cutText(shape), ...times, advice });
+    }
+  }
+
+  /** The findings of all clients. Those with the latest oddities come first. */
+  list(): Finding[] {
+    const all = [...this.#byClient.values()].flatMap((findings) => [...findings.values()]);
+    return all.sort((left, right) => right.lastAt.localeCompare(left.lastAt));
+  }
+
+  /** Number of oddities that are in no finding, because their client had too many findings. */
+  get beyondLimit(): number {
+    return this.#beyondLimit;
+  }
+
+  clear(): void {
+    this.#byClient.clear();
+    this.#beyondLimit = 0;
+  }
+}
+
+function cutText(text: string): string {
+  return text.length > maxTextLength ? `${text.slice(0, maxTextLength)}…` : text;
+}

@@ -1,0 +1,54 @@
+import type { FastifyRequest } from 'fastify';
+import { normalizeBody } from '../findings/body.ts';
+import type { Oddity } from '../findings/findings.ts';
+import type { Operation } from '../operations/operation.ts';
+import { readQuery } from '../operations/parameters.ts';
+import { Refusal } from '../refusal.ts';
+import type { World } from '../world.ts';
+
+/**
+ * Reads the query and the body of a request, and records what docs/interface.md does not show. Unless the sandbox is
+ * strict, what is odd is adapted or ignored.
+ * @throws Refusal, ZodError if the request is not accepted
+ */
+export function readInput(
+  operation: Operation,
+  request: FastifyRequest,
+  { strict: isStrict, findings }: World,
+): { readonly query: unknown; readonly body: unknown } {
+  const record = (oddity: Oddity) => findings.add(request.client, operation.name, oddity);
+  const reading = { isStrict, isOlder: /^(oldest|v2)\./.test(operation.name), record };
+  const { replacedBy, method, path } = operation;
+  if (replacedBy !== null)
+    record({ code: 'deprecated_call', member: '', shape: `${method} ${path}`, meant: replacedBy });
+  const [, rawQuery] = splitUrl(request.url);
+  const query = readQuery(rawQuery, operation.query, operation.required, reading);
+  return { query, body: operation.body === null ? null : readBody(operation, request, reading) };
+}
+
+/**
+ * Reads the body of a request.
+ * @throws Refusal if the content type is wrong
+ * @throws ZodError if the body does not match the schema
+ */
+function readBody(
+  { body: schema, form }: Operation,
+  request: FastifyRequest,
+  { isStrict, isOlder, record }: Parameters<typeof readQuery>[3],
+): unknown {
+  const isForm = request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') ?? false;
+  if (isForm && form === 'never') record({ code: 'form_body', member: '', shape: 'form' });
+  const takesForms = form !== 'never' || (isOlder && !isStrict);
+  if (isForm ? !takesForms : form === 'only')
+    throw new Refusal(415, isForm ? 'The body must be JSON' : 'The body must be application/x-www-form-urlencoded');
+  const body = request.body ?? null;
+  if (schema === null) return null;
+  const normalized = normalizeBody(body, schema, { isOlder, isForm, record });
+  return schema.parse(isStrict ? body : normalized);
+}
+
+/** Splits a URL into path and query at the first question mark. */
+export function splitUrl(url: string): [string, string] {
+  const mark = url.indexOf('?');
+  return mark < 0 ? [url, ''] : [url.slice(0, mark), url.slice(mark + 1)];
+}

@@ -1,0 +1,127 @@
+import { beforeEach, expect, test } from 'vitest';
+import type { Finding } from '../../../../src/sandbox/findings/findings.ts';
+import { orderBody } from '../../../helpers/client.ts';
+import { createCurl } from '../../../helpers/processes/curl.ts';
+import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
+
+const lenientSandbox = useSandbox(['default'], { ...quiet, strict: false });
+const strictSandbox = useSandbox(['default'], quiet);
+const lenient = createCurl(lenientSandbox);
+const strict = createCurl(strictSandbox);
+beforeEach(() => {
+  lenient.logOut();
+  strict.logOut();
+});
+
+const read = (sandbox = lenientSandbox) =>
+  sandbox.call<{ findings: Finding[]; beyondLimit: number }>('GET', '/_sandbox/findings');
+
+/** Returns code, member, shape and count of each finding, in the order of code and member. */
+async function readRows(sandbox = lenientSandbox) {
+  const { findings } = await read(sandbox);
+  const rows = findings.map(({ code, member, shape, count }) => `${code} | ${member} | ${shape} | ${count}`);
+  return rows.sort();
+}
+
+const v2Order = {
+  externalOrderNumber: 'F-1',
+  preferredShippingDate: '2026-05-06 10:00:00',
+  languageId: '51',
+  orderTypeId: 31,
+  PaymentMethodId: 1,
+  bankAccountNumber: 'NL00BANK0123456789',
+  deliveryAddressLastName: 'de Vries',
+  deliveryAddressPostalCode: '1015CJ',
+  deliveryAddressStreet: 'Keizersgracht 12',
+  deliveryAddressCountryIso: 'NL',
+  orderItems: [
+    { sku: 'MUG-BLUE', quantity: 1, gift: { to: 'Anna', tags: ['x'] } },
+    { sku: 'MUG-RED', Quantity: '2', quantity: 2 },
+  ],
+};
+
+test('findings name what a body has beyond the interface, with types and without values', async () => {
+  expect((await lenient.json('/v2/order/add', v2Order)).body.messageCode).toBe('OK');
+  expect((await lenient.json('/v2/order/add', { ...v2Order, externalOrderNumber: 'F-2' })).body.messageCode).toBe('OK');
+  expect(await readRows()).toEqual([
+    'date_with_space | preferredShippingDate | YYYY-MM-DD hh:mm:ss | 2',
+    'deprecated_call |  | POST /v2/order/add | 2',
+    'deprecated_member | PaymentMethodId | number | 2',
+    'deprecated_member | bankAccountNumber | text | 2',
+    'given_twice | orderItems[].Quantity | text | 2',
+    'odd_case | PaymentMethodId | number | 2',
+    'unknown_member | orderItems[].gift | {to: text, tags: [text]} | 2',
+    'wrong_type | languageId | text | 2',
+  ]);
+  const { findings } = await read();
+  expect(JSON.stringify(findings)).not.toMatch(/Anna|NL00BANK|Vries|F-1/);
+  const call = findings.find(({ code }) => code === 'deprecated_call');
+  expect(call).toMatchObject({ client: 'default', operation: 'v2.order.add', advice: 'Call POST /v3/orders' });
+  expect(Date.parse(call?.lastAt ?? '')).toBeGreaterThanOrEqual(Date.parse(call?.firstAt ?? ''));
+});
+
+test('findings name odd parameters, encoded commas, forms and deprecated calls', async () => {
+  const include = encodeURIComponent('orderItems,billingAddress');
+  await lenient.get(`/v3/orders?include=${include}&sort=id&filter[externalOrderNumber][in]=A%2CB`);
+  await lenient.get('/v2/returnLabel/get/1?ShippingMethodId=21&paperless=1');
+  await lenient.form('/v2/order/release', ['externalOrderNumber=A']);
+  await lenient.get('/v2/shipment/list/SHIPPED');
+  await lenient.json('/v2/shipment/search', { id: '12' });
+  expect(await readRows()).toEqual([
+    'deprecated_call |  | GET /v2/shipment/list/:status | 1',
+    'deprecated_call |  | POST /v2/shipment/search | 1',
+    'encoded_comma | filter[externalOrderNumber][in] | list | 1',
+    'encoded_comma | include | list | 1',
+    'form_body |  | form | 1',
+    'odd_case | ShippingMethodId | parameter | 1',
+    'unknown_parameter | sort | parameter | 1',
+    'wrong_type | id | text | 1',
+    'wrong_type | paperless | text | 1',
+  ]);
+});
+
+test('a request that the interface shows has no findings', async () => {
+  await lenient.json('/v3/orders', orderBody('OK-1'));
+  await lenient.get('/v3/orders?include=orderItems,deliveryAddress&filter[externalOrderNumber][in]=OK-1');
+  await lenient.form('/product/search', ['Sku=MUG-BLUE']);
+  await lenient.form('/product/add', ['Sku=NEW', 'Name=New', 'Weight=0.5', 'EncodedImage=']);
+  await lenient.get('/settings/get');
+  expect(await read()).toEqual({ findings: [], beyondLimit: 0 });
+});
+
+test('a strict sandbox refuses the request and counts what was odd in it', async () => {
+  await strict.form('/v2/order/release', ['externalOrderNumber=A']);
+  await strict.json('/product/search', { sku: 4711, shop: 'x' });
+  await strict.json('/v3/orders', orderBody('A-1', { attributes: { onHold: 'true', currency: 'USD' } }));
+  await strict.get('/v3/orders?sort=id');
+  expect(await readRows(strictSandbox)).toEqual([
+    'form_body |  | form | 1',
+    'odd_case | sku | number | 1',
+    'unknown_member | data.attributes.currency | text | 1',
+    'unknown_member | shop | text | 1',
+    'unknown_parameter | sort | parameter | 1',
+    'wrong_type | Sku | number | 1',
+    'wrong_type | data.attributes.onHold | text | 1',
+  ]);
+});
+
+test('invented names cannot fill the list: what is beyond the limit is only counted', async () => {
+  const invented = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`${'n'.repeat(200)}${index}`, 1]));
+  const names = Object.fromEntries(Array.from({ length: 400 }, (_, index) => [`n${index}`, 1]));
+  await lenient.json('/product/search', { Sku: 'A', ...invented });
+  const merged = (await read()).findings;
+  expect(merged.map(({ count }) => count)).toEqual([400]);
+  expect(merged[0]?.member.length).toBeLessThan(130);
+  await lenient.json('/product/search', { Sku: 'A', ...names });
+  const { findings, beyondLimit } = await read();
+  expect([findings.length, beyondLimit]).toEqual([300, 101]);
+});
+
+test('the page lists findings, and a reset removes them', async () => {
+  await lenient.json('/product/search', { Sku: 'A', '<b>shop</b>': 'x' });
+  const page = await (await fetch(lenientSandbox.url)).text();
+  expect(page).toContain('<td>oldest.product.search</td><td>unknown_member</td><td>&lt;b&gt;shop&lt;/b&gt;</td>');
+  expect(page).not.toContain('<b>shop</b>');
+  await lenientSandbox.call('POST', '/_sandbox/reset', {});
+  expect(await read()).toEqual({ findings: [], beyondLimit: 0 });
+});

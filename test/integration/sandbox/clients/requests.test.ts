@@ -1,0 +1,256 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { orderBody } from '../../../helpers/client.ts';
+import { createCurl } from '../../../helpers/processes/curl.ts';
+import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
+
+/** Requests of the shapes that programs in PHP, Python and Odoo send to such services. */
+const lenientSandbox = useSandbox(['default'], { ...quiet, strict: false });
+const lenient = createCurl(lenientSandbox);
+const strict = createCurl(useSandbox(['default'], quiet));
+beforeEach(() => {
+  lenient.logOut();
+  strict.logOut();
+});
+
+type Curl = typeof lenient;
+type Resource = { id: number; attributes: Record<string, unknown>; included: Resource[] };
+
+/** Returns the order that an answer names by its number, with its items and delivery address. */
+async function readOrder(curl: Curl, number: unknown) {
+  const { body } = await curl.get(`/v3/orders/${number}?include=orderItems,deliveryAddress`);
+  const { attributes, included = [] } = body.data as Resource;
+  return { ...attributes, included: included.map((resource) => resource.attributes) };
+}
+
+async function createOrders(curl: Curl, ...numbers: string[]): Promise<number[]> {
+  const answers = [];
+  for (const number of numbers) answers.push(await curl.json('/v3/orders', orderBody(number)));
+  return answers.map(({ body }) => (body.data as Resource).id);
+}
+
+const phpForm = [
+  'externalOrderNumber=P-1',
+  'PreferredShippingDate=2026-05-06 00:00:00',
+  'email=anna@example.com',
+  'languageId=51',
+  'orderTypeId=31',
+  'paymentMethodId=1',
+  'shippingMethodId=',
+  'billingAddressFirstName=Anna',
+  'billingAddressLastName=de Vries',
+  'billingAddressPostalCode=1015CJ',
+  'billingAddressStreet=Keizersgracht',
+  'billingAddressHouseNumber=12',
+  'billingAddressCityName=Amsterdam',
+  'billingAddressCountryIso=NL',
+  'orderItems[0][sku]=MUG-BLUE',
+  'orderItems[0][quantity]=2',
+  'orderItems[0][price]=9.95',
+  'orderItems[0][gtin]=8712345678906',
+  'orderItems[1].Sku=TEA-500',
+  'orderItems[1].quantity=1',
+];
+const v2Form = [
+  'ExternalOrderNumber=F-1',
+  'LanguageId=51',
+  'OrderTypeId=31',
+  'PaymentMethodId=1',
+  'ShippingMethodId=',
+  'PartialDelivery=1',
+  'OnHold=False',
+  'DeliveryAddressLastName=de Vries',
+  'DeliveryAddressPostalCode=1015CJ',
+  'DeliveryAddressStreet=Keizersgracht',
+  'DeliveryAddressHouseNumber=12',
+  'deliveryAddressCityName=Amsterdam',
+  'DeliveryAddressCountryIso=NL',
+  'OrderItems[0][Sku]=MUG-BLUE',
+  'OrderItems[0][Quantity]=2',
+  'OrderItems[0][Price]=9.95',
+];
+
+describe('a lenient sandbox takes', () => {
+  test('an oldest order by form, with names in any case, brackets or dots, and a spaced date', async () => {
+    const { body } = await lenient.form('/order/add', phpForm);
+    expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
+    expect(await readOrder(lenient, body.result)).toMatchObject({
+      externalOrderNumber: 'P-1',
+      preferredShippingDate: '2026-05-06',
+      included: [{ sku: 'MUG-BLUE', quantity: 2, price: 9.95 }, { sku: 'TEA-500' }, { houseNumber: '12' }],
+    });
+    const found = await lenient.form('/order/search', ['externalORDERNumber=P-1']);
+    expect(found.body).toMatchObject({ messageCode: 'OK', result: { orderNumber: body.result } });
+  });
+
+  test('oldest product calls in JSON, with names in any case, and numbers where texts are meant', async () => {
+    const product = { sku: 4711, name: 'Mug', weight: '0.5', description: 12, encodedImage: null, GTIN: '8' };
+    expect((await lenient.json('/product/add', product)).body).toMatchObject({ messageCode: 'OK' });
+    expect((await lenient.json('/product/edit', { ...product, NAME: 'Mug, XL' })).body.messageCode).toBe('OK');
+    const found = await lenient.json('/product/search', { sku: 4711, barcode: null });
+    expect(found.body.result).toMatchObject({ sku: '4711', name: 'Mug', weight: 0.5, description: '12' });
+  });
+
+  test('oldest calls as Odoo sends them: false for what is absent, and members of its own', async () => {
+    const product = { Name: 'Mug', Sku: 'OD-1', Barcode: false, Description: false, CostPrice: 1.5, StockMinimum: 3 };
+    expect((await lenient.json('/product/add', product)).body).toMatchObject({ messageCode: 'OK' });
+    const { body } = await lenient.json('/order/add', {
+      ...{ ExternalOrderNumber: 'OD-1', Email: '', PhoneNumber: false, ClientReference: '' },
+      ...{ PaymentMethodId: 1, LanguageId: 51, OrderTypeId: 31 },
+      OrderItems: [{ Sku: 'OD-1', Quantity: 2, Name: 'Mug', Price: 9.95, VAT: 21 }],
+      ...{ DeliveryAddressStreet: 'Keizersgracht ', DeliveryAddressHouseNumber: '12', DeliveryAddressCountryIso: 'NL' },
+      ...{ DeliveryAddressExtraName: '', BillingAddressHouseNumber: '', BillingAddressCountryIso: '' },
+    });
+    expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
+    expect(await readOrder(lenient, body.result)).toMatchObject({
+      phoneNumber: null,
+      included: [
+        { sku: 'OD-1', quantity: 2, vat: 21 },
+        { houseNumber: '12', countryCode: 'NL' },
+      ],
+    });
+  });
+
+  test('a v2 order by form, with booleans and empty fields as PHP and Python write them', async () => {
+    const { body } = await lenient.form('/v2/order/add', v2Form);
+    expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
+    expect(await readOrder(lenient, body.result)).toMatchObject({
+      externalOrderNumber: 'F-1',
+      allowPartialDelivery: true,
+      onHold: false,
+      included: [
+        { sku: 'MUG-BLUE', quantity: 2, price: 9.95 },
+        { houseNumber: '12', city: 'Amsterdam' },
+      ],
+    });
+    const found = await lenient.get('/v2/order/search?ExternalOrderNumber=F-1&shop=1');
+    expect(found.body).toMatchObject({ messageCode: 'OK', result: { orderNumber: body.result } });
+  });
+
+  test('a v2 order in JSON with other types', async () => {
+    const order = {
+      externalOrderNumber: 1001,
+      preferredShippingDate: '2026-05-06 10:00:00',
+      languageId: '51',
+      orderTypeId: '31',
+      paymentMethodId: '1',
+      shippingMethodId: '',
+      partialDelivery: 'true',
+      deliveryAddressLastName: 'de Vries',
+      deliveryAddressPostalCode: 1015,
+      deliveryAddressStreet: 'Keizersgracht',
+      deliveryAddressHouseNumber: '12',
+      deliveryAddressCountryIso: 'NL',
+      orderItems: [{ Sku: 'MUG-BLUE', Quantity: '2', Price: '9.95', Vat: '0.21' }],
+    };
+    const { body } = await lenient.json('/v2/order/add', order);
+    expect(body).toMatchObject({ messageCode: 'OK', result: expect.any(Number) });
+    expect(await readOrder(lenient, body.result)).toMatchObject({
+      externalOrderNumber: '1001',
+      preferredShippingDate: '2026-05-06',
+      allowPartialDelivery: true,
+      included: [
+        { quantity: 2, price: 9.95, vat: 0.21 },
+        { postcode: '1015', houseNumber: '12' },
+      ],
+    });
+  });
+
+  test('unknown members and parameters of v3, which have no effect', async () => {
+    const order = orderBody('V3-1', { attributes: { currency: 'USD', source: { shop: 'x' } } });
+    const { status, body } = await lenient.json('/v3/orders?dryRun=1', { ...order, jsonapi: { version: '1.0' } });
+    expect([status, (body.data as Resource).attributes.currency]).toEqual([200, 'EUR']);
+    expect(((await lenient.get('/v3/orders?sort=-id')).body.data as unknown[]).length).toBe(1);
+  });
+
+  test('parameters of a v2 label in any case', async () => {
+    await lenientSandbox.seed(1);
+    const [shipment] = (await lenient.get('/v3/shipments')).body.data as Resource[];
+    const { body } = await lenient.get(`/v2/returnLabel/get/${shipment?.id}?ShippingMethodID=22&Paperless=True`);
+    expect(body).toMatchObject({ messageCode: 'OK', result: { isPaperlessReturnShippingMethod: true } });
+  });
+});
+
+describe('a lenient sandbox refuses', () => {
+  test.each([
+    ['/v2/order/add', { externalOrderNumber: 'X', orderTypeId: 'B2C' }, 'orderTypeId'],
+    ['/product/add', { name: 'Mug' }, 'Sku'],
+    ['/order/search', [1], 'expected object'],
+    ['/product/add', { sku: 'A', name: 'Mug', weight: { kg: 1 } }, 'Weight'],
+  ])('%s %j, and the message names %s', async (path, request, words) => {
+    const { body } = await lenient.json(path, request);
+    expect(body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining(words) });
+  });
+
+  test('a v3 member of another type, and a v3 form', async () => {
+    const order = orderBody('T-1', { attributes: { onHold: 'true' } });
+    expect((await lenient.json('/v3/orders', order)).status).toBe(400);
+    expect((await lenient.form('/v3/orders', ['data[type]=order'])).status).toBe(415);
+  });
+});
+
+describe('a strict sandbox refuses', () => {
+  test.each([
+    ['an oldest form with names in another case', () => strict.form('/order/add', phpForm), 200],
+    ['an oldest member in another case', () => strict.json('/product/search', { sku: 'MUG-BLUE' }), 200],
+    ['a v2 order by form', () => strict.form('/v2/order/add', v2Form), 415],
+    ['a v2 parameter in another case', () => strict.get('/v2/order/search?ExternalOrderNumber=A'), 200],
+    ['an unknown v2 parameter', () => strict.get('/v2/order/search?externalOrderNumber=A&shop=1'), 200],
+  ])('%s', async (_, ask, status) => {
+    const answer = await ask();
+    expect([answer.status, answer.body.messageCode]).toEqual([status, 'NOK']);
+  });
+
+  test('unknown members and parameters of v3', async () => {
+    const order = orderBody('V3-1', { attributes: { source: 'x' } });
+    expect((await strict.json('/v3/orders', order)).status).toBe(400);
+    expect((await strict.get('/v3/orders?sort=-id')).status).toBe(400);
+  });
+});
+
+describe.each([
+  ['lenient', lenient],
+  ['strict', strict],
+])('a %s sandbox', (_, curl) => {
+  test('takes an encoded comma as a separator in include, status filters and lists of ids', async () => {
+    const [first, second] = await createOrders(curl, 'C-1', 'C-2');
+    expect(await readOrder(curl, first)).toEqual(await readOrderEncoded(curl, first));
+    for (const query of [
+      `filter%5BorderId%5D%5Bin%5D=${first}%2C${second}`,
+      'filter[status][in]=READY_TO_PICK%2cSHIPPED',
+      'filter%5BorderType%5D%5Bin%5D=31%2C32',
+    ])
+      expect((await curl.get(`/v3/shipments?${query}`)).status).toBe(200);
+  });
+
+  test('takes an encoded comma as part of a text in lists of texts', async () => {
+    await createOrders(curl, 'A,1', 'B-2');
+    const listed = await curl.get('/v3/orders?filter%5BexternalOrderNumber%5D%5Bin%5D=A%2C1,B-2');
+    expect(listed.body.data).toHaveLength(2);
+    const single = await curl.get('/v3/orders?filter%5BexternalOrderNumber%5D%5Bin%5D=A%2C1%2CB-2');
+    expect(single.body.data).toEqual([]);
+  });
+
+  test('answers the messages that clients parse', async () => {
+    expect((await curl.get('/settings/get')).body.message).toBe('Settings are ok.');
+    expect((await curl.get('/status/get')).body.message).toBe('Status is OK.');
+    await createOrders(curl, 'D-1');
+    const item = { Sku: 'MUG-BLUE', Quantity: 1 };
+    const oldest = { ExternalOrderNumber: 'D-1', LanguageId: 51, OrderTypeId: 31, BillingAddressCountryIso: 'NL' };
+    const v2 = {
+      ...{ externalOrderNumber: 'D-1', languageId: 51, orderTypeId: 31, paymentMethodId: 1 },
+      ...{ deliveryAddressLastName: 'x', deliveryAddressPostalCode: 'x', deliveryAddressStreet: 'x 1' },
+      ...{ deliveryAddressCountryIso: 'NL', orderItems: [{ sku: 'MUG-BLUE', quantity: 1 }] },
+    };
+    const words = expect.stringContaining('(D-1) already exists');
+    const refused = { messageCode: 'NOK', message: words };
+    expect((await curl.json('/order/add', { ...oldest, OrderItems: [item] })).body).toMatchObject(refused);
+    expect((await curl.json('/v2/order/add', v2)).body).toMatchObject(refused);
+    expect((await curl.json('/v3/orders', orderBody('D-1'))).body).toMatchObject({ errors: [{ title: words }] });
+  });
+});
+
+async function readOrderEncoded(curl: Curl, id: unknown) {
+  const { body } = await curl.get(`/v3/orders/${id}?include=${encodeURIComponent('orderItems,deliveryAddress')}`);
+  const { attributes, included = [] } = body.data as Resource;
+  return { ...attributes, included: included.map((resource) => resource.attributes) };
+}
