@@ -131,10 +131,10 @@ describe('an order', () => {
   });
 
   test('does not wait for a product row that is dead or cancelled', async () => {
-    const dead = await outbox.insert('product.save', 'BAD', { name: 7 });
-    const cancelled = await outbox.insert('product.save', 'GONE', { name: 'Gone' });
+    const dead = await outbox.insert('product.save', 'MUG-RED', { name: 7 });
+    const cancelled = await outbox.insert('product.save', 'SOCKS-M', { name: 'Socks' });
     const ids = [];
-    for (const sku of ['BAD', 'GONE'])
+    for (const sku of ['MUG-RED', 'SOCKS-M'])
       ids.push(await outbox.insert('order.create', sku, orderPayload(sku, { items: [{ sku, quantity: 1 }] })));
     await database.query('select fulfilment.outbox_cancel($1)', [cancelled]);
     await outbox.push();
