@@ -26,7 +26,10 @@ function assertProductsKnown({ store, options }: Simulation, lines: readonly Pro
   const [first] = unknown;
   if (first === undefined) return;
   const skus = [...new Set(unknown.map(({ sku }) => sku))].join(', ');
-  throw ruleBroken(`There is no product with the sku ${skus}: add it first (POST /product/add)`, first.pointer && `${first.pointer}/attributes/sku`);
+  throw ruleBroken(
+    `There is no product with the sku ${skus}: add it first (POST /product/add)`,
+    first.pointer && `${first.pointer}/attributes/sku`,
+  );
 }
 
 function findOrCreateProduct({ store, ids }: Simulation, { sku, name }: ProductLine): Product {

@@ -26,7 +26,16 @@ async function start(...more: string[]) {
 }
 
 test('state and virtual time survive a stop, and a kill except for its last seconds', async () => {
-  const first = await start('--clients', 'shop-a,shop-b', '--speed', '0', '--seed', '7', '--unknown-products', 'accept');
+  const first = await start(
+    '--clients',
+    'shop-a,shop-b',
+    '--speed',
+    '0',
+    '--seed',
+    '7',
+    '--unknown-products',
+    'accept',
+  );
   await first.control.advance(5 * 86_400);
   const order = readOne(await first.client.ask('v3.orders.create', { body: orderBody('KEEP-1') }));
   const before = await first.control.call('GET', '/_sandbox/state');

@@ -44,8 +44,18 @@ test('the SQL of docs/erp.md returns what the page says, for a role that may onl
       return (await sql.raw<Record<string, unknown>>(statement).execute(trx)).rows;
     });
   const results = await Promise.all(statements.map(asReader));
-  const [order = [], inbound = [], returns = [], parcels = [], trouble, journey, stock, labels, feed = [], joined = []] =
-    results;
+  const [
+    order = [],
+    inbound = [],
+    returns = [],
+    parcels = [],
+    trouble,
+    journey,
+    stock,
+    labels,
+    feed = [],
+    joined = [],
+  ] = results;
   expect(statements).toHaveLength(10);
   expect(trouble).toHaveLength(new Set([...result.map(({ shipmentId }) => shipmentId), 1]).size);
   expect(journey).toMatchObject([{ current_track_trace_status: 35 }]);
