@@ -14,6 +14,22 @@ create table fulfilment.changes (
   operation text not null, -- created, updated, unlisted or removed
   changed_at timestamp with time zone not null default now(), -- Transaction time of the change
 ); -- Feed of every change of the tables in this schema, in the order of commit
+create table fulfilment.documents (
+  id bigint not null, -- Id of the outbox row that asked for it
+  client text not null, -- Client key
+  kind text not null, -- return_label or order_attachment
+  reference text not null, -- Reference of the outbox row: your order number
+  order_id bigint, -- Order, if it was known here
+  shipment_id bigint, -- return_label: shipment that the label is for
+  order_attachment_id bigint, -- order_attachment: its id at the service
+  file_name text, -- File name as received, or of the attachment as sent
+  mime_type text, -- mimeType as received; application/pdf for attachments
+  package_number text, -- return_label: packageNumber as received
+  shipping_method_id bigint, -- return_label: shippingMethodId (settings list returnShippingMethods)
+  is_paperless boolean, -- return_label: isPaperlessReturnShippingMethod as received
+  result jsonb not null, -- result of the outbox row: for a return_label the answer as received, with the content of the document
+  created_at timestamp with time zone not null default now(), -- When the outbox row became done
+); -- Return labels and order attachments that the service made for outbox rows; kept until an operator deletes them; personal data
 create table fulfilment.inbound_items (
   client text not null, -- Client key
   id bigint not null, -- Inbound item id at the service
@@ -645,6 +661,9 @@ create table sync.watched_articles (
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
 alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
+alter table fulfilment.documents add constraint documents_entered TRIGGER DEFERRABLE INITIALLY DEFERRED;
+alter table fulfilment.documents add constraint documents_kind_check CHECK ((kind = ANY (ARRAY['return_label'::text, 'order_attachment'::text])));
+alter table fulfilment.documents add constraint documents_pkey PRIMARY KEY (id);
 alter table fulfilment.inbound_items add constraint inbound_items_client_inbound_id_fkey FOREIGN KEY (client, inbound_id) REFERENCES fulfilment.inbounds(client, id);
 alter table fulfilment.inbound_items add constraint inbound_items_pkey PRIMARY KEY (client, id);
 alter table fulfilment.inbound_packing_slip_items add constraint inbound_packing_slip_items_client_inbound_packing_slip_id_fkey FOREIGN KEY (client, inbound_packing_slip_id) REFERENCES fulfilment.inbound_packing_slips(client, id);
@@ -741,6 +760,7 @@ alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY K
 
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
+CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
 CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
@@ -1110,6 +1130,22 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.enter_document()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  if tg_op = 'DELETE' then
+    insert into fulfilment.changes (client, entity, id, operation) values (old.client, 'documents', old.id, 'removed');
+  else
+    insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'documents', new.id, 'created');
+  end if;
+  return null;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.enter_outcome()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1302,6 +1338,52 @@ AS $function$
     select from sync.push_database d where d.mark = sync.database_mark() and d.accepted_as <> 'copy')
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.read_document_id(given jsonb)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  select case when given #>> '{}' ~ '^[0-9]{1,16}$' then (given #>> '{}')::bigint end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.store_document()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  perform sync.store_documents(array[new.id]);
+  return null;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.store_documents(outbox_ids bigint[])
+ RETURNS void
+ LANGUAGE sql
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, file_name,
+    mime_type, package_number, shipping_method_id, is_paperless, result, created_at)
+  select d.id, d.client, d.document_kind, d.reference, coalesce(sync.read_document_id(d.result -> 'orderId'), s.order_id),
+    d.shipment_id, sync.read_document_id(d.result -> 'orderAttachmentId'),
+    coalesce(d.result ->> 'fileName', d.payload ->> 'filename'),
+    coalesce(d.result ->> 'mimeType', case d.document_kind when 'order_attachment' then 'application/pdf' end),
+    d.result ->> 'packageNumber', sync.read_document_id(d.result -> 'shippingMethodId'),
+    case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
+    d.result, d.finished_at
+  from (
+    select o.id, o.client, o.reference, o.payload, o.result, o.finished_at,
+      split_part(o.kind, '.', 1) as document_kind, sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
+    from fulfilment.outbox o
+    where o.id = any(outbox_ids)
+  ) d
+  left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
+  order by d.id
+  on conflict (id) do nothing
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.wake_lane(of_client text, of_family text, of_reference text)
  RETURNS void
  LANGUAGE sql
@@ -1340,6 +1422,8 @@ $function$
 
 CREATE TRIGGER changes_in_commit_order BEFORE INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.order_changes();
 CREATE TRIGGER changes_notify AFTER INSERT ON fulfilment.changes FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_changes();
+CREATE CONSTRAINT TRIGGER documents_entered AFTER INSERT OR DELETE ON fulfilment.documents DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION sync.enter_document();
+CREATE TRIGGER outbox_documents AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = ANY (ARRAY['return_label.create'::text, 'order_attachment.create'::text])) AND (new.status = 'done'::text) AND (old.status <> 'done'::text) AND (new.result <> '{}'::jsonb))) EXECUTE FUNCTION sync.store_document();
 CREATE TRIGGER outbox_limits BEFORE INSERT OR UPDATE OF client, kind, reference, payload ON fulfilment.outbox FOR EACH ROW EXECUTE FUNCTION sync.check_outbox_limits();
 CREATE TRIGGER outbox_notify AFTER INSERT ON fulfilment.outbox FOR EACH STATEMENT EXECUTE FUNCTION sync.notify_outbox();
 CREATE TRIGGER outbox_product_through AFTER UPDATE OF status ON fulfilment.outbox FOR EACH ROW WHEN (((new.kind = 'product.save'::text) AND (old.status IS DISTINCT FROM new.status) AND (new.status = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text])))) EXECUTE FUNCTION sync.wake_product_waiters();
@@ -1351,6 +1435,8 @@ CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCI
 
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.changes to fulfilment_writer;
+grant select on fulfilment.documents to fulfilment_reader;
+grant select on fulfilment.documents to fulfilment_writer;
 grant select on fulfilment.inbound_items to fulfilment_reader;
 grant select on fulfilment.inbound_items to fulfilment_writer;
 grant select on fulfilment.inbound_packing_slip_items to fulfilment_reader;

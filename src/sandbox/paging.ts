@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { badParameter } from './refusal.ts';
 import type { ResourceObject } from './resources/jsonapi.ts';
 import { readRowsAfter, readRowsFrom, type Selection } from './store/listing.ts';
+import { unknownProductRules } from './store/simulation.ts';
 import type { HasId } from './store/sorted-rows.ts';
 
 /** Settings for what docs/interface.md leaves open. */
@@ -15,7 +16,8 @@ export const switchesSchema = z.strictObject({
   /** Whether a full last page has a next link, which leads to an empty page. */
   emptyLastPage: z.boolean().default(false),
   tokenSeconds: z.number().int().positive().default(1_200),
-  unknownProducts: z.enum(['create', 'refuse']).default('create'),
+  /** State files of 0.1.0 have `create`. */
+  unknownProducts: z.preprocess((rule) => (rule === 'create' ? 'accept' : rule), z.enum(unknownProductRules)),
   repeatedReturnLines: z.boolean().default(false),
   /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */
   repeatedNumbers: z.boolean().default(false),

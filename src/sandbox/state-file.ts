@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
 import { switchesSchema } from './paging.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
-import type { PlannedTask, SimulationState } from './store/simulation.ts';
+import { type PlannedTask, type SimulationState, unknownProductRules } from './store/simulation.ts';
 import { ValuePool } from './store/value-pool.ts';
 import { type SandboxClient, World, type WorldOptions } from './world.ts';
 
@@ -19,6 +19,7 @@ const optionsSchema = z.object({
   zone: z.string(),
   ordersPerDay: z.number(),
   lateChanges: z.boolean().optional(),
+  unknownProducts: z.enum(unknownProductRules).optional(),
 });
 const headerSchema = z.object({
   format: z.literal(format),

@@ -4,6 +4,7 @@
  */
 
 import { randomBytes } from 'node:crypto';
+import { isObject } from '../core/json.ts';
 import { VirtualClock } from './clock.ts';
 import { Faults } from './faults.ts';
 import { Findings } from './findings/findings.ts';
@@ -16,7 +17,7 @@ import { planFirstDay, simulateUntil } from './robot/robot.ts';
 import { createFirstProducts } from './store/catalogue.ts';
 import { ClientStore } from './store/client-store.ts';
 import { Ids } from './store/ids.ts';
-import { Simulation, type SimulationOptions } from './store/simulation.ts';
+import { Simulation, type SimulationOptions, type UnknownProducts } from './store/simulation.ts';
 
 export interface WorldOptions {
   readonly clients: readonly string[];
@@ -34,6 +35,8 @@ export interface WorldOptions {
    * only when they are SHIPPED.
    */
   readonly lateChanges?: boolean | undefined;
+  /** Default of the switch `unknownProducts`: `refuse` if absent. */
+  readonly unknownProducts?: UnknownProducts | undefined;
 }
 
 /** The part of a saved world that belongs to no client. */
@@ -84,7 +87,7 @@ export class World {
     this.#options = options;
     this.started = saved?.started ?? options;
     this.#clock = new VirtualClock(saved?.nowMs ?? options.startMs, options.speed);
-    this.#switches = saved?.switches ?? switchesSchema.parse({});
+    this.#switches = saved?.switches ?? parseSwitches({}, options);
     this.#simulationOptions = toSimulationOptions(options, this.#switches);
     this.#clients = createClients(options, this.#simulationOptions, saved === undefined);
     this.faults = new Faults(new Random(options.seed));
@@ -98,7 +101,7 @@ export class World {
     this.beginnings++;
     this.#options = { ...this.#options, ...options };
     this.#clock = new VirtualClock(this.#options.startMs, this.#options.speed);
-    this.#switches = switchesSchema.parse({});
+    this.#switches = parseSwitches({}, this.#options);
     this.#simulationOptions = toSimulationOptions(this.#options, this.#switches);
     this.#clients = createClients(this.#options, this.#simulationOptions, true);
     this.#tokens.clear();
@@ -199,6 +202,14 @@ export class World {
   expireTokens(): void {
     this.#tokens.clear();
   }
+}
+
+/**
+ * Reads switches. Those that are left out have their defaults.
+ * @throws ZodError if a switch is unknown or has a wrong value
+ */
+export function parseSwitches(given: unknown, { unknownProducts = 'refuse' }: WorldOptions): Switches {
+  return switchesSchema.parse(isObject(given) ? { unknownProducts, ...given } : given);
 }
 
 function toSimulationOptions(

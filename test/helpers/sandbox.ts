@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
 import { createSandbox } from '../../src/sandbox/server/server.ts';
+import type { UnknownProducts } from '../../src/sandbox/store/simulation.ts';
 import { World } from '../../src/sandbox/world.ts';
 import { SandboxControl } from './sandbox-control.ts';
 
@@ -9,14 +10,22 @@ export const quiet = { ordersPerDay: 0, startMs: () => Date.parse('2026-05-04T08
 /** Options of a sandbox that makes orders by itself. Its time is the same in every test run. */
 export const lively = { ...quiet, ordersPerDay: 68 };
 
+interface SandboxOptions {
+  readonly ordersPerDay?: number;
+  readonly startMs?: () => number;
+  readonly strict?: boolean;
+  readonly unknownProducts?: UnknownProducts;
+}
+
 /**
  * Starts a strict sandbox in this process for a whole file. It is reset for each test, and its time does not advance.
  */
 export function useSandbox(
   clients: readonly string[] = ['default'],
-  { ordersPerDay = 68, startMs = () => Date.now(), strict = true } = {},
+  { ordersPerDay = 68, startMs = () => Date.now(), strict = true, unknownProducts }: SandboxOptions = {},
 ): SandboxControl {
-  const options = () => ({ clients, seed: 1, speed: 0, startMs: startMs(), zone: 'Europe/Amsterdam', ordersPerDay });
+  const fixed = { clients, seed: 1, speed: 0, zone: 'Europe/Amsterdam', ordersPerDay, unknownProducts };
+  const options = () => ({ ...fixed, startMs: startMs() });
   let app: FastifyInstance;
   let world: World;
   const control = new SandboxControl();

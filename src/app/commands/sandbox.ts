@@ -5,7 +5,7 @@ import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
-import { defaultOrdersPerDay } from '../../sandbox/store/simulation.ts';
+import { defaultOrdersPerDay, type UnknownProducts } from '../../sandbox/store/simulation.ts';
 import { World } from '../../sandbox/world.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
@@ -19,6 +19,7 @@ export interface SandboxOptions {
   readonly ordersPerDay?: number;
   readonly lateChanges?: boolean;
   readonly strict?: boolean;
+  readonly unknownProducts?: UnknownProducts;
   readonly state?: string;
 }
 
@@ -59,7 +60,7 @@ function saveFirst(world: World, file: string): void {
 /** Opens the world of the state file if there is one, else creates a new world. */
 async function openWorld(options: SandboxOptions): Promise<World> {
   const names = parseClientNames(options.clients);
-  const { state, speed, seed, ordersPerDay, lateChanges = false } = options;
+  const { state, speed, seed, ordersPerDay, lateChanges = false, unknownProducts } = options;
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed);
     assertSameOptions(world, options, names);
@@ -71,6 +72,7 @@ async function openWorld(options: SandboxOptions): Promise<World> {
     speed: speed ?? defaultSpeed,
     ordersPerDay: ordersPerDay ?? defaultOrdersPerDay,
     lateChanges,
+    unknownProducts,
     startMs: Date.now(),
     zone: defaultTimeZone,
   });
@@ -82,10 +84,11 @@ function assertSameOptions({ started: saved }: World, options: SandboxOptions, n
     (names ?? saved.clients).join() === saved.clients.join() &&
     (options.seed ?? saved.seed) === saved.seed &&
     (options.ordersPerDay ?? saved.ordersPerDay) === saved.ordersPerDay &&
-    (options.lateChanges ?? saved.lateChanges ?? false) === (saved.lateChanges ?? false);
+    (options.lateChanges ?? saved.lateChanges ?? false) === (saved.lateChanges ?? false) &&
+    (options.unknownProducts ?? saved.unknownProducts ?? 'refuse') === (saved.unknownProducts ?? 'refuse');
   if (isSame) return;
   throw new UsageError(
-    `${options.state} holds clients ${saved.clients.join(',')}, seed ${saved.seed} and ${saved.ordersPerDay} orders per day: leave out --clients, --seed, --orders-per-day and --late-changes, or name another file`,
+    `${options.state} holds clients ${saved.clients.join(',')}, seed ${saved.seed} and ${saved.ordersPerDay} orders per day: leave out --clients, --seed, --orders-per-day, --late-changes and --unknown-products, or name another file`,
   );
 }
 

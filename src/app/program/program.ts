@@ -120,6 +120,12 @@ function addSandboxCommands(cli: Command): void {
     .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
     .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
     .option('--strict', 'refuse what the interface does not show, such as unknown members or names in another case')
+    .addOption(
+      new Option('--unknown-products <rule>', 'what happens to orders and slips with an unknown sku (refuse)').choices([
+        'refuse',
+        'accept',
+      ]),
+    )
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .addHelpText(
       'after',

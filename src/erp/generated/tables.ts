@@ -64,6 +64,65 @@ export interface FulfilmentChanges {
   seq: Generated<number>;
 }
 
+export interface FulfilmentDocuments {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * When the outbox row became done
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * File name as received, or of the attachment as sent
+   */
+  file_name: string | null;
+  /**
+   * Id of the outbox row that asked for it
+   */
+  id: number;
+  /**
+   * return_label: isPaperlessReturnShippingMethod as received
+   */
+  is_paperless: boolean | null;
+  /**
+   * return_label or order_attachment
+   */
+  kind: string;
+  /**
+   * mimeType as received; application/pdf for attachments
+   */
+  mime_type: string | null;
+  /**
+   * order_attachment: its id at the service
+   */
+  order_attachment_id: number | null;
+  /**
+   * Order, if it was known here
+   */
+  order_id: number | null;
+  /**
+   * return_label: packageNumber as received
+   */
+  package_number: string | null;
+  /**
+   * Reference of the outbox row: your order number
+   */
+  reference: string;
+  /**
+   * result of the outbox row: for a return_label the answer as received, with the content of the document
+   */
+  result: Json;
+  /**
+   * return_label: shipment that the label is for
+   */
+  shipment_id: number | null;
+  /**
+   * return_label: shippingMethodId (settings list returnShippingMethods)
+   */
+  shipping_method_id: number | null;
+}
+
 export interface FulfilmentInboundItems {
   /**
    * When its content last changed here
@@ -2514,6 +2573,7 @@ export interface SyncWatchedArticles {
 
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
+  "fulfilment.documents": FulfilmentDocuments;
   "fulfilment.inbound_items": FulfilmentInboundItems;
   "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;
   "fulfilment.inbound_packing_slips": FulfilmentInboundPackingSlips;

@@ -6,11 +6,10 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { faultSchema, matchesOperation } from '../faults.ts';
 import { operations } from '../operations/all.ts';
-import { switchesSchema } from '../paging.ts';
 import { badParameter } from '../refusal.ts';
 import { seedShipments } from '../robot/shop.ts';
 import { shipmentStatuses } from '../store/model.ts';
-import type { World } from '../world.ts';
+import { parseSwitches, type World } from '../world.ts';
 import { addEditRoutes } from './edits.ts';
 import { dumpClient, stateLists } from './state.ts';
 
@@ -68,7 +67,7 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   addEditRoutes(app, world);
   app.get('/_sandbox/switches', { config }, async () => world.switches);
   app.put('/_sandbox/switches', { config }, async (request) => {
-    world.switches = switchesSchema.parse(request.body);
+    world.switches = parseSwitches(request.body, world.options);
     world.changes++;
     return world.switches;
   });

@@ -9,7 +9,7 @@ import type { AddressLines, Attachment, ChangeableOrder, Decimal, Order, OrderIt
 import { partialDeliveryByOrderType, settings, warehouseCodes } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { fillHouseNumber, isHouseNumberMissing } from './house-number.ts';
-import { assertProductsKnown, findOrCreateProduct } from './products.ts';
+import { findProducts } from './products.ts';
 
 export interface LineDraft {
   readonly sku: string;
@@ -63,7 +63,7 @@ export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Po
   checkDraft(simulation, draft, pointers);
   const { store, ids } = simulation;
   const { lines, attachment, pickUpPoint } = draft;
-  const products = lines.map(({ sku, name, pointer }) => findOrCreateProduct(simulation, sku, name, pointer));
+  const products = findProducts(simulation, lines);
   const items = lines.map((line, index) => createItem(ids.next(), line, products[index]?.id ?? 0));
   const deliveryLines = fillHouseNumber(draft.deliveryAddress);
   // Listed one by one: a spread object takes nearly twice the memory, and there may be millions of orders.
@@ -139,7 +139,6 @@ function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointer
   checkWarehouse(draft.fulfillFrom, pointers.fulfillFrom);
   for (const { fulfillFrom, pointer } of draft.lines)
     checkWarehouse(fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
-  assertProductsKnown(simulation, draft.lines);
 }
 
 function createItem(id: number, line: LineDraft, productId: number): OrderItem {

@@ -3,34 +3,39 @@ import { createStockedProduct } from '../store/catalogue.ts';
 import type { Product } from '../store/model.ts';
 import type { Simulation } from '../store/simulation.ts';
 
-/**
- * Returns the product of a line. An unknown product is created with stock, because docs/interface.md does not say what
- * the service does.
- * @throws Refusal if the product is unknown and `unknownProducts` is `refuse`
- */
-export function findOrCreateProduct(
-  simulation: Simulation,
-  sku: string,
-  name: string | null,
-  pointer?: string,
-): Product {
-  const known = simulation.store.products.get(sku);
-  if (known !== undefined) return known;
-  if (simulation.options.unknownProducts === 'refuse')
-    throw ruleBroken(`There is no product with the sku ${sku}`, pointer);
-  const product = createStockedProduct(simulation.ids.next(), sku, name ?? sku);
-  simulation.store.addProduct(product);
-  return product;
+/** A line of a request, with its place in the request for errors. */
+interface ProductLine {
+  readonly sku: string;
+  readonly name?: string | null;
+  readonly pointer?: string;
 }
 
 /**
- * Checks the products of all lines before anything is created.
- * @throws Refusal if a product is unknown and `unknownProducts` is `refuse`
+ * Returns the products of lines, in their order. A product comes before the orders and slips that name it
+ * (docs/interface.md, 16.3 Rules).
+ * @throws Refusal that names the unknown products, if `unknownProducts` is `refuse`
  */
-export function assertProductsKnown(
-  simulation: Simulation,
-  lines: readonly { readonly sku: string; readonly pointer?: string }[],
-): void {
-  if (simulation.options.unknownProducts === 'create') return;
-  for (const { sku, pointer } of lines) findOrCreateProduct(simulation, sku, null, pointer);
+export function findProducts(simulation: Simulation, lines: readonly ProductLine[]): Product[] {
+  assertProductsKnown(simulation, lines);
+  return lines.map((line) => findOrCreateProduct(simulation, line));
+}
+
+function assertProductsKnown({ store, options }: Simulation, lines: readonly ProductLine[]): void {
+  if (options.unknownProducts === 'accept') return;
+  const unknown = lines.filter(({ sku }) => !store.products.has(sku));
+  const [first] = unknown;
+  if (first === undefined) return;
+  const skus = [...new Set(unknown.map(({ sku }) => sku))].join(', ');
+  throw ruleBroken(
+    `There is no product with the sku ${skus}: add it first (POST /product/add)`,
+    first.pointer && `${first.pointer}/attributes/sku`,
+  );
+}
+
+function findOrCreateProduct({ store, ids }: Simulation, { sku, name }: ProductLine): Product {
+  const known = store.products.get(sku);
+  if (known !== undefined) return known;
+  const product = createStockedProduct(ids.next(), sku, name ?? sku);
+  store.addProduct(product);
+  return product;
 }

@@ -2,7 +2,7 @@ import { hourMs } from '../../core/time.ts';
 import type { Slip, Texts } from '../store/model.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { checkWarehouse } from './place-order.ts';
-import { assertProductsKnown, findOrCreateProduct } from './products.ts';
+import { findProducts } from './products.ts';
 
 export interface SlipDraft {
   readonly expectedIn: string;
@@ -19,8 +19,8 @@ export interface SlipDraft {
  */
 export function announceGoods(simulation: Simulation, draft: SlipDraft, nowMs: number): Slip {
   checkWarehouse(draft.expectedIn, '/data/attributes/expectedIn');
-  assertProductsKnown(simulation, draft.lines);
   const { lines, ...attributes } = draft;
+  const products = findProducts(simulation, lines);
   const slip: Slip = {
     ...attributes,
     id: simulation.ids.next(),
@@ -28,10 +28,13 @@ export function announceGoods(simulation: Simulation, draft: SlipDraft, nowMs: n
     completedOnMs: null,
     status: 'EXPECTED',
     inboundId: null,
-    items: lines.map(({ sku, quantity, pointer }) => {
-      const product = findOrCreateProduct(simulation, sku, null, pointer);
-      return { id: simulation.ids.next(), sku, quantity, received: 0, productId: product.id };
-    }),
+    items: lines.map(({ sku, quantity }, index) => ({
+      id: simulation.ids.next(),
+      sku,
+      quantity,
+      received: 0,
+      productId: products[index]?.id ?? 0,
+    })),
   };
   simulation.store.addSlip(slip, nowMs);
   const lateHours = simulation.random.chance(0.2) ? simulation.random.between(24, 60) : 0;

@@ -31,14 +31,17 @@ export interface TruckLine {
 /** A task with its moment. */
 export type PlannedTask = TimedEntry & { readonly task: Task };
 
+/** What happens if an order or a slip names an unknown product: the product is created, or the request is refused. */
+export const unknownProductRules = ['refuse', 'accept'] as const;
+export type UnknownProducts = (typeof unknownProductRules)[number];
+
 /** Settings of the robot and the rules, for what docs/interface.md leaves open. */
 export interface SimulationOptions {
   /** Orders per day that the robot's shop takes; 0 for none. */
   ordersPerDay: number;
   /** Whether shipments change after SHIPPED, and some become visible only when they are SHIPPED. */
   lateChanges: boolean;
-  /** What happens if an order names an unknown product: it is created, or the order is refused. */
-  unknownProducts: 'create' | 'refuse';
+  unknownProducts: UnknownProducts;
   /** Whether several lines of a return authorization may refer to the same shipment item. */
   repeatedReturnLines: boolean;
   /** Whether an order may have the number of another order. */

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { orderBody, readOne, ServiceClient } from '../../helpers/client.ts';
+import { address, line, orderBody, readOne, ServiceClient } from '../../helpers/client.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 import { SandboxControl } from '../../helpers/sandbox-control.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -26,7 +26,16 @@ async function start(...more: string[]) {
 }
 
 test('state and virtual time survive a stop, and a kill except for its last seconds', async () => {
-  const first = await start('--clients', 'shop-a,shop-b', '--speed', '0', '--seed', '7');
+  const first = await start(
+    '--clients',
+    'shop-a,shop-b',
+    '--speed',
+    '0',
+    '--seed',
+    '7',
+    '--unknown-products',
+    'accept',
+  );
   await first.control.advance(5 * 86_400);
   const order = readOne(await first.client.ask('v3.orders.create', { body: orderBody('KEEP-1') }));
   const before = await first.control.call('GET', '/_sandbox/state');
@@ -35,7 +44,9 @@ test('state and virtual time survive a stop, and a kill except for its last seco
 
   const second = await start();
   expect(await second.control.call('GET', '/_sandbox/state')).toEqual(before);
-  await second.client.ask('v3.orders.create', { body: orderBody('KEEP-2') });
+  // The option is kept, too.
+  const included = [line('NEW-1'), address('d'), address('b')];
+  await second.client.ask('v3.orders.create', { body: orderBody('KEEP-2', { included }) });
   await waitFor('the order in the file', () => readFileSync(file, 'utf8').includes('KEEP-2'));
   second.process.kill('SIGKILL');
   await second.process.ended;

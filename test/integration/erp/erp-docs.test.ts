@@ -34,6 +34,8 @@ test('the SQL of docs/erp.md returns what the page says, for a role that may onl
   done(await pull('track-trace'));
   await database.query(`insert into fulfilment.stock_watch (sku) values ('MUG-RED')`);
   done(await pull('pull-stock'));
+  await outbox.insert('return_label.create', 'SO-default-000001', { shipmentId: result[0]?.shipmentId });
+  await outbox.push();
   // By the clock of this machine, expected dates may be in the past.
   await database.query('update fulfilment.inbound_packing_slips set expected_on = current_date');
   const asReader = (statement: string) =>
@@ -51,14 +53,16 @@ test('the SQL of docs/erp.md returns what the page says, for a role that may onl
     trouble,
     journey,
     stock,
+    labels,
     feed = [],
     joined = [],
   ] = results;
-  expect(statements).toHaveLength(10);
+  expect(statements).toHaveLength(11);
   expect(packages).toEqual([expect.objectContaining({ package_number: '3S1', current_track_trace_status: '35' })]);
   expect(trouble).toHaveLength(new Set([...result.map(({ shipmentId }) => shipmentId), 1]).size);
   expect(journey).toMatchObject([{ current_track_trace_status: 35 }]);
   expect(stock).toMatchObject([{ sku: 'MUG-RED', stock: expect.any(Number) }]);
+  expect(labels).toMatchObject([{ file_name: expect.any(String), document: expect.any(Buffer) }]);
   expect(order[0]).toMatchObject({
     status: expect.any(String),
     quantity: expect.any(Number),

@@ -85,6 +85,31 @@ describe('a database in use', () => {
   });
 });
 
+describe('a database of an older release', () => {
+  const database = useDatabase({ migrated: false });
+
+  test('gets the documents of labels and attachments that were made before', async () => {
+    const files = await readMigrations();
+    await migrate(database.db, '0.1.0', { files: files.filter(({ name }) => name < '0029') });
+    await database.query(`
+      insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, payload, result) values
+        ('return_label.create', 'SO-1', 'done', null, '2026-01-01', '{"shipmentId": 7}', '{"fileName": "label.pdf"}'),
+        ('return_label.create', 'SO-2', 'done', null, now(), '{}', '{}'),
+        ('order_attachment.create', 'SO-1', 'done', null, now(), '{"filename": "a.pdf"}', '{"orderAttachmentId": 9}'),
+        ('order.create', 'SO-1', 'done', null, now(), '{}', '{"orderId": 1}')`);
+    await migrate(database.db, '0.1.0', { files });
+    expect(
+      await database.query(
+        'select id, kind, shipment_id, order_attachment_id, file_name from fulfilment.documents order by id',
+      ),
+    ).toEqual([
+      { id: 1, kind: 'return_label', shipment_id: 7, order_attachment_id: null, file_name: 'label.pdf' },
+      { id: 3, kind: 'order_attachment', shipment_id: null, order_attachment_id: 9, file_name: 'a.pdf' },
+    ]);
+    expect(await database.query(`select id from fulfilment.changes where entity = 'documents'`)).toHaveLength(2);
+  });
+});
+
 describe('a migrated database', () => {
   const database = useDatabase();
   const recordFutureMigration = (oldestCode: string) =>

@@ -1,11 +1,17 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
+import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
+import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const pull = usePuller(database, sandbox);
+const outbox = usePusher(database, sandbox);
 const prune = () => pull('prune', { env: { RETENTION_DAYS: '30' } });
 const countRows = async (table: string, where = 'true') =>
   (await database.query<{ n: number }>(`select count(*)::int as n from ${table} where ${where}`))[0]?.n;
@@ -86,4 +92,74 @@ test('old runs, events, gaps and quarantine go; the last reconciliation and open
         'sync.runs 2, fulfilment.track_trace_events 1, sync.quarantine 1, sync.gaps 1, sync.rereads 1, sync.rescans 1',
     },
   ]);
+});
+
+describe('documents', () => {
+  const readDocuments = () => database.query('select * from fulfilment.documents order by id');
+  const readEntries = () =>
+    database.query(`select id, operation from fulfilment.changes where entity = 'documents' order by seq`);
+  const pruneOutbox = async () => {
+    await database.query(`update fulfilment.outbox set finished_at = ${old}`);
+    done(await prune());
+    expect(await countRows('fulfilment.outbox')).toBe(0);
+  };
+
+  test('keep the label and the attachment of rows that are pruned; deleting them is in the feed', async () => {
+    const order = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+    const content = (await writePage(['Manual'])).toString('base64');
+    const attachment = await outbox.insert('order_attachment.create', 'SO-1', { filename: 'manual.pdf', content });
+    await outbox.push();
+    const orderId = (await outbox.row(order)).result?.orderId;
+    await sandbox.advance(2 * 86_400);
+    await pull('pull-shipments');
+    const [shipment] = await database.query('select id from fulfilment.shipments');
+    const label = await outbox.insert('return_label.create', 'SO-1', { shipmentId: shipment?.id, paperless: true });
+    await outbox.push();
+    const [{ result: attached }, { result: labelled }] = [await outbox.row(attachment), await outbox.row(label)];
+    await pruneOutbox();
+    const about = { client: 'default', reference: 'SO-1', order_id: orderId, mime_type: 'application/pdf' };
+    expect(await readDocuments()).toMatchObject([
+      {
+        ...about,
+        id: attachment,
+        kind: 'order_attachment',
+        order_attachment_id: attached?.orderAttachmentId,
+        file_name: 'manual.pdf',
+      },
+      {
+        ...about,
+        id: label,
+        kind: 'return_label',
+        shipment_id: shipment?.id,
+        file_name: labelled?.fileName,
+        package_number: labelled?.packageNumber,
+        shipping_method_id: Number(labelled?.shippingMethodId),
+        is_paperless: true,
+        result: labelled,
+      },
+    ]);
+    await database.query('delete from fulfilment.documents where id = $1', [label]);
+    expect(await readEntries()).toEqual([
+      { id: attachment, operation: 'created' },
+      { id: label, operation: 'created' },
+      { id: label, operation: 'removed' },
+    ]);
+  });
+
+  test('keep what an operator gives as result, whatever its form', async () => {
+    const results = [
+      { packageNumber: '3SRET1', shippingMethodId: 'x' },
+      'sent by mail',
+      { isPaperlessReturnShippingMethod: 'perhaps' },
+      {},
+    ];
+    for (const result of results) {
+      const id = await outbox.insert('return_label.create', 'SO-1', { shipmentId: 7 });
+      await actOnOutbox(database.db, 'done', { ids: [id] }, { by: 'test', followUps: followUpRules, result });
+    }
+    await pruneOutbox();
+    const rows = await readDocuments();
+    expect(rows.map(({ result }) => result)).toEqual(results.slice(0, 3));
+    expect(rows[0]).toMatchObject({ shipment_id: 7, package_number: '3SRET1', shipping_method_id: null });
+  });
 });

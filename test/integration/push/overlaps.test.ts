@@ -5,6 +5,8 @@ import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { openPusher } from '../../../src/app/worker/open-pusher.ts';
 import { claimRows } from '../../../src/erp/outbox/claim.ts';
+import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
+import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { makeConfig, usePuller } from '../../helpers/puller.ts';
@@ -130,11 +132,25 @@ describe('an order', () => {
     expect(await database.query('select * from sync.outbox_waits')).toEqual([]);
   });
 
+  test('with an unknown product is dead and names it; after product.save a retry sends it', async () => {
+    const payload = orderPayload('SO-1', { items: [{ sku: 'NEW', quantity: 1 }] });
+    const order = await outbox.insert('order.create', 'SO-1', payload);
+    await outbox.push();
+    expect(await outbox.row(order)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining('no product with the sku NEW: add it first'),
+    });
+    await outbox.insert('product.save', 'NEW', { name: 'New' });
+    await actOnOutbox(database.db, 'retry', { ids: [order] }, { by: 'test', followUps: followUpRules });
+    await outbox.push();
+    expect(await outbox.row(order)).toMatchObject({ status: 'done' });
+  });
+
   test('does not wait for a product row that is dead or cancelled', async () => {
-    const dead = await outbox.insert('product.save', 'BAD', { name: 7 });
-    const cancelled = await outbox.insert('product.save', 'GONE', { name: 'Gone' });
+    const dead = await outbox.insert('product.save', 'MUG-RED', { name: 7 });
+    const cancelled = await outbox.insert('product.save', 'SOCKS-M', { name: 'Socks' });
     const ids = [];
-    for (const sku of ['BAD', 'GONE'])
+    for (const sku of ['MUG-RED', 'SOCKS-M'])
       ids.push(await outbox.insert('order.create', sku, orderPayload(sku, { items: [{ sku, quantity: 1 }] })));
     await database.query('select fulfilment.outbox_cancel($1)', [cancelled]);
     await outbox.push();

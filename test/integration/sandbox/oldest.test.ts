@@ -150,6 +150,7 @@ describeOperation('oldest.order.add', () => {
     [{ ShippingMethodId: 11 }, 'shipping method 11'],
     [{ BillingAddressCountryIso: 'Nederland' }, 'country Nederland'],
     [{ OrderItems: [] }, 'OrderItems'],
+    [{ OrderItems: [{ Sku: 'NEW-1', Quantity: 1 }] }, 'no product with the sku NEW-1: add it first'],
     [{ OrderItems: [{ Sku: 'MUG-RED', Quantity: 0 }] }, 'OrderItems.0.Quantity'],
     [{ externalOrderNumber: 'O-1' }, 'externalOrderNumber'],
   ])('%j is NOK, and the message says why', async (changes, words) => {

@@ -98,6 +98,7 @@ describeOperation('v2.order.add', () => {
     [{ languageId: 99 }, 'language 99'],
     [{ orderTypeId: null }, 'orderTypeId'],
     [{ orderItems: [] }, 'orderItems'],
+    [{ orderItems: [{ sku: 'NEW-1', quantity: 1 }] }, 'no product with the sku NEW-1: add it first'],
     [{ languageId: '51' }, 'languageId: must be a whole number'],
     [{ onHold: 'true' }, 'onHold'],
     [{ billingAddressCityName: 'Köln', billingAddressCountryIso: 'XX1' }, 'country XX1'],

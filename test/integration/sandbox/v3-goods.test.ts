@@ -11,7 +11,7 @@ beforeEach(async () => {
   today = new Date(Date.parse((await client.ask('common.status.get')).date)).toISOString().slice(0, 10);
 });
 
-const slipBody = (attributes: object = {}, quantity = 10) => ({
+const slipBody = (attributes: object = {}, quantity = 10, skus = ['MUG-BLUE', 'TEA-500']) => ({
   data: {
     type: 'inboundPackingSlip',
     attributes: {
@@ -23,7 +23,7 @@ const slipBody = (attributes: object = {}, quantity = 10) => ({
       ...attributes,
     },
   },
-  included: ['MUG-BLUE', 'TEA-500'].map((sku) => ({
+  included: skus.map((sku) => ({
     type: 'inboundPackingSlipItem',
     attributes: { sku, quantity },
   })),
@@ -83,6 +83,17 @@ describeOperation('v3.inboundPackingSlips.create', () => {
     expect(titles(await client.ask('v3.inboundPackingSlips.create', { body: { data } }))).toContain(
       'at least one item',
     );
+  });
+
+  test('refuses an unknown product until it is added; then the slip brings its first stock', async () => {
+    const body = slipBody({}, 10, ['NEW-1']);
+    const refused = await client.ask('v3.inboundPackingSlips.create', { body });
+    expect([refused.status, titles(refused)]).toEqual([422, expect.stringContaining('the sku NEW-1: add it first')]);
+    const readStock = async () => (await client.ask('oldest.stock.get', { path: { sku: 'NEW-1' } })).body.result;
+    await client.ask('oldest.product.add', { body: { Sku: 'NEW-1', Name: 'New' } });
+    expect(await readStock()).toBe(0);
+    await client.ask('v3.inboundPackingSlips.create', { body });
+    await advanceUntil(async () => Number(await readStock()) > 0);
   });
 });
 

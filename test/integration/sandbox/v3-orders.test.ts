@@ -155,13 +155,37 @@ describeOperation('v3.orders.create', () => {
     expect(titles(two)).toContain('One orderAttachment');
   });
 
-  test('creates an unknown product, or refuses it if the switch unknownProducts says so', async () => {
+  test('refuses unknown products by name until they are added; then the order waits for stock', async () => {
+    const included = [line('MUG-RED'), line('NEW-1', 3), line('NEW-2'), address('d'), address('b')];
+    const refused = await create('A-1', { included });
+    expect([refused.status, titles(refused)]).toEqual([
+      422,
+      'There is no product with the sku NEW-1, NEW-2: add it first (POST /product/add)',
+    ]);
+    expect(refused.body.errors[0]?.source?.pointer).toBe('/data/included/1/attributes/sku');
+    for (const Sku of ['NEW-1', 'NEW-2']) await client.ask('oldest.product.add', { body: { Sku, Name: 'New' } });
+    const { id } = readOne(await create('A-1', { included }));
+    const listSkus = async () => {
+      const query = `include=shipmentItems&filter[orderId]=${id}`;
+      const shipments = (await client.ask('v3.shipments.list', { query })).body.data;
+      return shipments.flatMap((row) => row.included?.map(({ attributes }) => attributes.sku)).toSorted();
+    };
+    await sandbox.advance(86_400);
+    expect(await listSkus()).toEqual([]);
+    for (const sku of ['NEW-1', 'NEW-2'])
+      await sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku, warehouse: 'AMS', quantity: 5 });
+    await sandbox.advance(86_400);
+    expect(await listSkus()).toEqual(['MUG-RED', 'NEW-1', 'NEW-2']);
+  });
+
+  test('creates unknown products with stock while the switch unknownProducts says so', async () => {
+    await sandbox.switches({ unknownProducts: 'accept' });
     const included = [line('NEW-1', 3, { name: 'New' }), address('d'), address('b')];
     expect((await create('A-1', { included })).status).toBe(200);
-    expect((await client.ask('oldest.stock.get', { path: { sku: 'NEW-1' } })).body.result).toBeGreaterThan(0);
-    await sandbox.switches({ unknownProducts: 'refuse' });
-    const refused = await create('A-2', { included: [line('NEW-2'), address('d'), address('b')] });
-    expect([refused.status, titles(refused)]).toEqual([422, expect.stringContaining('NEW-2')]);
+    expect((await client.ask('oldest.stock.get', { path: { sku: 'NEW-1' } })).body.result).toBe(20_000);
+    await sandbox.switches({});
+    const again = [line('NEW-2'), address('d'), address('b')];
+    expect((await create('A-2', { included: again })).status).toBe(422);
   });
 });
 

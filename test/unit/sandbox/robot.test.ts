@@ -13,7 +13,7 @@ const hourMs = 3_600_000;
 const options: SimulationOptions = {
   ordersPerDay: defaultOrdersPerDay,
   lateChanges: true,
-  unknownProducts: 'create',
+  unknownProducts: 'refuse',
   repeatedReturnLines: false,
   repeatedNumbers: false,
 };

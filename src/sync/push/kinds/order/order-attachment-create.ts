@@ -42,5 +42,5 @@ async function createAttachment(payload: Attachment, context: PushContext): Prom
   });
   const id = readId(decodeDocument('v3.orderAttachments.create', answer.body, 'single').data[0] ?? null);
   if (id === null) throw makeUndecodableError('v3.orderAttachments.create: the answer has no id');
-  return { result: { orderAttachmentId: id } };
+  return { result: { orderAttachmentId: id, orderId: order.id } };
 }
