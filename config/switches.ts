@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Operation, OperationName } from './operations.ts';
+import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
 import { optionalMembers } from './optional-members.ts';
 
 type SwitchName = Exclude<keyof Operation, 'method' | 'path' | 'documented'>;
@@ -43,14 +43,21 @@ export const entrySchema = z.strictObject({
   }),
 });
 
-/** Returns the names of the switches of an entry, without those that have no value. */
-export const listSwitches = (entry: Partial<Operation>): SwitchName[] =>
-  (Object.keys(switches) as SwitchName[]).filter((name) => entry[name] !== undefined);
+const switchNames = Object.keys(switches) as SwitchName[];
+
+/** Returns the switches that `WAREHOUSE_OPERATIONS_FILE` has set, such as `optional of v3.orders.create`. */
+export const listSetSwitches = (inUse: Operations): string[] =>
+  (Object.keys(inUse) as OperationName[]).flatMap((operation) => {
+    const builtIn: Operation = operations[operation];
+    const isSet = (name: SwitchName) =>
+      inUse[operation][name] !== undefined && inUse[operation][name] !== builtIn[name];
+    return switchNames.filter(isSet).map((name) => `${name} of ${operation}`);
+  });
 
 /** Returns the problems of an operation's switches: they belong to other operations, or name members they cannot. */
 export function findSwitchProblems(operation: OperationName, entry: Partial<Operation>): string[] {
-  const problems = listSwitches(entry)
-    .filter((name) => !switches[name].operations.includes(operation))
+  const problems = switchNames
+    .filter((name) => entry[name] !== undefined && !switches[name].operations.includes(operation))
     .map((name) => `${name} belongs to ${switches[name].operations.join(', ')} only`);
   const possible: readonly string[] =
     (optionalMembers as Partial<Record<OperationName, readonly string[]>>)[operation] ?? [];
