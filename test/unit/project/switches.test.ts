@@ -1,18 +1,13 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readOperationsFile } from '../../../config/files.ts';
 import { type OperationName, type Operations, operations } from '../../../config/operations.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
+import { writeSwitches } from '../../helpers/operations-file.ts';
 
 /** Reads a file with one entry that changes only switches. */
 function read(name: OperationName, switches: object): { merged: Operations; problems: string[] } {
-  const file = join(mkdtempSync(join(tmpdir(), 'switches-')), 'operations.json');
-  const { method, path } = operations[name];
-  writeFileSync(file, JSON.stringify({ [name]: { method, path, ...switches } }));
   const problems: string[] = [];
-  return { merged: readOperationsFile(file, problems), problems };
+  return { merged: readOperationsFile(writeSwitches({ [name]: switches }), problems), problems };
 }
 
 const order = 'v3.orders.create';

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { type Operation, type OperationName, type Operations, operations } from '../../../config/operations.ts';
+import { type OperationName, type Operations, operations } from '../../../config/operations.ts';
 import { optionalMembers } from '../../../config/optional-members.ts';
 import { isObject, type Json } from '../../../src/core/json.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { type AnyKind, applyOperations } from '../../../src/sync/push/payload/kind.ts';
 import { checkPayload, toPayloadSchema } from '../../../src/sync/push/payload/payload.ts';
+import { withSwitches } from '../../helpers/operations-file.ts';
 
 const read = (name: string) => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8');
 const relaxable = Object.entries(optionalMembers) as [OperationName, readonly string[]][];
@@ -38,13 +39,6 @@ function listRequired(schema: Json | undefined, place = ''): string[] {
   ];
 }
 
-/** Returns the operations with switches. */
-const withSwitches = (changes: Readonly<Record<string, Partial<Operation>>>): Operations => ({
-  ...operations,
-  ...Object.fromEntries(
-    Object.entries(changes).map(([name, entry]) => [name, { ...operations[name as OperationName], ...entry }]),
-  ),
-});
 const relaxed = withSwitches(Object.fromEntries(relaxable.map(([name, optional]) => [name, { optional }])));
 
 function find(name: string): AnyKind {
