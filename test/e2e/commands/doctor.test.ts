@@ -1,6 +1,7 @@
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
+import { writeSwitches } from '../../helpers/operations-file.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
@@ -39,11 +40,13 @@ test('a correct set-up is ok in every check, as text and as JSON', async () => {
   const sandbox = await processes.sandbox();
   const env = workerEnv(database.url, sandbox);
   expect(await doctor(env)).toEqual({ code: 0, wrong: [] });
-  const cli = processes.cli(['doctor'], env);
+  const switches = { 'v3.orders.create': { optional: ['locale'] }, 'v3.inbounds.list': { pageSize: true } };
+  const cli = processes.cli(['doctor'], { ...env, WAREHOUSE_OPERATIONS_FILE: writeSwitches(switches) });
   expect((await cli.ended).code).toBe(0);
   expect(cli.output).toMatch(/^ok {4}database +Postgres \d+/m);
   expect(cli.output).toMatch(/^ok {4}default: settings +\d+ entries/m);
   expect(cli.output).toContain('not shown in the interface description: ');
+  expect(cli.output).toContain('; switches: optional of v3.orders.create, pageSize of v3.inbounds.list');
   expect(cli.output).toMatch(/^\d+ ok, 0 warnings, 0 problems$/m);
 });
 
