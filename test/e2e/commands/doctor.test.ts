@@ -1,7 +1,7 @@
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { expect, test } from 'vitest';
+import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { writeSwitches } from '../../helpers/operations-file.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { writeSwitches } from '../../helpers/operations-file.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { withSwitches, writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { withSwitches, writeSwitches } from '../../helpers/operations-file.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';

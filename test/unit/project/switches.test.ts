@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { readOperationsFile } from '../../../config/files.ts';
 import { type OperationName, type Operations, operations } from '../../../config/operations.ts';
 import { listSetSwitches } from '../../../config/switches.ts';
-import { writeSwitches } from '../../helpers/operations-file.ts';
+import { writeSwitches } from '../../helpers/config/operations-file.ts';
 
 /** Reads a file with one entry that changes only switches. */
 function read(name: OperationName, switches: object): { merged: Operations; problems: string[] } {

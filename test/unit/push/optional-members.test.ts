@@ -6,10 +6,10 @@ import { isObject, type Json } from '../../../src/core/json.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import { type AnyKind, applyOperations } from '../../../src/sync/push/payload/kind.ts';
 import { checkPayload, toPayloadSchema } from '../../../src/sync/push/payload/payload.ts';
-import { withSwitches } from '../../helpers/operations-file.ts';
+import { withSwitches } from '../../helpers/config/operations-file.ts';
 
 const read = (name: string) => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8');
-const relaxable = Object.entries(optionalMembers) as [OperationName, readonly string[]][];
+const optionalByOperation = Object.entries(optionalMembers) as [OperationName, readonly string[]][];
 
 /** The members that the interface itself requires, each with the section of docs/interface.md that says so. */
 const fixed: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -39,7 +39,7 @@ function listRequired(schema: Json | undefined, place = ''): string[] {
   ];
 }
 
-const relaxed = withSwitches(Object.fromEntries(relaxable.map(([name, optional]) => [name, { optional }])));
+const relaxed = withSwitches(Object.fromEntries(optionalByOperation.map(([name, optional]) => [name, { optional }])));
 
 function find(name: string): AnyKind {
   const kind = outboxKinds.find((known) => known.name === name);
@@ -67,17 +67,20 @@ test.each(outboxKinds.map((kind) => [kind.name, kind] as const))(
   },
 );
 
-test.each(relaxable)('%s: docs/assumptions.md names each member that may be optional', (operation, members) => {
-  const page = read('assumptions.md');
-  const row = page
-    .split('\n')
-    .find((line) => line.startsWith('|') && line.includes(`\`${operation}\``) && line.includes(`\`${members[0]}\``));
-  for (const member of members) expect(row, member).toContain(`\`${member}\``);
-});
+test.each(optionalByOperation)(
+  '%s: docs/assumptions.md names each member that may be optional',
+  (operation, members) => {
+    const page = read('assumptions.md');
+    const row = page
+      .split('\n')
+      .find((line) => line.startsWith('|') && line.includes(`\`${operation}\``) && line.includes(`\`${members[0]}\``));
+    for (const member of members) expect(row, member).toContain(`\`${member}\``);
+  },
+);
 
 test('each member that may be optional is required without the switch', () => {
   const required = new Set(outboxKinds.flatMap((kind) => listRequired(toPayloadSchema(kind))));
-  const unknown = relaxable.flatMap(([, members]) => members).filter((member) => !required.has(member));
+  const unknown = optionalByOperation.flatMap(([, members]) => members).filter((member) => !required.has(member));
   // A return reason is named by code or id, which the schema cannot require.
   expect([...new Set(unknown)]).toEqual(['items.reason']);
 });

@@ -7,7 +7,7 @@ import { describeLineDifference } from '../../../src/sync/push/payload/line-diff
 import { readPayload } from '../../../src/sync/push/payload/payload.ts';
 import type { WriteRequest } from '../../../src/warehouse/client.ts';
 import type { Order } from '../../../src/warehouse/decoding/v3-orders.ts';
-import { withSwitches } from '../../helpers/operations-file.ts';
+import { withSwitches } from '../../helpers/config/operations-file.ts';
 
 const kind = (name: string) => {
   const found = outboxKinds.find((known) => known.name === name);

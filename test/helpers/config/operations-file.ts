@@ -1,7 +1,7 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type OperationName, type Operations, operations } from '../../config/operations.ts';
+import { type OperationName, type Operations, operations } from '../../../config/operations.ts';
 
 /** Switches by the name of their operation. */
 type Switches = { readonly [N in OperationName]?: object };
