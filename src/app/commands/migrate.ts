@@ -4,9 +4,7 @@ import { hourMs } from '../../core/time.ts';
 import { storeOutboxKinds } from '../../erp/outbox/kinds.ts';
 import { migrate, type ProgressReporter } from '../../erp/schema/migrate.ts';
 import { migrateQueue } from '../../queue/backend.ts';
-import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { applyOperations } from '../../sync/push/payload/kind.ts';
-import { toPayloadSchema } from '../../sync/push/payload/payload.ts';
+import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { openQueuePool } from '../deps/queue.ts';
 import { openLogger } from '../logging/create-logger.ts';
@@ -34,10 +32,7 @@ export async function migrateDatabase(
   const pool = openQueuePool(databaseUrl, log);
   try {
     const applied = await migrate(db, version, { tell });
-    await storeOutboxKinds(
-      db,
-      outboxKinds.map((kind) => ({ kind: kind.name, schema: toPayloadSchema(applyOperations(kind, operations)) })),
-    );
+    await storeOutboxKinds(db, listPayloadSchemas(operations));
     await migrateQueue(pool);
     return applied;
   } finally {

@@ -47,7 +47,11 @@ test('a correct set-up is ok in every check, as text and as JSON', async () => {
   expect(cli.output).toMatch(/^ok {4}default: settings +\d+ entries/m);
   expect(cli.output).toContain('not shown in the interface description: ');
   expect(cli.output).toContain('; switches: optional of v3.orders.create, pageSize of v3.inbounds.list');
-  expect(cli.output).toMatch(/^\d+ ok, 0 warnings, 0 problems$/m);
+  // SQL does not know of the switch before `migrate` has run with that file.
+  expect(cli.output).toMatch(
+    /^warn {2}payloads +fulfilment.outbox_check has other rules .* for order.create\n.*migrate, with/m,
+  );
+  expect(cli.output).toMatch(/^\d+ ok, 1 warning, 0 problems$/m);
 });
 
 interface BrokenSetup {
