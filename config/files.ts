@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { type Operation, type OperationName, type Operations, operations, repeatableOperations } from './operations.ts';
+import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
+import { entrySchema, findSwitchProblems } from './switches.ts';
 
 /** One client of the service, with its account and credentials (docs/interface.md, 3.1 Rules). */
 export interface WarehouseClient {
@@ -118,40 +119,24 @@ export function findClientSetProblems(clients: readonly WarehouseClient[]): stri
 
 /** Reads WAREHOUSE_OPERATIONS_FILE, and returns the built-in operations with its overrides. */
 export function readOperationsFile(file: string, problems: string[]): Operations {
-  const override = z.strictObject({
-    method: z.enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE']),
-    path: z.string().regex(/^\/[^?#]*$/, 'must begin with / and must not contain a query'),
-    included: z.enum(['inside', 'top']).optional(),
-    billingAddress: z.enum(['copy', 'omit']).optional(),
-    documented: z.boolean().optional(),
-    repeatable: z.boolean().optional(),
-  });
-  const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', file, z.record(z.string(), override), problems) ?? {};
+  const schema = z.record(z.string(), entrySchema);
+  const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', file, schema, problems) ?? {};
   const merged: Record<OperationName, Operation> = { ...operations };
-  for (const [name, operation] of Object.entries(overrides)) {
-    const builtIn: Operation | undefined = Object.hasOwn(operations, name)
-      ? operations[name as OperationName]
-      : undefined;
-    const { method, path, documented, included, billingAddress, repeatable } = operation;
-    const isShown = documented ?? (builtIn?.method === method && builtIn.path === path && builtIn.documented);
-    if (builtIn === undefined)
+  for (const [name, entry] of Object.entries(overrides)) {
+    if (!isOperation(name)) {
       problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`);
-    else if (repeatable !== undefined && !(repeatableOperations as string[]).includes(name))
-      problems.push(
-        `WAREHOUSE_OPERATIONS_FILE: ${name}: repeatable belongs to ${repeatableOperations.join(', ')} only`,
-      );
-    else
-      merged[name as OperationName] = {
-        method,
-        path,
-        documented: isShown,
-        ...(included === undefined ? {} : { included }),
-        ...(billingAddress === undefined ? {} : { billingAddress }),
-        ...(repeatable === undefined ? {} : { repeatable }),
-      };
+      continue;
+    }
+    const builtIn = operations[name];
+    const given = entry as Partial<Operation> & Pick<Operation, 'method' | 'path'>;
+    const isUnchanged = builtIn.method === given.method && builtIn.path === given.path;
+    problems.push(...findSwitchProblems(name, given).map((text) => `WAREHOUSE_OPERATIONS_FILE: ${name}: ${text}`));
+    merged[name] = { ...builtIn, ...given, documented: given.documented ?? (isUnchanged && builtIn.documented) };
   }
   return merged;
 }
+
+const isOperation = (name: string): name is OperationName => Object.hasOwn(operations, name);
 
 function parseJsonFile<T>(variable: string, path: string, schema: z.ZodType<T>, problems: string[]): T | undefined {
   let parsed: unknown;

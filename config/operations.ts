@@ -3,7 +3,8 @@ type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 /**
  * One operation of the service. `path` is relative to the base URL; `{name}` is replaced by a percent-encoded value.
- * `documented: false` marks a method or path that docs/interface.md does not show, but docs/assumptions.md assumes.
+ * `documented: false` marks a method or path that docs/interface.md does not show, but docs/assumptions.md assumes. The
+ * other members are switches (config/switches.ts).
  */
 export interface Operation {
   readonly method: Method;
@@ -14,14 +15,27 @@ export interface Operation {
   /** What is sent for an order without a billing address: a copy of its delivery address (the default), or none. */
   readonly billingAddress?: 'copy' | 'omit';
   /**
-   * True if a repeated request changes nothing, so that the outbox may send it again after a lost answer. Only for
-   * `repeatableOperations`. It is assumed that it changes something (docs/assumptions.md).
+   * True if a repeated request changes nothing, so that the outbox may send it again after a lost answer. It is assumed
+   * that it changes something (docs/assumptions.md).
    */
   readonly repeatable?: boolean;
+  /** Members of the payload that the row may leave out (config/optional-members.ts). */
+  readonly optional?: readonly string[];
+  /** Countries whose delivery addresses need a postcode. */
+  readonly postcodeCountries?: readonly string[];
+  /** Countries whose delivery addresses need a house number, which may be in the street. */
+  readonly houseNumberCountries?: readonly string[];
+  /** Attribute that carries the content of an attachment, also of one that is sent with its order. */
+  readonly contentMember?: string;
+  /** Attributes that cancel an order item. */
+  readonly attributes?: Readonly<Record<string, unknown>>;
+  /** False if `page[size]` is not sent to a list, because docs/interface.md does not show its paging parameters. */
+  readonly pageSize?: boolean;
 }
 
 const shown = (method: Method, path: string): Operation => ({ method, path, documented: true });
 const assumed = (method: Method, path: string): Operation => ({ method, path, documented: false });
+const withoutPageSize = (operation: Operation): Operation => ({ ...operation, pageSize: false });
 
 /**
  * All operations by name (generation.resource.verb). `WAREHOUSE_OPERATIONS_FILE` overrides methods and paths by these
@@ -64,8 +78,8 @@ export const operations = {
   'v3.returnMerchandiseAuthorizations.get': assumed('GET', '/v3/returnMerchandiseAuthorizations/{id}'),
   'v3.returnMerchandiseAuthorizations.replace': assumed('PUT', '/v3/returnMerchandiseAuthorizations/{id}'),
   'v3.returnMerchandiseAuthorizations.delete': assumed('DELETE', '/v3/returnMerchandiseAuthorizations/{id}'),
-  'v3.returnItems.list': shown('GET', '/v3/returnItems'),
-  'v3.inbounds.list': shown('GET', '/v3/inbounds'),
+  'v3.returnItems.list': withoutPageSize(shown('GET', '/v3/returnItems')),
+  'v3.inbounds.list': withoutPageSize(shown('GET', '/v3/inbounds')),
   'v3.inbounds.get': shown('GET', '/v3/inbounds/{id}'),
   'v3.inboundItems.get': shown('GET', '/v3/inboundItems/{id}'),
   'v3.inboundPackingSlips.list': shown('GET', '/v3/inboundPackingSlips'),
@@ -73,9 +87,6 @@ export const operations = {
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;
-
-/** The operations whose entry in `WAREHOUSE_OPERATIONS_FILE` may say `repeatable`. */
-export const repeatableOperations: readonly OperationName[] = ['v2.returnLabel.get'];
 
 /** The operations in use: the table above with its overrides. */
 export type Operations = Readonly<Record<OperationName, Operation>>;

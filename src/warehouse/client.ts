@@ -1,5 +1,5 @@
 import type { WarehouseClient } from '../../config/files.ts';
-import type { OperationName } from '../../config/operations.ts';
+import type { OperationName, Operations } from '../../config/operations.ts';
 import { WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import { decodeEnvelope } from './decoding/envelope.ts';
@@ -50,6 +50,13 @@ function readNextLink(links: Json | undefined, requested: URL): string | null | 
   }
 }
 
+/** Returns the error for a page that is too large although we could not limit its size, with the switch that might. */
+function namePageSize(operation: OperationName, error: unknown): unknown {
+  if (!(error instanceof WarehouseError) || error.code !== 'body_too_large') return error;
+  const remedy = `page[size] was not sent; set "pageSize": true for ${operation} in WAREHOUSE_OPERATIONS_FILE to send 100`;
+  return new WarehouseError(error.code, `${error.message}; ${remedy}`, { outcome: error.outcome, cause: error });
+}
+
 /**
  * The operations of one client at its service. All calls throw WarehouseError, or StoppedError if the signal is
  * aborted.
@@ -58,6 +65,7 @@ export class Warehouse {
   readonly #http: WarehouseHttp;
   readonly #tokens: TokenSource;
   readonly #retries: boolean;
+  readonly #operations: Operations;
 
   constructor(
     client: WarehouseClient,
@@ -68,6 +76,7 @@ export class Warehouse {
     this.#tokens =
       shared?.tokens ?? new TokenSource(this.#http, { username: client.username, password: client.password });
     this.#retries = shared === undefined;
+    this.#operations = options.operations;
     this.withoutRetries = () => new Warehouse(client, options, { http: this.#http, tokens: this.#tokens });
   }
 
@@ -91,9 +100,17 @@ export class Warehouse {
     return (await this.#http.read({ operation: 'common.status.get', signal })).dateMs;
   }
 
+  /** Returns true if `page[size]` may be sent to a list (docs/assumptions.md). */
+  takesPageSize(operation: OperationName): boolean {
+    return this.#operations[operation].pageSize !== false;
+  }
+
   /** Reads one page of a v3 list. `query` is encoded, without the question mark. */
   async list(operation: OperationName, query: string, options: ReadOptions): Promise<ListPage> {
-    const answer = await this.#authorized({ operation, query, signal: options.signal }, options);
+    const request = { operation, query, signal: options.signal };
+    const answer = await this.#authorized(request, options).catch((error: unknown) => {
+      throw this.takesPageSize(operation) ? error : namePageSize(operation, error);
+    });
     const document = decodeDocument(operation, answer.body, 'list');
     return { ...document, next: readNextLink(document.links, answer.url), dateMs: answer.dateMs };
   }

@@ -5,6 +5,7 @@ import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { checkClients } from '../doctor/check-clients.ts';
 import { checkDatabase } from '../doctor/check-database.ts';
+import { checkPayloadSchemas } from '../doctor/check-payload-schemas.ts';
 import { checkPushes } from '../doctor/check-pushes.ts';
 import { checkQueue } from '../doctor/check-queue.ts';
 import { checkSessions } from '../doctor/check-sessions.ts';
@@ -28,6 +29,7 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
     const isUsable = database.every(({ state }) => state !== 'fail');
     const known: readonly KnownClient[] = isUsable ? await readClients(db) : [];
     const watched = isUsable ? await countWatchedArticles(db) : null;
+    const payloads = isUsable ? await checkPayloadSchemas(db, config.operations) : [];
     const pushes = isUsable ? await checkPushes(db) : [];
     const [sessions, queue, clients, settings] = await Promise.all([
       isUsable ? checkSessions(config, silentLogger) : [],
@@ -36,7 +38,7 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
       checkClients(config, known),
       checkSettings(config, watched),
     ]);
-    const findings = [...database, ...pushes, ...sessions, ...queue, ...clients, ...settings];
+    const findings = [...database, ...payloads, ...pushes, ...sessions, ...queue, ...clients, ...settings];
     process.stdout.write(`${json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   } finally {

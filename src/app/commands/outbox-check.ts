@@ -5,7 +5,7 @@ import { toVisible } from '../../core/quote.ts';
 import { readOptions } from '../../erp/resources/settings.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { type CodeFinder, findCode } from '../../sync/push/payload/find-code.ts';
-import { type AnyKind, PayloadError } from '../../sync/push/payload/kind.ts';
+import { type AnyKind, applyOperations, type CheckContext, PayloadError } from '../../sync/push/payload/kind.ts';
 import { checkPayload } from '../../sync/push/payload/payload.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
@@ -32,12 +32,15 @@ export async function outboxCheckCommand(
   file: string | undefined,
   { client, reference, json }: OutboxCheckOptions,
 ): Promise<number> {
-  const kind = outboxKinds.find((known) => known.name === name);
-  if (kind === undefined)
+  const { operations, DATABASE_URL } = readConfig({ database: false, clients: false });
+  const declared = outboxKinds.find((known) => known.name === name);
+  if (declared === undefined)
     throw new UsageError(`There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`);
+  const kind = applyOperations(declared, operations);
   const text = readPayload(file);
-  const { codes, unchecked } = await openCodes(client);
-  const problems = await findProblems(kind, text, reference, codes);
+  const { codes, unchecked } = await openCodes(client, DATABASE_URL !== undefined);
+  const context = { codes, operations, signal: new AbortController().signal };
+  const problems = await findProblems(kind, text, reference, context);
   if (json) print(JSON.stringify({ kind: name, problems, codesChecked: unchecked === null, why: unchecked }, null, 2));
   else {
     for (const problem of problems) print(toVisible(problem));
@@ -64,10 +67,12 @@ const anyCode: CodeFinder = { find: async () => ({ id: 0 }) };
  * Reads the stored codes of a client.
  * @returns the codes, and why they cannot be checked; null if they can
  */
-async function openCodes(client: string | undefined): Promise<{ codes: CodeFinder; unchecked: string | null }> {
+async function openCodes(
+  client: string | undefined,
+  hasDatabase: boolean,
+): Promise<{ codes: CodeFinder; unchecked: string | null }> {
   if (client === undefined) return { codes: anyCode, unchecked: 'name the client with --client' };
-  if (readConfig({ database: false, clients: false }).DATABASE_URL === undefined)
-    return { codes: anyCode, unchecked: 'DATABASE_URL is not set' };
+  if (!hasDatabase) return { codes: anyCode, unchecked: 'DATABASE_URL is not set' };
   const options = await withDatabase('outbox', (db) => readOptions(db, client));
   if (options.length === 0)
     return { codes: anyCode, unchecked: `no settings are stored for the client ${client}; run refresh-settings first` };
@@ -78,7 +83,7 @@ async function findProblems(
   kind: AnyKind,
   text: string,
   reference: string | undefined,
-  codes: CodeFinder,
+  context: CheckContext,
 ): Promise<readonly string[]> {
   const value = parse(text);
   if ('problem' in value) return [`payload: ${value.problem}`];
@@ -87,7 +92,6 @@ async function findProblems(
   if (bytes > maxBytes) return [`payload: has ${bytes} bytes; at most ${maxBytes} (16 MB) are taken`];
   const unstorable = findUnstorableReason(payload);
   if (unstorable !== null) return [`payload: ${unstorable}`];
-  const context = { codes, signal: new AbortController().signal };
   try {
     await checkPayload(kind, { payload, reference: reference ?? guessReference(value.read) }, context);
     return [];

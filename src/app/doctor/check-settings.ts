@@ -5,6 +5,7 @@
 import { statfs } from 'node:fs/promises';
 import { type Config, findSetVariables, secretNames, variableNames } from '../../../config/env.ts';
 import { pushJob, toScheduleVariable } from '../../../config/jobs.ts';
+import { listSetSwitches } from '../../../config/switches.ts';
 import { hourMs } from '../../core/time.ts';
 import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
@@ -60,13 +61,18 @@ function checkVariables(config: Config, watched: readonly WatchedArticles[] | nu
   ];
 }
 
-/** Names the operations in use whose method and path are assumed (docs/assumptions.md). */
+/** Names the operations in use whose method and path are assumed (docs/assumptions.md), and the switches that are set. */
 function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
+  const set = listSetSwitches(operations);
+  const switched = set.length === 0 ? '' : `; switches: ${set.join(', ')}`;
   const pushed = pushSweepMs === null ? [] : outboxKinds.map(({ operation }) => operation);
   const used = [...pushed, ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const])];
   const assumed = [...new Set(used)].filter((name) => !operations[name].documented);
-  if (assumed.length === 0) return ok('operations', 'all operations in use are documented');
-  return ok('operations', `not shown in the interface description: ${assumed.join(', ')} (docs/assumptions.md)`);
+  if (assumed.length === 0) return ok('operations', `all operations in use are documented${switched}`);
+  return ok(
+    'operations',
+    `not shown in the interface description: ${assumed.join(', ')} (docs/assumptions.md)${switched}`,
+  );
 }
 
 async function checkDisk(): Promise<readonly Finding[]> {

@@ -23,7 +23,7 @@ export async function continueWalk(
   const start = await readCursor(context.db, context.client, stream.name, pass);
   let cursor = start;
   let { completed } = start;
-  const pages = walkPages(context, stream, listQuery(stream, parameters), start, true);
+  const pages = walkPages(context, stream, listQuery(context, stream, parameters), start, true);
   for await (const { page, query, meaning, lastId, atEnd, full, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
     if (full) warnFull(context, pass);
@@ -66,7 +66,7 @@ export async function walkWhole(
   const ids = new Set<number>();
   let whole = true;
   const start = { query: null, meaning: 'unknown', lastId: null } as const;
-  const pages = walkPages(context, stream, listQuery(stream, parameters), start, stream.rescan.sorted);
+  const pages = walkPages(context, stream, listQuery(context, stream, parameters), start, stream.rescan.sorted);
   for await (const { page, full, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
     if (full) {
@@ -116,7 +116,10 @@ export async function walkWindow(
   let largest = before.largestSeen;
   let current = stored;
   const fromDay = await findWindowStart(before, window, context);
-  const firstQuery = listQuery(stream, { ...parameters, ...(fromDay === null ? {} : { [window.filter]: fromDay }) });
+  const firstQuery = listQuery(context, stream, {
+    ...parameters,
+    ...(fromDay === null ? {} : { [window.filter]: fromDay }),
+  });
   const pages = walkPages(context, stream, firstQuery, before, false);
   for await (const { page, query, meaning, lastId, atEnd, full, steppedBack } of pages) {
     if (steppedBack) warnSteppedBack(context, pass);
@@ -183,9 +186,13 @@ function findLatest(dates: readonly (string | null)[]): string | null {
   return dates.reduce((later, date) => (date !== null && (later === null || date > later) ? date : later), null);
 }
 
-/** Returns the query of a list's first page. */
-export function listQuery({ include }: Stream, parameters: QueryParameters): string {
-  return encodeQuery({ 'page[size]': pageSize, ...(include.length > 0 ? { include } : {}), ...parameters });
+/** Returns the query of a list's first page. Without `page[size]`, pages have 100 rows (docs/interface.md, 2.4 Paging). */
+export function listQuery({ warehouse }: PullContext, { list, include }: Stream, parameters: QueryParameters): string {
+  return encodeQuery({
+    ...(warehouse.takesPageSize(list) ? { 'page[size]': pageSize } : {}),
+    ...(include.length > 0 ? { include } : {}),
+    ...parameters,
+  });
 }
 
 function warnSteppedBack(context: PullContext, pass: CursorPass | WholePass): void {

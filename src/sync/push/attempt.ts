@@ -95,7 +95,7 @@ export async function attemptRow(
       const error = 'an earlier attempt may have been carried out; it is looked up before the row is sent again';
       return toOutcome(base, { status: 'unknown', error, delayMs: 0, code: null });
     }
-    const context = createContext(deps, row, kind, signal, claimedAtMs, progress);
+    const context = createContext(deps, row, signal, claimedAtMs, progress);
     const payload = await checkPayload(kind, row, context);
     const pushed = await kind.push(payload, context);
     const followUps = kind.followUps?.(payload as JsonObject) ?? [];
@@ -118,12 +118,10 @@ interface SendProgress {
 function createContext(
   { zone, db, warehouse, codes, operations, sent }: PushDeps,
   row: ClaimedRow,
-  kind: AnyKind,
   signal: AbortSignal,
   claimedAtMs: number,
   progress: SendProgress,
 ): PushContext {
-  const { included = 'inside', billingAddress = 'copy' } = operations[kind.operation];
   const beforeSend = async () => {
     // A worker that was suspended must not send a row that others have taken over. For kinds that can be looked up, the
     // claim itself recorded the send.
@@ -143,8 +141,7 @@ function createContext(
     warehouse,
     codes,
     signal,
-    included,
-    billingAddress,
+    operations,
     send: (request) => warehouse.write(request, { signal, beforeSend }),
   };
 }

@@ -106,7 +106,7 @@ function concludeLookUp(
   row: UnknownRow & { readonly payloadRead: unknown },
   seen: LookUpResult,
 ): Conclusion {
-  if (seen.seen === 'there') return concludeFound(rule, row, seen);
+  if (seen.seen === 'there') return concludeFound(deps, rule, row, seen);
   if (seen.seen === 'several') return { verdict: leaveToOperator(seen.why), pushed: null };
   const why = seen.seen === 'absent' ? (row.refusal ?? 'not found at the service yet; looked up again') : seen.why;
   const looked = { ...row, attempts: row.boundedAttempts, whenAbsent: rule.whenAbsent };
@@ -122,6 +122,7 @@ function concludeLookUp(
  * is its result. Otherwise the resource must equal what the payload asks for.
  */
 function concludeFound(
+  { operations }: PushDeps,
   rule: LookUpRule<unknown>,
   row: UnknownRow & { readonly payloadRead: unknown },
   { resource, escaped }: LookUpResult & { readonly seen: 'there' },
@@ -135,7 +136,7 @@ function concludeFound(
   if (error !== null) return { verdict: { status: 'dead', error }, pushed: { result: {}, reading } };
   return {
     verdict: null,
-    pushed: { result: rule.resultOf(resource), reading },
+    pushed: { result: rule.resultOf(resource, row.payloadRead, operations), reading },
   };
 }
 

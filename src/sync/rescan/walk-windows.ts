@@ -30,7 +30,7 @@ export async function walkWindows(
 ): Promise<Rescan> {
   let rescan = begun;
   for (const window of (begun.windows ?? []).slice(begun.step)) {
-    const firstQuery = listQuery(stream, toWindowFilter(stream, window));
+    const firstQuery = listQuery(context, stream, toWindowFilter(stream, window));
     for await (const { page, query, meaning, lastId, atEnd, full } of walkPages(
       context,
       stream,

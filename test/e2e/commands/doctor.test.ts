@@ -1,5 +1,6 @@
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { expect, test } from 'vitest';
+import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
@@ -39,12 +40,18 @@ test('a correct set-up is ok in every check, as text and as JSON', async () => {
   const sandbox = await processes.sandbox();
   const env = workerEnv(database.url, sandbox);
   expect(await doctor(env)).toEqual({ code: 0, wrong: [] });
-  const cli = processes.cli(['doctor'], env);
+  const switches = { 'v3.orders.create': { optional: ['locale'] }, 'v3.inbounds.list': { pageSize: true } };
+  const cli = processes.cli(['doctor'], { ...env, WAREHOUSE_OPERATIONS_FILE: writeSwitches(switches) });
   expect((await cli.ended).code).toBe(0);
   expect(cli.output).toMatch(/^ok {4}database +Postgres \d+/m);
   expect(cli.output).toMatch(/^ok {4}default: settings +\d+ entries/m);
   expect(cli.output).toContain('not shown in the interface description: ');
-  expect(cli.output).toMatch(/^\d+ ok, 0 warnings, 0 problems$/m);
+  expect(cli.output).toContain('; switches: optional of v3.orders.create, pageSize of v3.inbounds.list');
+  // SQL does not know of the switch before `migrate` has run with that file.
+  expect(cli.output).toMatch(
+    /^warn {2}payloads +fulfilment.outbox_check has other rules .* for order.create\n.*migrate, with/m,
+  );
+  expect(cli.output).toMatch(/^\d+ ok, 1 warning, 0 problems$/m);
 });
 
 interface BrokenSetup {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
@@ -46,6 +47,13 @@ describe('outbox check without a database', () => {
       'locale: is missing',
       'orderType: give either orderType (code) or orderTypeId',
     ]);
+  });
+
+  test('misses no member that WAREHOUSE_OPERATIONS_FILE makes optional', async () => {
+    const file = writeSwitches({ 'v3.orders.create': { optional: ['locale'] } });
+    const command = ['outbox', 'check', 'order.create', write(orderPayload('SO-1', { locale: undefined }))];
+    expect((await runCommand(command)).output).toMatch(/^locale: is missing$/m);
+    expect(await runCommand(command, { WAREHOUSE_OPERATIONS_FILE: file })).toMatchObject({ code: 0 });
   });
 
   test.each<[string, string, RegExp]>([

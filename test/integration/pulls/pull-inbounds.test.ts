@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
+import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { done, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
@@ -26,6 +27,30 @@ test('inbounds and items equal the sandbox; a second poll reads both lists and w
   expect(done(await pull('pull-inbounds'))).toMatchObject({ created: 0, updated: 0, removed: 0 });
   const asked = (await sandbox.requests(place)).filter(({ operation }) => operation !== 'common.token');
   expect(asked.map(({ operation }) => operation)).toEqual(['v3.inbounds.list', 'v3.inbounds.list']);
+});
+
+test('inbounds and return items are listed without a page size, unless a switch sends it', async () => {
+  await sandbox.advance(90 * day);
+  const listed = async (place: number) => {
+    const asked = (await sandbox.requests(place)).filter(({ operation }) => operation?.endsWith('.list'));
+    expect(new Set(asked.map(({ operation }) => operation))).toEqual(
+      new Set(['v3.inbounds.list', 'v3.returnItems.list']),
+    );
+    return asked.map(({ query }) => new URLSearchParams(query));
+  };
+  const first = await sandbox.lastPlace();
+  for (const job of ['pull-inbounds', 'pull-return-items'] as const) done(await pull(job));
+  const queries = await listed(first);
+  // Links of the service may have a size. The first request of a walk has none.
+  for (const query of queries.filter((one) => !one.has('page[cursor]'))) expect(query.has('page[size]')).toBe(false);
+  expect(queries.some((query) => query.has('page[cursor]'))).toBe(true);
+  expect(await differences()).toEqual([]);
+  const switched = { 'v3.inbounds.list': { pageSize: true }, 'v3.returnItems.list': { pageSize: true } };
+  const env = { WAREHOUSE_OPERATIONS_FILE: writeSwitches(switched) };
+  await database.query('delete from sync.cursors');
+  const place = await sandbox.lastPlace();
+  for (const job of ['pull-inbounds', 'pull-return-items'] as const) done(await pull(job, { env }));
+  expect((await listed(place)).map((query) => query.get('page[size]'))).not.toContain(null);
 });
 
 test('the tables follow an inbound through every state and every counted line', async () => {

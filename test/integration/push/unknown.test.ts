@@ -1,11 +1,8 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { operations } from '../../../config/operations.ts';
 import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
 import { actOnOutbox } from '../../../src/erp/outbox/operator-actions.ts';
 import { followUpRules } from '../../../src/sync/push/kinds/registry.ts';
+import { writeSwitches } from '../../helpers/config/operations-file.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { usePuller } from '../../helpers/puller.ts';
@@ -302,9 +299,7 @@ describe('a kind that cannot be looked up', () => {
     });
 
     test('is requested again if WAREHOUSE_OPERATIONS_FILE says that it is repeatable', async () => {
-      const file = join(mkdtempSync(join(tmpdir(), 'operations-')), 'operations.json');
-      const { method, path } = operations['v2.returnLabel.get'];
-      writeFileSync(file, JSON.stringify({ 'v2.returnLabel.get': { method, path, repeatable: true } }));
+      const file = writeSwitches({ 'v2.returnLabel.get': { repeatable: true } });
       const id = await insertLabel();
       await sandbox.faults(labelFault);
       await outbox.push({ ...short, WAREHOUSE_OPERATIONS_FILE: file });

@@ -2,8 +2,12 @@ import { describe, expect, test } from 'vitest';
 import { buildOrderDocument, type OrderPayload } from '../../../src/sync/push/kinds/order/order-payload.ts';
 import { buildWantedState } from '../../../src/sync/push/kinds/order/order-update.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import type { PushContext } from '../../../src/sync/push/payload/kind.ts';
+import { describeLineDifference } from '../../../src/sync/push/payload/line-difference.ts';
 import { readPayload } from '../../../src/sync/push/payload/payload.ts';
+import type { WriteRequest } from '../../../src/warehouse/client.ts';
 import type { Order } from '../../../src/warehouse/decoding/v3-orders.ts';
+import { withSwitches } from '../../helpers/config/operations-file.ts';
 
 const kind = (name: string) => {
   const found = outboxKinds.find((known) => known.name === name);
@@ -82,6 +86,78 @@ test('without a billing address the delivery address is billed, unless that is s
   });
   const omitted = buildOrderDocument(order(text), ids, { included: 'top', billingAddress: 'omit' });
   expect(JSON.stringify(omitted)).not.toContain('billingAddress');
+});
+
+test('the content of an attachment has the name that the switch gives it', () => {
+  const attachment = '"attachments": [{"filename": "a.pdf", "content": "JVBERg=="}]';
+  const text = `{${requiredMembers}, "items": [{"sku": "A", "quantity": 1}], ${attachment}}`;
+  const ids = { orderTypeId: 31, shippingMethodId: null };
+  expect(buildOrderDocument(order(text), ids, { included: 'top', contentMember: 'document' })).toMatchObject({
+    included: expect.arrayContaining([
+      {
+        type: 'orderAttachment',
+        attributes: {
+          externalOrderNumber: 'SO-1',
+          filename: 'a.pdf',
+          contentType: 'application/pdf',
+          printStrategy: 'REQUIRED',
+          document: 'JVBERg==',
+        },
+      },
+    ]),
+  });
+});
+
+describe('the request of a row that leaves out members', () => {
+  /** Returns the first request of a push. The push then ends with an error. */
+  async function push(name: string, payload: object, switches: Parameters<typeof withSwitches>[0] = {}) {
+    const requests: WriteRequest[] = [];
+    const send = async (request: WriteRequest) => {
+      requests.push(request);
+      throw new Error('stop');
+    };
+    const warehouse = { ask: async () => null };
+    const context = { row: { reference: 'R-1' }, operations: withSwitches(switches), warehouse, send };
+    const pushing = kind(name).push(payload, context as unknown as PushContext);
+    await expect(pushing).rejects.toThrow('stop');
+    return requests[0];
+  }
+
+  test('has no such members: a slip', async () => {
+    expect(await push('inbound_packing_slip.create', { items: [{ sku: 'A', quantity: null }] })).toEqual({
+      operation: 'v3.inboundPackingSlips.create',
+      body: {
+        data: {
+          type: 'inboundPackingSlip',
+          attributes: { reference: 'R-1' },
+          included: [{ type: 'inboundPackingSlipItem', attributes: { sku: 'A' } }],
+        },
+      },
+    });
+    const onTop = { 'v3.inboundPackingSlips.create': { included: 'top' } };
+    expect(await push('inbound_packing_slip.create', { expectedIn: null }, onTop)).toMatchObject({
+      body: { data: { type: 'inboundPackingSlip', attributes: { reference: 'R-1' } }, included: [] },
+    });
+  });
+
+  test('has no such members: a product', async () => {
+    const sent = await push('product.save', { weight: 1 });
+    expect(JSON.parse(JSON.stringify(sent?.body))).toEqual({ Sku: 'R-1', Weight: 1 });
+  });
+});
+
+test('lines are compared without the quantities that a row leaves out', () => {
+  const found = [
+    { sku: 'A', quantity: 1 },
+    { sku: 'B', quantity: 2 },
+  ];
+  expect(describeLineDifference([{ sku: 'A' }, { sku: 'B', quantity: 2 }], found)).toBeNull();
+  expect(describeLineDifference([{ sku: 'A' }, { sku: 'B', quantity: 3 }], found)).toBe(
+    'it has any x A, 2 x B, but the row asks for any x A, 3 x B',
+  );
+  expect(describeLineDifference([{ sku: 'C', quantity: null }], found)).toBe(
+    'it has 1 x A, 2 x B, but the row asks for any x C',
+  );
 });
 
 describe('the state that an update sends', () => {

@@ -2,8 +2,10 @@
  * The kinds of outbox rows. No kind imports another kind. Code that two kinds share is in a separate file.
  */
 
-import { parseObject } from '../../../core/json.ts';
-import type { AnyKind, FollowUp } from '../payload/kind.ts';
+import type { Operations } from '../../../../config/operations.ts';
+import { type Json, parseObject } from '../../../core/json.ts';
+import { type AnyKind, applyOperations, type FollowUp } from '../payload/kind.ts';
+import { toPayloadSchema } from '../payload/payload.ts';
 import { inboundPackingSlipCreate } from './inbound/inbound-packing-slip-create.ts';
 import { orderAttachmentCreate } from './order/order-attachment-create.ts';
 import { orderCancel } from './order/order-cancel.ts';
@@ -32,6 +34,10 @@ export const outboxKinds: readonly AnyKind[] = [
   productSave,
   returnLabelCreate,
 ];
+
+/** Returns the JSON Schemas of all payloads, as the switches of the operations make them. */
+export const listPayloadSchemas = (operations: Operations): { readonly kind: string; readonly schema: Json }[] =>
+  outboxKinds.map((kind) => ({ kind: kind.name, schema: toPayloadSchema(applyOperations(kind, operations)) }));
 
 const kindsWithFollowUps = outboxKinds.filter(({ followUps }) => followUps !== undefined);
 

@@ -15,6 +15,7 @@ import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';
 import type { HttpAnswer } from '../../../warehouse/transport/http.ts';
 import type { MirroredResource } from '../../reading/stream.ts';
 import type { CodeFinder } from './find-code.ts';
+import { makeOptional } from './make-optional.ts';
 
 /**
  * An error for a payload that cannot be sent. The row is marked dead, and its error names every problem. Nothing was
@@ -40,6 +41,8 @@ export class NotFoundError extends CodedError {
 export interface CheckContext {
   readonly codes: CodeFinder;
   readonly signal: AbortSignal;
+  /** The operations with their switches, which change what is assumed (docs/assumptions.md). */
+  readonly operations: Operations;
 }
 
 /** The context of one push. */
@@ -49,12 +52,6 @@ export interface PushContext extends CheckContext {
   readonly zone: string;
   readonly db: Database;
   readonly warehouse: Warehouse;
-  /**
-   * Position of `included` in requests: inside `data`, or at the top of the document. Assumed (docs/assumptions.md).
-   */
-  readonly included: 'inside' | 'top';
-  /** What is sent for an order without a billing address. Assumed (docs/assumptions.md). */
-  readonly billingAddress: 'copy' | 'omit';
   /** Sends the request that asks for the change. The attempt is recorded before the request is sent. */
   readonly send: (request: WriteRequest) => Promise<HttpAnswer>;
 }
@@ -100,6 +97,7 @@ export interface LookUpContext {
   readonly client: string;
   readonly db: Database;
   readonly warehouse: Warehouse;
+  readonly operations: Operations;
   readonly signal: AbortSignal;
 }
 
@@ -114,7 +112,7 @@ export interface LookUpRule<P> {
   /** Returns in words how the found resource differs from the payload; null if it does not. */
   readonly differs: (payload: P, resource: Resource) => string | null;
   /** Returns the row's `result` for a found resource. */
-  readonly resultOf: (resource: Resource) => PushResult['result'];
+  readonly resultOf: (resource: Resource, payload: P, operations: Operations) => PushResult['result'];
   /** The next step if look-ups have not found the resource: send the row again, or let a person decide. */
   readonly whenAbsent: 'resend' | 'ask operator';
   /**
@@ -155,6 +153,8 @@ export interface OutboxKind<P> {
   readonly refused?: Readonly<Record<string, string>>;
   /** The operation that asks for the change. */
   readonly operation: OperationName;
+  /** Returns the members that the switches make optional; by default those that the operation's entry names. */
+  readonly optional?: (operations: Operations) => readonly string[];
   /** True if a 404 of that operation can only mean that the service has no such path. */
   readonly notFoundMeansRoute: boolean;
   /** The way to settle rows whose outcome is unknown. */
@@ -189,10 +189,12 @@ export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
 }
 
 /**
- * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it: an operator decides about unknown rows, unless the file says
- * that the operation is repeatable.
+ * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it. Members that the file makes optional may be absent. An
+ * operator decides about unknown rows, unless the file says that the operation is repeatable.
  */
-export function settleByOperations(kind: AnyKind, operations: Operations): AnyKind {
+export function applyOperations(kind: AnyKind, operations: Operations): AnyKind {
   const isRepeatable = kind.unknown.do === 'ask operator' && operations[kind.operation].repeatable === true;
-  return isRepeatable ? { ...kind, unknown: { do: 'resend' } } : kind;
+  const optional = kind.optional?.(operations) ?? operations[kind.operation].optional ?? [];
+  const schema = makeOptional(kind.schema, optional);
+  return { ...kind, schema, ...(isRepeatable ? { unknown: { do: 'resend' } } : {}) };
 }

@@ -23,15 +23,27 @@ import {
   type PushContext,
   type PushResult,
 } from '../../payload/kind.ts';
-import { day, personalText, pickGiven, quantity, requiredText, textsNamed } from '../../payload/payload.ts';
-import { describeLineDifference } from '../order/order-payload.ts';
+import { describeLineDifference } from '../../payload/line-difference.ts';
+import {
+  assumedRequired,
+  day,
+  personalText,
+  pickGiven,
+  quantity,
+  requiredText,
+  textsNamed,
+} from '../../payload/payload.ts';
 
 const schema = z.strictObject({
-  expectedIn: requiredText.meta({ description: 'warehouse code' }),
-  expectedOn: day,
+  expectedIn: assumedRequired(requiredText.meta({ description: 'warehouse code' })),
+  expectedOn: assumedRequired(day),
   comments: personalText,
   metadata: textsNamed('serviceLevel', 'purchases', 'reference'),
-  items: z.array(z.strictObject({ sku: requiredText, quantity })).min(1, 'must have at least one entry'),
+  items: assumedRequired(
+    z
+      .array(z.strictObject({ sku: assumedRequired(requiredText), quantity: assumedRequired(quantity) }))
+      .min(1, 'must have at least one entry'),
+  ),
 });
 type SlipPayload = z.infer<typeof schema>;
 
@@ -53,7 +65,7 @@ export const inboundPackingSlipCreate = defineKind<SlipPayload>({
     lookUp: {
       stream: inboundPackingSlips,
       find: findSlips,
-      differs: ({ items }, resource) => describeLineDifference(items, readLines(resource)),
+      differs: ({ items }, resource) => describeLineDifference(items ?? [], readLines(resource)),
       resultOf: toResult,
       whenAbsent: 'ask operator',
       doubtsRefusal: false,
@@ -64,7 +76,7 @@ export const inboundPackingSlipCreate = defineKind<SlipPayload>({
 
 async function createSlip(payload: SlipPayload, context: PushContext): Promise<PushResult> {
   const { items, metadata, ...others } = payload;
-  const included = items.map((attributes) => ({ type: 'inboundPackingSlipItem', attributes }));
+  const included = (items ?? []).map((item) => ({ type: 'inboundPackingSlipItem', attributes: pickGiven(item) }));
   const data = {
     type: 'inboundPackingSlip',
     attributes: {
@@ -72,7 +84,8 @@ async function createSlip(payload: SlipPayload, context: PushContext): Promise<P
       ...(metadata ? { metadata: pickGiven(metadata) } : {}),
     },
   };
-  const body = context.included === 'inside' ? { data: { ...data, included } } : { data, included };
+  const isOnTop = context.operations[operation].included === 'top';
+  const body = isOnTop ? { data, included } : { data: { ...data, included } };
   const answer = await context.send({ operation, body });
   const document = decodeDocument(operation, answer.body, 'single');
   const [slip] = readSlips(document);
@@ -129,9 +142,9 @@ async function findSlips(
     const fitting = slips.filter(
       ({ read: { attributes }, resource }) =>
         attributes.reference === row.reference &&
-        attributes.expectedIn === expectedIn &&
-        attributes.expectedOn === expectedOn &&
-        describeLineDifference(items, readLines(resource)) === null,
+        (attributes.expectedIn === expectedIn || isLeftOut(expectedIn)) &&
+        (attributes.expectedOn === expectedOn || isLeftOut(expectedOn)) &&
+        describeLineDifference(items ?? [], readLines(resource)) === null,
     );
     const fittingIds = fitting.map(({ read }) => read.id);
     const unclaimedIds = await findUnclaimedIds(context.db, row, fittingIds, {
@@ -145,6 +158,9 @@ async function findSlips(
   }
   return found;
 }
+
+/** Returns true if a row leaves out a member, which a switch made optional. The service may have chosen any value. */
+const isLeftOut = (value: string | null | undefined) => value === undefined || value === null;
 
 async function listOpenSlips({ warehouse, signal }: LookUpContext): Promise<ReturnType<typeof readSlips>> {
   const filter = { include: inboundPackingSlips.include, 'page[size]': 100, 'filter[status][in]': openStatuses };

@@ -2,12 +2,19 @@ import { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { decodeDocument, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
-import { documentContent, findDocumentProblems, personal, requiredText } from '../../payload/payload.ts';
+import {
+  assumedRequired,
+  documentContent,
+  findDocumentProblems,
+  personal,
+  requiredText,
+} from '../../payload/payload.ts';
 import { findOrder } from './find-order.ts';
 import { toAttachmentAttributes } from './order-payload.ts';
 
+const operation = 'v3.orderAttachments.create';
 const schema = z.strictObject({
-  filename: requiredText.meta(personal),
+  filename: assumedRequired(requiredText.meta(personal)),
   content: documentContent,
   contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
   printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
@@ -21,7 +28,7 @@ type Attachment = z.infer<typeof schema>;
 export const orderAttachmentCreate = defineKind<Attachment>({
   name: 'order_attachment.create',
   schema,
-  operation: 'v3.orderAttachments.create',
+  operation,
   notFoundMeansRoute: true,
   unknown: { do: 'ask operator' },
   check: ({ content }, _reference, { signal }) => findDocumentProblems('content', content, signal),
@@ -31,16 +38,16 @@ export const orderAttachmentCreate = defineKind<Attachment>({
 async function createAttachment(payload: Attachment, context: PushContext): Promise<PushResult> {
   const { order } = await findOrder(context);
   const answer = await context.send({
-    operation: 'v3.orderAttachments.create',
+    operation,
     body: {
       data: {
         type: 'orderAttachment',
-        attributes: toAttachmentAttributes(context.row.reference, payload),
+        attributes: toAttachmentAttributes(context.row.reference, payload, context.operations[operation]),
         relationships: { order: { data: { id: order.id, type: 'order' } } },
       },
     },
   });
-  const id = readId(decodeDocument('v3.orderAttachments.create', answer.body, 'single').data[0] ?? null);
-  if (id === null) throw makeUndecodableError('v3.orderAttachments.create: the answer has no id');
+  const id = readId(decodeDocument(operation, answer.body, 'single').data[0] ?? null);
+  if (id === null) throw makeUndecodableError(`${operation}: the answer has no id`);
   return { result: { orderAttachmentId: id, orderId: order.id } };
 }

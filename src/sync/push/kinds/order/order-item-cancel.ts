@@ -30,7 +30,13 @@ async function cancelItem(wanted: CancelledItem, context: PushContext): Promise<
   const answer = await context.send({
     operation: 'v3.orderItems.cancel',
     path: { id },
-    body: { data: { id, type: 'orderItem', attributes: { quantity: 0 } } },
+    body: {
+      data: {
+        id,
+        type: 'orderItem',
+        attributes: context.operations['v3.orderItems.cancel'].attributes ?? { quantity: 0 },
+      },
+    },
   });
   const document = decodeDocument('v3.orderItems.cancel', answer.body, 'single');
   const item = document.data[0] as Resource;

@@ -1,9 +1,11 @@
 import { z } from 'zod';
+import type { Operation } from '../../../../../config/operations.ts';
 import { isObject, type Json } from '../../../../core/json.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import type { CheckContext } from '../../payload/kind.ts';
 import {
   asNumber,
+  assumedRequired,
   day,
   decimal,
   documentContent,
@@ -17,28 +19,35 @@ import {
   requiredText,
   textsNamed,
 } from '../../payload/payload.ts';
+import { findAddressProblems } from './address-rules.ts';
 
 const address = z.strictObject({
   firstName: personalText,
   prefix: personalText,
-  lastName: requiredText.meta(personal),
-  street1: requiredText.meta(personal),
+  lastName: assumedRequired(requiredText.meta(personal)),
+  street1: assumedRequired(requiredText.meta(personal)),
   houseNumber: personalText,
   houseNumberExtension: personalText,
   postcode: personalText,
   city: personalText,
-  countryCode: z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters, such as NL'),
+  countryCode: assumedRequired(z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters, such as NL')),
 });
 
 const item = z.strictObject({
-  sku: requiredText,
-  quantity,
+  sku: assumedRequired(requiredText),
+  quantity: assumedRequired(quantity),
   price: decimal.nullish(),
   vat: decimal.nullish(),
   name: optionalText,
   fulfillFrom: optionalText,
   channelIdentifier: optionalText,
   metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
+});
+
+/** The members of an attachment that every order attachment has. */
+const attachment = z.strictObject({
+  filename: assumedRequired(requiredText.meta(personal)),
+  content: documentContent,
 });
 
 /**
@@ -50,7 +59,7 @@ export const orderPayload = z.strictObject({
   orderTypeId: idNumber.nullish(),
   shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list mainShippingMethods' }),
   shippingMethodId: idNumber.nullish(),
-  locale: z.string().regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL'),
+  locale: assumedRequired(z.string().regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL')),
   email: personalText,
   phoneNumber: personalText,
   vatNumber: personalText,
@@ -67,7 +76,7 @@ export const orderPayload = z.strictObject({
   deliveryAddress: address,
   billingAddress: address.nullish(),
   pickUpPoint: z.record(z.string(), z.unknown()).nullish().meta(personal),
-  attachments: z.array(z.strictObject({ filename: requiredText.meta(personal), content: documentContent })).nullish(),
+  attachments: z.array(attachment).nullish(),
 });
 export type OrderPayload = z.infer<typeof orderPayload>;
 
@@ -78,11 +87,6 @@ const methodMember: CodedMember = {
   byId: 'shippingMethodId',
   required: false,
 };
-
-/** Countries that need a house number and a postcode (docs/interface.md, 15.3 Add order: rules). */
-const addressRules = new Set(['NL', 'BE', 'DE']);
-/** Matches a street that ends with a house number. The service takes the number from there. */
-const endsWithNumber = /\d{1,5}(\s?[-/]?\s?[a-z]{1,4})?(\s?[-/]\s?\d{1,4}[a-z]?)?$/i;
 
 /** Returns the problems of an order that the schema cannot find. */
 export async function findOrderProblems(
@@ -96,41 +100,11 @@ export async function findOrderProblems(
     problems.push(`externalOrderNumber: must equal the reference of the row, ${reference}`);
   for (const member of [orderTypeMember, methodMember])
     problems.push(...(await findCodeProblems(payload, member, context)));
-  problems.push(...findAddressProblems(payload.deliveryAddress));
+  problems.push(...findAddressProblems(payload.deliveryAddress, context.operations['v3.orders.create']));
   for (const [index, entry] of (Array.isArray(attachments) ? attachments : []).entries())
     if (isObject(entry))
       problems.push(...(await findDocumentProblems(`attachments[${index}].content`, entry.content, context.signal)));
   return problems;
-}
-
-/**
- * Returns the problems of the delivery address. The other addresses are not checked, because nothing is shipped to
- * them.
- */
-function findAddressProblems(lines: Json | undefined): string[] {
-  if (!isObject(lines)) return [];
-  const { countryCode, houseNumber, street1, postcode } = lines;
-  if (typeof countryCode !== 'string' || !addressRules.has(countryCode)) return [];
-  const problems: string[] = [];
-  if (isEmpty(houseNumber) && !(typeof street1 === 'string' && /\d/.test(street1)))
-    problems.push(`deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 has it`);
-  if (isEmpty(postcode)) problems.push(`deliveryAddress.postcode: is required for ${countryCode}`);
-  return problems;
-}
-
-const isEmpty = (value: Json | undefined) => value === undefined || value === null || String(value).trim() === '';
-
-/**
- * Returns a note for an order whose house number the service may not find, because it is in the street but not at its end; null if
- * there is no such doubt (docs/interface.md, 15.3 Add order: rules).
- */
-export function describeAddressDoubt({
-  countryCode,
-  houseNumber,
-  street1,
-}: OrderPayload['deliveryAddress']): string | null {
-  if (!addressRules.has(countryCode) || !isEmpty(houseNumber) || endsWithNumber.test(street1)) return null;
-  return 'deliveryAddress.houseNumber is missing and street1 does not end with a number; check the address at the service';
 }
 
 /**
@@ -153,11 +127,7 @@ const billingId = 2;
 const toLink = (type: string, id: number) => ({ data: { id, type } });
 
 /** Assumptions about the body of POST /v3/orders (docs/assumptions.md). */
-interface OrderDocumentOptions {
-  readonly included: 'inside' | 'top';
-  /** What is sent for an order without a billing address. */
-  readonly billingAddress?: 'copy' | 'omit';
-}
+type OrderDocumentOptions = Pick<Operation, 'included' | 'billingAddress' | 'contentMember'>;
 
 /** Returns the body of POST /v3/orders. */
 export function buildOrderDocument(
@@ -174,14 +144,14 @@ export function buildOrderDocument(
     shippingMethodId: _methodId,
     ...attributes
   } = rest;
-  const attachment = attachments?.[0];
+  const first = attachments?.[0];
   const included = [
     ...items.map((line) => ({ type: 'orderItem', attributes: toItemAttributes(line) })),
     { type: 'address', id: deliveryId, attributes: pickGiven(deliveryAddress) },
     ...(billingAddress ? [{ type: 'address', id: billingId, attributes: pickGiven(billingAddress) }] : []),
     ...(pickUpPoint ? [{ type: 'pickUpPoint', attributes: pickUpPoint }] : []),
-    ...(attachment
-      ? [{ type: 'orderAttachment', attributes: toAttachmentAttributes(attributes.externalOrderNumber, attachment) }]
+    ...(first
+      ? [{ type: 'orderAttachment', attributes: toAttachmentAttributes(rest.externalOrderNumber, first, options) }]
       : []),
   ];
   const data = {
@@ -200,7 +170,7 @@ export function buildOrderDocument(
         : { preferredShippingMethod: toLink('shippingMethod', ids.shippingMethodId) }),
     },
   };
-  return options.included === 'inside' ? { data: { ...data, included } } : { data, included };
+  return options.included === 'top' ? { data, included } : { data: { ...data, included } };
 }
 
 function toItemAttributes({ price, vat, metadata, ...others }: OrderPayload['items'][number]): object {
@@ -215,25 +185,9 @@ function toItemAttributes({ price, vat, metadata, ...others }: OrderPayload['ite
 /** Returns the attributes of an orderAttachment. The member `content` is assumed (docs/assumptions.md). */
 export function toAttachmentAttributes(
   externalOrderNumber: string,
-  { filename, content }: { readonly filename: string; readonly content: string },
-): { [member: string]: Json } {
-  return { externalOrderNumber, filename, contentType: 'application/pdf', printStrategy: 'REQUIRED', content };
-}
-
-/** Compares lines by sku and quantity. Returns the difference in words; null if they are equal. */
-export function describeLineDifference(
-  asked: readonly { readonly sku: string; readonly quantity: number }[],
-  found: readonly { readonly sku: string | null; readonly quantity: number | null }[],
-): string | null {
-  const text = (lines: readonly { readonly sku: string | null; readonly quantity: number | null }[]) => {
-    const sums = new Map<string, number>();
-    for (const { sku, quantity } of lines) sums.set(sku ?? '', (sums.get(sku ?? '') ?? 0) + (quantity ?? 0));
-    return [...sums]
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([sku, sum]) => `${sum} x ${sku}`)
-      .join(', ');
-  };
-  return text(asked) === text(found)
-    ? null
-    : `it has ${text(found) || 'no lines'}, but the row asks for ${text(asked)}`;
+  { filename, content }: z.infer<typeof attachment>,
+  { contentMember = 'content' }: Pick<Operation, 'contentMember'>,
+): object {
+  const fixed = { contentType: 'application/pdf', printStrategy: 'REQUIRED', [contentMember]: content };
+  return { externalOrderNumber, ...pickGiven({ filename }), ...fixed };
 }

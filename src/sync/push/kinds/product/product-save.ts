@@ -8,10 +8,10 @@ import { isObject } from '../../../../core/json.ts';
 import { mayBeNoRoute } from '../../../../core/push-outcome.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
-import { asNumber, base64Text, decimal, optionalText, requiredText } from '../../payload/payload.ts';
+import { asNumber, assumedRequired, base64Text, decimal, optionalText, requiredText } from '../../payload/payload.ts';
 
 const schema = z.strictObject({
-  name: requiredText,
+  name: assumedRequired(requiredText),
   weight: decimal.nullish(),
   description: optionalText,
   encodedImage: base64Text.nullish(),
@@ -27,6 +27,8 @@ export const productSave = defineKind<Product>({
   name: 'product.save',
   schema,
   operation: 'oldest.product.edit',
+  // The same payload is added or changed.
+  optional: (operations) => operations['oldest.product.add'].optional ?? [],
   notFoundMeansRoute: true,
   unknown: { do: 'resend' },
   push: saveProduct,

@@ -1,6 +1,12 @@
 import { defineKind } from '../../payload/kind.ts';
 import { readAnnouncement } from './announcement.ts';
-import { buildReturnDocument, findReturnProblems, type ReturnPayload, returnPayload } from './return-payload.ts';
+import {
+  buildReturnDocument,
+  creation,
+  findReturnProblems,
+  type ReturnPayload,
+  returnPayload,
+} from './return-payload.ts';
 
 /**
  * Announces a return (docs/interface.md, 11.4 Operations). The service does not list them, so it cannot be looked up.
@@ -8,13 +14,13 @@ import { buildReturnDocument, findReturnProblems, type ReturnPayload, returnPayl
 export const returnCreate = defineKind<ReturnPayload>({
   name: 'return.create',
   schema: returnPayload,
-  operation: 'v3.returnMerchandiseAuthorizations.create',
+  operation: creation,
   notFoundMeansRoute: true,
   unknown: { do: 'ask operator' },
-  check: findReturnProblems,
+  check: (payload, _reference, context) =>
+    findReturnProblems(payload, context.operations[creation].optional ?? [], context),
   push: async (payload, context) => {
     const body = await buildReturnDocument(payload, context, null);
-    const operation = 'v3.returnMerchandiseAuthorizations.create';
-    return readAnnouncement(operation, (await context.send({ operation, body })).body, null);
+    return readAnnouncement(creation, (await context.send({ operation: creation, body })).body, null);
   },
 });

@@ -1,13 +1,14 @@
 import { z } from 'zod';
-import { isObject, type Json } from '../../../../core/json.ts';
+import { isObject } from '../../../../core/json.ts';
 import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type ShipmentItem, shipmentItemSchema } from '../../../../warehouse/decoding/v3.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
-import { type CheckContext, NotFoundError, type PushContext } from '../../payload/kind.ts';
+import { type CheckContext, type JsonObject, NotFoundError, type PushContext } from '../../payload/kind.ts';
 import {
   anyMembers,
+  assumedRequired,
   idNumber,
   optionalText,
   personalText,
@@ -16,28 +17,29 @@ import {
   requiredText,
 } from '../../payload/payload.ts';
 
+const item = z.strictObject({
+  shipmentItemId: idNumber,
+  quantity: assumedRequired(quantity),
+  reason: requiredText.nullish().meta({ description: 'code of the settings list returnReasons' }),
+  reasonId: idNumber.nullish().meta({ description: 'id of the settings list returnReasons, instead of reason' }),
+  externalReference: optionalText,
+  metadata: anyMembers,
+});
+
 /** Payload of return.create. */
 export const returnPayload = z.strictObject({
   shipmentId: idNumber,
   comments: personalText,
   metadata: anyMembers,
-  items: z
-    .array(
-      z.strictObject({
-        shipmentItemId: idNumber,
-        quantity,
-        reason: requiredText.nullish().meta({ description: 'code of the settings list returnReasons' }),
-        reasonId: idNumber.nullish().meta({ description: 'id of the settings list returnReasons, instead of reason' }),
-        externalReference: optionalText,
-        metadata: anyMembers,
-      }),
-    )
-    .min(1, 'must have at least one entry'),
+  items: assumedRequired(z.array(item).min(1, 'must have at least one entry')),
 });
 export type ReturnPayload = z.infer<typeof returnPayload>;
 
 const reasonMember: CodedMember = { list: 'returnReasons', byCode: 'reason', byId: 'reasonId', required: true };
 
+/** The operations whose bodies are built here. Each has its own switches. */
+export const creation = 'v3.returnMerchandiseAuthorizations.create';
+export const replacement = 'v3.returnMerchandiseAuthorizations.replace';
 const itemType = 'returnMerchandiseAuthorizationItem';
 
 /**
@@ -52,7 +54,8 @@ export async function buildReturnDocument(
   context: PushContext,
   id: number | null,
 ): Promise<object> {
-  const { shipmentId, comments, metadata, items } = payload;
+  const { shipmentId, comments, metadata } = payload;
+  const items = payload.items ?? [];
   const reasonIds: (number | null)[] = [];
   for (const [index, item] of items.entries())
     reasonIds.push(await findNamedId(item, reasonMember, context, `items[${index}].`));
@@ -96,18 +99,23 @@ export async function buildReturnDocument(
       returnMerchandiseAuthorizationItems: { data: included.map((item) => ({ id: item.id, type: itemType })) },
     },
   };
-  return context.included === 'inside' ? { data: { ...data, included } } : { data, included };
+  const { included: place } = context.operations[id === null ? creation : replacement];
+  return place === 'top' ? { data, included } : { data: { ...data, included } };
 }
 
-/** Returns the problems that the schema cannot find: return reasons that are not named once, or are unknown. */
+/**
+ * Returns the problems that the schema cannot find: return reasons that are not named once, or are unknown.
+ * @param optional members that the operation's switch makes optional
+ */
 export async function findReturnProblems(
-  { items }: { readonly [member: string]: Json },
-  _reference: string,
+  { items }: JsonObject,
+  optional: readonly string[],
   context: CheckContext,
 ): Promise<string[]> {
   const problems: string[] = [];
+  const member = { ...reasonMember, required: !optional.includes('items.reason') };
   for (const [index, item] of (Array.isArray(items) ? items : []).entries())
-    if (isObject(item)) problems.push(...(await findCodeProblems(item, reasonMember, context, `items[${index}].`)));
+    if (isObject(item)) problems.push(...(await findCodeProblems(item, member, context, `items[${index}].`)));
   return problems;
 }
 

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { defineKind } from '../../payload/kind.ts';
 import { idNumber } from '../../payload/payload.ts';
 import { findAnnouncedId, readAnnouncement } from './announcement.ts';
-import { buildReturnDocument, findReturnProblems, returnPayload } from './return-payload.ts';
+import { buildReturnDocument, findReturnProblems, replacement, returnPayload } from './return-payload.ts';
 
 const schema = returnPayload.extend({ returnMerchandiseAuthorizationId: idNumber.nullish() });
 
@@ -10,14 +10,15 @@ const schema = returnPayload.extend({ returnMerchandiseAuthorizationId: idNumber
 export const returnReplace = defineKind<z.infer<typeof schema>>({
   name: 'return.replace',
   schema,
-  operation: 'v3.returnMerchandiseAuthorizations.replace',
+  operation: replacement,
   notFoundMeansRoute: false,
   unknown: { do: 'resend' },
-  check: findReturnProblems,
+  check: (payload, _reference, context) =>
+    findReturnProblems(payload, context.operations[replacement].optional ?? [], context),
   push: async ({ returnMerchandiseAuthorizationId, ...payload }, context) => {
     const id = findAnnouncedId(returnMerchandiseAuthorizationId, context);
-    const operation = 'v3.returnMerchandiseAuthorizations.replace';
     const body = await buildReturnDocument(payload, context, id);
-    return readAnnouncement(operation, (await context.send({ operation, path: { id }, body })).body, id);
+    const { body: answer } = await context.send({ operation: replacement, path: { id }, body });
+    return readAnnouncement(replacement, answer, id);
   },
 });

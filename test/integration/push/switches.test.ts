@@ -1,0 +1,85 @@
+import { describe, expect, test } from 'vitest';
+import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { withSwitches, writeSwitches } from '../../helpers/config/operations-file.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+
+const push = (switches: Parameters<typeof writeSwitches>[0]) =>
+  outbox.push({ WAREHOUSE_OPERATIONS_FILE: writeSwitches(switches), HTTP_TIMEOUT_MS: '300' });
+/** An order whose house number is in the street, but not at its end. */
+const doubtful = orderPayload('SO-1', {
+  deliveryAddress: { lastName: 'de Vries', street1: '12 Rue Neuve', postcode: '1000', countryCode: 'BE' },
+});
+const note = expect.stringContaining('deliveryAddress.houseNumber is missing');
+
+describe('members that WAREHOUSE_OPERATIONS_FILE makes optional', () => {
+  const optional = ['locale', 'deliveryAddress.lastName'];
+  const { lastName: _, ...deliveryAddress } = orderPayload('SO-1').deliveryAddress;
+  const payload = orderPayload('SO-1', { locale: undefined, deliveryAddress });
+
+  test('may be missing in an order, which the service takes', async () => {
+    const id = await outbox.insert('order.create', 'SO-1', payload);
+    await push({ 'v3.orders.create': { optional } });
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { orderId: expect.any(Number) } });
+    const other = await outbox.insert('order.create', 'SO-2', { ...payload, externalOrderNumber: 'SO-2' });
+    await outbox.push();
+    expect(await outbox.row(other)).toMatchObject({
+      status: 'dead',
+      last_error: 'the payload cannot be sent: locale: is missing; deliveryAddress.lastName: is missing',
+    });
+  });
+
+  test('are optional for SQL, too, after migrate with that file', async () => {
+    const check = () =>
+      database.query("select path, problem from fulfilment.outbox_check('order.create', $1)", [
+        JSON.stringify({ ...payload, locale: null }),
+      ]);
+    expect(await check()).toEqual([
+      { path: 'deliveryAddress.lastName', problem: 'is missing' },
+      { path: 'locale', problem: 'must be a string' },
+    ]);
+    await migrateDatabase(database.url, silentLogger, undefined, withSwitches({ 'v3.orders.create': { optional } }));
+    expect(await check()).toEqual([]);
+    await migrateDatabase(database.url, silentLogger);
+    expect(await check()).toHaveLength(2);
+  });
+});
+
+test('an order that a look-up finds has the same note as one that was answered', async () => {
+  await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { noAnswer: true, afterEffect: true } });
+  const id = await outbox.insert('order.create', 'SO-1', doubtful);
+  await push({});
+  expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
+  await outbox.hurry();
+  await push({});
+  await outbox.hurry();
+  await push({});
+  expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1, result: { note } });
+  const answered = await outbox.insert('order.create', 'SO-2', { ...doubtful, externalOrderNumber: 'SO-2' });
+  await push({});
+  expect(await outbox.row(answered)).toMatchObject({ status: 'done', result: { note } });
+});
+
+test('no house number is missed in a country that the switch does not name', async () => {
+  const id = await outbox.insert('order.create', 'SO-1', doubtful);
+  await push({ 'v3.orders.create': { houseNumberCountries: ['NL'] } });
+  expect(await outbox.row(id)).toMatchObject({ status: 'done', result: expect.not.objectContaining({ note }) });
+});
+
+test('the attributes that cancel an order item are those of the switch', async () => {
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  const refused = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
+  await push({ 'v3.orderItems.cancel': { attributes: { cancelled: true } } });
+  expect(await outbox.row(refused)).toMatchObject({ status: 'dead' });
+  await database.query('select fulfilment.outbox_cancel($1)', [refused]);
+  const taken = await outbox.insert('order_item.cancel', 'SO-1', { sku: 'MUG-BLUE' });
+  await push({ 'v3.orderItems.cancel': { attributes: { quantity: 0, cancelled: true } } });
+  expect(await outbox.row(taken)).toMatchObject({ status: 'done', result: { modified: true, quantity: 0 } });
+});

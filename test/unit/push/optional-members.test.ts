@@ -1,0 +1,152 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { type OperationName, type Operations, operations } from '../../../config/operations.ts';
+import { optionalMembers } from '../../../config/optional-members.ts';
+import { isObject, type Json } from '../../../src/core/json.ts';
+import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
+import { type AnyKind, applyOperations } from '../../../src/sync/push/payload/kind.ts';
+import { checkPayload, toPayloadSchema } from '../../../src/sync/push/payload/payload.ts';
+import { withSwitches } from '../../helpers/config/operations-file.ts';
+
+const read = (name: string) => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8');
+const optionalByOperation = Object.entries(optionalMembers) as [OperationName, readonly string[]][];
+
+/** The members that the interface itself requires, each with the section of docs/interface.md that says so. */
+const fixed: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  'order.create': {
+    externalOrderNumber: '7.1 Fields',
+    items: '7.6 Create',
+    deliveryAddress: '7.6 Create',
+    'attachments.content': '9.2 Operations',
+  },
+  'order_attachment.create': { content: '9.2 Operations' },
+  'return.create': { shipmentId: '11.1 Fields', 'items.shipmentItemId': '11.2 Items' },
+  'return.replace': { shipmentId: '11.1 Fields', 'items.shipmentItemId': '11.2 Items' },
+  'return_label.create': { shipmentId: '15.9 Return label' },
+};
+
+/** Returns the paths of all required members of a JSON Schema, also of objects in optional members and in lists. */
+function listRequired(schema: Json | undefined, place = ''): string[] {
+  if (!isObject(schema)) return [];
+  const branches = Array.isArray(schema.anyOf) ? schema.anyOf : [];
+  const required = Array.isArray(schema.required) ? schema.required.map((name) => `${place}${String(name)}`) : [];
+  const properties = Object.entries(isObject(schema.properties) ? schema.properties : {});
+  return [
+    ...required,
+    ...properties.flatMap(([name, member]) => listRequired(member, `${place}${name}.`)),
+    ...branches.flatMap((branch) => listRequired(branch, place)),
+    ...listRequired(schema.items, place),
+  ];
+}
+
+const relaxed = withSwitches(Object.fromEntries(optionalByOperation.map(([name, optional]) => [name, { optional }])));
+
+function find(name: string): AnyKind {
+  const kind = outboxKinds.find((known) => known.name === name);
+  if (kind === undefined) throw new Error(`no kind ${name}`);
+  return kind;
+}
+
+/** Checks a payload as a worker does. Returns the problems. */
+async function check(name: string, payload: object, used: Operations, reference = 'SO-1'): Promise<readonly string[]> {
+  const context = { operations: used, codes: { find: async () => ({ id: 1 }) }, signal: new AbortController().signal };
+  const row = { payload: JSON.stringify(payload), reference };
+  return checkPayload(applyOperations(find(name), used), row, context).then(
+    () => [],
+    (error: { readonly problems: readonly string[] }) => error.problems,
+  );
+}
+
+test.each(outboxKinds.map((kind) => [kind.name, kind] as const))(
+  '%s requires only what the interface requires, if all its members may be optional',
+  (name, kind) => {
+    const required = listRequired(toPayloadSchema(applyOperations(kind, relaxed)));
+    expect(required.toSorted()).toEqual(Object.keys(fixed[name] ?? {}).toSorted());
+    const headings = read('interface.md');
+    for (const section of Object.values(fixed[name] ?? {})) expect(headings).toContain(`\n### ${section}\n`);
+  },
+);
+
+test.each(optionalByOperation)(
+  '%s: docs/assumptions.md names each member that may be optional',
+  (operation, members) => {
+    const page = read('assumptions.md');
+    const row = page
+      .split('\n')
+      .find((line) => line.startsWith('|') && line.includes(`\`${operation}\``) && line.includes(`\`${members[0]}\``));
+    for (const member of members) expect(row, member).toContain(`\`${member}\``);
+  },
+);
+
+test('each member that may be optional is required without the switch', () => {
+  const required = new Set(outboxKinds.flatMap((kind) => listRequired(toPayloadSchema(kind))));
+  const unknown = optionalByOperation.flatMap(([, members]) => members).filter((member) => !required.has(member));
+  // A return reason is named by code or id, which the schema cannot require.
+  expect([...new Set(unknown)]).toEqual(['items.reason']);
+});
+
+test('an order may lack members that a switch made optional, and no others', async () => {
+  const address = { street1: 'Keizersgracht 1', postcode: '1015CJ', countryCode: 'NL' };
+  const payload = { externalOrderNumber: 'SO-1', orderTypeId: 1, items: [{ sku: 'A' }], deliveryAddress: address };
+  expect(await check('order.create', payload, operations)).toEqual([
+    'locale: is missing',
+    'items[0].quantity: is missing',
+    'deliveryAddress.lastName: is missing',
+  ]);
+  const optional = ['locale', 'deliveryAddress.lastName'];
+  const some = withSwitches({ 'v3.orders.create': { optional } });
+  expect(await check('order.create', payload, some)).toEqual(['items[0].quantity: is missing']);
+  expect(await check('order.create', { ...payload, locale: null, items: [{ sku: null }] }, relaxed)).toEqual([]);
+  expect(await check('order.create', { ...payload, locale: 'dutch', items: [] }, relaxed)).toHaveLength(2);
+});
+
+test('a member of an optional object and of an attachment may be optional', async () => {
+  const deliveryAddress = { lastName: 'X', street1: 'Y 1', postcode: '1', countryCode: 'NL' };
+  const payload = {
+    externalOrderNumber: 'SO-1',
+    orderTypeId: 1,
+    locale: 'nl-NL',
+    items: [{ sku: 'A', quantity: 1 }],
+    deliveryAddress,
+    billingAddress: { lastName: 'X' },
+    attachments: [{ content: 'JVBERi0=' }],
+  };
+  const problems = await check('order.create', payload, operations);
+  expect(problems).toContain('billingAddress.street1: is missing');
+  expect(problems).toContain('attachments[0].filename: is missing');
+  expect(await check('order.create', { ...payload, attachments: null }, relaxed)).toEqual([]);
+  const attached = await check('order.create', payload, relaxed);
+  expect(attached).toEqual([expect.stringMatching(/^attachments\[0\]\.content: is a pdf/)]);
+});
+
+test('a return may lack its reason only if the switch of its own operation says so', async () => {
+  const payload = { shipmentId: 1, items: [{ shipmentItemId: 2, quantity: 1 }] };
+  const missing = ['items[0].reason: give either reason (code) or reasonId'];
+  const used = withSwitches({ 'v3.returnMerchandiseAuthorizations.replace': { optional: ['items.reason'] } });
+  expect(await check('return.create', payload, used)).toEqual(missing);
+  expect(await check('return.replace', payload, used)).toEqual([]);
+  const both = { shipmentId: 1, items: [{ shipmentItemId: 2, quantity: 1, reason: 'A', reasonId: 3 }] };
+  expect(await check('return.replace', both, used)).toEqual(missing);
+});
+
+test('switches name the countries that need a postcode and a house number', async () => {
+  const payload = (countryCode: string) => ({
+    externalOrderNumber: 'SO-1',
+    orderTypeId: 1,
+    locale: 'nl-NL',
+    items: [{ sku: 'A', quantity: 1 }],
+    deliveryAddress: { lastName: 'X', street1: 'Y', countryCode },
+  });
+  const both = (countryCode: string) => [
+    `deliveryAddress.houseNumber: is required for ${countryCode}, unless street1 has it`,
+    `deliveryAddress.postcode: is required for ${countryCode}`,
+  ];
+  for (const country of ['NL', 'BE', 'DE'])
+    expect(await check('order.create', payload(country), operations)).toEqual(both(country));
+  expect(await check('order.create', payload('FR'), operations)).toEqual([]);
+  const used = withSwitches({ 'v3.orders.create': { postcodeCountries: ['FR', 'NL'], houseNumberCountries: ['BE'] } });
+  expect(await check('order.create', payload('FR'), used)).toEqual(both('FR').slice(1));
+  expect(await check('order.create', payload('NL'), used)).toEqual(both('NL').slice(1));
+  expect(await check('order.create', payload('BE'), used)).toEqual(both('BE').slice(0, 1));
+  expect(await check('order.create', payload('DE'), used)).toEqual([]);
+});
