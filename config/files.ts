@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { type Operation, type OperationName, type Operations, operations, repeatableOperations } from './operations.ts';
+import {
+  type Operation,
+  type OperationName,
+  type Operations,
+  operations,
+  repeatableOperations,
+  takenMembers,
+  updateOperations,
+} from './operations.ts';
 
 /** One client of the service, with its account and credentials (docs/interface.md, 3.1 Rules). */
 export interface WarehouseClient {
@@ -125,6 +133,7 @@ export function readOperationsFile(file: string, problems: string[]): Operations
     billingAddress: z.enum(['copy', 'omit']).optional(),
     documented: z.boolean().optional(),
     repeatable: z.boolean().optional(),
+    takes: z.array(z.enum(takenMembers)).optional(),
   });
   const overrides = parseJsonFile('WAREHOUSE_OPERATIONS_FILE', file, z.record(z.string(), override), problems) ?? {};
   const merged: Record<OperationName, Operation> = { ...operations };
@@ -132,7 +141,7 @@ export function readOperationsFile(file: string, problems: string[]): Operations
     const builtIn: Operation | undefined = Object.hasOwn(operations, name)
       ? operations[name as OperationName]
       : undefined;
-    const { method, path, documented, included, billingAddress, repeatable } = operation;
+    const { method, path, documented, included, billingAddress, repeatable, takes } = operation;
     const isShown = documented ?? (builtIn?.method === method && builtIn.path === path && builtIn.documented);
     if (builtIn === undefined)
       problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`);
@@ -140,6 +149,8 @@ export function readOperationsFile(file: string, problems: string[]): Operations
       problems.push(
         `WAREHOUSE_OPERATIONS_FILE: ${name}: repeatable belongs to ${repeatableOperations.join(', ')} only`,
       );
+    else if (takes !== undefined && !(updateOperations as string[]).includes(name))
+      problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name}: takes belongs to ${updateOperations.join(', ')} only`);
     else
       merged[name as OperationName] = {
         method,
@@ -148,6 +159,7 @@ export function readOperationsFile(file: string, problems: string[]): Operations
         ...(included === undefined ? {} : { included }),
         ...(billingAddress === undefined ? {} : { billingAddress }),
         ...(repeatable === undefined ? {} : { repeatable }),
+        ...(takes === undefined ? {} : { takes }),
       };
   }
   return merged;

@@ -18,7 +18,22 @@ export interface Operation {
    * `repeatableOperations`. It is assumed that it changes something (docs/assumptions.md).
    */
   readonly repeatable?: boolean;
+  /**
+   * Further members of an order that an update takes. Only for `updateOperations`. It is assumed that it takes none
+   * (docs/assumptions.md).
+   */
+  readonly takes?: readonly TakenMember[];
 }
+
+/** The members of an order that `takes` may name. */
+export const takenMembers = [
+  'deliveryAddress',
+  'billingAddress',
+  'pickUpPoint',
+  'shippingMethod',
+  'orderType',
+] as const;
+export type TakenMember = (typeof takenMembers)[number];
 
 const shown = (method: Method, path: string): Operation => ({ method, path, documented: true });
 const assumed = (method: Method, path: string): Operation => ({ method, path, documented: false });
@@ -76,6 +91,9 @@ export type OperationName = keyof typeof operations;
 
 /** The operations whose entry in `WAREHOUSE_OPERATIONS_FILE` may say `repeatable`. */
 export const repeatableOperations: readonly OperationName[] = ['v2.returnLabel.get'];
+
+/** The operations whose entry in `WAREHOUSE_OPERATIONS_FILE` may say `takes`. */
+export const updateOperations: readonly OperationName[] = ['v3.orders.update'];
 
 /** The operations in use: the table above with its overrides. */
 export type Operations = Readonly<Record<OperationName, Operation>>;

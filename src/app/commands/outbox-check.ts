@@ -5,7 +5,7 @@ import { toVisible } from '../../core/quote.ts';
 import { readOptions } from '../../erp/resources/settings.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { type CodeFinder, findCode } from '../../sync/push/payload/find-code.ts';
-import { type AnyKind, PayloadError } from '../../sync/push/payload/kind.ts';
+import { type AnyKind, configureKind, PayloadError } from '../../sync/push/payload/kind.ts';
 import { checkPayload } from '../../sync/push/payload/payload.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
@@ -32,7 +32,8 @@ export async function outboxCheckCommand(
   file: string | undefined,
   { client, reference, json }: OutboxCheckOptions,
 ): Promise<number> {
-  const kind = outboxKinds.find((known) => known.name === name);
+  const { operations } = readConfig({ database: false, clients: false });
+  const kind = outboxKinds.map((known) => configureKind(known, operations)).find((known) => known.name === name);
   if (kind === undefined)
     throw new UsageError(`There is no kind ${name}; known are ${outboxKinds.map((known) => known.name).join(', ')}`);
   const text = readPayload(file);

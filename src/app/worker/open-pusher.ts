@@ -9,7 +9,7 @@ import type { HoldCode } from '../../core/push-health.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { PushEvents } from '../../sync/push/client-pusher.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { settleByOperations } from '../../sync/push/payload/kind.ts';
+import { configureKind } from '../../sync/push/payload/kind.ts';
 import { SettingCodes } from '../../sync/push/payload/setting-codes.ts';
 import { Pusher } from '../../sync/push/pusher.ts';
 import { RecentSends } from '../../sync/push/recent-sends.ts';
@@ -53,7 +53,7 @@ export function openPusher(
   { main, claims }: PushConnections = openPushConnections(options.databaseUrl, options.log),
 ): { pusher: Pusher; close: () => Promise<void> } {
   const { config, warehouses, worker, log, only } = options;
-  const settledKinds = outboxKinds.map((kind) => settleByOperations(kind, config.operations));
+  const settledKinds = outboxKinds.map((kind) => configureKind(kind, config.operations));
   const kinds = new Map(settledKinds.map((kind) => [kind.name, kind]));
   const sent = new RecentSends(config.PUSH_CONCURRENCY * config.clients.length);
   const clients = config.clients.flatMap((client) => {

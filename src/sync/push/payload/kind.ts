@@ -4,7 +4,7 @@
  */
 
 import type { z } from 'zod';
-import type { OperationName, Operations } from '../../../../config/operations.ts';
+import type { OperationName, Operations, TakenMember } from '../../../../config/operations.ts';
 import { CodedError, type WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
@@ -36,6 +36,17 @@ export class NotFoundError extends CodedError {
   }
 }
 
+/** An error for a row that cannot be sent yet, for a reason that passes by itself. It does not count as an attempt. */
+export class PostponedError extends CodedError {
+  /** Time until the row is tried again, in milliseconds. */
+  readonly retryMs: number;
+
+  constructor(code: 'rename_awaited' | 'settings_unread', message: string, retryMs: number) {
+    super(code, message);
+    this.retryMs = retryMs;
+  }
+}
+
 /** The context of a payload check. */
 export interface CheckContext {
   readonly codes: CodeFinder;
@@ -44,7 +55,7 @@ export interface CheckContext {
 
 /** The context of one push. */
 export interface PushContext extends CheckContext {
-  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'reference' | 'knownId' | 'knownCount' | 'mayBeWritten'>;
+  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'kind' | 'reference' | 'knownId' | 'knownCount' | 'mayBeWritten'>;
   /** IANA time zone of the client's times without a zone. */
   readonly zone: string;
   readonly db: Database;
@@ -55,8 +66,11 @@ export interface PushContext extends CheckContext {
   readonly included: 'inside' | 'top';
   /** What is sent for an order without a billing address. Assumed (docs/assumptions.md). */
   readonly billingAddress: 'copy' | 'omit';
-  /** Sends the request that asks for the change. The attempt is recorded before the request is sent. */
-  readonly send: (request: WriteRequest) => Promise<HttpAnswer>;
+  /**
+   * Sends the request that asks for the change. The attempt is recorded before the request is sent, together with the
+   * `targetId` of a kind that is looked up by it.
+   */
+  readonly send: (request: WriteRequest, targetId?: number) => Promise<HttpAnswer>;
 }
 
 /** A resource from an answer, to be stored in the tables. */
@@ -90,7 +104,7 @@ export interface FollowUp {
 /** The result of a look-up for one row. */
 export type LookUpResult =
   | { readonly seen: 'there'; readonly resource: Resource; readonly escaped: boolean }
-  | { readonly seen: 'absent' }
+  | { readonly seen: 'absent'; readonly why?: string }
   | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }
   /** Several resources match: a person must decide. */
   | { readonly seen: 'several'; readonly why: string };
@@ -121,6 +135,8 @@ export interface LookUpRule<P> {
    * True if a refusal counts only after a look-up has not found the resource: an earlier attempt may have created it.
    */
   readonly doubtsRefusal: boolean;
+  /** True if rows are looked up by the id of what they change. Then a claim alone cannot record that they are sent. */
+  readonly byTarget?: boolean;
 }
 
 /**
@@ -176,6 +192,8 @@ export interface OutboxKind<P> {
    */
   readonly followUps?: (payload: JsonObject) => readonly FollowUp[];
   readonly waitsFor?: Prerequisite;
+  /** Returns the parts of the kind that differ if the service takes these further members in an update. */
+  readonly withTaken?: (taken: readonly TakenMember[]) => Partial<Pick<OutboxKind<P>, 'schema' | 'refused' | 'check'>>;
 }
 
 /** A kind whose payload type does not matter, as lists of kinds hold it. */
@@ -189,10 +207,15 @@ export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
 }
 
 /**
- * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it: an operator decides about unknown rows, unless the file says
- * that the operation is repeatable.
+ * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it. An operator decides about unknown rows, unless the file says
+ * that the operation is repeatable. An update refuses the members that the file does not name in `takes`.
  */
-export function settleByOperations(kind: AnyKind, operations: Operations): AnyKind {
-  const isRepeatable = kind.unknown.do === 'ask operator' && operations[kind.operation].repeatable === true;
-  return isRepeatable ? { ...kind, unknown: { do: 'resend' } } : kind;
+export function configureKind(kind: AnyKind, operations: Operations): AnyKind {
+  const { repeatable, takes = [] } = operations[kind.operation];
+  const isRepeatable = kind.unknown.do === 'ask operator' && repeatable === true;
+  return {
+    ...kind,
+    ...(isRepeatable ? { unknown: { do: 'resend' } } : {}),
+    ...(takes.length > 0 ? kind.withTaken?.(takes) : {}),
+  };
 }

@@ -18,7 +18,7 @@ import {
   textsNamed,
 } from '../../payload/payload.ts';
 
-const address = z.strictObject({
+export const address = z.strictObject({
   firstName: personalText,
   prefix: personalText,
   lastName: requiredText.meta(personal),
@@ -71,8 +71,8 @@ export const orderPayload = z.strictObject({
 });
 export type OrderPayload = z.infer<typeof orderPayload>;
 
-const orderTypeMember: CodedMember = { list: 'orderTypes', byCode: 'orderType', byId: 'orderTypeId', required: true };
-const methodMember: CodedMember = {
+export const orderTypeMember: CodedMember = { list: 'orderTypes', byCode: 'orderType', byId: 'orderTypeId', required: true };
+export const methodMember: CodedMember = {
   list: 'mainShippingMethods',
   byCode: 'shippingMethod',
   byId: 'shippingMethodId',
@@ -107,7 +107,7 @@ export async function findOrderProblems(
  * Returns the problems of the delivery address. The other addresses are not checked, because nothing is shipped to
  * them.
  */
-function findAddressProblems(lines: Json | undefined): string[] {
+export function findAddressProblems(lines: Json | undefined): string[] {
   if (!isObject(lines)) return [];
   const { countryCode, houseNumber, street1, postcode } = lines;
   if (typeof countryCode !== 'string' || !addressRules.has(countryCode)) return [];
@@ -148,9 +148,9 @@ export async function findOrderIds(
 }
 
 /** Provisional ids, which only link the addresses of one request (docs/interface.md, 7.2 Addresses). */
-const deliveryId = 1;
-const billingId = 2;
-const toLink = (type: string, id: number) => ({ data: { id, type } });
+export const deliveryId = 1;
+export const billingId = 2;
+export const toLink = (type: string, id: number) => ({ data: { id, type } });
 
 /** Assumptions about the body of POST /v3/orders (docs/assumptions.md). */
 interface OrderDocumentOptions {
