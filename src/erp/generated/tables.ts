@@ -1912,6 +1912,17 @@ export interface SyncOutboxKinds {
   schema: Json;
 }
 
+export interface SyncOutboxTargets {
+  /**
+   * The order.rename row
+   */
+  outbox_id: number;
+  /**
+   * Id of the order at the service
+   */
+  target_id: number;
+}
+
 export interface SyncOutboxWaits {
   /**
    * The order.create row
@@ -2436,6 +2447,7 @@ export interface DB {
   "sync.migrations": SyncMigrations;
   "sync.outbox_attempts": SyncOutboxAttempts;
   "sync.outbox_kinds": SyncOutboxKinds;
+  "sync.outbox_targets": SyncOutboxTargets;
   "sync.outbox_waits": SyncOutboxWaits;
   "sync.pauses": SyncPauses;
   "sync.proven_kinds": SyncProvenKinds;

@@ -20,8 +20,6 @@ export function readWantedRelationships(
   ids: Ids,
   changeable: boolean,
 ): ChangeableRelationships {
-  const { orderTypeId, shippingMethodId, deliveryAddress, billingAddress, pickUpPoint } = order;
-  const current = { orderTypeId, shippingMethodId, deliveryAddress, billingAddress, pickUpPoint };
   const given = body.data.relationships ?? {};
   const included = readIncluded(body);
   if (!changeable && included[0]) throw ruleBroken('An update takes no included resources', included[0].pointer);
@@ -33,15 +31,16 @@ export function readWantedRelationships(
   const readAddress = (name: string, present: AddressLines) =>
     changed.has(name) ? findAddress(addresses, readLink(given, name)?.id, `/data/relationships/${name}`) : present;
   const readId = (name: string, present: number | null) => {
+    if (!changed.has(name)) return present;
     const id = readLink(given, name)?.id;
-    return !changed.has(name) ? present : id === undefined ? null : Number(id);
+    return id === undefined ? null : Number(id);
   };
   return {
-    orderTypeId: readId('orderType', current.orderTypeId) ?? 0,
-    shippingMethodId: readId('preferredShippingMethod', current.shippingMethodId),
-    deliveryAddress: readAddress('deliveryAddress', current.deliveryAddress),
-    billingAddress: readAddress('billingAddress', current.billingAddress),
-    pickUpPoint: changed.has('pickUpPoint') ? readPickUpPoint(body, ids) : current.pickUpPoint,
+    orderTypeId: readId('orderType', order.orderTypeId) ?? 0,
+    shippingMethodId: readId('preferredShippingMethod', order.shippingMethodId),
+    deliveryAddress: readAddress('deliveryAddress', order.deliveryAddress),
+    billingAddress: readAddress('billingAddress', order.billingAddress),
+    pickUpPoint: changed.has('pickUpPoint') ? readPickUpPoint(body, ids) : order.pickUpPoint,
   };
 }
 
