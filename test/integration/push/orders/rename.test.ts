@@ -147,6 +147,45 @@ describe('a rename whose outcome is unknown', () => {
   });
 });
 
+describe('a rename of a restored database that does not know the order', () => {
+  /** Makes a rename as `database accept --as restored` leaves it, in a database that never stored the order. */
+  async function insertDoubtedRename(): Promise<number> {
+    await createOrder('SO-1');
+    await database.query('delete from fulfilment.order_items');
+    await database.query('delete from fulfilment.order_addresses');
+    await database.query("update fulfilment.outbox set result = '{}'");
+    const id = await insertRename('SO-1', 'SO-2');
+    await database.query(
+      "update fulfilment.outbox set status = 'unknown', written_at = now(), claim_no = 1 where id = $1",
+      [id],
+    );
+    return id;
+  }
+
+  test('is left to a person if only the new number is there', async () => {
+    const id = await insertDoubtedRename();
+    await renameElsewhere('SO-2');
+    await database.query('delete from fulfilment.orders');
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      next_attempt_at: null,
+      last_error: expect.stringMatching(/^an order has the number SO-2, but it is not known whether it was SO-1\. /),
+    });
+  });
+
+  test('is sent if the former number is there', async () => {
+    const id = await insertDoubtedRename();
+    await database.query('delete from fulfilment.orders');
+    for (let round = 0; round < 3; round++) {
+      await outbox.hurry();
+      await outbox.push();
+    }
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+    expect(await readNumbers()).toEqual(['SO-2']);
+  });
+});
+
 describe('rows around a rename', () => {
   test('a row behind it under the former number waits, and is then dead with the new number', async () => {
     await createOrder('SO-1');
