@@ -70,8 +70,6 @@ export async function findTargetIds(db: Kysely<DB>, rowIds: readonly number[]): 
   return new Map(rows.map(({ id, target }) => [id, target]));
 }
 
-const isUnfinished = sql<boolean>`o.status in ${unfinishedStatuses}`;
-
 /**
  * Finds an unfinished `order.rename` that gives an order the number of this row's lane. A rename waits only for earlier
  * renames, so that two renames never wait for each other.
@@ -81,18 +79,23 @@ export async function findRenameTo(
   { id, client, reference }: RowOfOrder,
   kind: string,
 ): Promise<OtherRow | null> {
-  const found = await db
-    .selectFrom('fulfilment.outbox as o')
-    .select(['o.id', 'o.kind', 'o.reference', 'o.status'])
-    .where('o.client', '=', client)
-    .where('o.kind', '=', 'order.rename')
-    .where(isUnfinished)
-    .where(sql`o.payload ->> 'externalOrderNumber'`, '=', reference)
-    .where(sql<boolean>`(o.id < ${id} or ${kind}::text <> 'order.rename')`)
-    .orderBy('o.id')
-    .limit(1)
-    .executeTakeFirst();
-  return found ?? null;
+  // One part for each partial index: the table may hold many rows of other kinds.
+  const select = sql`
+      select o.id, o.kind, o.reference, o.status
+      from fulfilment.outbox o
+      where o.client = ${client} and o.kind = 'order.rename' and o.payload ->> 'externalOrderNumber' = ${reference}
+        and (o.id < ${id} or ${kind}::text <> 'order.rename')`;
+  const { rows } = await sql<OtherRow>`
+    select *
+    from (${select} and o.status = 'pending'
+      union all
+      ${select} and o.status in ('sending', 'unknown')
+      union all
+      ${select} and o.status = 'dead'
+    ) r
+    order by id
+    limit 1`.execute(db);
+  return rows[0] ?? null;
 }
 
 /** Returns the number that the last `order.rename` of this row's lane gave the order; null if there is none. */
@@ -126,7 +129,7 @@ export async function findUserOfNumber(
     .where('o.client', '=', client)
     .where('o.family', '=', 'order')
     .where('o.reference', '=', number)
-    .where(isUnfinished)
+    .where(sql<boolean>`o.status in ${unfinishedStatuses}`)
     .where(sql<boolean>`(o.kind = 'order.create' or o.kind = 'order.rename' and o.id < ${id})`)
     .orderBy('o.id')
     .limit(1)
