@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
 import { toOrderResource } from '../../resources/orders.ts';
-import type { AddressLines, ChangeableRelationships, Order } from '../../store/model.ts';
 import type { Ids } from '../../store/ids.ts';
+import type { AddressLines, ChangeableRelationships, Order } from '../../store/model.ts';
 import { idIn, provisionalId, readIncluded } from './input.ts';
 import { findAddress } from './order-body.ts';
 import type { UpdateBody } from './order-update.ts';

@@ -72,7 +72,10 @@ describe('a rename whose outcome is unknown', () => {
   test.each<[string, FaultRule['effect']]>([
     ['reset', { reset: true, afterEffect: true }],
     ['no answer', { noAnswer: true, afterEffect: true }],
-    ['an answer with the former number', { set: [{ path: ['data', 'attributes', 'externalOrderNumber'], value: 'SO-1' }] }],
+    [
+      'an answer with the former number',
+      { set: [{ path: ['data', 'attributes', 'externalOrderNumber'], value: 'SO-1' }] },
+    ],
   ])('is done if the order, read by its id, has the new number: %s', async (_name, effect) => {
     await createOrder('SO-1');
     await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect });

@@ -113,7 +113,9 @@ test('a note asks to check a new address whose house number is not at the end of
   await sandbox.switches({ changeableRelationships: true });
   await createOrder();
   const { houseNumber: _, ...address } = change.deliveryAddress;
-  const id = await outbox.insert('order.update', 'SO-1', { deliveryAddress: { ...address, street1: 'Dam 1 left door' } });
+  const id = await outbox.insert('order.update', 'SO-1', {
+    deliveryAddress: { ...address, street1: 'Dam 1 left door' },
+  });
   await outbox.push(takeMembers(['deliveryAddress']));
   expect(await outbox.row(id)).toMatchObject({
     status: 'done',

@@ -36,11 +36,7 @@ export async function findRenamedOrders(
   return found;
 }
 
-async function lookUpRow(
-  row: RenameRow,
-  targetId: number | undefined,
-  context: LookUpContext,
-): Promise<LookUpResult> {
+async function lookUpRow(row: RenameRow, targetId: number | undefined, context: LookUpContext): Promise<LookUpResult> {
   try {
     return targetId === undefined ? await searchBothNumbers(row, context) : await readTarget(row, targetId, context);
   } catch (error) {

@@ -71,7 +71,12 @@ export const orderPayload = z.strictObject({
 });
 export type OrderPayload = z.infer<typeof orderPayload>;
 
-export const orderTypeMember: CodedMember = { list: 'orderTypes', byCode: 'orderType', byId: 'orderTypeId', required: true };
+export const orderTypeMember: CodedMember = {
+  list: 'orderTypes',
+  byCode: 'orderType',
+  byId: 'orderTypeId',
+  required: true,
+};
 export const methodMember: CodedMember = {
   list: 'mainShippingMethods',
   byCode: 'shippingMethod',

@@ -1,6 +1,7 @@
 import type { Json } from '../../../../core/json.ts';
 import type { Order } from '../../../../warehouse/decoding/v3-orders.ts';
 import { PayloadError } from '../../payload/kind.ts';
+
 /** The attributes of an order that a change may name. An absent member keeps its value. */
 interface ChangedAttributes {
   readonly preferredShippingDate?: string | null | undefined;
