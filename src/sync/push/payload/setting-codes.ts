@@ -69,7 +69,7 @@ export class SettingCodes implements CodeFinder {
 }
 
 /** An error for a code that cannot be found now: reading the settings failed recently, or another worker reads them. */
-export class SettingsUnreadError extends PostponedError {
+class SettingsUnreadError extends PostponedError {
   constructor() {
     super(
       'settings_unread',

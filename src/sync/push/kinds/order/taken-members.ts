@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type TakenMember, takenMembers } from '../../../../../config/operations.ts';
+import type { TakenMember } from '../../../../../config/operations.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import type { CheckContext, JsonObject } from '../../payload/kind.ts';
 import { idNumber, personal, pickGiven, requiredText } from '../../payload/payload.ts';
@@ -24,6 +24,7 @@ const shapes = {
   shippingMethod: { shippingMethod: requiredText.nullish(), shippingMethodId: idNumber.nullish() },
   orderType: { orderType: requiredText.optional(), orderTypeId: idNumber.optional() },
 } satisfies Record<TakenMember, z.ZodRawShape>;
+const takenMembers = Object.keys(shapes) as TakenMember[];
 
 /** All members of a change that the service may take. */
 export type TakenChange = z.infer<
