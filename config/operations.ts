@@ -31,7 +31,22 @@ export interface Operation {
   readonly attributes?: Readonly<Record<string, unknown>>;
   /** False if `page[size]` is not sent to a list, because docs/interface.md does not show its paging parameters. */
   readonly pageSize?: boolean;
+  /**
+   * Further members of an order that an update takes. It is assumed that it takes none
+   * (docs/assumptions.md).
+   */
+  readonly takes?: readonly TakenMember[];
 }
+
+/** The members of an order that `takes` may name. */
+export const takenMembers = [
+  'deliveryAddress',
+  'billingAddress',
+  'pickUpPoint',
+  'shippingMethod',
+  'orderType',
+] as const;
+export type TakenMember = (typeof takenMembers)[number];
 
 const shown = (method: Method, path: string): Operation => ({ method, path, documented: true });
 const assumed = (method: Method, path: string): Operation => ({ method, path, documented: false });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
+import { type Operation, type OperationName, type Operations, operations, takenMembers } from './operations.ts';
 import { optionalMembers } from './optional-members.ts';
 
 type SwitchName = Exclude<keyof Operation, 'method' | 'path' | 'documented'>;
@@ -18,6 +18,7 @@ const switches: { readonly [N in SwitchName]: Switch<N> } = {
     schema: z.enum(['inside', 'top']),
     operations: [
       'v3.orders.create',
+      'v3.orders.update',
       'v3.returnMerchandiseAuthorizations.create',
       'v3.returnMerchandiseAuthorizations.replace',
       'v3.inboundPackingSlips.create',
@@ -25,6 +26,7 @@ const switches: { readonly [N in SwitchName]: Switch<N> } = {
   },
   billingAddress: { schema: z.enum(['copy', 'omit']), operations: ['v3.orders.create'] },
   repeatable: { schema: z.boolean(), operations: ['v2.returnLabel.get'] },
+  takes: { schema: z.array(z.enum(takenMembers)), operations: ['v3.orders.update'] },
   optional: { schema: z.array(z.string()), operations: Object.keys(optionalMembers) as OperationName[] },
   postcodeCountries: { schema: countries, operations: ['v3.orders.create'] },
   houseNumberCountries: { schema: countries, operations: ['v3.orders.create'] },

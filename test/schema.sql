@@ -508,6 +508,10 @@ create table sync.outbox_kinds (
   kind text not null, -- Kind
   schema jsonb not null, -- JSON Schema of its payload
 ); -- JSON Schema of each kind's payload, written by migrate
+create table sync.outbox_targets (
+  outbox_id bigint not null, -- The order.rename row
+  target_id bigint not null, -- Id of the order at the service
+); -- Orders that order.rename rows were sent for, stored before the request
 create table sync.outbox_waits (
   outbox_id bigint not null, -- The order.create row
   waits_for bigint not null, -- The product.save row
@@ -727,6 +731,8 @@ alter table sync.outbox_attempts add constraint outbox_attempts_outbox_id_fkey F
 alter table sync.outbox_attempts add constraint outbox_attempts_pkey PRIMARY KEY (id);
 alter table sync.outbox_attempts add constraint outbox_attempts_step_check CHECK ((step = ANY (ARRAY['sent'::text, 'looked up'::text, 'taken over'::text, 'retried'::text, 'marked done'::text, 'replaced'::text, 'cancelled'::text])));
 alter table sync.outbox_kinds add constraint outbox_kinds_pkey PRIMARY KEY (kind);
+alter table sync.outbox_targets add constraint outbox_targets_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
+alter table sync.outbox_targets add constraint outbox_targets_pkey PRIMARY KEY (outbox_id);
 alter table sync.outbox_waits add constraint outbox_waits_outbox_id_fkey FOREIGN KEY (outbox_id) REFERENCES fulfilment.outbox(id) ON DELETE CASCADE;
 alter table sync.outbox_waits add constraint outbox_waits_pkey PRIMARY KEY (outbox_id);
 alter table sync.parcel_reads add constraint parcel_reads_pkey PRIMARY KEY (client, shipment_id);

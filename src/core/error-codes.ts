@@ -36,6 +36,7 @@ export type ErrorCode =
   | 'document_not_read'
   | 'not_there'
   | 'payload_refused'
+  | 'rename_awaited'
   | 'settings_unread'
   // The database, the queue and the program itself.
   | 'admin_port_taken'

@@ -21,6 +21,8 @@ export const switchesSchema = z.strictObject({
   repeatedReturnLines: z.boolean().default(false),
   /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */
   repeatedNumbers: z.boolean().default(false),
+  /** Whether an update may change addresses, pick-up point, shipping method and order type. */
+  changeableRelationships: z.boolean().default(false),
 });
 export type Switches = z.infer<typeof switchesSchema>;
 

@@ -2050,6 +2050,17 @@ export interface SyncOutboxKinds {
   schema: Json;
 }
 
+export interface SyncOutboxTargets {
+  /**
+   * The order.rename row
+   */
+  outbox_id: number;
+  /**
+   * Id of the order at the service
+   */
+  target_id: number;
+}
+
 export interface SyncOutboxWaits {
   /**
    * The order.create row
@@ -2615,6 +2626,7 @@ export interface DB {
   "sync.migrations": SyncMigrations;
   "sync.outbox_attempts": SyncOutboxAttempts;
   "sync.outbox_kinds": SyncOutboxKinds;
+  "sync.outbox_targets": SyncOutboxTargets;
   "sync.outbox_waits": SyncOutboxWaits;
   "sync.parcel_reads": SyncParcelReads;
   "sync.pauses": SyncPauses;

@@ -1,20 +1,31 @@
 import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import type { ChangeableOrder, Order, OrderItem } from '../store/model.ts';
+import type { ChangeableOrder, ChangeableRelationships, Order, OrderItem } from '../store/model.ts';
 import type { Simulation } from '../store/simulation.ts';
-import { isHouseNumberMissing } from './house-number.ts';
-import { checkOrderNumber, checkWarehouse } from './place-order.ts';
+import { fillHouseNumber, isHouseNumberMissing } from './house-number.ts';
+import { checkOrderNumber, checkOrderSettings, checkWarehouse } from './place-order.ts';
 
 /** Returns whether nothing of an order remains to be shipped. */
 export function isFulfilled(order: Order): boolean {
   return order.items.every(({ quantity, fulfilled }) => fulfilled >= quantity);
 }
 
+/** Places of the relationships of an update, for errors. */
+const relationshipPointers = {
+  orderType: '/data/relationships/orderType',
+  shippingMethod: '/data/relationships/preferredShippingMethod',
+};
+
 /**
- * Changes the attributes of an order (docs/interface.md, 7.7 Update).
+ * Changes an order (docs/interface.md, 7.7 Update).
  * @throws Refusal if the order is completely fulfilled, or if a value is not accepted
  */
-export function changeOrder(simulation: Simulation, order: Order, wanted: ChangeableOrder, nowMs: number): void {
+export function changeOrder(
+  simulation: Simulation,
+  order: Order,
+  wanted: ChangeableOrder & ChangeableRelationships,
+  nowMs: number,
+): void {
   const toPointer = (member: string) => `/data/attributes/${member}`;
   if (isFulfilled(order)) throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
   checkOrderNumber(simulation, wanted.externalOrderNumber, order, toPointer('externalOrderNumber'));
@@ -22,7 +33,11 @@ export function changeOrder(simulation: Simulation, order: Order, wanted: Change
   const { preferredShippingDate } = wanted;
   if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
     throw ruleBroken('preferredShippingDate must be today or later', toPointer('preferredShippingDate'));
-  simulation.store.changeOrder(order, () => Object.assign(order, wanted));
+  checkOrderSettings(wanted, relationshipPointers);
+  const deliveryAddress = fillHouseNumber(wanted.deliveryAddress);
+  const addresses = { deliveryAddress, billingAddress: fillHouseNumber(wanted.billingAddress) };
+  const notValid = isHouseNumberMissing(deliveryAddress);
+  simulation.store.changeOrder(order, () => Object.assign(order, wanted, addresses, { notValid }));
   planFulfilment(simulation, order, nowMs);
 }
 

@@ -129,13 +129,23 @@ export function checkOrderNumber(
   throw ruleBroken(`An order with externalOrderNumber (${externalOrderNumber}) already exists`, pointer);
 }
 
-function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointers): void {
-  checkOrderNumber(simulation, draft.externalOrderNumber, null, pointers.externalOrderNumber);
-  if (!settings.orderTypes.some(({ id }) => id === draft.orderTypeId))
-    throw ruleBroken(`There is no order type ${draft.orderTypeId}`, pointers.orderType);
-  const method = draft.shippingMethodId;
+/**
+ * Checks the order type and the main shipping method.
+ * @throws Refusal if one does not exist
+ */
+export function checkOrderSettings(
+  { orderTypeId, shippingMethodId: method }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId'>,
+  pointers: Pick<Pointers, 'orderType' | 'shippingMethod'>,
+): void {
+  if (!settings.orderTypes.some(({ id }) => id === orderTypeId))
+    throw ruleBroken(`There is no order type ${orderTypeId}`, pointers.orderType);
   if (method !== null && !settings.mainShippingMethods.some(({ id }) => id === method))
     throw ruleBroken(`There is no main shipping method ${method}`, pointers.shippingMethod);
+}
+
+function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointers): void {
+  checkOrderNumber(simulation, draft.externalOrderNumber, null, pointers.externalOrderNumber);
+  checkOrderSettings(draft, pointers);
   checkWarehouse(draft.fulfillFrom, pointers.fulfillFrom);
   for (const { fulfillFrom, pointer } of draft.lines)
     checkWarehouse(fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);

@@ -85,20 +85,24 @@ export interface ChangeableOrder {
   metadata: Texts;
 }
 
-export interface Order extends ChangeableOrder {
+/** What an update may also change if the switch `changeableRelationships` is on. */
+export interface ChangeableRelationships {
+  orderTypeId: number;
+  shippingMethodId: number | null;
+  /** Orders may share an address object, so it is replaced and never changed. */
+  deliveryAddress: AddressLines;
+  billingAddress: AddressLines;
+  pickUpPoint: { readonly id: number; readonly attributes: Readonly<Record<string, unknown>> } | null;
+}
+
+export interface Order extends ChangeableOrder, ChangeableRelationships {
   readonly id: number;
   readonly orderedOn: string;
   readonly currency: string;
   readonly channelIdentifier: string | null;
-  readonly orderTypeId: number;
-  readonly shippingMethodId: number | null;
   readonly items: readonly OrderItem[];
   readonly deliveryAddressId: number;
-  /** Orders may share this object, so it is replaced and never changed. */
-  deliveryAddress: AddressLines;
   readonly billingAddressId: number;
-  readonly billingAddress: AddressLines;
-  readonly pickUpPoint: { readonly id: number; readonly attributes: Readonly<Record<string, unknown>> } | null;
   attachments: readonly Attachment[];
   /** Whether a required house number is missing. The order is not shipped until it has one. */
   notValid: boolean;

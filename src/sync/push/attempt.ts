@@ -10,7 +10,7 @@ import {
 import type { PushPolicy } from '../../core/retry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../erp/outbox/claim.ts';
-import { claimMs, returnClaims, stampSent } from '../../erp/outbox/held-claims.ts';
+import { returnClaims } from '../../erp/outbox/held-claims.ts';
 import { isProven } from '../../erp/outbox/holds.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
@@ -20,11 +20,12 @@ import {
   type JsonObject,
   NotFoundError,
   PayloadError,
-  type PushContext,
+  PostponedError,
   type PushResult,
 } from './payload/kind.ts';
 import { checkPayload, readPayload } from './payload/payload.ts';
-import { type SettingCodes, SettingsUnreadError } from './payload/setting-codes.ts';
+import type { SettingCodes } from './payload/setting-codes.ts';
+import { ClaimLostError, createContext } from './push-context.ts';
 import type { RecentSends } from './recent-sends.ts';
 
 /** What the pushes of one client work with. */
@@ -62,13 +63,6 @@ export interface PushOutcome {
   readonly asked: boolean;
   /** An unexpected error: a defect of this program, or a database that does not answer. */
   readonly fault?: unknown;
-}
-
-/** The claim was lost to another worker: nothing is sent and nothing is settled. */
-class ClaimLostError extends CodedError {
-  constructor(id: number) {
-    super('claim_lost', `another worker took over outbox row ${id}`);
-  }
 }
 
 /**
@@ -110,42 +104,6 @@ export async function attemptRow(
   }
 }
 
-interface SendProgress {
-  /** True if the request that makes the change may have been written. */
-  sent: boolean;
-}
-
-function createContext(
-  { zone, db, warehouse, codes, operations, sent }: PushDeps,
-  row: ClaimedRow,
-  signal: AbortSignal,
-  claimedAtMs: number,
-  progress: SendProgress,
-): PushContext {
-  const beforeSend = async () => {
-    // A worker that was suspended must not send a row that others have taken over. For kinds that can be looked up, the
-    // claim itself recorded the send.
-    const isFresh = row.stamped && !progress.sent && performance.now() - claimedAtMs < claimMs / 3;
-    if (!isFresh) {
-      const stampedAtMs = performance.now();
-      if (!(await stampSent(db, row)) || performance.now() - stampedAtMs > claimMs / 3)
-        throw new ClaimLostError(row.id);
-    }
-    sent.note(row);
-    progress.sent = true;
-  };
-  return {
-    row,
-    zone,
-    db,
-    warehouse,
-    codes,
-    signal,
-    operations,
-    send: (request) => warehouse.write(request, { signal, beforeSend }),
-  };
-}
-
 type AttemptVerdict =
   | { readonly status: 'done'; readonly pushed: PushResult; readonly followUps: readonly FollowUp[] }
   | (Verdict & {
@@ -166,7 +124,7 @@ async function judgeError(
 ): Promise<AttemptVerdict> {
   if (error instanceof PayloadError) return toDead(error.code, error.message);
   if (error instanceof NotFoundError) return { status: 'dead', error: error.message, code: error.code, cause: error };
-  if (error instanceof SettingsUnreadError) {
+  if (error instanceof PostponedError) {
     const { code, message, retryMs } = error;
     return { status: 'pending', error: message, delayMs: retryMs, burnt: false, code, cause: error };
   }

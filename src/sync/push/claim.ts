@@ -30,7 +30,9 @@ export async function claimDueRows(
     client,
     identity,
     slots,
-    stamped: findNames(({ unknown }) => unknown.do === 'look up' && unknown.lookUp.whenAbsent === 'resend'),
+    stamped: findNames(
+      ({ unknown }) => unknown.do === 'look up' && unknown.lookUp.whenAbsent === 'resend' && !unknown.lookUp.byTarget,
+    ),
     lingering: { kinds: findNames(({ unknown }) => unknown.do === 'resend'), ms: minAbsenceAgeMs(timeoutMs) },
     waits: [...kinds.values()].flatMap(({ name, waitsFor }) => (waitsFor ? [{ kind: name, for: waitsFor }] : [])),
     ...(few ? { few } : {}),

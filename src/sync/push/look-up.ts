@@ -108,7 +108,8 @@ function concludeLookUp(
 ): Conclusion {
   if (seen.seen === 'there') return concludeFound(deps, rule, row, seen);
   if (seen.seen === 'several') return { verdict: leaveToOperator(seen.why), pushed: null };
-  const why = seen.seen === 'absent' ? (row.refusal ?? 'not found at the service yet; looked up again') : seen.why;
+  const absence = row.refusal ?? 'not found at the service yet; looked up again';
+  const why = seen.why ?? absence;
   const looked = { ...row, attempts: row.boundedAttempts, whenAbsent: rule.whenAbsent };
   const retryAfterMs = seen.seen === 'no answer' ? (seen.cause?.retryAfterMs ?? 0) : 0;
   return {

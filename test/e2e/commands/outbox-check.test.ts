@@ -56,6 +56,16 @@ describe('outbox check without a database', () => {
     expect(await runCommand(command, { WAREHOUSE_OPERATIONS_FILE: file })).toMatchObject({ code: 0 });
   });
 
+  test('follows what WAREHOUSE_OPERATIONS_FILE says about updates', async () => {
+    const file = join(folder, 'operations.json');
+    const update = { method: 'PATCH', path: '/v3/orders/{id}', takes: ['pickUpPoint'] };
+    writeFileSync(file, JSON.stringify({ 'v3.orders.update': update }));
+    const change = { pickUpPoint: { code: 'PUP-1' } };
+    expect((await check('order.update', change)).output).toMatch(/^pickUpPoint: the interface does not show/);
+    const options = { WAREHOUSE_OPERATIONS_FILE: file };
+    expect((await runCommand(['outbox', 'check', 'order.update', write(change)], options)).code).toBe(0);
+  });
+
   test.each<[string, string, RegExp]>([
     ['text that is not JSON', '{"a": ', /^payload: is not JSON that can be read: /],
     ['no object', '[1]', /^payload: must be an object/],
@@ -102,6 +112,17 @@ describe('outbox check with a database', () => {
   const pull = usePuller(database, sandbox);
   const checkCodes = (kind: string, payload: unknown) =>
     runCommand(['outbox', 'check', kind, write(payload), '--client', 'default'], { DATABASE_URL: database.url });
+
+  test('migrate stores the forms that WAREHOUSE_OPERATIONS_FILE gives the payloads', async () => {
+    const file = join(folder, 'operations.json');
+    const update = { method: 'PATCH', path: '/v3/orders/{id}', takes: ['pickUpPoint'] };
+    writeFileSync(file, JSON.stringify({ 'v3.orders.update': update }));
+    const readProblems = () =>
+      database.query(`select path from fulfilment.outbox_check('order.update', '{"pickUpPoint": {"code": "P"}}')`);
+    expect(await readProblems()).toEqual([{ path: 'pickUpPoint' }]);
+    await runCommand(['migrate'], { DATABASE_URL: database.url, WAREHOUSE_OPERATIONS_FILE: file });
+    expect(await readProblems()).toEqual([]);
+  });
 
   test('compares codes with the stored settings of the client, and inserts nothing', async () => {
     const wrong = orderPayload('SO-1', { orderType: 'B2X', shippingMethod: 'DRONE' });

@@ -19,6 +19,7 @@ import * as actions from '../../../src/erp/outbox/operator-actions.ts';
 import { delayGates, markEnded, noteDatabase } from '../../../src/erp/outbox/push-database.ts';
 import * as rates from '../../../src/erp/outbox/rates.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
+import { findRenameTo, findTargetIds, stampSentFor } from '../../../src/erp/outbox/renames.ts';
 import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle.ts';
 import { recordAbsences } from '../../../src/erp/pull/absences.ts';
 import { recordGap } from '../../../src/erp/pull/freshness.ts';
@@ -200,6 +201,9 @@ async function callOutbox(trx: Transaction<DB>, id: number): Promise<void> {
   const claimed = { id, claimNo: 1, dueAt: now.toISOString() };
   await returnClaims(trx, [claimed]);
   await stampSent(trx, claimed);
+  await stampSentFor(trx, claimed, 7);
+  await findTargetIds(trx, [id]);
+  await findRenameTo(trx, { id, client, reference: 'X' }, 'order.update');
   await renewClaims(trx, [claimed]);
   await takeUnknownRows(trx, client, 'order.create', 5);
   const mirror = { table: 'inbound_packing_slips', resultMember: 'inboundPackingSlipId' };

@@ -144,13 +144,13 @@ const others: [string, string, unknown, string][] = [
     'order.update',
     'SO-1',
     { externalOrderNumber: 'SO-9' },
-    'the payload cannot be sent: externalOrderNumber: cannot be changed, because it is the reference that keeps the rows of the order in sequence',
+    'the payload cannot be sent: externalOrderNumber: cannot be changed by an update; use order.rename',
   ],
   [
     'order.update',
     'SO-1',
     { items: [], orderType: 'B2B' },
-    'the payload cannot be sent: items: cannot be changed by an update (cancel the order and create a new one instead); orderType: cannot be changed by an update (cancel the order and create a new one instead)',
+    'the payload cannot be sent: items: cannot be changed by an update; order_item.cancel cancels a line, and further articles need an order of their own; orderType: the interface does not show that the service takes it in an update. If it does, add "orderType" to "takes" of v3.orders.update in WAREHOUSE_OPERATIONS_FILE. Otherwise use order.cancel, and create an order with another number, because this number stays taken',
   ],
   ['order.update', 'SO-1', {}, 'the payload cannot be sent: payload: must name at least one member to change'],
   ['order.update', 'SO-1', { locale: null }, 'the payload cannot be sent: locale: must be a string'],
@@ -234,7 +234,7 @@ const others: [string, string, unknown, string][] = [
     'order.crate',
     'SO-1',
     {},
-    'there is no kind order.crate; known are order.create, order.update, order.cancel, order.release, order_item.cancel, order_attachment.create, return.create, return.replace, return.delete, inbound_packing_slip.create, product.save, return_label.create',
+    'there is no kind order.crate; known are order.create, order.update, order.rename, order.cancel, order.release, order_item.cancel, order_attachment.create, return.create, return.replace, return.delete, inbound_packing_slip.create, product.save, return_label.create',
   ],
 ];
 

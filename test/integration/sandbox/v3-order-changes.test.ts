@@ -116,6 +116,30 @@ describeOperation('v3.orders.update', () => {
     const other = { ...relationships, orderType: { data: { id: 32, type: 'orderType' } } };
     expect(titles(await update({}, { relationships: other }))).toContain('orderType cannot be changed');
     expect((await update({}, { included: [line('MUG-RED')] })).status).toBe(400);
+    const point = { type: 'pickUpPoint', attributes: { code: 'P' } };
+    expect(titles(await update({}, { included: [point] }))).toContain('takes no included resources');
+  });
+
+  test('takes changed addresses, method and type if the switch changeableRelationships is on', async () => {
+    await sandbox.switches({ changeableRelationships: true });
+    const attributes = { lastName: 'Smit', street1: 'Dam 9', postcode: '1012JS', countryCode: 'NL' };
+    const included = [{ type: 'address', id: 'new', attributes }];
+    const relationships = {
+      orderType: { data: { id: 32, type: 'orderType' } },
+      preferredShippingMethod: { data: null },
+      deliveryAddress: { data: { id: 'new', type: 'address' } },
+    };
+    const changed = await update({}, { relationships, included });
+    expect(JSON.stringify(changed.body)).toContain('"lastName":"Smit"');
+    expect(readOne(changed).relationships).toMatchObject({ orderType: relationships.orderType });
+    const wrong = [
+      { orderType: { data: { id: 99, type: 'orderType' } } },
+      { billingAddress: { data: { id: 'other', type: 'address' } } },
+      { pickUpPoint: { data: { type: 'pickUpPoint' } } },
+      { orderItems: { data: [] } },
+      { orderType: 7 },
+    ];
+    for (const links of wrong) expect((await update({}, { relationships: links })).status).toBe(422);
   });
 
   test('refuses changes after the order is completely fulfilled', async () => {

@@ -122,6 +122,14 @@ describe('readConfig', () => {
     const labels = file('labels.json', JSON.stringify({ 'v2.returnLabel.get': label }));
     const repeatable = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: labels }).operations;
     expect(repeatable['v2.returnLabel.get']).toEqual({ ...label, documented: false });
+    const update = { method: 'PATCH', path: '/v3/orders/{id}', takes: ['orderType'] };
+    const updates = file('updates.json', JSON.stringify({ 'v3.orders.update': update }));
+    const taking = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: updates }).operations;
+    expect(taking['v3.orders.update']).toEqual({ ...update, documented: false });
+    const takes = file('takes.json', '{"v3.orders.create": {"method": "POST", "path": "/v3/orders", "takes": []}}');
+    expect(readProblems({ ...base, WAREHOUSE_OPERATIONS_FILE: takes })).toEqual([
+      'WAREHOUSE_OPERATIONS_FILE: v3.orders.create: takes belongs to v3.orders.update only',
+    ]);
     const orders = file(
       'orders.json',
       '{"v3.orders.create": {"method": "POST", "path": "/v3/orders", "repeatable": true}}',

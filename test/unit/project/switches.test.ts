@@ -11,6 +11,7 @@ function read(name: OperationName, switches: object): { merged: Operations; prob
 }
 
 const order = 'v3.orders.create';
+const updating = 'v3.orders.update';
 const announcing = 'v3.returnMerchandiseAuthorizations.create';
 const replacing = 'v3.returnMerchandiseAuthorizations.replace';
 const slip = 'v3.inboundPackingSlips.create';
@@ -18,8 +19,9 @@ const attaching = 'v3.orderAttachments.create';
 
 /** Each switch with a value, the operations that use it, and one that does not. */
 const cases: [string, unknown, OperationName[], OperationName][] = [
-  ['included', 'top', [order, announcing, replacing, slip], 'v3.orders.update'],
+  ['included', 'top', [order, updating, announcing, replacing, slip], 'v3.orders.cancel'],
   ['billingAddress', 'omit', [order], slip],
+  ['takes', ['deliveryAddress'], [updating], order],
   ['repeatable', true, ['v2.returnLabel.get'], order],
   ['optional', [], [order, attaching, announcing, replacing, slip, 'oldest.product.add'], 'v3.orders.cancel'],
   ['postcodeCountries', ['NL', 'FR'], [order], attaching],

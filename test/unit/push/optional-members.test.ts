@@ -19,6 +19,7 @@ const fixed: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     deliveryAddress: '7.6 Create',
     'attachments.content': '9.2 Operations',
   },
+  'order.rename': { externalOrderNumber: '7.1 Fields' },
   'order_attachment.create': { content: '9.2 Operations' },
   'return.create': { shipmentId: '11.1 Fields', 'items.shipmentItemId': '11.2 Items' },
   'return.replace': { shipmentId: '11.1 Fields', 'items.shipmentItemId': '11.2 Items' },

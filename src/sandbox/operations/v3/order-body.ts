@@ -36,7 +36,7 @@ const lineIn = z.strictObject({
   }),
   relationships: z.strictObject({ product: linkTo('product').optional(), order: anyLink.optional() }).optional(),
 });
-const addressIn = z.strictObject({
+export const addressIn = z.strictObject({
   type: z.literal('address'),
   id: provisionalId,
   attributes: z.strictObject({
@@ -51,7 +51,7 @@ const addressIn = z.strictObject({
     countryCode: z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters'),
   }),
 });
-const pickUpPointIn = z.strictObject({
+export const pickUpPointIn = z.strictObject({
   type: z.literal('pickUpPoint'),
   id: provisionalId.optional(),
   attributes: clientMembers,
@@ -187,13 +187,24 @@ function readLine({ attributes }: Extract<Part, { type: 'orderItem' }>, pointer:
 }
 
 function readAddress(body: OrderBody, role: 'deliveryAddress' | 'billingAddress'): AddressLines {
-  const wanted = body.data.relationships[role]?.data.id;
-  const found = selectParts(body, 'address').filter(({ resource }) => String(resource.id) === String(wanted));
-  const pointer = `/data/relationships/${role}`;
-  const [address, ...others] = found;
+  const addresses = selectParts(body, 'address').map(({ resource }) => resource);
+  return findAddress(addresses, body.data.relationships[role]?.data.id, `/data/relationships/${role}`);
+}
+
+/**
+ * Returns the lines of the included address with a provisional id.
+ * @param pointer place of the link, for errors
+ * @throws Refusal if there is not exactly one
+ */
+export function findAddress(
+  addresses: readonly z.output<typeof addressIn>[],
+  wanted: string | number | undefined,
+  pointer: string,
+): AddressLines {
+  const [address, ...others] = addresses.filter(({ id }) => String(id) === String(wanted));
   if (address === undefined) throw ruleBroken(`No included address has the id ${wanted}`, pointer);
   if (others.length > 0) throw ruleBroken(`Several included addresses have the id ${wanted}`, pointer);
-  const { countryCode, ...lines } = address.resource.attributes;
+  const { countryCode, ...lines } = address.attributes;
   return {
     firstName: emptyToNull(lines.firstName),
     lastName: emptyToNull(lines.lastName),

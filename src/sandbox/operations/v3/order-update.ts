@@ -1,11 +1,13 @@
 import { z } from 'zod';
-import { ruleBroken } from '../../refusal.ts';
-import { toOrderResource } from '../../resources/orders.ts';
 import type { ChangeableOrder, Order } from '../../store/model.ts';
 import { noReplyAddress, partialDeliveryByOrderType } from '../../store/settings.ts';
 import { dateIn, emptyToNull, idIn, keepGivenTexts, namedTexts, textIn } from './input.ts';
+import { addressIn, pickUpPointIn } from './order-body.ts';
 
 const notNull = 'must not be null';
+
+/** Resources that the relationships link to, if the switch `changeableRelationships` is on. */
+const includedIn = z.array(z.discriminatedUnion('type', [addressIn, pickUpPointIn])).optional();
 
 /**
  * The body of the update (docs/interface.md, 7.1 Fields and 7.7 Update). `orderedOn`, `currency` and
@@ -37,16 +39,19 @@ export const updateBody = z.strictObject({
       channelIdentifier: textIn,
     }),
     relationships: z.record(z.string(), z.unknown()).optional(),
+    included: includedIn,
   }),
+  included: includedIn,
 });
 
+export type UpdateBody = z.output<typeof updateBody>;
+
 /**
- * Returns the state that an update asks for. Omitted attributes are erased. Only `externalOrderNumber`, `locale` and
- * `onHold` keep their values if they are omitted, because they cannot be null.
- * @throws Refusal if the update contains relationships that differ from those of the order
+ * Returns the attributes that an update asks for. Omitted attributes are erased. Only `externalOrderNumber`, `locale`
+ * and `onHold` keep their values if they are omitted, because they cannot be null.
+ * @param orderTypeId the order type after the update
  */
-export function readWantedState(order: Order, { data }: z.output<typeof updateBody>): ChangeableOrder {
-  assertSameRelationships(order, data.relationships ?? {});
+export function readWantedState(order: Order, { data }: UpdateBody, orderTypeId: number): ChangeableOrder {
   const { attributes } = data;
   return {
     externalOrderNumber: attributes.externalOrderNumber ?? order.externalOrderNumber,
@@ -59,36 +64,8 @@ export function readWantedState(order: Order, { data }: z.output<typeof updateBo
     vatNumber: emptyToNull(attributes.vatNumber),
     fulfillFrom: emptyToNull(attributes.fulfillFrom),
     preferredShippingDate: attributes.preferredShippingDate ?? null,
-    allowPartialDelivery: attributes.allowPartialDelivery ?? partialDeliveryByOrderType[order.orderTypeId] ?? false,
+    allowPartialDelivery: attributes.allowPartialDelivery ?? partialDeliveryByOrderType[orderTypeId] ?? false,
     onHold: attributes.onHold ?? order.onHold,
     metadata: keepGivenTexts(attributes.metadata),
   };
-}
-
-const anyLink = z.object({ data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]) });
-
-/**
- * Checks that the relationships of an update are those of the order. Clients may send them, but an update cannot change
- * them.
- * @throws Refusal if one differs
- */
-function assertSameRelationships(order: Order, given: Readonly<Record<string, unknown>>): void {
-  const current = toOrderResource(order).relationships ?? {};
-  for (const [name, link] of Object.entries(given)) {
-    const isSame = Object.hasOwn(current, name) && readLinkedIds(current[name]) === readLinkedIds(link);
-    if (!isSame) throw ruleBroken(`${name} cannot be changed by an update`, `/data/relationships/${name}`);
-  }
-}
-
-/** Returns the ids of a link as one text. Returns null if the value is not a link. */
-function readLinkedIds(link: unknown): string | null {
-  const read = anyLink.safeParse(link);
-  if (!read.success) return null;
-  const { data } = read.data;
-  return data === null
-    ? 'none'
-    : [data]
-        .flat()
-        .map(({ id }) => id)
-        .join(' ');
 }

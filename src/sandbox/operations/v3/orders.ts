@@ -25,6 +25,7 @@ import { defineOperation } from '../operation.ts';
 import { day, include, orderNumbers, type ParameterValues, paging, uniqueTexts } from '../parameters.ts';
 import { assertSameId } from './input.ts';
 import { orderBody, readOrder } from './order-body.ts';
+import { readWantedRelationships } from './order-relationships.ts';
 import { readWantedState, updateBody } from './order-update.ts';
 
 const included = { include: include(...orderIncludeNames) } as const;
@@ -119,7 +120,9 @@ export const orderOperations = [
     run: (call) => {
       const order = call.requireRow('order', call.store.orders.get(call.id));
       assertSameId(call.body.data.id, order.id);
-      const wanted = readWantedState(order, call.body);
+      const { changeableRelationships } = call.world.switches;
+      const relationships = readWantedRelationships(order, call.body, call.simulation.ids, changeableRelationships);
+      const wanted = { ...readWantedState(order, call.body, relationships.orderTypeId), ...relationships };
       call.recordWrite('order', order.id, order);
       changeOrder(call.simulation, order, wanted, call.nowMs);
       return call.renderOne(renderOrder(order, orderIncludeNames), 'inside');

@@ -12,6 +12,7 @@ import { orderCancel } from './order/order-cancel.ts';
 import { orderCreate } from './order/order-create.ts';
 import { orderItemCancel } from './order/order-item-cancel.ts';
 import { orderRelease } from './order/order-release.ts';
+import { orderRename } from './order/order-rename.ts';
 import { orderUpdate } from './order/order-update.ts';
 import { productSave } from './product/product-save.ts';
 import { returnCreate } from './return/return-create.ts';
@@ -23,6 +24,7 @@ import { returnReplace } from './return/return-replace.ts';
 export const outboxKinds: readonly AnyKind[] = [
   orderCreate,
   orderUpdate,
+  orderRename,
   orderCancel,
   orderRelease,
   orderItemCancel,

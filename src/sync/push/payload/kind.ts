@@ -4,7 +4,7 @@
  */
 
 import type { z } from 'zod';
-import type { OperationName, Operations } from '../../../../config/operations.ts';
+import type { OperationName, Operations, TakenMember } from '../../../../config/operations.ts';
 import { CodedError, type WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
@@ -37,6 +37,17 @@ export class NotFoundError extends CodedError {
   }
 }
 
+/** An error for a row that cannot be sent yet, for a reason that passes by itself. It does not count as an attempt. */
+export class PostponedError extends CodedError {
+  /** Time until the row is tried again, in milliseconds. */
+  readonly retryMs: number;
+
+  constructor(code: 'rename_awaited' | 'settings_unread', message: string, retryMs: number) {
+    super(code, message);
+    this.retryMs = retryMs;
+  }
+}
+
 /** The context of a payload check. */
 export interface CheckContext {
   readonly codes: CodeFinder;
@@ -47,13 +58,16 @@ export interface CheckContext {
 
 /** The context of one push. */
 export interface PushContext extends CheckContext {
-  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'reference' | 'knownId' | 'knownCount' | 'mayBeWritten'>;
+  readonly row: Pick<ClaimedRow, 'id' | 'client' | 'kind' | 'reference' | 'knownId' | 'knownCount' | 'mayBeWritten'>;
   /** IANA time zone of the client's times without a zone. */
   readonly zone: string;
   readonly db: Database;
   readonly warehouse: Warehouse;
-  /** Sends the request that asks for the change. The attempt is recorded before the request is sent. */
-  readonly send: (request: WriteRequest) => Promise<HttpAnswer>;
+  /**
+   * Sends the request that asks for the change. The attempt is recorded before the request is sent, together with the
+   * `targetId` of a kind that is looked up by it.
+   */
+  readonly send: (request: WriteRequest, targetId?: number) => Promise<HttpAnswer>;
 }
 
 /** A resource from an answer, to be stored in the tables. */
@@ -87,7 +101,7 @@ export interface FollowUp {
 /** The result of a look-up for one row. */
 export type LookUpResult =
   | { readonly seen: 'there'; readonly resource: Resource; readonly escaped: boolean }
-  | { readonly seen: 'absent' }
+  | { readonly seen: 'absent'; readonly why?: string }
   | { readonly seen: 'no answer'; readonly why: string; readonly cause?: WarehouseError }
   /** Several resources match: a person must decide. */
   | { readonly seen: 'several'; readonly why: string };
@@ -119,6 +133,8 @@ export interface LookUpRule<P> {
    * True if a refusal counts only after a look-up has not found the resource: an earlier attempt may have created it.
    */
   readonly doubtsRefusal: boolean;
+  /** True if rows are looked up by the id of what they change. Then a claim alone cannot record that they are sent. */
+  readonly byTarget?: boolean;
 }
 
 /**
@@ -176,6 +192,8 @@ export interface OutboxKind<P> {
    */
   readonly followUps?: (payload: JsonObject) => readonly FollowUp[];
   readonly waitsFor?: Prerequisite;
+  /** Returns the parts of the kind that differ if the service takes these further members in an update. */
+  readonly withTaken?: (taken: readonly TakenMember[]) => Partial<Pick<OutboxKind<P>, 'schema' | 'refused' | 'check'>>;
 }
 
 /** A kind whose payload type does not matter, as lists of kinds hold it. */
@@ -190,11 +208,13 @@ export function defineKind<P>(kind: OutboxKind<P>): AnyKind {
 
 /**
  * Returns the kind as `WAREHOUSE_OPERATIONS_FILE` makes it. Members that the file makes optional may be absent. An
- * operator decides about unknown rows, unless the file says that the operation is repeatable.
+ * operator decides about unknown rows, unless the file says that the operation is repeatable. An update refuses the
+ * members that the file does not name in `takes`.
  */
 export function applyOperations(kind: AnyKind, operations: Operations): AnyKind {
-  const isRepeatable = kind.unknown.do === 'ask operator' && operations[kind.operation].repeatable === true;
-  const optional = kind.optional?.(operations) ?? operations[kind.operation].optional ?? [];
-  const schema = makeOptional(kind.schema, optional);
-  return { ...kind, schema, ...(isRepeatable ? { unknown: { do: 'resend' } } : {}) };
+  const { repeatable, takes = [], optional: named = [] } = operations[kind.operation];
+  const isRepeatable = kind.unknown.do === 'ask operator' && repeatable === true;
+  const taking = { ...kind, ...(takes.length > 0 ? kind.withTaken?.(takes) : {}) };
+  const schema = makeOptional(taking.schema, kind.optional?.(operations) ?? named);
+  return { ...taking, schema, ...(isRepeatable ? { unknown: { do: 'resend' } } : {}) };
 }

@@ -1,4 +1,3 @@
-import { CodedError } from '../../../core/errors.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
 import { readOptions, type StoredOption, takeSettingsTurn } from '../../../erp/resources/settings.ts';
 import type { ClientAccount } from '../../../erp/runs/clients.ts';
@@ -6,6 +5,7 @@ import type { Warehouse } from '../../../warehouse/client.ts';
 import type { SettingList } from '../../../warehouse/decoding/settings.ts';
 import { readSettingsNow } from '../../pulls/settings.ts';
 import { type CodeFinder, type CodeProblem, filterByCode, findCode } from './find-code.ts';
+import { PostponedError } from './kind.ts';
 
 /** Time that entries are kept in memory, in milliseconds. */
 const keptMs = 30_000;
@@ -69,12 +69,12 @@ export class SettingCodes implements CodeFinder {
 }
 
 /** An error for a code that cannot be found now: reading the settings failed recently, or another worker reads them. */
-export class SettingsUnreadError extends CodedError {
-  readonly retryMs = failedPauseMs;
+class SettingsUnreadError extends PostponedError {
   constructor() {
     super(
       'settings_unread',
       'the code could not be checked, because the settings could not be read; they will be read again soon',
+      failedPauseMs,
     );
   }
 }

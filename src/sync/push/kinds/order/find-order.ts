@@ -5,6 +5,7 @@
 import type { OperationName } from '../../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { addDays, toLocalDay } from '../../../../core/time.ts';
+import { findNewNumber, findRenameTo, type OtherRow } from '../../../../erp/outbox/renames.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
 import { addIncluded, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
@@ -12,7 +13,7 @@ import { type Order, orderSchema } from '../../../../warehouse/decoding/v3-order
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/list-pages.ts';
 import { orders } from '../../../streams/orders.ts';
-import { NotFoundError, PayloadError, type PushContext } from '../../payload/kind.ts';
+import { NotFoundError, PayloadError, PostponedError, type PushContext } from '../../payload/kind.ts';
 
 /** A list with more pages than this counts as unreadable: a look-up finds at most one order for each number. */
 const maxPages = 5;
@@ -32,20 +33,52 @@ export interface FoundOrder {
  * Finds the order of a row. Tries the id in our tables first, because the service's lists may be behind. Checks that
  * this order still has the number, because orders can be renamed. Otherwise searches the list by the number.
  * @throws NotFoundError if the service has no such order
+ * @throws PostponedError if an `order.rename` that is still open gives an order this number
  */
-export async function findOrder({ row, warehouse, signal, zone }: PushContext): Promise<FoundOrder> {
+export async function findOrder(context: PushContext): Promise<FoundOrder> {
+  const { reference, knownId } = context.row;
+  const known = knownId === null ? null : await readOrderById(context, knownId);
+  return known?.order.attributes.externalOrderNumber === reference ? known : searchOrder(context);
+}
+
+/** Reads an order by its id, whatever its number is. Returns null if the service does not have it. */
+export async function readOrderById({ warehouse, signal, zone }: PushContext, id: number): Promise<FoundOrder | null> {
+  const document = await warehouse.get('v3.orders.get', id, orderInclude, { signal });
+  const found = document === null ? undefined : readOrders(document).find(({ order }) => order.id === id);
+  return found === undefined ? null : { ...found, today: toServiceDay(document?.dateMs ?? null, zone) };
+}
+
+/**
+ * Searches the list of orders for the number of a row.
+ * @throws NotFoundError if the service has no such order
+ * @throws PostponedError if an `order.rename` that is still open gives an order this number
+ */
+export async function searchOrder({ db, row, warehouse, signal, zone }: PushContext): Promise<FoundOrder> {
   const number = row.reference;
-  const byId =
-    row.knownId === null ? null : await warehouse.get('v3.orders.get', row.knownId, orderInclude, { signal });
-  const found = byId === null ? null : findOrderInDocument(byId, number);
-  if (byId !== null && found !== null) return { ...found, today: toServiceDay(byId.dateMs, zone) };
   assertSearchable(number);
   const pages = await listByNumbers(warehouse, [number], signal);
-  const listed = pages.map((page) => findOrderInDocument(page, number)).find((order) => order !== null);
-  if (listed === undefined || listed === null)
-    throw new NotFoundError(`the service has no order with the number ${number}; once it has, retry this row`);
-  return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
+  const listed = pages.flatMap(readOrders).find(({ order }) => order.attributes.externalOrderNumber === number);
+  if (listed !== undefined) return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
+  const rename = await findRenameTo(db, row, row.kind);
+  if (rename !== null) throw makeRenameAwaited(rename, `gives the order the number ${number}`);
+  const newNumber = await findNewNumber(db, row);
+  throw new NotFoundError(
+    newNumber === null
+      ? `the service has no order with the number ${number}; once it has, retry this row`
+      : `the order ${number} was renamed to ${newNumber}; cancel this row and insert it with the reference ${newNumber}`,
+  );
 }
+
+/** Time after which a row that waits for a rename is tried again, in milliseconds. */
+const renameAwaitedMs = 15_000;
+
+/** Makes the error of a row that waits for an `order.rename`. */
+export const makeRenameAwaited = ({ id, reference, status }: OtherRow, does: string): PostponedError =>
+  new PostponedError(
+    'rename_awaited',
+    `row ${id} (order.rename of ${reference}) ${does} and is ${status}; this row waits for it`,
+    renameAwaitedMs,
+  );
 
 /** @throws PayloadError if the list of orders cannot be searched for that number (docs/interface.md, 5.1 Values) */
 function assertSearchable(number: string): void {
@@ -70,11 +103,6 @@ export async function listByNumbers(
   const list = listPages(warehouse, { operation: 'v3.orders.list', filter, maxPages, signal });
   for await (const page of list) pages.push(page);
   return pages;
-}
-
-/** Returns the order with exactly that number from a document; null if there is none. */
-function findOrderInDocument(document: Document, number: string): Omit<FoundOrder, 'today'> | null {
-  return readOrders(document).find(({ order }) => order.attributes.externalOrderNumber === number) ?? null;
 }
 
 /**

@@ -21,7 +21,7 @@ import {
 } from '../../payload/payload.ts';
 import { findAddressProblems } from './address-rules.ts';
 
-const address = z.strictObject({
+export const address = z.strictObject({
   firstName: personalText,
   prefix: personalText,
   lastName: assumedRequired(requiredText.meta(personal)),
@@ -80,8 +80,13 @@ export const orderPayload = z.strictObject({
 });
 export type OrderPayload = z.infer<typeof orderPayload>;
 
-const orderTypeMember: CodedMember = { list: 'orderTypes', byCode: 'orderType', byId: 'orderTypeId', required: true };
-const methodMember: CodedMember = {
+export const orderTypeMember: CodedMember = {
+  list: 'orderTypes',
+  byCode: 'orderType',
+  byId: 'orderTypeId',
+  required: true,
+};
+export const methodMember: CodedMember = {
   list: 'mainShippingMethods',
   byCode: 'shippingMethod',
   byId: 'shippingMethodId',
@@ -122,9 +127,9 @@ export async function findOrderIds(
 }
 
 /** Provisional ids, which only link the addresses of one request (docs/interface.md, 7.2 Addresses). */
-const deliveryId = 1;
-const billingId = 2;
-const toLink = (type: string, id: number) => ({ data: { id, type } });
+export const deliveryId = 1;
+export const billingId = 2;
+export const toLink = (type: string, id: number) => ({ data: { id, type } });
 
 /** Assumptions about the body of POST /v3/orders (docs/assumptions.md). */
 type OrderDocumentOptions = Pick<Operation, 'included' | 'billingAddress' | 'contentMember'>;

@@ -1,0 +1,74 @@
+import { WarehouseError } from '../../../../core/errors.ts';
+import { findTargetIds } from '../../../../erp/outbox/renames.ts';
+import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
+import { listByNumbers, orderInclude, readOrders } from './find-order.ts';
+import { concernsAllNumbers } from './look-up-orders.ts';
+
+/** An `order.rename` row with unknown outcome. */
+interface RenameRow {
+  readonly id: number;
+  /** The former number. */
+  readonly reference: string;
+  readonly payloadRead: { readonly externalOrderNumber: string };
+}
+
+/**
+ * Looks up renames: reads each order by the id that was stored before the request. A row without a stored id was not
+ * sent by this database; its order is searched by
+ * both numbers.
+ */
+export async function findRenamedOrders(
+  rows: readonly RenameRow[],
+  context: LookUpContext,
+): Promise<ReadonlyMap<number, LookUpResult>> {
+  const targetIds = await findTargetIds(
+    context.db,
+    rows.map(({ id }) => id),
+  );
+  const found = new Map<number, LookUpResult>();
+  let failed: LookUpResult | undefined;
+  for (const row of rows) {
+    // If the service refuses the credentials or asks to wait, the other rows are not looked up.
+    const seen = failed ?? (await lookUpRow(row, targetIds.get(row.id), context));
+    found.set(row.id, seen);
+    if (seen.seen === 'no answer' && seen.cause !== undefined && concernsAllNumbers(seen.cause)) failed = seen;
+  }
+  return found;
+}
+
+async function lookUpRow(row: RenameRow, targetId: number | undefined, context: LookUpContext): Promise<LookUpResult> {
+  try {
+    return targetId === undefined ? await searchBothNumbers(row, context) : await readTarget(row, targetId, context);
+  } catch (error) {
+    if (!(error instanceof WarehouseError)) throw error;
+    return { seen: 'no answer', why: `${error.message}; the look-up is tried again`, cause: error };
+  }
+}
+
+async function readTarget(
+  { reference, payloadRead: { externalOrderNumber: wanted } }: RenameRow,
+  id: number,
+  { warehouse, signal }: LookUpContext,
+): Promise<LookUpResult> {
+  const document = await warehouse.get('v3.orders.get', id, orderInclude, { signal });
+  const found = document === null ? undefined : readOrders(document).find(({ order }) => order.id === id);
+  if (found === undefined) return { seen: 'several', why: `the service does not have the order ${id} any more` };
+  const number = found.order.attributes.externalOrderNumber;
+  if (number === wanted) return { seen: 'there', resource: found.resource, escaped: found.escaped };
+  if (number === reference) return { seen: 'absent', why: stillFormerNumber };
+  return { seen: 'several', why: `the order ${id} has the number ${number}, neither ${reference} nor ${wanted}` };
+}
+
+const stillFormerNumber = 'the order still has its former number; looked up again';
+
+async function searchBothNumbers(
+  { reference, payloadRead: { externalOrderNumber: wanted } }: RenameRow,
+  { warehouse, signal }: LookUpContext,
+): Promise<LookUpResult> {
+  const isThere = async (number: string) => {
+    const pages = await listByNumbers(warehouse, [number], signal);
+    return pages.flatMap(readOrders).some(({ order }) => order.attributes.externalOrderNumber === number);
+  };
+  if (!(await isThere(wanted)) || (await isThere(reference))) return { seen: 'absent', why: stillFormerNumber };
+  return { seen: 'several', why: `an order has the number ${wanted}, but it is not known whether it was ${reference}` };
+}

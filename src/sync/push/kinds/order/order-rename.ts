@@ -1,0 +1,110 @@
+import { z } from 'zod';
+import { makeUndecodableError } from '../../../../core/errors.ts';
+import { findTargetIds, findUserOfNumber } from '../../../../erp/outbox/renames.ts';
+import { decodeWith } from '../../../../warehouse/decoding/jsonapi.ts';
+import { type Order, orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
+import { orders } from '../../../streams/orders.ts';
+import { defineKind, PayloadError, type PushContext, type PushResult } from '../../payload/kind.ts';
+import {
+  type FoundOrder,
+  makeRenameAwaited,
+  orderInclude,
+  readAnsweredOrder,
+  readOrderById,
+  searchOrder,
+} from './find-order.ts';
+import { findRenamedOrders } from './look-up-renames.ts';
+import { buildWantedState } from './order-state.ts';
+
+const schema = z.strictObject({
+  externalOrderNumber: z
+    .string()
+    .min(1, 'must have 1 to 50 characters')
+    .max(50, 'must have 1 to 50 characters')
+    .meta({ description: 'the new number; the reference of the row is the present one' }),
+});
+type OrderRename = z.infer<typeof schema>;
+
+/**
+ * Changes the number of an order (docs/interface.md, 7.1 Fields and 7.7 Update). The reference of the row is the present
+ * number. After a lost answer, the order is read by its id, because it has one number or the other.
+ */
+export const orderRename = defineKind<OrderRename>({
+  name: 'order.rename',
+  schema,
+  operation: 'v3.orders.update',
+  notFoundMeansRoute: true,
+  push: renameOrder,
+  unknown: {
+    do: 'look up',
+    lookUp: {
+      stream: orders,
+      find: findRenamedOrders,
+      // The order that is found has the new number, which is all that the row asks for.
+      differs: () => null,
+      resultOf: (resource) => {
+        const read = decodeWith(orderSchema, resource);
+        return 'value' in read ? toResult(read.value) : {};
+      },
+      whenAbsent: 'resend',
+      doubtsRefusal: false,
+      byTarget: true,
+    },
+  },
+});
+
+const toResult = ({ id, attributes }: Order): PushResult['result'] => ({
+  orderId: id,
+  externalOrderNumber: attributes.externalOrderNumber,
+});
+
+async function renameOrder({ externalOrderNumber: number }: OrderRename, context: PushContext): Promise<PushResult> {
+  const found = await findOrderToRename(number, context);
+  if (found.order.attributes.externalOrderNumber === number) return toPushResult(found, null);
+  await assertNumberUnused(number, context);
+  const { id } = found.order;
+  const { attributes, note } = buildWantedState(found.order, {}, found.today);
+  const body = { data: { id, type: 'order', attributes: { ...attributes, externalOrderNumber: number } } };
+  const request = { operation: 'v3.orders.update', path: { id }, query: orderInclude, body } as const;
+  const answer = await context.send(request, id);
+  const renamed = readAnsweredOrder('v3.orders.update', answer.body, id);
+  if (renamed.order.attributes.externalOrderNumber !== number)
+    throw makeUndecodableError('v3.orders.update: the answer does not have the new number');
+  return toPushResult(renamed, note);
+}
+
+function toPushResult(
+  { order, resource, escaped }: Pick<FoundOrder, 'order' | 'resource' | 'escaped'>,
+  note: string | null,
+): PushResult {
+  const result = { ...toResult(order), ...(note === null ? {} : { note }) };
+  return { result, reading: { stream: orders, resource, escaped } };
+}
+
+/**
+ * Finds the order by its present number. If we know its id, an order that already has the new number is found too.
+ * @throws NotFoundError if the service has no order with the present number
+ */
+async function findOrderToRename(number: string, context: PushContext): Promise<FoundOrder> {
+  const { id, reference } = context.row;
+  const targetId = (await findTargetIds(context.db, [id])).get(id);
+  const known = targetId === undefined ? null : await readOrderById(context, targetId);
+  const knownNumber = known?.order.attributes.externalOrderNumber;
+  if (known !== null && (knownNumber === reference || knownNumber === number)) return known;
+  return searchOrder(context);
+}
+
+/**
+ * Checks that no unfinished row of the outbox uses the new number.
+ * @throws PostponedError if an earlier rename will free the number
+ * @throws PayloadError if an `order.create` waits under the number
+ */
+async function assertNumberUnused(number: string, context: PushContext): Promise<void> {
+  const user = await findUserOfNumber(context.db, context.row, number);
+  if (user === null) return;
+  if (user.kind === 'order.rename') throw makeRenameAwaited(user, `frees the number ${number}`);
+  throw new PayloadError([
+    `externalOrderNumber: ${number} is the number of row ${user.id} (order.create), which is ${user.status}; choose` +
+      ' another number, or cancel that row and retry this one',
+  ]);
+}

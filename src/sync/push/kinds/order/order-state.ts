@@ -1,0 +1,74 @@
+import type { Json } from '../../../../core/json.ts';
+import type { Order } from '../../../../warehouse/decoding/v3-orders.ts';
+import { PayloadError } from '../../payload/kind.ts';
+
+/** The attributes of an order that a change may name. An absent member keeps its value. */
+interface ChangedAttributes {
+  readonly preferredShippingDate?: string | null | undefined;
+  readonly metadata?: Readonly<Record<string, string | null | undefined>> | null | undefined;
+}
+
+/** Members of an order that an update sends. Members that the service sets are never sent back. */
+const members = [
+  'externalOrderNumber',
+  'reference',
+  'consumerReference',
+  'promotionCode',
+  'locale',
+  'email',
+  'phoneNumber',
+  'vatNumber',
+  'fulfillFrom',
+  'preferredShippingDate',
+  'allowPartialDelivery',
+  'onHold',
+  'metadata',
+] as const;
+/** Members that must not be null (docs/interface.md, 7.1 Fields). If the order does not show them, they are omitted. */
+const neverNull: ReadonlySet<string> = new Set(['externalOrderNumber', 'locale', 'onHold']);
+/** Members that an empty text erases (docs/interface.md, 7.1 Fields). Null erases the others. */
+const erasedByEmpty: ReadonlySet<string> = new Set(['reference', 'consumerReference', 'promotionCode']);
+
+/**
+ * Returns the state to send: the order's current values with the change applied. An absent member keeps its value, null
+ * is sent as null, and '' erases. Merges metadata member by member. The service refuses a preferred shipping date in
+ * the past: if the order has one that the change keeps, null is sent instead, with a note.
+ * @param today today by the service's clock, in the client's time zone
+ * @param mayBeWritten true if an earlier attempt may have been carried out; then its date may have passed since
+ * @throws PayloadError if the change asks for a date in the past
+ */
+export function buildWantedState(
+  { attributes: current }: Order,
+  change: ChangedAttributes,
+  today: string,
+  mayBeWritten = false,
+): { attributes: { readonly [member: string]: Json }; note: string | null } {
+  const asked: Readonly<Record<string, unknown>> = { ...change };
+  const state = Object.fromEntries(
+    members.map((name) => [name, asked[name] === undefined ? current[name] : asked[name]]),
+  );
+  const wantedDate = change.preferredShippingDate;
+  const isSetAlready = mayBeWritten && current.preferredShippingDate === wantedDate;
+  if (typeof wantedDate === 'string' && wantedDate < today && !isSetAlready)
+    throw new PayloadError([
+      `preferredShippingDate: ${wantedDate} is before today, ${today}, which the service refuses`,
+    ]);
+  if (change.metadata) state.metadata = mergeMetadata(current.metadata, change.metadata);
+  const { preferredShippingDate: date } = state;
+  const passed = typeof date === 'string' && date < today;
+  if (passed) state.preferredShippingDate = null;
+  const erased = Object.entries(state).map(
+    ([name, value]) => [name, value === '' && !erasedByEmpty.has(name) ? null : value] as const,
+  );
+  const sent = erased.filter(([name, value]) => value !== null || !neverNull.has(name));
+  const note = passed ? `preferredShippingDate ${date} had passed and was sent as null` : null;
+  return { attributes: Object.fromEntries(sent) as { [member: string]: Json }, note };
+}
+
+function mergeMetadata(
+  current: Readonly<Record<string, unknown>> | null,
+  change: Readonly<Record<string, string | null | undefined>>,
+): Record<string, unknown> {
+  const merged = { ...current, ...change };
+  return Object.fromEntries(Object.entries(merged).filter(([, value]) => value !== null && value !== undefined));
+}

@@ -1,0 +1,269 @@
+import { describe, expect, test } from 'vitest';
+import { takeOverClaims } from '../../../../src/erp/outbox/held-claims.ts';
+import { useDatabase } from '../../../helpers/database.ts';
+import { orderPayload } from '../../../helpers/order-payload.ts';
+import { usePusher } from '../../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
+import type { FaultRule } from '../../../helpers/sandbox-control.ts';
+import { waitFor } from '../../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const outbox = usePusher(database, sandbox);
+/** A short timeout, so that a request without an answer takes a test little time. */
+const short = { HTTP_TIMEOUT_MS: '300' };
+
+const createOrder = async (number: string) => {
+  await outbox.insert('order.create', number, orderPayload(number, { reference: 'old' }));
+  await outbox.push();
+};
+const insertRename = (from: string, to: string) => outbox.insert('order.rename', from, { externalOrderNumber: to });
+const readNumbers = async () =>
+  (await database.query('select external_order_number as n from fulfilment.orders order by id')).map(({ n }) => n);
+const readStatuses = async () => (await outbox.rows()).map(({ kind, status }) => `${kind} ${status}`);
+const countUpdates = async () =>
+  (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.update').length;
+/** Renames at the service, as somebody else does. */
+const renameElsewhere = async (externalOrderNumber: string) => {
+  const [order] = await database.query<{ id: number }>('select id from fulfilment.orders order by id');
+  await sandbox.call('POST', '/_sandbox/rename', { client: 'default', orderId: order?.id, externalOrderNumber });
+};
+
+test('a rename gives the order its new number and keeps everything else', async () => {
+  await createOrder('SO-1');
+  const id = await insertRename('SO-1', 'SO-2');
+  await outbox.push();
+  const [order] = await database.query('select id, external_order_number, reference, email from fulfilment.orders');
+  expect(order).toMatchObject({ external_order_number: 'SO-2', reference: 'old', email: 'anna@example.com' });
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'done',
+    attempts: 1,
+    result: { orderId: order?.id, externalOrderNumber: 'SO-2' },
+  });
+});
+
+test('a rename to a number that another order has is dead with the words of the service', async () => {
+  await createOrder('SO-1');
+  await createOrder('SO-2');
+  const id = await insertRename('SO-1', 'SO-2');
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'dead',
+    last_error: 'v3.orders.update: answered 422: «There is an order with externalOrderNumber SO-2 already»',
+  });
+  expect(await readNumbers()).toEqual(['SO-1', 'SO-2']);
+});
+
+test('a rename of an order that already has the new number is done without a request', async () => {
+  await createOrder('SO-1');
+  await renameElsewhere('SO-2');
+  const id = await insertRename('SO-1', 'SO-2');
+  await outbox.push();
+  expect(await outbox.row(id)).toMatchObject({ status: 'done', result: { externalOrderNumber: 'SO-2' } });
+  // The tables have the new number now. The lane still tells which order it was.
+  const again = await insertRename('SO-1', 'SO-2');
+  await outbox.push();
+  expect(await outbox.row(again)).toMatchObject({ status: 'done' });
+  expect(await countUpdates()).toBe(0);
+  expect(await readNumbers()).toEqual(['SO-2']);
+});
+
+describe('a rename whose outcome is unknown', () => {
+  test.each<[string, FaultRule['effect']]>([
+    ['reset', { reset: true, afterEffect: true }],
+    ['no answer', { noAnswer: true, afterEffect: true }],
+    [
+      'an answer with the former number',
+      { set: [{ path: ['data', 'attributes', 'externalOrderNumber'], value: 'SO-1' }] },
+    ],
+  ])('is done if the order, read by its id, has the new number: %s', async (_name, effect) => {
+    await createOrder('SO-1');
+    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect });
+    const id = await insertRename('SO-1', 'SO-2');
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({ status: 'unknown', attempts: 1, written_at: expect.any(Date) });
+    const place = await sandbox.lastPlace();
+    await outbox.hurry();
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'done',
+      attempts: 1,
+      result: { orderId: expect.any(Number), externalOrderNumber: 'SO-2' },
+    });
+    const asked = (await sandbox.requests(place)).map(({ operation }) => operation);
+    expect(asked.filter((name) => name?.startsWith('v3.'))).toEqual(['v3.orders.get']);
+    expect(await readNumbers()).toEqual(['SO-2']);
+  });
+
+  test('is sent again after the order, read by its id, had the former number twice', async () => {
+    await createOrder('SO-1');
+    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true } });
+    const id = await insertRename('SO-1', 'SO-2');
+    await outbox.push(short);
+    await outbox.hurry();
+    await outbox.push(short);
+    expect(await outbox.rows('id = $1', [id])).toMatchObject([
+      { status: 'unknown', absences: 1, last_error: 'the order still has its former number; looked up again' },
+    ]);
+    expect(await countUpdates()).toBe(1);
+    await outbox.hurry();
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 2 });
+    expect(await countUpdates()).toBe(2);
+    expect(await readNumbers()).toEqual(['SO-2']);
+  });
+
+  test('is left to a person if the order has a third number', async () => {
+    await createOrder('SO-1');
+    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { reset: true } });
+    const id = await insertRename('SO-1', 'SO-2');
+    await outbox.push(short);
+    await renameElsewhere('SO-3');
+    await outbox.hurry();
+    await outbox.push(short);
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      next_attempt_at: null,
+      last_error: expect.stringMatching(/^the order \d+ has the number SO-3, neither SO-1 nor SO-2\. /),
+    });
+  });
+
+  test('is found by its id if its worker was killed while sending', async () => {
+    await createOrder('SO-1');
+    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { delayMs: 1_500 } });
+    const id = await insertRename('SO-1', 'SO-2');
+    const pushing = outbox.push();
+    await waitFor('the request', async () => (await countUpdates()) === 1);
+    const [target] = await database.query('select target_id from sync.outbox_targets where outbox_id = $1', [id]);
+    const [order] = await database.query('select id from fulfilment.orders');
+    expect(target).toEqual({ target_id: order?.id });
+    // As if the worker were gone: its late answer settles nothing, because another claim number is in the row.
+    await database.query("update fulfilment.outbox set lease_until = now() - interval '1 second' where id = $1", [id]);
+    await takeOverClaims(database.db, 'another', { 'order.rename': 'look up' }, '?');
+    await database.query("update fulfilment.outbox set claim_no = nextval('sync.read_no') where id = $1", [id]);
+    expect(await outbox.row(id)).toMatchObject({ status: 'unknown' });
+    await pushing;
+    await outbox.hurry();
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+    expect(await countUpdates()).toBe(1);
+  });
+});
+
+describe('a rename of a restored database that does not know the order', () => {
+  /** Makes a rename as `database accept --as restored` leaves it, in a database that never stored the order. */
+  async function insertDoubtedRename(): Promise<number> {
+    await createOrder('SO-1');
+    await database.query('delete from fulfilment.order_items');
+    await database.query('delete from fulfilment.order_addresses');
+    await database.query("update fulfilment.outbox set result = '{}'");
+    const id = await insertRename('SO-1', 'SO-2');
+    await database.query(
+      "update fulfilment.outbox set status = 'unknown', written_at = now(), claim_no = 1 where id = $1",
+      [id],
+    );
+    return id;
+  }
+
+  test('is left to a person if only the new number is there', async () => {
+    const id = await insertDoubtedRename();
+    await renameElsewhere('SO-2');
+    await database.query('delete from fulfilment.orders');
+    await outbox.push();
+    expect(await outbox.row(id)).toMatchObject({
+      status: 'unknown',
+      next_attempt_at: null,
+      last_error: expect.stringMatching(/^an order has the number SO-2, but it is not known whether it was SO-1\. /),
+    });
+  });
+
+  test('is sent if the former number is there', async () => {
+    const id = await insertDoubtedRename();
+    await database.query('delete from fulfilment.orders');
+    for (let round = 0; round < 3; round++) {
+      await outbox.hurry();
+      await outbox.push();
+    }
+    expect(await outbox.row(id)).toMatchObject({ status: 'done', attempts: 1 });
+    expect(await readNumbers()).toEqual(['SO-2']);
+  });
+});
+
+describe('rows around a rename', () => {
+  test('a row behind it under the former number waits, and is then dead with the new number', async () => {
+    await createOrder('SO-1');
+    await sandbox.faults({ operation: 'v3.orders.update', count: 1, effect: { status: 425 } });
+    const rename = await insertRename('SO-1', 'SO-2');
+    const behind = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
+    await outbox.push();
+    expect(await outbox.row(rename)).toMatchObject({ status: 'pending' });
+    expect(await outbox.row(behind)).toMatchObject({ status: 'pending', attempts: 0 });
+    await outbox.hurry();
+    await outbox.push();
+    expect(await outbox.row(behind)).toMatchObject({
+      status: 'dead',
+      last_error: 'the order SO-1 was renamed to SO-2; cancel this row and insert it with the reference SO-2',
+    });
+  });
+
+  test('rows under the new number wait until the order has it, and use up no attempt', async () => {
+    await createOrder('SO-1');
+    const dead = await outbox.insert('order.update', 'SO-1', { nonsense: 1 });
+    const rename = await insertRename('SO-1', 'SO-2');
+    const update = await outbox.insert('order.update', 'SO-2', { reference: 'new' });
+    await outbox.push();
+    const waiting = `row ${rename} (order.rename of SO-1) gives the order the number SO-2 and is pending; this row waits for it`;
+    expect(await outbox.row(update)).toMatchObject({ status: 'pending', attempts: 0, last_error: waiting });
+    const [row] = await database.query(
+      "select next_attempt_at - now() < interval '16 seconds' as soon from fulfilment.outbox where id = $1",
+      [update],
+    );
+    expect(row).toEqual({ soon: true });
+    const [open] = await database.query('select because from fulfilment.outbox_open where id = $1', [update]);
+    expect(open).toEqual({ because: waiting });
+    await database.query('select fulfilment.outbox_cancel($1)', [dead]);
+    await outbox.push();
+    await outbox.hurry();
+    await outbox.push();
+    expect(await outbox.row(update)).toMatchObject({ status: 'done', attempts: 1 });
+    expect(await database.query('select external_order_number, reference from fulfilment.orders')).toEqual([
+      { external_order_number: 'SO-2', reference: 'new' },
+    ]);
+  });
+
+  test('a rename waits for an earlier rename that frees its new number', async () => {
+    await createOrder('SO-1');
+    await createOrder('SO-2');
+    const blocker = await outbox.insert('order.update', 'SO-2', { nonsense: 1 });
+    await insertRename('SO-2', 'SO-3');
+    await insertRename('SO-1', 'SO-2');
+    await outbox.push();
+    await database.query('select fulfilment.outbox_cancel($1)', [blocker]);
+    await outbox.push();
+    await outbox.hurry();
+    await outbox.push();
+    expect(await readStatuses()).toEqual([
+      'order.create done',
+      'order.create done',
+      'order.update cancelled',
+      'order.rename done',
+      'order.rename done',
+    ]);
+    expect(await readNumbers()).toEqual(['SO-2', 'SO-3']);
+  });
+
+  test('a rename is dead if an unfinished order.create waits under the new number', async () => {
+    await createOrder('SO-1');
+    const create = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { locale: undefined }));
+    await outbox.push();
+    const rename = await insertRename('SO-1', 'SO-2');
+    await outbox.push();
+    expect(await outbox.row(rename)).toMatchObject({
+      status: 'dead',
+      last_error:
+        `the payload cannot be sent: externalOrderNumber: SO-2 is the number of row ${create} (order.create), which is` +
+        ' dead; choose another number, or cancel that row and retry this one',
+    });
+    expect(await countUpdates()).toBe(0);
+  });
+});
