@@ -49,7 +49,7 @@ test('a rename to a number that another order has is dead with the words of the 
   await outbox.push();
   expect(await outbox.row(id)).toMatchObject({
     status: 'dead',
-    last_error: 'v3.orders.update: answered 422: «There is an order with externalOrderNumber SO-2 already»',
+    last_error: 'v3.orders.update: answered 422: «An order with externalOrderNumber (SO-2) already exists»',
   });
   expect(await readNumbers()).toEqual(['SO-1', 'SO-2']);
 });
