@@ -3,6 +3,7 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
 import { switchesSchema } from './paging.ts';
+import { chosenSettingsSchema } from './settings-file.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
 import type { PlannedTask, SimulationState } from './store/simulation.ts';
 import { ValuePool } from './store/value-pool.ts';
@@ -19,6 +20,7 @@ const optionsSchema = z.object({
   zone: z.string(),
   ordersPerDay: z.number(),
   lateChanges: z.boolean().optional(),
+  settings: chosenSettingsSchema.optional(),
 });
 const headerSchema = z.object({
   format: z.literal(format),

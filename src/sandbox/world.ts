@@ -12,9 +12,11 @@ import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './request-log.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
+import type { ChosenSettings } from './settings-file.ts';
 import { createFirstProducts } from './store/catalogue.ts';
 import { ClientStore } from './store/client-store.ts';
 import { Ids } from './store/ids.ts';
+import { ServiceSettings } from './store/settings.ts';
 import { Simulation, type SimulationOptions } from './store/simulation.ts';
 
 export interface WorldOptions {
@@ -33,6 +35,8 @@ export interface WorldOptions {
    * only when they are SHIPPED.
    */
   readonly lateChanges?: boolean | undefined;
+  /** The settings lists that replace built-in ones, for all clients and for each. */
+  readonly settings?: ChosenSettings | undefined;
 }
 
 /** The part of a saved world that belongs to no client. */
@@ -202,16 +206,17 @@ function toSimulationOptions(
 }
 
 function createClients(
-  { clients, seed, startMs, zone }: WorldOptions,
+  { clients, seed, startMs, zone, settings: { clients: ownSettings, ...settings } = {} }: WorldOptions,
   simulationOptions: SimulationOptions,
   isNew: boolean,
 ): Map<string, SandboxClient> {
   const entries = clients.map((name, index): [string, SandboxClient] => {
     const random = new Random(deriveSeed(seed, name));
     const ids = new Ids(random, { index, count: clients.length });
-    const simulation = new Simulation(new ClientStore(name, zone), random, ids, simulationOptions);
+    const store = new ClientStore(name, zone, new ServiceSettings({ ...settings, ...ownSettings?.[name] }));
+    const simulation = new Simulation(store, random, ids, simulationOptions);
     if (isNew) {
-      for (const product of createFirstProducts(ids)) simulation.store.addProduct(product);
+      for (const product of createFirstProducts(ids, store.settings)) store.addProduct(product);
       planFirstDay(simulation, startMs);
     }
     return [name, { simulation, visibility: new ListVisibility() }];

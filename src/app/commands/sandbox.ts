@@ -1,9 +1,12 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import { DocumentError } from '../../sandbox/document.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
+import { type ChosenSettings, readSettingsFile } from '../../sandbox/settings-file.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { defaultOrdersPerDay } from '../../sandbox/store/simulation.ts';
 import { World } from '../../sandbox/world.ts';
@@ -19,6 +22,7 @@ export interface SandboxOptions {
   readonly ordersPerDay?: number;
   readonly lateChanges?: boolean;
   readonly state?: string;
+  readonly settings?: string;
 }
 
 const defaultSpeed = 60;
@@ -57,10 +61,12 @@ function saveFirst(world: World, file: string): void {
 /** Opens the world of the state file if there is one, else creates a new world. */
 async function openWorld(options: SandboxOptions): Promise<World> {
   const names = parseClientNames(options.clients);
+  const settings = readChosenSettings(options, names);
   const { state, speed, seed, ordersPerDay, lateChanges = false } = options;
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed);
     assertSameOptions(world, options, names);
+    assertSameSettings(world, options, settings);
     return world;
   }
   return new World({
@@ -71,7 +77,31 @@ async function openWorld(options: SandboxOptions): Promise<World> {
     lateChanges,
     startMs: Date.now(),
     zone: defaultTimeZone,
+    settings,
   });
+}
+
+/** @throws UsageError if `read` finds a file that is wrong */
+function acceptDocument<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof DocumentError ? new UsageError(error.message) : error;
+  }
+}
+
+/** @throws UsageError if the settings file is wrong */
+function readChosenSettings({ settings }: SandboxOptions, names: string[] | null): ChosenSettings | undefined {
+  if (settings === undefined) return undefined;
+  return acceptDocument(() => readSettingsFile(settings, names ?? ['default']));
+}
+
+/** @throws UsageError if the settings differ from those of the state file: its rows use the ids of those lists */
+function assertSameSettings({ started }: World, options: SandboxOptions, settings: ChosenSettings | undefined): void {
+  if (settings === undefined || isDeepStrictEqual(settings, started.settings)) return;
+  throw new UsageError(
+    `${options.state} was begun with other settings than ${options.settings}: leave out --settings, or name another state file`,
+  );
 }
 
 /** @throws UsageError if an option differs from the state file: options cannot change a saved world */

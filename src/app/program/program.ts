@@ -119,6 +119,7 @@ function addSandboxCommands(cli: Command): void {
     )
     .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
     .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
+    .option('--settings <file>', 'YAML or JSON file with the settings lists that clients map their codes to')
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .addHelpText(
       'after',

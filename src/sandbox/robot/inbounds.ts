@@ -1,7 +1,6 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { soldSkus } from '../store/catalogue.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
-import { warehouseCodes } from '../store/settings.ts';
 import type { Simulation, TruckLine } from '../store/simulation.ts';
 
 /**
@@ -17,7 +16,7 @@ export function unloadTruck(simulation: Simulation, atMs: number, slipId: number
     id: simulation.ids.next(),
     reference: slip?.reference ?? null,
     status: 'PROCESSING',
-    receivedIn: slip?.expectedIn ?? random.pick(warehouseCodes),
+    receivedIn: slip?.expectedIn ?? random.pick(store.settings.warehouseCodes),
     createdOnMs: atMs,
     checkingOnMs: null,
     completedOnMs: null,

@@ -1,6 +1,5 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import type { ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
-import { settings } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
 
 /** The quantity of a shipment item that comes back. */
@@ -76,10 +75,14 @@ export function restockItem(simulation: Simulation, atMs: number, returnItemId: 
   simulation.retryWaitingOrders(atMs);
 }
 
-function drawPart({ random }: Simulation, shipment: Shipment): ReturnPart {
+function drawPart({ random, store }: Simulation, shipment: Shipment): ReturnPart {
   const item = random.pick(shipment.items);
   const left = item.quantity - item.returned;
-  return { item, quantity: left > 0 ? random.between(1, left) : 0, reasonId: random.pick(settings.returnReasons).id };
+  return {
+    item,
+    quantity: left > 0 ? random.between(1, left) : 0,
+    reasonId: random.pick(store.settings.returnReasons).id,
+  };
 }
 
 function toAnnouncedParts(

@@ -18,7 +18,7 @@ export function changeOrder(simulation: Simulation, order: Order, wanted: Change
   const toPointer = (member: string) => `/data/attributes/${member}`;
   if (isFulfilled(order)) throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
   checkOrderNumber(simulation, wanted.externalOrderNumber, order, toPointer('externalOrderNumber'));
-  checkWarehouse(wanted.fulfillFrom, toPointer('fulfillFrom'));
+  checkWarehouse(simulation.store.settings, wanted.fulfillFrom, toPointer('fulfillFrom'));
   const { preferredShippingDate } = wanted;
   if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
     throw ruleBroken('preferredShippingDate must be today or later', toPointer('preferredShippingDate'));

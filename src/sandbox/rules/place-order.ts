@@ -6,7 +6,7 @@ import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import { emptyList } from '../store/empty-list.ts';
 import type { AddressLines, Attachment, ChangeableOrder, Decimal, Order, OrderItem, Texts } from '../store/model.ts';
-import { partialDeliveryByOrderType, settings, warehouseCodes } from '../store/settings.ts';
+import type { ServiceSettings } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { fillHouseNumber, isHouseNumberMissing } from './house-number.ts';
 import { assertProductsKnown, findOrCreateProduct } from './products.ts';
@@ -81,7 +81,7 @@ export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Po
     vatNumber: draft.vatNumber,
     fulfillFrom: draft.fulfillFrom,
     preferredShippingDate: draft.preferredShippingDate,
-    allowPartialDelivery: draft.allowPartialDelivery ?? partialDeliveryByOrderType[draft.orderTypeId] ?? false,
+    allowPartialDelivery: draft.allowPartialDelivery ?? store.settings.isDeliveredInParts(draft.orderTypeId),
     onHold: draft.onHold,
     metadata: draft.metadata,
     channelIdentifier: null,
@@ -105,8 +105,8 @@ export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Po
  * Checks the code of a warehouse.
  * @throws Refusal if the warehouse is not part of the fulfilment strategy
  */
-export function checkWarehouse(code: string | null, pointer?: string): void {
-  if (code === null || warehouseCodes.some((known) => known === code)) return;
+export function checkWarehouse({ warehouseCodes }: ServiceSettings, code: string | null, pointer?: string): void {
+  if (code === null || warehouseCodes.includes(code)) return;
   throw ruleBroken(
     `Warehouse ${code} does not belong to the fulfilment strategy (${warehouseCodes.join(', ')})`,
     pointer,
@@ -130,15 +130,16 @@ export function checkOrderNumber(
 }
 
 function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointers): void {
+  const { settings } = simulation.store;
   checkOrderNumber(simulation, draft.externalOrderNumber, null, pointers.externalOrderNumber);
   if (!settings.orderTypes.some(({ id }) => id === draft.orderTypeId))
     throw ruleBroken(`There is no order type ${draft.orderTypeId}`, pointers.orderType);
   const method = draft.shippingMethodId;
   if (method !== null && !settings.mainShippingMethods.some(({ id }) => id === method))
     throw ruleBroken(`There is no main shipping method ${method}`, pointers.shippingMethod);
-  checkWarehouse(draft.fulfillFrom, pointers.fulfillFrom);
+  checkWarehouse(settings, draft.fulfillFrom, pointers.fulfillFrom);
   for (const { fulfillFrom, pointer } of draft.lines)
-    checkWarehouse(fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
+    checkWarehouse(settings, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
   assertProductsKnown(simulation, draft.lines);
 }
 

@@ -18,7 +18,12 @@ export function findOrCreateProduct(
   if (known !== undefined) return known;
   if (simulation.options.unknownProducts === 'refuse')
     throw ruleBroken(`There is no product with the sku ${sku}`, pointer);
-  const product = createStockedProduct(simulation.ids.next(), sku, name ?? sku);
+  const product = createStockedProduct(
+    simulation.ids.next(),
+    sku,
+    name ?? sku,
+    simulation.store.settings.warehouseCodes,
+  );
   simulation.store.addProduct(product);
   return product;
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
 import { toOrderResource } from '../../resources/orders.ts';
 import type { ChangeableOrder, Order } from '../../store/model.ts';
-import { noReplyAddress, partialDeliveryByOrderType } from '../../store/settings.ts';
+import { noReplyAddress, type ServiceSettings } from '../../store/settings.ts';
 import { dateIn, emptyToNull, idIn, keepGivenTexts, namedTexts, textIn } from './input.ts';
 
 const notNull = 'must not be null';
@@ -45,7 +45,11 @@ export const updateBody = z.strictObject({
  * `onHold` keep their values if they are omitted, because they cannot be null.
  * @throws Refusal if the update contains relationships that differ from those of the order
  */
-export function readWantedState(order: Order, { data }: z.output<typeof updateBody>): ChangeableOrder {
+export function readWantedState(
+  order: Order,
+  { data }: z.output<typeof updateBody>,
+  settings: ServiceSettings,
+): ChangeableOrder {
   assertSameRelationships(order, data.relationships ?? {});
   const { attributes } = data;
   return {
@@ -59,7 +63,7 @@ export function readWantedState(order: Order, { data }: z.output<typeof updateBo
     vatNumber: emptyToNull(attributes.vatNumber),
     fulfillFrom: emptyToNull(attributes.fulfillFrom),
     preferredShippingDate: attributes.preferredShippingDate ?? null,
-    allowPartialDelivery: attributes.allowPartialDelivery ?? partialDeliveryByOrderType[order.orderTypeId] ?? false,
+    allowPartialDelivery: attributes.allowPartialDelivery ?? settings.isDeliveredInParts(order.orderTypeId),
     onHold: attributes.onHold ?? order.onHold,
     metadata: keepGivenTexts(attributes.metadata),
   };

@@ -72,7 +72,7 @@ export const orderOperations = [
     answer: orderDocument,
     run: async (call) => {
       const { simulation, body } = call;
-      const { draft, content } = readOrder(body, simulation.store.zone.day(call.nowMs));
+      const { draft, content } = readOrder(body, simulation.store.zone.day(call.nowMs), simulation.store.settings);
       if (content !== null) {
         await checkPrintable(Buffer.from(content.base64, 'base64'), `${content.pointer}/attributes/content`);
       }
@@ -119,7 +119,7 @@ export const orderOperations = [
     run: (call) => {
       const order = call.requireRow('order', call.store.orders.get(call.id));
       assertSameId(call.body.data.id, order.id);
-      const wanted = readWantedState(order, call.body);
+      const wanted = readWantedState(order, call.body, call.store.settings);
       call.recordWrite('order', order.id, order);
       changeOrder(call.simulation, order, wanted, call.nowMs);
       return call.renderOne(renderOrder(order, orderIncludeNames), 'inside');
