@@ -12,6 +12,8 @@ import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './request-log.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
+import type { SchemaChange } from './schema-change.ts';
+import type { Script } from './script.ts';
 import type { ChosenSettings } from './settings-file.ts';
 import { createFirstProducts } from './store/catalogue.ts';
 import { ClientStore } from './store/client-store.ts';
@@ -35,6 +37,8 @@ export interface WorldOptions {
    * only when they are SHIPPED.
    */
   readonly lateChanges?: boolean | undefined;
+  /** Whether nobody but the steps of a scenario ships, returns and delivers goods. */
+  readonly isScripted?: boolean | undefined;
   /** The settings lists that replace built-in ones, for all clients and for each. */
   readonly settings?: ChosenSettings | undefined;
 }
@@ -67,6 +71,8 @@ export class World {
   #switches: Switches;
   #simulationOptions: SimulationOptions;
   faults: Faults;
+  schemaChanges: readonly SchemaChange[] = [];
+  script: Script | null = null;
   /** Number of calls that may have changed the state. The state is saved only if this number has grown. */
   changes = 0;
   /** Number of resets. */
@@ -101,6 +107,8 @@ export class World {
     this.#tokens.clear();
     this.faults = new Faults(new Random(this.#options.seed));
     this.log.clear();
+    this.schemaChanges = [];
+    this.script?.restart();
   }
 
   get options(): WorldOptions {
@@ -124,10 +132,16 @@ export class World {
     return [...this.#clients.keys()];
   }
 
+  /** Performs the steps of the script that are due. */
+  play(): void {
+    this.script?.play();
+  }
+
   /** Simulates a client up to the present and returns it. Returns undefined if the client does not exist. */
   findClient(name: string): SandboxClient | undefined {
     const client = this.#clients.get(name);
     if (client === undefined) return undefined;
+    this.play();
     const nowMs = this.#clock.nowMs();
     simulateUntil(client.simulation, nowMs);
     client.simulation.store.unlistOldRows(nowMs);
@@ -201,8 +215,8 @@ function toSimulationOptions(
   options: WorldOptions,
   { unknownProducts, repeatedReturnLines, repeatedNumbers }: Switches,
 ): SimulationOptions {
-  const { ordersPerDay, lateChanges = false } = options;
-  return { ordersPerDay, lateChanges, unknownProducts, repeatedReturnLines, repeatedNumbers };
+  const { ordersPerDay, lateChanges = false, isScripted = false } = options;
+  return { ordersPerDay, lateChanges, isScripted, unknownProducts, repeatedReturnLines, repeatedNumbers };
 }
 
 function createClients(

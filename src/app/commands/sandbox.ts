@@ -4,12 +4,16 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
-import { DocumentError } from '../../sandbox/document.ts';
+import { ScenarioPlayer } from '../../sandbox/scenario/player.ts';
+import { findStart } from '../../sandbox/scenario/read-scenario.ts';
+import type { Scenario } from '../../sandbox/scenario/schema.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
-import { type ChosenSettings, readSettingsFile } from '../../sandbox/settings-file.ts';
+import type { ChosenSettings } from '../../sandbox/settings-file.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { defaultOrdersPerDay } from '../../sandbox/store/simulation.ts';
 import { World } from '../../sandbox/world.ts';
+import { Zone } from '../../sandbox/zone.ts';
+import { openScenario, openSettings, playScenario } from '../cli/sandbox-files.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
 
@@ -23,6 +27,8 @@ export interface SandboxOptions {
   readonly lateChanges?: boolean;
   readonly state?: string;
   readonly settings?: string;
+  readonly scenario?: string;
+  readonly exit?: boolean;
 }
 
 const defaultSpeed = 60;
@@ -33,21 +39,26 @@ const maxSavingShare = 0.05;
 /** Serves the sandbox until it is stopped. By default only this machine can reach it. */
 export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
-  const world = await openWorld(options);
+  const scenario = openScenario(options);
+  const world = await openWorld(options, scenario);
+  const player = scenario && new ScenarioPlayer(scenario, world);
+  world.script = player;
   // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);
-  const stopped = once(createStopSignal(), 'abort');
+  const stop = createStopSignal();
+  const stopped = once(stop, 'abort');
   const address = await listen(app, host, port);
   const kept = state === undefined ? '' : `\nIts state is kept in ${state}.`;
   process.stdout.write(
     `Sandbox at ${address} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,
   );
   const stopSaving = state === undefined ? undefined : startSaving(world, state);
-  await stopped;
+  const played = player && playScenario(player, world, stop);
+  const [isPassed] = await Promise.all([played, options.exit ? null : stopped]);
   await app.close();
   stopSaving?.();
-  return 0;
+  return options.exit && !isPassed ? 1 : 0;
 }
 
 function saveFirst(world: World, file: string): void {
@@ -59,9 +70,9 @@ function saveFirst(world: World, file: string): void {
 }
 
 /** Opens the world of the state file if there is one, else creates a new world. */
-async function openWorld(options: SandboxOptions): Promise<World> {
+async function openWorld(options: SandboxOptions, scenario: Scenario | null): Promise<World> {
   const names = parseClientNames(options.clients);
-  const settings = readChosenSettings(options, names);
+  const settings = openSettings(options.settings, names ?? ['default']);
   const { state, speed, seed, ordersPerDay, lateChanges = false } = options;
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed);
@@ -71,29 +82,15 @@ async function openWorld(options: SandboxOptions): Promise<World> {
   }
   return new World({
     clients: names ?? ['default'],
-    seed: seed ?? 1,
-    speed: speed ?? defaultSpeed,
-    ordersPerDay: ordersPerDay ?? defaultOrdersPerDay,
+    seed: seed ?? scenario?.seed ?? 1,
+    speed: speed ?? scenario?.speed ?? defaultSpeed,
+    ordersPerDay: ordersPerDay ?? scenario?.ordersPerDay ?? defaultOrdersPerDay,
     lateChanges,
-    startMs: Date.now(),
+    isScripted: scenario?.warehouse === 'steps',
+    startMs: scenario === null ? Date.now() : findStart(scenario, new Zone(defaultTimeZone)),
     zone: defaultTimeZone,
     settings,
   });
-}
-
-/** @throws UsageError if `read` finds a file that is wrong */
-function acceptDocument<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    throw error instanceof DocumentError ? new UsageError(error.message) : error;
-  }
-}
-
-/** @throws UsageError if the settings file is wrong */
-function readChosenSettings({ settings }: SandboxOptions, names: string[] | null): ChosenSettings | undefined {
-  if (settings === undefined) return undefined;
-  return acceptDocument(() => readSettingsFile(settings, names ?? ['default']));
 }
 
 /** @throws UsageError if the settings differ from those of the state file: its rows use the ids of those lists */

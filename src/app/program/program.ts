@@ -120,6 +120,8 @@ function addSandboxCommands(cli: Command): void {
     .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
     .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
     .option('--settings <file>', 'YAML or JSON file with the settings lists that clients map their codes to')
+    .option('--scenario <file>', 'play this YAML or JSON file, or a scenario that comes with the program, by its name')
+    .option('--exit', 'end when the scenario is over: 0 if all its checks are ok, otherwise 1')
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .addHelpText(
       'after',

@@ -9,6 +9,7 @@ import { operations } from '../operations/all.ts';
 import { switchesSchema } from '../paging.ts';
 import { badParameter } from '../refusal.ts';
 import { seedShipments } from '../robot/shop.ts';
+import { changeSchema } from '../schema-change.ts';
 import { shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
 import { addEditRoutes } from './edits.ts';
@@ -60,7 +61,10 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
     return { client, shipments: simulation.store.shipments.size, orders: simulation.store.orders.size };
   });
   app.post('/_sandbox/advance', { config }, async (request) => {
-    world.clock.advance(advanceSchema.parse(request.body).seconds * 1_000);
+    const { seconds } = advanceSchema.parse(request.body);
+    // Steps that are due happen before the time moves on.
+    world.play();
+    world.clock.advance(seconds * 1_000);
     for (const name of world.clientNames) world.requireClient(name);
     world.changes++;
     return { now: new Date(world.clock.nowMs()).toISOString() };
@@ -77,14 +81,17 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
     const { after } = z.object({ after: z.coerce.number().int().default(0) }).parse(request.query);
     return world.log.since(after);
   });
+  app.get('/_sandbox/scenario', { config }, async () => {
+    world.play();
+    return world.script?.progress ?? { name: null };
+  });
   app.get('/_sandbox/state', { config }, async (request) => {
     const { lists } = stateQuerySchema.parse(request.query);
-    return {
-      now: new Date(world.clock.nowMs()).toISOString(),
-      clients: world.clientNames.map((name) =>
-        dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists),
-      ),
-    };
+    const clients = world.clientNames.map((name) =>
+      dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists),
+    );
+    const now = new Date(world.clock.nowMs()).toISOString();
+    return { now, clients: world.schemaChanges.length > 0 ? changeSchema(clients, world.schemaChanges) : clients };
   });
 }
 

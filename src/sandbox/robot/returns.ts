@@ -55,13 +55,18 @@ export function processReturn(simulation: Simulation, atMs: number, returnItemId
   const { store, random } = simulation;
   const row = store.returnItems.get(returnItemId);
   if (row === undefined) return;
-  row.processedOn = store.zone.day(atMs);
   row.comment = random.chance(0.2) ? 'Box damaged' : null;
-  linkAuthorization(simulation, row, row.processedOn);
-  store.listedReturnItems.add(row);
+  listReturn(simulation, row, atMs);
   const chance = random.next();
   if (chance < 0.6) restockItem(simulation, atMs, returnItemId);
   else if (chance < 0.85) simulation.plan(atMs + random.between(1, 10) * dayMs, { kind: 'restock', returnItemId });
+}
+
+/** Marks a return item as processed, which lists it. */
+export function listReturn(simulation: Simulation, row: ReturnItem, atMs: number): void {
+  row.processedOn = simulation.store.zone.day(atMs);
+  linkAuthorization(simulation, row, row.processedOn);
+  simulation.store.listedReturnItems.add(row);
 }
 
 /** Returns the goods of a return item to the stock. */
@@ -99,7 +104,8 @@ function toAnnouncedParts(
   });
 }
 
-function createReturnItem(
+/** Creates a return item, which is not yet processed. */
+export function createReturnItem(
   simulation: Simulation,
   [returnId, authorizationId]: readonly [number, number | null],
   shipment: Shipment,

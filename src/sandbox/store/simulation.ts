@@ -37,6 +37,8 @@ export interface SimulationOptions {
   ordersPerDay: number;
   /** Whether shipments change after SHIPPED, and some become visible only when they are SHIPPED. */
   lateChanges: boolean;
+  /** Whether nobody but the steps of a scenario ships, returns and delivers goods. */
+  isScripted?: boolean;
   /** What happens if an order names an unknown product: it is created, or the order is refused. */
   unknownProducts: 'create' | 'refuse';
   /** Whether several lines of a return authorization may refer to the same shipment item. */
