@@ -72,16 +72,16 @@ function saveFirst(world: World, file: string): void {
 /** Opens the world of the state file if there is one, else creates a new world. */
 async function openWorld(options: SandboxOptions, scenario: Scenario | null): Promise<World> {
   const names = parseClientNames(options.clients);
-  const settings = openSettings(options.settings, names ?? ['default']);
   const { state, speed, seed, ordersPerDay, lateChanges = false } = options;
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed);
     assertSameOptions(world, options, names);
-    assertSameSettings(world, options, settings);
+    assertSameSettings(world, options, openSettings(options.settings, world.clientNames));
     return world;
   }
+  const clients = names ?? ['default'];
   return new World({
-    clients: names ?? ['default'],
+    clients,
     seed: seed ?? scenario?.seed ?? 1,
     speed: speed ?? scenario?.speed ?? defaultSpeed,
     ordersPerDay: ordersPerDay ?? scenario?.ordersPerDay ?? defaultOrdersPerDay,
@@ -89,7 +89,7 @@ async function openWorld(options: SandboxOptions, scenario: Scenario | null): Pr
     isScripted: scenario?.warehouse === 'steps',
     startMs: scenario === null ? Date.now() : findStart(scenario, new Zone(defaultTimeZone)),
     zone: defaultTimeZone,
-    settings,
+    settings: openSettings(options.settings, clients),
   });
 }
 

@@ -17,7 +17,7 @@ const address = {
   countryCode: 'NL',
 };
 
-/** The error of a step that cannot be performed. The scenario goes on with the next step. */
+/** The error of a step that cannot be performed. The next step happens nevertheless. */
 export class StepError extends Error {
   override readonly name = 'StepError';
 }

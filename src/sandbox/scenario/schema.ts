@@ -106,7 +106,8 @@ const checkMembers = {
   /** Requests that a fault affected. */
   disturbed: count.optional(),
 };
-const check = z.strictObject(checkMembers).superRefine(exactlyOne(Object.keys(checkMembers), 'check'));
+export const checkNames = Object.keys(checkMembers);
+const check = z.strictObject(checkMembers).superRefine(exactlyOne(checkNames, 'check'));
 export type Check = z.infer<typeof check>;
 
 const verbs = {

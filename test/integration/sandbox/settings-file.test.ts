@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
@@ -117,6 +117,12 @@ describe('a settings file', () => {
     const { logIn } = await serve(await loadWorld(file, undefined));
     const shown = (await (await logIn('shop-b')).ask('common.settings.get')).body.result;
     expect(shown).toMatchObject({ orderTypes: [{ code: 'ONLY' }] });
+  });
+
+  test('is shown in docs/sandbox.md', () => {
+    const page = readFileSync(new URL('../../../docs/sandbox.md', import.meta.url), 'utf8');
+    const { orderTypes } = readSettingsFile(write(/```yaml\n(.*?)```/s.exec(page)?.[1] ?? ''), clients);
+    expect(orderTypes).toHaveLength(1);
   });
 
   test.each([
