@@ -20,7 +20,7 @@ const span = z
   .regex(/^(?=\d)(\d{1,3}d)?(\d{1,4}h)?(\d{1,5}m)?(\d{1,6}s)?$/, 'must be a span such as 90s, 30m, 2h or 1d12h')
   .transform((text) => {
     const unitMs: Readonly<Record<string, number>> = { d: dayMs, h: hourMs, m: minuteMs, s: 1_000 };
-    return [...text.matchAll(/(\d+)([dhms])/g)].reduce(
+    return [...text.matchAll(/(\d+)([a-z])/g)].reduce(
       (sum, [, n, unit = '']) => sum + Number(n) * (unitMs[unit] ?? 0),
       0,
     );
@@ -119,7 +119,7 @@ const verbs = {
       onHold: z.boolean().default(false),
     })
     .optional(),
-  expect: z.strictObject({ orders, within: span.prefault('1d') }).optional(),
+  expect: z.strictObject({ orders, within: span.default(dayMs) }).optional(),
   stock: stock.optional(),
   ship: z
     .strictObject({
@@ -176,7 +176,7 @@ export const scenarioSchema = z.strictObject({
   ordersPerDay: z.int().min(0).max(1_000_000).default(0),
   /** Who works in the warehouses: the robot too, or only the steps. */
   warehouse: z.enum(['robot', 'steps']).default('steps'),
-  switches: switchesSchema.prefault({}),
+  switches: switchesSchema.default(switchesSchema.parse({})),
   steps: z
     .array(step)
     .min(1)

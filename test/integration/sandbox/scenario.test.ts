@@ -32,7 +32,7 @@ function read(steps: string, head = '') {
   return readScenario(file, zone);
 }
 
-/** Serves a scenario of these steps; its time stands still. A last check is added. */
+/** Serves a scenario of these steps; its time moves only with `advance`. A last check is added. */
 async function serve(steps: string, head = '') {
   const scenario = read(`${steps}\n  - check: [{ duplicates: 0 }]`, head);
   const { seed, ordersPerDay, warehouse } = scenario;
