@@ -17,10 +17,10 @@ const maxDays = 400;
 /** A span such as `90s`, `30m`, `2h` or `1d12h`, in milliseconds. */
 const span = z
   .string()
-  .regex(/^(?=\d)(\d{1,3}d)?(\d{1,4}h)?(\d{1,5}m)?(\d{1,6}s)?$/, 'must be a span such as 90s, 30m, 2h or 1d12h')
+  .regex(/^(?:\d{1,6}(?:d|h|m|s)){1,4}$/, 'must be a span such as 90s, 30m, 2h or 1d12h')
   .transform((text) => {
     const unitMs: Readonly<Record<string, number>> = { d: dayMs, h: hourMs, m: minuteMs, s: 1_000 };
-    return [...text.matchAll(/(\d+)([a-z])/g)].reduce(
+    return [...text.matchAll(/(\d{1,6})([a-z])/g)].reduce(
       (sum, [, n, unit = '']) => sum + Number(n) * (unitMs[unit] ?? 0),
       0,
     );

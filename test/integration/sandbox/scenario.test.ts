@@ -209,6 +209,16 @@ test('checks name what they expect and what is there', async () => {
   ]);
 });
 
+test('orders with the same number are duplicates', async () => {
+  const { control, client, progress } = await serve(
+    '  - { after: 1h, jump: 1s }',
+    'switches: { repeatedNumbers: true }',
+  );
+  for (let times = 0; times < 2; times++) await client.ask('v3.orders.create', order('SO-1', line('MUG-BLUE')));
+  await control.advance(hour);
+  expect((await progress()).checks).toMatchObject([{ what: 'duplicates', expected: '0', actual: '1', ok: false }]);
+});
+
 test('a reset plays the scenario again', async () => {
   const { control, progress, world } = await serve(
     '  - place: { orders: { SO-1: { MUG-BLUE: 1 } } }',
