@@ -117,7 +117,7 @@ test.each(listScenarios())('the tables equal the sandbox after the scenario %s',
   expect(checks.filter(({ ok }) => !ok)).toEqual([]);
   expect(checks.length).toBeGreaterThan(1);
   await settle();
-  expect(await compareWithSandbox(database.db, sandbox.url)).toEqual([]);
+  expect((await compareWithSandbox(database.db, sandbox.url)).slice(0, 10)).toEqual([]);
   const open = await outbox.rows("status <> 'done'");
   expect(open.map(({ reference, status, last_error }) => ({ reference, status, last_error }))).toEqual([]);
 });
