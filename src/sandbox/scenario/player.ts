@@ -1,4 +1,5 @@
 import type { Fault } from '../faults.ts';
+import { switchesSchema } from '../paging.ts';
 import { Refusal } from '../refusal.ts';
 import { simulateUntil } from '../robot/robot.ts';
 import type { Script } from '../script.ts';
@@ -52,7 +53,7 @@ export class ScenarioPlayer implements Script {
     this.#faultEnds = [];
     this.#results = [];
     this.#lastMs = findStart(this.#scenario, this.#simulation.store.zone);
-    this.#world.switches = this.#scenario.switches;
+    this.#world.switches = switchesSchema.parse({ ...this.#world.switches, ...this.#scenario.switches });
   }
 
   play(): void {

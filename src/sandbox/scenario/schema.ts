@@ -166,6 +166,11 @@ export type Verb = (typeof verbNames)[number];
 /** What a step asks for. */
 export type Arguments<V extends Verb> = NonNullable<Step[V]>;
 
+function checkSwitches(given: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void {
+  for (const { path, message } of switchesSchema.partial().safeParse(given).error?.issues ?? [])
+    context.addIssue({ code: 'custom', path: [...path], message });
+}
+
 export const scenarioSchema = z.strictObject({
   about: text,
   /** Local time at the warehouses. */
@@ -176,7 +181,8 @@ export const scenarioSchema = z.strictObject({
   ordersPerDay: z.int().min(0).max(1_000_000).default(0),
   /** Who works in the warehouses: the robot too, or only the steps. */
   warehouse: z.enum(['robot', 'steps']).default('steps'),
-  switches: switchesSchema.default(switchesSchema.parse({})),
+  /** The switches that differ from their defaults. */
+  switches: z.record(z.string(), z.json()).default({}).superRefine(checkSwitches),
   steps: z
     .array(step)
     .min(1)

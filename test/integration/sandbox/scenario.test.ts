@@ -257,6 +257,11 @@ describe('a scenario file', () => {
     expect(() => read(steps + check)).toThrow(expected);
   });
 
+  test('with a wrong switch is refused', () => {
+    expect(() => read(check.slice(1), 'switches: { cursor: none }')).toThrow('switches.cursor: ');
+    expect(() => read(check.slice(1), 'switches: { colour: red }')).toThrow('colour');
+  });
+
   test('is described in docs/scenarios.md, with every verb, check and scenario, and a valid example', () => {
     const page = readFileSync(new URL('../../../docs/scenarios.md', import.meta.url), 'utf8');
     const rows = [...page.matchAll(/^\| (`[^|]*?) *\|/gm)].flatMap(([, cell = '']) => cell.split(', '));
