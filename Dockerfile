@@ -7,6 +7,7 @@ COPY tsconfig.json rolldown.config.ts ./
 COPY config config
 COPY jobs jobs
 COPY migrations migrations
+COPY scenarios scenarios
 COPY src src
 RUN npm run build
 

@@ -26,6 +26,7 @@ const files = globSync(
     '*.md',
     'deploy/*.{json,yml,yaml}',
     '.env.example',
+    'scenarios/*.yaml',
     'migrations/002[6-9]*.sql',
   ],
   { cwd: fileURLToPath(new URL('..', import.meta.url)), exclude: ['src/erp/generated/**', 'test/language.test.ts'] },

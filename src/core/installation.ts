@@ -12,6 +12,9 @@ export const migrationsFolder = new URL('migrations/', root);
 /** Folder of the style, script and icon of the admin pages. */
 export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/app/admin/assets/', root);
 
+/** Folder of the sandbox's scenarios. */
+export const scenariosFolder = new URL('scenarios/', root);
+
 /** Programs that run in a separate process or thread. */
 export const programs = {
   main: new URL(isBundled ? 'main.js' : 'src/app/main.ts', root),

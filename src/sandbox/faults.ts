@@ -88,6 +88,10 @@ export class Faults {
     this.#rules.push({ fault, seen: 0, hits: 0 });
   }
 
+  remove(fault: Fault): void {
+    this.#rules = this.#rules.filter((rule) => rule.fault !== fault);
+  }
+
   clear(): void {
     this.#rules = [];
   }

@@ -3,10 +3,12 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
 import { switchesSchema } from './paging.ts';
+import { chosenSettingsSchema } from './settings-file.ts';
 import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
 import { type PlannedTask, type SimulationState, unknownProductRules } from './store/simulation.ts';
 import { ValuePool } from './store/value-pool.ts';
-import { type SandboxClient, World, type WorldOptions } from './world.ts';
+import { type SandboxClient, World } from './world.ts';
+import type { WorldOptions } from './world-options.ts';
 
 const format = 'fulfilment-sync sandbox state 1';
 const chunkBytes = 1 << 20;
@@ -20,6 +22,7 @@ const optionsSchema = z.object({
   ordersPerDay: z.number(),
   lateChanges: z.boolean().optional(),
   unknownProducts: z.enum(unknownProductRules).optional(),
+  settings: chosenSettingsSchema.optional(),
 });
 const headerSchema = z.object({
   format: z.literal(format),

@@ -4,40 +4,23 @@
  */
 
 import { randomBytes } from 'node:crypto';
-import { isObject } from '../core/json.ts';
 import { VirtualClock } from './clock.ts';
 import { Faults } from './faults.ts';
 import { Findings } from './findings/findings.ts';
 import { ListVisibility } from './list-visibility.ts';
-import { type Switches, switchesSchema } from './paging.ts';
+import type { Switches } from './paging.ts';
 import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './request-log.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
+import type { SchemaChange } from './schema-change.ts';
+import type { Script } from './script.ts';
 import { createFirstProducts } from './store/catalogue.ts';
 import { ClientStore } from './store/client-store.ts';
 import { Ids } from './store/ids.ts';
-import { Simulation, type SimulationOptions, type UnknownProducts } from './store/simulation.ts';
-
-export interface WorldOptions {
-  readonly clients: readonly string[];
-  readonly seed: number;
-  /** Virtual seconds per real second. */
-  readonly speed: number;
-  /** Virtual time at the start, in milliseconds since 1970. */
-  readonly startMs: number;
-  /** Time zone of the warehouses. */
-  readonly zone: string;
-  /** Orders per day that the robot's shop takes for each client. */
-  readonly ordersPerDay: number;
-  /**
-   * Whether the robot also does what polls cannot notice: it changes shipments after SHIPPED, and makes some visible
-   * only when they are SHIPPED.
-   */
-  readonly lateChanges?: boolean | undefined;
-  /** Default of the switch `unknownProducts`: `refuse` if absent. */
-  readonly unknownProducts?: UnknownProducts | undefined;
-}
+import { ServiceSettings } from './store/settings.ts';
+import { Simulation, type SimulationOptions } from './store/simulation.ts';
+import { parseSwitches, type WorldOptions } from './world-options.ts';
 
 /** The part of a saved world that belongs to no client. */
 export interface SavedWorld {
@@ -73,6 +56,8 @@ export class World {
   #switches: Switches;
   #simulationOptions: SimulationOptions;
   faults: Faults;
+  schemaChanges: readonly SchemaChange[] = [];
+  script: Script | null = null;
   /** Number of calls that may have changed the state. The state is saved only if this number has grown. */
   changes = 0;
   /** Number of resets. */
@@ -108,6 +93,8 @@ export class World {
     this.faults = new Faults(new Random(this.#options.seed));
     this.log.clear();
     this.findings.clear();
+    this.schemaChanges = [];
+    this.script?.restart();
   }
 
   get options(): WorldOptions {
@@ -131,10 +118,16 @@ export class World {
     return [...this.#clients.keys()];
   }
 
+  /** Performs the steps of the script that are due. */
+  play(): void {
+    this.script?.play();
+  }
+
   /** Simulates a client up to the present and returns it. Returns undefined if the client does not exist. */
   findClient(name: string): SandboxClient | undefined {
     const client = this.#clients.get(name);
     if (client === undefined) return undefined;
+    this.play();
     const nowMs = this.#clock.nowMs();
     simulateUntil(client.simulation, nowMs);
     client.simulation.store.unlistOldRows(nowMs);
@@ -204,33 +197,26 @@ export class World {
   }
 }
 
-/**
- * Reads switches. Those that are left out have their defaults.
- * @throws ZodError if a switch is unknown or has a wrong value
- */
-export function parseSwitches(given: unknown, { unknownProducts = 'refuse' }: WorldOptions): Switches {
-  return switchesSchema.parse(isObject(given) ? { unknownProducts, ...given } : given);
-}
-
 function toSimulationOptions(
   options: WorldOptions,
   { unknownProducts, repeatedReturnLines, repeatedNumbers }: Switches,
 ): SimulationOptions {
-  const { ordersPerDay, lateChanges = false } = options;
-  return { ordersPerDay, lateChanges, unknownProducts, repeatedReturnLines, repeatedNumbers };
+  const { ordersPerDay, lateChanges = false, isScripted = false } = options;
+  return { ordersPerDay, lateChanges, isScripted, unknownProducts, repeatedReturnLines, repeatedNumbers };
 }
 
 function createClients(
-  { clients, seed, startMs, zone }: WorldOptions,
+  { clients, seed, startMs, zone, settings: { clients: ownSettings, ...settings } = {} }: WorldOptions,
   simulationOptions: SimulationOptions,
   isNew: boolean,
 ): Map<string, SandboxClient> {
   const entries = clients.map((name, index): [string, SandboxClient] => {
     const random = new Random(deriveSeed(seed, name));
     const ids = new Ids(random, { index, count: clients.length });
-    const simulation = new Simulation(new ClientStore(name, zone), random, ids, simulationOptions);
+    const store = new ClientStore(name, zone, new ServiceSettings({ ...settings, ...ownSettings?.[name] }));
+    const simulation = new Simulation(store, random, ids, simulationOptions);
     if (isNew) {
-      for (const product of createFirstProducts(ids)) simulation.store.addProduct(product);
+      for (const product of createFirstProducts(ids, store.settings)) store.addProduct(product);
       planFirstDay(simulation, startMs);
     }
     return [name, { simulation, visibility: new ListVisibility() }];

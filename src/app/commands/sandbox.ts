@@ -1,12 +1,19 @@
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import { ScenarioPlayer } from '../../sandbox/scenario/player.ts';
+import { findStart } from '../../sandbox/scenario/read-scenario.ts';
+import type { Scenario } from '../../sandbox/scenario/schema.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
+import type { ChosenSettings } from '../../sandbox/settings-file.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { defaultOrdersPerDay, type UnknownProducts } from '../../sandbox/store/simulation.ts';
 import { World } from '../../sandbox/world.ts';
+import { Zone } from '../../sandbox/zone.ts';
+import { openScenario, openSettings, playScenario } from '../cli/sandbox-files.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
 
@@ -21,6 +28,9 @@ export interface SandboxOptions {
   readonly strict?: boolean;
   readonly unknownProducts?: UnknownProducts;
   readonly state?: string;
+  readonly settings?: string;
+  readonly scenario?: string;
+  readonly exit?: boolean;
 }
 
 const defaultSpeed = 60;
@@ -31,22 +41,27 @@ const maxSavingShare = 0.05;
 /** Serves the sandbox until it is stopped. By default only this machine can reach it. */
 export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
-  const world = await openWorld(options);
+  const scenario = openScenario(options);
+  const world = await openWorld(options, scenario);
+  const player = scenario && new ScenarioPlayer(scenario, world);
+  world.script = player;
   world.strict = options.strict ?? false;
   // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);
-  const stopped = once(createStopSignal(), 'abort');
+  const stop = createStopSignal();
+  const stopped = once(stop, 'abort');
   const address = await listen(app, host, port);
   const kept = state === undefined ? '' : `\nIts state is kept in ${state}.`;
   process.stdout.write(
     `Sandbox at ${address} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,
   );
   const stopSaving = state === undefined ? undefined : startSaving(world, state);
-  await stopped;
+  const played = player && playScenario(player, world, stop);
+  const [isPassed] = await Promise.all([played, options.exit ? null : stopped]);
   await app.close();
   stopSaving?.();
-  return 0;
+  return options.exit && !isPassed ? 1 : 0;
 }
 
 function saveFirst(world: World, file: string): void {
@@ -58,24 +73,36 @@ function saveFirst(world: World, file: string): void {
 }
 
 /** Opens the world of the state file if there is one, else creates a new world. */
-async function openWorld(options: SandboxOptions): Promise<World> {
+async function openWorld(options: SandboxOptions, scenario: Scenario | null): Promise<World> {
   const names = parseClientNames(options.clients);
   const { state, speed, seed, ordersPerDay, lateChanges = false, unknownProducts } = options;
   if (state !== undefined && existsSync(state)) {
     const world = await loadWorld(state, speed);
     assertSameOptions(world, options, names);
+    assertSameSettings(world, options, openSettings(options.settings, world.clientNames));
     return world;
   }
+  const clients = names ?? ['default'];
   return new World({
-    clients: names ?? ['default'],
-    seed: seed ?? 1,
-    speed: speed ?? defaultSpeed,
-    ordersPerDay: ordersPerDay ?? defaultOrdersPerDay,
+    clients,
+    seed: seed ?? scenario?.seed ?? 1,
+    speed: speed ?? scenario?.speed ?? defaultSpeed,
+    ordersPerDay: ordersPerDay ?? scenario?.ordersPerDay ?? defaultOrdersPerDay,
     lateChanges,
     unknownProducts,
-    startMs: Date.now(),
+    isScripted: scenario?.warehouse === 'steps',
+    startMs: scenario === null ? Date.now() : findStart(scenario, new Zone(defaultTimeZone)),
     zone: defaultTimeZone,
+    settings: openSettings(options.settings, clients),
   });
+}
+
+/** @throws UsageError if the settings differ from those of the state file: its rows use the ids of those lists */
+function assertSameSettings({ started }: World, options: SandboxOptions, settings: ChosenSettings | undefined): void {
+  if (settings === undefined || isDeepStrictEqual(settings, started.settings)) return;
+  throw new UsageError(
+    `${options.state} was begun with other settings than ${options.settings}: leave out --settings, or name another state file`,
+  );
 }
 
 /** @throws UsageError if an option differs from the state file: options cannot change a saved world */

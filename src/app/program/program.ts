@@ -126,6 +126,9 @@ function addSandboxCommands(cli: Command): void {
         'accept',
       ]),
     )
+    .option('--settings <file>', 'YAML or JSON file with the settings lists that clients map their codes to')
+    .option('--scenario <file>', 'play this YAML or JSON file, or a scenario that comes with the program, by its name')
+    .option('--exit', 'end when the scenario is over: 0 if all its checks are ok, otherwise 1')
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .addHelpText(
       'after',

@@ -8,8 +8,10 @@ import { faultSchema, matchesOperation } from '../faults.ts';
 import { operations } from '../operations/all.ts';
 import { badParameter } from '../refusal.ts';
 import { seedShipments } from '../robot/shop.ts';
+import { changeSchema } from '../schema-change.ts';
 import { shipmentStatuses } from '../store/model.ts';
-import { parseSwitches, type World } from '../world.ts';
+import type { World } from '../world.ts';
+import { parseSwitches } from '../world-options.ts';
 import { addEditRoutes } from './edits.ts';
 import { dumpClient, stateLists } from './state.ts';
 
@@ -59,7 +61,10 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
     return { client, shipments: simulation.store.shipments.size, orders: simulation.store.orders.size };
   });
   app.post('/_sandbox/advance', { config }, async (request) => {
-    world.clock.advance(advanceSchema.parse(request.body).seconds * 1_000);
+    const { seconds } = advanceSchema.parse(request.body);
+    // Steps that are due happen before the time moves on.
+    world.play();
+    world.clock.advance(seconds * 1_000);
     for (const name of world.clientNames) world.requireClient(name);
     world.changes++;
     return { now: new Date(world.clock.nowMs()).toISOString() };
@@ -80,14 +85,17 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
     findings: world.findings.list(),
     beyondLimit: world.findings.beyondLimit,
   }));
+  app.get('/_sandbox/scenario', { config }, async () => {
+    world.play();
+    return world.script?.progress ?? { name: null };
+  });
   app.get('/_sandbox/state', { config }, async (request) => {
     const { lists } = stateQuerySchema.parse(request.query);
-    return {
-      now: new Date(world.clock.nowMs()).toISOString(),
-      clients: world.clientNames.map((name) =>
-        dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists),
-      ),
-    };
+    const clients = world.clientNames.map((name) =>
+      dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists),
+    );
+    const now = new Date(world.clock.nowMs()).toISOString();
+    return { now, clients: world.schemaChanges.length > 0 ? changeSchema(clients, world.schemaChanges) : clients };
   });
 }
 

@@ -55,7 +55,7 @@ export function dumpClient(
     returnMerchandiseAuthorizations: () =>
       [...store.authorizations].map((authorization) => ({
         resource: toAuthorizationResource(authorization),
-        items: authorization.items.map(toAuthorizationItemResource),
+        items: authorization.items.map((item) => toAuthorizationItemResource(store, item)),
       })),
     returnItems: () =>
       [...store.returnItems].map((item) => ({

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ruleBroken } from '../refusal.ts';
-import { settings, warehouseOutsideStrategy, warehouses } from '../store/settings.ts';
+import type { ServiceSettings } from '../store/settings.ts';
 import type { Zone } from '../zone.ts';
 
 /** A whole number. In a form it is a text. */
@@ -36,7 +36,7 @@ export function toWarehouseDay(zone: Zone, text: string | null | undefined): str
  * Returns the locale of a language id.
  * @throws Refusal if there is no such language
  */
-export function findLocale(languageId: number): string {
+export function findLocale(settings: ServiceSettings, languageId: number): string {
   const language = settings.languages.find(({ id }) => id === languageId);
   if (language === undefined) throw ruleBroken(`There is no language ${languageId}`);
   return language.code;
@@ -46,7 +46,10 @@ export function findLocale(languageId: number): string {
  * Returns the id of the main shipping method that a method of the older list belongs to.
  * @throws Refusal if there is no such method
  */
-export function findMainMethodId(shippingMethodId: number | null | undefined): number | null {
+export function findMainMethodId(
+  settings: ServiceSettings,
+  shippingMethodId: number | null | undefined,
+): number | null {
   if (shippingMethodId === null || shippingMethodId === undefined) return null;
   const main = settings.mainShippingMethods.find(({ shippingMethods }) =>
     shippingMethods.some(({ id }) => id === shippingMethodId),
@@ -59,11 +62,11 @@ export function findMainMethodId(shippingMethodId: number | null | undefined): n
  * Returns the code of a warehouse by its v2 id.
  * @throws Refusal if the service does not know the warehouse (docs/interface.md, 15.3 Add order: rules)
  */
-export function findWarehouseCode(warehouseId: number | null | undefined): string | null {
+export function findWarehouseCode(settings: ServiceSettings, warehouseId: number | null | undefined): string | null {
   if (warehouseId === null || warehouseId === undefined) return null;
-  const warehouse = [...warehouses, warehouseOutsideStrategy].find(({ id }) => id === warehouseId);
-  if (warehouse === undefined) throw ruleBroken(`There is no warehouse ${warehouseId}`);
-  return warehouse.code;
+  const code = settings.findWarehouseCode(warehouseId);
+  if (code === undefined) throw ruleBroken(`There is no warehouse ${warehouseId}`);
+  return code;
 }
 
 /**
@@ -71,7 +74,7 @@ export function findWarehouseCode(warehouseId: number | null | undefined): strin
  * do not contain.
  * @throws Refusal if there is no such country
  */
-export function findCountryCode(given: string | number): string {
+export function findCountryCode(settings: ServiceSettings, given: string | number): string {
   const country = settings.countries.find(({ id, code }) => String(id) === String(given) || code === given);
   if (country !== undefined) return country.code;
   if (/^[A-Z]{2}$/.test(String(given))) return String(given);

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { settings } from '../store/settings.ts';
 import { defineOperation, envelope, ok } from './operation.ts';
 
 const option = z.strictObject({ id: z.int(), name: z.string(), code: z.string() });
@@ -50,6 +49,6 @@ export const commonOperations = [
     route: 'GET /settings/get',
     summary: 'The lists whose ids other calls use',
     answer: envelope(settingsSchema),
-    run: () => ok('Settings are ok.', settings),
+    run: ({ store }) => ok('Settings are ok.', store.settings.shown),
   }),
 ];

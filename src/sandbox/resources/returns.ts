@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import type { ClientStore } from '../store/client-store.ts';
 import type { Authorization, AuthorizationItem, ReturnItem } from '../store/model.ts';
-import { settings } from '../store/settings.ts';
 import { toFraction } from '../zone.ts';
 import {
   date,
@@ -99,7 +98,7 @@ export function toAuthorizationResource(authorization: Authorization): ResourceO
   };
 }
 
-export function toAuthorizationItemResource(item: AuthorizationItem): ResourceObject {
+export function toAuthorizationItemResource({ settings }: ClientStore, item: AuthorizationItem): ResourceObject {
   return {
     id: item.id,
     type: 'returnMerchandiseAuthorizationItem',

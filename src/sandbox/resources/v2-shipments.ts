@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { isInDelivery, toPackageNumber } from '../robot/carrier.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
 import type { Order, Shipment, Track } from '../store/model.ts';
-import { findShippingMethodId } from '../store/settings.ts';
 
 const text = z.string().nullable();
 /** A time without a zone (docs/interface.md, 15.5 Track-trace item). */
@@ -105,7 +104,7 @@ function toCommonFields(store: ClientStore, shipment: Shipment) {
     shippingDate: store.zone.writeLocal(shipment.shippedOnMs, toFractions(shipment).later),
     numberOfColli: packages.length,
     totalNumberOfProducts: shipment.items.reduce((sum, { quantity }) => sum + quantity, 0),
-    shippingMethodId: findShippingMethodId(shipment.shippingMethodId, shipment.warehouseCode),
+    shippingMethodId: store.settings.findShippingMethodId(shipment.shippingMethodId, shipment.warehouseCode),
     returnPackageNumber: shipment.returnLabel,
     currentTrackTraceStatus: String(first?.status ?? unknownStatus),
     currentTrackTraceExceptionLevel: toExceptionText(first),

@@ -1,7 +1,6 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { emptyList } from '../store/empty-list.ts';
 import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus } from '../store/model.ts';
-import { settings, warehouseCodes } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { startTracking } from './carrier.ts';
 import { planUnannouncedReturn } from './returns.ts';
@@ -28,6 +27,7 @@ export function fulfilOrder(simulation: Simulation, atMs: number, orderId: numbe
     completeServiceLines(lines);
     return;
   }
+  const { warehouseCodes } = simulation.store.settings;
   const preferred = simulation.random.chance(0.5) ? warehouseCodes : [...warehouseCodes].reverse();
   const picks: PickedGoods[] = [];
   for (const { item, product } of goods) picks.push(...pickGoods(order, item, product, preferred, picks));
@@ -142,7 +142,7 @@ export function createShipment(
     returnLabel: null,
     orderId: order.id,
     orderTypeId: order.orderTypeId,
-    shippingMethodId: order.shippingMethodId ?? settings.mainShippingMethods[0].id,
+    shippingMethodId: order.shippingMethodId ?? simulation.store.settings.usualMethodId,
     items,
     tracks: emptyList,
     visibleFromMs,

@@ -1,7 +1,6 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { soldSkus } from '../store/catalogue.ts';
 import { type Inbound, type Slip, type SlipStatus, slipStatuses } from '../store/model.ts';
-import { warehouseCodes } from '../store/settings.ts';
 import type { Simulation, TruckLine } from '../store/simulation.ts';
 
 /**
@@ -13,26 +12,8 @@ export function unloadTruck(simulation: Simulation, atMs: number, slipId: number
   const { store, random } = simulation;
   const slip = slipId === null ? null : (store.slips.get(slipId) ?? null);
   const lines = slip === null ? drawUnannouncedLines(simulation) : drawSlipLines(simulation, slip, isLast);
-  const inbound: Inbound = {
-    id: simulation.ids.next(),
-    reference: slip?.reference ?? null,
-    status: 'PROCESSING',
-    receivedIn: slip?.expectedIn ?? random.pick(warehouseCodes),
-    createdOnMs: atMs,
-    checkingOnMs: null,
-    completedOnMs: null,
-    slipId: slip?.id ?? null,
-    items: [],
-  };
-  store.listedInbounds.add(inbound);
-  if (slip !== null) {
-    store.listedSlips.change(slip, () => {
-      advanceSlip(slip, 'IN_PROGRESS');
-      slip.receivedOnMs ??= atMs;
-      slip.inboundId = inbound.id;
-    });
-  }
-  const inboundId = inbound.id;
+  const { expectedIn = null, reference = null } = slip ?? {};
+  const { id: inboundId } = createInbound(simulation, atMs, slip, { receivedIn: expectedIn, reference });
   simulation.plan(atMs + random.between(1, 4) * hourMs, { kind: 'check-inbound', inboundId });
   const parts = Math.min(lines.length, random.between(1, 3));
   for (let part = 0; part < parts; part++) {
@@ -42,6 +23,37 @@ export function unloadTruck(simulation: Simulation, atMs: number, slipId: number
   simulation.plan(atMs + (12 + random.between(0, 8)) * hourMs, { kind: 'complete-inbound', inboundId, isLast });
   if (slip !== null && !isLast)
     simulation.plan(atMs + random.between(30, 96) * hourMs, { kind: 'truck', slipId: slip.id, isLast: true });
+}
+
+/**
+ * Creates an inbound, and links it with the slip that announced it. It arrives in any warehouse if `receivedIn` is
+ * null.
+ */
+export function createInbound(
+  { store, ids, random }: Simulation,
+  atMs: number,
+  slip: Slip | null,
+  { receivedIn, reference }: { readonly receivedIn: string | null; readonly reference: string | null },
+): Inbound {
+  const inbound: Inbound = {
+    id: ids.next(),
+    reference,
+    status: 'PROCESSING',
+    receivedIn: receivedIn ?? random.pick(store.settings.warehouseCodes),
+    createdOnMs: atMs,
+    checkingOnMs: null,
+    completedOnMs: null,
+    slipId: slip?.id ?? null,
+    items: [],
+  };
+  store.listedInbounds.add(inbound);
+  if (slip === null) return inbound;
+  store.listedSlips.change(slip, () => {
+    advanceSlip(slip, 'IN_PROGRESS');
+    slip.receivedOnMs ??= atMs;
+    slip.inboundId = inbound.id;
+  });
+  return inbound;
 }
 
 /** Starts the check of an inbound. */
@@ -99,7 +111,12 @@ export function completeInbound(simulation: Simulation, atMs: number, inboundId:
     simulation.plan(atMs + simulation.random.between(1, 6) * hourMs, { kind: 'complete-inbound', inboundId, isLast });
     return;
   }
-  changeInbound(simulation, inboundId, (completed, slip) => {
+  bookInbound(simulation, atMs, inbound, isLast);
+}
+
+/** Completes an inbound: its goods become stock. Completes its slip if no further truck comes. */
+export function bookInbound(simulation: Simulation, atMs: number, inbound: Inbound, isLast: boolean): void {
+  changeInbound(simulation, inbound.id, (completed, slip) => {
     completed.status = 'COMPLETED';
     completed.completedOnMs = atMs;
     if (slip === null || !isLast) return;

@@ -1,6 +1,5 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import type { ReturnItem, Shipment, ShipmentItem } from '../store/model.ts';
-import { settings } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
 
 /** The quantity of a shipment item that comes back. */
@@ -56,13 +55,18 @@ export function processReturn(simulation: Simulation, atMs: number, returnItemId
   const { store, random } = simulation;
   const row = store.returnItems.get(returnItemId);
   if (row === undefined) return;
-  row.processedOn = store.zone.day(atMs);
   row.comment = random.chance(0.2) ? 'Box damaged' : null;
-  linkAuthorization(simulation, row, row.processedOn);
-  store.listedReturnItems.add(row);
+  listReturn(simulation, row, atMs);
   const chance = random.next();
   if (chance < 0.6) restockItem(simulation, atMs, returnItemId);
   else if (chance < 0.85) simulation.plan(atMs + random.between(1, 10) * dayMs, { kind: 'restock', returnItemId });
+}
+
+/** Marks a return item as processed, which lists it. */
+export function listReturn(simulation: Simulation, row: ReturnItem, atMs: number): void {
+  row.processedOn = simulation.store.zone.day(atMs);
+  linkAuthorization(simulation, row, row.processedOn);
+  simulation.store.listedReturnItems.add(row);
 }
 
 /** Returns the goods of a return item to the stock. */
@@ -76,10 +80,14 @@ export function restockItem(simulation: Simulation, atMs: number, returnItemId: 
   simulation.retryWaitingOrders(atMs);
 }
 
-function drawPart({ random }: Simulation, shipment: Shipment): ReturnPart {
+function drawPart({ random, store }: Simulation, shipment: Shipment): ReturnPart {
   const item = random.pick(shipment.items);
   const left = item.quantity - item.returned;
-  return { item, quantity: left > 0 ? random.between(1, left) : 0, reasonId: random.pick(settings.returnReasons).id };
+  return {
+    item,
+    quantity: left > 0 ? random.between(1, left) : 0,
+    reasonId: random.pick(store.settings.returnReasons).id,
+  };
 }
 
 function toAnnouncedParts(
@@ -96,7 +104,8 @@ function toAnnouncedParts(
   });
 }
 
-function createReturnItem(
+/** Creates a return item, which is not yet processed. */
+export function createReturnItem(
   simulation: Simulation,
   [returnId, authorizationId]: readonly [number, number | null],
   shipment: Shipment,

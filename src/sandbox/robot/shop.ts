@@ -1,10 +1,11 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
+import type { Random } from '../random.ts';
 import { addOrder, type OrderDraft, placeOrder } from '../rules/place-order.ts';
 import { announceGoods } from '../rules/slips.ts';
 import { soldSkus } from '../store/catalogue.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { AddressLines, ShipmentStatus } from '../store/model.ts';
-import { settings, warehouseCodes } from '../store/settings.ts';
+import type { ServiceSettings } from '../store/settings.ts';
 import { defaultOrdersPerDay, type Simulation } from '../store/simulation.ts';
 import { createShipment, createShipmentItem } from './fulfil.ts';
 
@@ -63,7 +64,14 @@ export function seedShipments(
       if (product === undefined) throw new Error(`Product ${item.sku} of the shop does not exist`);
       return createShipmentItem(simulation, { item, product, quantity: item.quantity }, atMs);
     });
-    const shipment = createShipment(simulation, order, items, simulation.random.pick(warehouseCodes), atMs, atMs);
+    const shipment = createShipment(
+      simulation,
+      order,
+      items,
+      simulation.random.pick(simulation.store.settings.warehouseCodes),
+      atMs,
+      atMs,
+    );
     simulation.store.addShipment(shipment, order);
     simulation.store.setStatus(shipment, statuses[index % statuses.length] ?? 'READY_TO_PICK', atMs + hourMs);
     simulation.store.showShipment(shipment, nowMs);
@@ -71,7 +79,9 @@ export function seedShipments(
 }
 
 function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: readonly [number, number]): OrderDraft {
-  const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(customers);
+  const [firstName, lastName, street1, city, postcode, countryCode, locale] = random.pick(
+    findCustomers(store.settings),
+  );
   const lines = Array.from({ length: random.between(fewest, most) }, (_, index) => {
     const sku = random.pick(soldSkus);
     // Some rates are decimal texts, as in one response (docs/interface.md, 8.1 Fields).
@@ -97,7 +107,7 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
     promotionCode: null,
     orderedOn: store.zone.day(atMs),
     currency: 'EUR',
-    locale,
+    locale: store.settings.languages.some(({ code }) => code === locale) ? locale : store.settings.usualLocale,
     email: mailboxes[store.orders.size % mailboxes.length] ?? '',
     phoneNumber: null,
     vatNumber: null,
@@ -106,14 +116,26 @@ function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: 
     allowPartialDelivery: lines.length > 1,
     onHold: false,
     metadata: shopMetadata[store.orders.size % shopMetadata.length] ?? emptyTexts,
-    orderTypeId: random.chance(0.8) ? 31 : 32,
-    shippingMethodId: random.pick(settings.mainShippingMethods).id,
+    orderTypeId: drawOrderType(random, store.settings),
+    shippingMethodId: random.pick(store.settings.mainShippingMethods).id,
     lines,
     deliveryAddress: findOrCreateAddress(address, random.between(1, 250)),
     billingAddress: findOrCreateAddress(address, random.between(1, 250)),
     pickUpPoint: random.chance(0.1) ? { name: 'Corner shop' } : null,
     attachment: null,
   };
+}
+
+/** Returns the customers in the listed countries; all if none lives there. */
+function findCustomers({ countries }: ServiceSettings): readonly (typeof customers)[number][] {
+  const found = customers.filter(([, , , , , countryCode]) => countries.some(({ code }) => code === countryCode));
+  return found.length === 0 ? customers : found;
+}
+
+/** Draws the id of an order type: the first one for most orders. */
+function drawOrderType(random: Random, { orderTypes: [first, ...others] }: ServiceSettings): number {
+  const chosen = random.chance(0.8) ? first : others.length > 1 ? random.pick(others) : (others[0] ?? first);
+  return chosen?.id ?? 0;
 }
 
 const emptyTexts = {};
@@ -159,7 +181,7 @@ function refillStock(simulation: Simulation, atMs: number): void {
   const metadata = { reference, purchases: `PUR ${store.slips.size + 1}` };
   announceGoods(
     simulation,
-    { expectedIn: random.pick(warehouseCodes), expectedOn, reference, comments: null, metadata, lines },
+    { expectedIn: random.pick(store.settings.warehouseCodes), expectedOn, reference, comments: null, metadata, lines },
     atMs,
   );
 }

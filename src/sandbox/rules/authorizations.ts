@@ -1,7 +1,7 @@
 import { dayMs, hourMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import type { Authorization, AuthorizationItem, Shipment, ShipmentItem } from '../store/model.ts';
-import { settings, unavailableReturnReasonId } from '../store/settings.ts';
+import type { ServiceSettings } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
 
 export interface AuthorizationLine {
@@ -103,7 +103,7 @@ function createItems(
     if (seen.has(line.shipmentItemId) && !simulation.options.repeatedReturnLines)
       throw ruleBroken(`Several lines refer to shipment item ${line.shipmentItemId}`, line.pointer);
     seen.add(line.shipmentItemId);
-    countLine(shipment, line, announced);
+    countLine(shipment, line, announced, simulation.store.settings);
   }
   return draft.lines.map(({ pointer: _, claim: __, ...line }) => {
     const { sku, productId } = findShipmentItem(shipment, line.shipmentItemId) as ShipmentItem;
@@ -115,14 +115,19 @@ function createItems(
  * Checks a line and adds its quantity to the announced quantities.
  * @throws Refusal if the line breaks a rule
  */
-function countLine(shipment: Shipment, line: AuthorizationLine, announced: Map<number, number>): void {
+function countLine(
+  shipment: Shipment,
+  line: AuthorizationLine,
+  announced: Map<number, number>,
+  settings: ServiceSettings,
+): void {
   const item = findShipmentItem(shipment, line.shipmentItemId);
   if (item === undefined)
     throw ruleBroken(`Shipment ${shipment.id} has no shipment item ${line.shipmentItemId}`, line.pointer);
   const { sku, productId } = line.claim;
   if ((sku ?? item.sku) !== item.sku || (productId ?? item.productId) !== item.productId)
     throw ruleBroken(`Shipment item ${item.id} is ${item.sku} (product ${item.productId})`, line.pointer);
-  if (line.reasonId === unavailableReturnReasonId)
+  if (settings.isUnavailableReason(line.reasonId))
     throw ruleBroken(`Return reason ${line.reasonId} is not available to this user`, line.pointer);
   if (!settings.returnReasons.some(({ id }) => id === line.reasonId))
     throw ruleBroken(`There is no return reason ${line.reasonId}`, line.pointer);

@@ -29,11 +29,11 @@ export function changeOrder(
   const toPointer = (member: string) => `/data/attributes/${member}`;
   if (isFulfilled(order)) throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
   checkOrderNumber(simulation, wanted.externalOrderNumber, order, toPointer('externalOrderNumber'));
-  checkWarehouse(wanted.fulfillFrom, toPointer('fulfillFrom'));
+  checkWarehouse(simulation.store.settings, wanted.fulfillFrom, toPointer('fulfillFrom'));
   const { preferredShippingDate } = wanted;
   if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
     throw ruleBroken('preferredShippingDate must be today or later', toPointer('preferredShippingDate'));
-  checkOrderSettings(wanted, relationshipPointers);
+  checkOrderSettings(simulation.store.settings, wanted, relationshipPointers);
   const deliveryAddress = fillHouseNumber(wanted.deliveryAddress);
   const addresses = { deliveryAddress, billingAddress: fillHouseNumber(wanted.billingAddress) };
   const notValid = isHouseNumberMissing(deliveryAddress);

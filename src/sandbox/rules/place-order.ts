@@ -6,7 +6,7 @@ import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
 import { emptyList } from '../store/empty-list.ts';
 import type { AddressLines, Attachment, ChangeableOrder, Decimal, Order, OrderItem, Texts } from '../store/model.ts';
-import { partialDeliveryByOrderType, settings, warehouseCodes } from '../store/settings.ts';
+import type { ServiceSettings } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { fillHouseNumber, isHouseNumberMissing } from './house-number.ts';
 import { findProducts } from './products.ts';
@@ -81,7 +81,7 @@ export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Po
     vatNumber: draft.vatNumber,
     fulfillFrom: draft.fulfillFrom,
     preferredShippingDate: draft.preferredShippingDate,
-    allowPartialDelivery: draft.allowPartialDelivery ?? partialDeliveryByOrderType[draft.orderTypeId] ?? false,
+    allowPartialDelivery: draft.allowPartialDelivery ?? store.settings.isDeliveredInParts(draft.orderTypeId),
     onHold: draft.onHold,
     metadata: draft.metadata,
     channelIdentifier: null,
@@ -105,8 +105,8 @@ export function addOrder(simulation: Simulation, draft: OrderDraft, pointers: Po
  * Checks the code of a warehouse.
  * @throws Refusal if the warehouse is not part of the fulfilment strategy
  */
-export function checkWarehouse(code: string | null, pointer?: string): void {
-  if (code === null || warehouseCodes.some((known) => known === code)) return;
+export function checkWarehouse({ warehouseCodes }: ServiceSettings, code: string | null, pointer?: string): void {
+  if (code === null || warehouseCodes.includes(code)) return;
   throw ruleBroken(
     `Warehouse ${code} does not belong to the fulfilment strategy (${warehouseCodes.join(', ')})`,
     pointer,
@@ -134,6 +134,7 @@ export function checkOrderNumber(
  * @throws Refusal if one does not exist
  */
 export function checkOrderSettings(
+  settings: ServiceSettings,
   { orderTypeId, shippingMethodId: method }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId'>,
   pointers: Pick<Pointers, 'orderType' | 'shippingMethod'>,
 ): void {
@@ -144,11 +145,12 @@ export function checkOrderSettings(
 }
 
 function checkDraft(simulation: Simulation, draft: OrderDraft, pointers: Pointers): void {
+  const { settings } = simulation.store;
   checkOrderNumber(simulation, draft.externalOrderNumber, null, pointers.externalOrderNumber);
-  checkOrderSettings(draft, pointers);
-  checkWarehouse(draft.fulfillFrom, pointers.fulfillFrom);
+  checkOrderSettings(settings, draft, pointers);
+  checkWarehouse(settings, draft.fulfillFrom, pointers.fulfillFrom);
   for (const { fulfillFrom, pointer } of draft.lines)
-    checkWarehouse(fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
+    checkWarehouse(settings, fulfillFrom, pointer && `${pointer}/attributes/fulfillFrom`);
 }
 
 function createItem(id: number, line: LineDraft, productId: number): OrderItem {

@@ -35,7 +35,7 @@ function assertProductsKnown({ store, options }: Simulation, lines: readonly Pro
 function findOrCreateProduct({ store, ids }: Simulation, { sku, name }: ProductLine): Product {
   const known = store.products.get(sku);
   if (known !== undefined) return known;
-  const product = createStockedProduct(ids.next(), sku, name ?? sku);
+  const product = createStockedProduct(ids.next(), sku, name ?? sku, store.settings.warehouseCodes);
   store.addProduct(product);
   return product;
 }

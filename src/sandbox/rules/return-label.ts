@@ -1,5 +1,5 @@
 import { ruleBroken } from '../refusal.ts';
-import { paperlessReturnMethodId, settings } from '../store/settings.ts';
+import type { ServiceSettings } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { writePage } from './pdf.ts';
 
@@ -23,8 +23,8 @@ export async function makeReturnLabel(
   const shipment = Number.isSafeInteger(shipmentId) ? store.shipments.get(shipmentId) : undefined;
   if (shipment === undefined || shipment.visibleFromMs > nowMs) throw ruleBroken('Shipment not found');
   if (shipment.status !== 'SHIPPED') throw ruleBroken('No label could be made: the shipment has not been shipped');
-  const method = chooseMethod(request);
-  const isPaperless = method.id === paperlessReturnMethodId;
+  const method = chooseMethod(store.settings, request);
+  const isPaperless = method.paperless ?? false;
   const packageNumber = `3SRET${String(shipment.id).padStart(9, '0')}${method.id}`;
   const lines = [
     'Return label',
@@ -47,12 +47,13 @@ export async function makeReturnLabel(
   };
 }
 
-function chooseMethod({ shippingMethodId, paperless }: LabelRequest) {
-  const [usual] = settings.returnShippingMethods;
-  const wanted = shippingMethodId ?? (paperless ? paperlessReturnMethodId : usual.id);
-  const method = settings.returnShippingMethods.find(({ id }) => id === wanted);
+function chooseMethod({ returnShippingMethods }: ServiceSettings, { shippingMethodId, paperless }: LabelRequest) {
+  const method =
+    shippingMethodId === undefined
+      ? returnShippingMethods.find((known) => !paperless || known.paperless)
+      : returnShippingMethods.find(({ id }) => id === shippingMethodId);
+  const wanted = shippingMethodId ?? 'without paper';
   if (method === undefined) throw ruleBroken(`No label could be made: there is no return shipping method ${wanted}`);
-  if (paperless && method.id !== paperlessReturnMethodId)
-    throw ruleBroken(`No label could be made: ${method.name} is not paperless`);
+  if (paperless && !method.paperless) throw ruleBroken(`No label could be made: ${method.name} is not paperless`);
   return method;
 }

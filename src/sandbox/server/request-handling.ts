@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { type FaultEffect, isAnswerReplaced } from '../faults.ts';
 import { Call, type Operation } from '../operations/operation.ts';
 import { Refusal } from '../refusal.ts';
+import { changeSchema } from '../schema-change.ts';
 import type { World } from '../world.ts';
 import { changePayload, streamInPieces } from './fault-payload.ts';
 import { readInput, splitUrl } from './request-input.ts';
@@ -20,7 +21,9 @@ export async function takeRequest(
   reply: FastifyReply,
   world: World,
 ): Promise<FastifyReply | undefined> {
-  reply.header('date', new Date(world.clock.nowMs()).toUTCString());
+  world.play();
+  const virtualMs = world.clock.nowMs();
+  reply.header('date', new Date(virtualMs).toUTCString());
   const operation = request.routeOptions.config.operation;
   request.startedAtMs = performance.now();
   request.client = world.findClientByToken(readBearer(request));
@@ -28,7 +31,7 @@ export async function takeRequest(
   const [path, query] = splitUrl(request.url);
   const { method, client } = request;
   const name = operation?.name ?? null;
-  request.logged = world.log.add({ atMs: Date.now(), method, path, query, operation: name, client });
+  request.logged = world.log.add({ atMs: Date.now(), virtualMs, method, path, query, operation: name, client });
   if (operation === undefined) return reply.code(404).send(noSuchRoute);
   const effect = world.faults.matchRequest(operation.name, client);
   request.effect = effect;
@@ -49,7 +52,8 @@ export async function takeRequest(
 export function refuseUrl(error: Error, request: FastifyRequest, reply: FastifyReply, world: World): void {
   const [path, query] = splitUrl(request.raw.url ?? '');
   const client = world.findClientByToken(readBearer(request));
-  const logged = world.log.add({ atMs: Date.now(), method: request.method, path, query, operation: null, client });
+  const [atMs, virtualMs] = [Date.now(), world.clock.nowMs()];
+  const logged = world.log.add({ atMs, virtualMs, method: request.method, path, query, operation: null, client });
   logged.status = 400;
   logged.durationMs = 0;
   reply.code(400).send({ errors: [{ status: '400', title: error.message }] });
@@ -79,15 +83,17 @@ export async function answerOperation(
   return sendFault(request, reply, effect);
 }
 
-/** Changes an answer as the fault says, and hides a row if the fault says so. */
+/** Changes an answer as the fault and the changes of the schema say, and hides a row if the fault says so. */
 export function applyFaultToAnswer(request: FastifyRequest, payload: unknown, world: World): unknown {
   const { effect, client } = request;
-  if (effect === null) return payload;
+  const isAnswer = Boolean(request.routeOptions.config.operation);
+  const shown = isAnswer && world.schemaChanges.length > 0 ? changeSchema(payload, world.schemaChanges) : payload;
+  if (effect === null) return shown;
   const rows = (payload as { data?: { id: number; type: string }[] } | null)?.data;
   const row = effect.hideRow === undefined || !Array.isArray(rows) ? undefined : rows[effect.hideRow.index];
   if (effect.hideRow !== undefined && row !== undefined && client !== null)
     world.findClient(client)?.visibility.hide(row.type, row.id, world.clock.nowMs() + effect.hideRow.seconds * 1_000);
-  return changePayload(payload, effect, `${request.protocol}://${request.host}${request.url}`);
+  return changePayload(shown, effect, `${request.protocol}://${request.host}${request.url}`);
 }
 
 /** Changes the bytes of an answer as the fault says. */

@@ -1,6 +1,6 @@
 import type { Ids } from './ids.ts';
 import type { Product } from './model.ts';
-import { warehouseCodes } from './settings.ts';
+import type { ServiceSettings } from './settings.ts';
 
 const soldProducts = [
   ['MUG-BLUE', 'Mug, blue', 'plain', 0.35],
@@ -23,9 +23,9 @@ const stockOfUnknownProduct = 10_000;
 export const soldSkus = soldProducts.map(([sku]) => sku);
 
 /** Creates the products that each client starts with. */
-export function createFirstProducts(ids: Ids): Product[] {
+export function createFirstProducts(ids: Ids, { warehouseCodes }: ServiceSettings): Product[] {
   const goods = soldProducts.map(([sku, name, keeping, weight], index) => ({
-    ...createProduct(ids.next(), sku, name),
+    ...createProduct(ids.next(), sku, name, warehouseCodes),
     weight,
     keeping,
     barcode: `87100000000${String(index).padStart(2, '0')}`,
@@ -33,12 +33,15 @@ export function createFirstProducts(ids: Ids): Product[] {
   }));
   return [
     ...goods,
-    ...serviceProducts.map(([sku, name]) => ({ ...createProduct(ids.next(), sku, name), service: true })),
+    ...serviceProducts.map(([sku, name]) => ({
+      ...createProduct(ids.next(), sku, name, warehouseCodes),
+      service: true,
+    })),
   ];
 }
 
 /** Creates a product without stock. */
-export function createProduct(id: number, sku: string, name: string): Product {
+export function createProduct(id: number, sku: string, name: string, warehouseCodes: readonly string[]): Product {
   return {
     id,
     sku,
@@ -57,9 +60,14 @@ export function createProduct(id: number, sku: string, name: string): Product {
  * Creates a product with ample stock, for a sku that a request names for the first time. Users can thus try out the
  * sandbox with their skus.
  */
-export function createStockedProduct(id: number, sku: string, name: string): Product {
+export function createStockedProduct(
+  id: number,
+  sku: string,
+  name: string,
+  warehouseCodes: readonly string[],
+): Product {
   return {
-    ...createProduct(id, sku, name),
+    ...createProduct(id, sku, name, warehouseCodes),
     stock: Object.fromEntries(warehouseCodes.map((code) => [code, stockOfUnknownProduct])),
   };
 }

@@ -1,5 +1,56 @@
-/** The settings lists of the sandbox (docs/interface.md, 6.2 Settings). All rows use the ids of these lists. */
-export const settings = {
+import { z } from 'zod';
+
+const maxEntries = 1_000;
+const id = z.int().min(1);
+const text = z.string().min(1).max(200);
+const option = z.strictObject({ id, name: text, code: text });
+
+/** Returns the schema of a list whose ids and codes are unique. */
+function listOf<T extends z.ZodType<{ readonly id: number; readonly code: string }>>(entry: T, fewest = 0) {
+  return z
+    .array(entry)
+    .min(fewest)
+    .max(maxEntries)
+    .superRefine((entries, context) => {
+      for (const member of ['id', 'code'] as const) {
+        const seen = new Set<number | string>();
+        for (const [index, row] of entries.entries()) {
+          if (seen.has(row[member]))
+            context.addIssue({ code: 'custom', path: [index, member], message: `${row[member]} is there already` });
+          seen.add(row[member]);
+        }
+      }
+    });
+}
+
+/**
+ * The settings lists that a user chooses (docs/interface.md, 6.2 Settings). An absent list is the built-in one. Members
+ * that `GET settings/get` does not show say what the sandbox does with an entry.
+ */
+export const settingsSchema = z.strictObject({
+  mainShippingMethods: listOf(
+    option.extend({ shippingMethods: z.array(z.strictObject({ id, warehouse: text })).max(maxEntries) }),
+    1,
+  ).optional(),
+  shippingMethods: listOf(option).optional(),
+  /** `paperless`: its label is a code that is shown at the counter. */
+  returnShippingMethods: listOf(option.extend({ paperless: z.boolean().optional() }), 1).optional(),
+  /** `partialDelivery`: whether an order may leave in several parcels if it does not say so itself. */
+  orderTypes: listOf(option.extend({ partialDelivery: z.boolean().optional() }), 1).optional(),
+  /** `available: false`: the reason exists but is not available to the client, and is not listed. */
+  returnReasons: listOf(option.extend({ available: z.boolean().optional() }), 1)
+    .refine((reasons) => reasons.some(({ available }) => available !== false), 'no reason is available')
+    .optional(),
+  languages: listOf(option, 1).optional(),
+  countries: listOf(option).optional(),
+  paymentMethods: listOf(option).optional(),
+  /** The warehouses of the fulfilment strategy. Absent: those that `mainShippingMethods` names. */
+  warehouses: listOf(z.strictObject({ id, code: text }), 1).optional(),
+});
+export type GivenSettings = z.infer<typeof settingsSchema>;
+type Lists = { readonly [List in keyof GivenSettings]-?: NonNullable<GivenSettings[List]> };
+
+const builtIn: Lists = {
   mainShippingMethods: [
     {
       id: 11,
@@ -21,16 +72,17 @@ export const settings = {
   ],
   returnShippingMethods: [
     { id: 21, name: 'Return parcel', code: 'RETURN_PARCEL' },
-    { id: 22, name: 'Paperless return', code: 'RETURN_PAPERLESS' },
+    { id: 22, name: 'Paperless return', code: 'RETURN_PAPERLESS', paperless: true },
   ],
   orderTypes: [
     { id: 31, name: 'Consumer', code: 'B2C' },
-    { id: 32, name: 'Business', code: 'B2B' },
+    { id: 32, name: 'Business', code: 'B2B', partialDelivery: true },
   ],
   returnReasons: [
     { id: 41, name: 'Too small', code: 'TOO_SMALL' },
     { id: 42, name: 'Damaged', code: 'DAMAGED' },
     { id: 43, name: 'Changed my mind', code: 'REGRET' },
+    { id: 49, name: 'Recall', code: 'RECALL', available: false },
   ],
   languages: [
     { id: 51, name: 'Nederlands', code: 'nl-NL' },
@@ -43,28 +95,90 @@ export const settings = {
     { id: 63, name: 'Belgium', code: 'BE' },
   ],
   paymentMethods: [],
-} as const;
+  warehouses: [
+    { id: 1, code: 'AMS' },
+    { id: 2, code: 'EIN' },
+  ],
+};
 
-/** The id of a return reason that exists but is not available to the clients of the sandbox. */
-export const unavailableReturnReasonId = 49;
-
-/** The warehouses of the fulfilment strategy. v2 orders use their ids. */
-export const warehouses = [
-  { id: 1, code: 'AMS' },
-  { id: 2, code: 'EIN' },
-] as const;
 /** A warehouse of the service that is not part of the fulfilment strategy. */
-export const warehouseOutsideStrategy = { id: 3, code: 'ROT' } as const;
-export const warehouseCodes = warehouses.map(({ code }) => code);
-
-/** Whether an order may leave in several parcels if it does not say so itself (docs/interface.md, 7.1 Fields). */
-export const partialDeliveryByOrderType: Readonly<Record<number, boolean>> = { 31: false, 32: true };
-
+const warehouseOutsideStrategy = { id: 3, code: 'ROT' } as const;
 export const noReplyAddress = 'no-reply@fulfilment.example';
-export const paperlessReturnMethodId = 22;
 
-/** Returns the id of the older shipping method that a warehouse uses for a main shipping method. */
-export function findShippingMethodId(mainMethodId: number, warehouseCode: string): number {
-  const methods = settings.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
-  return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
+/** The settings lists of one client, and the rules that depend on them. All rows use the ids of these lists. */
+export class ServiceSettings {
+  readonly #lists: Lists;
+  readonly orderTypes: Lists['orderTypes'];
+  readonly mainShippingMethods: Lists['mainShippingMethods'];
+  readonly returnShippingMethods: Lists['returnShippingMethods'];
+  /** The return reasons that are available to the client. */
+  readonly returnReasons: Lists['returnReasons'];
+  readonly languages: Lists['languages'];
+  readonly countries: Lists['countries'];
+  readonly warehouseCodes: readonly string[];
+
+  constructor(given: GivenSettings = {}) {
+    const named = given.mainShippingMethods && { warehouses: findNamedWarehouses(given.mainShippingMethods) };
+    const lists = { ...builtIn, ...named, ...keepGiven(given) };
+    this.#lists = lists;
+    this.orderTypes = lists.orderTypes;
+    this.mainShippingMethods = lists.mainShippingMethods;
+    this.returnShippingMethods = lists.returnShippingMethods;
+    this.returnReasons = lists.returnReasons.filter(({ available }) => available !== false);
+    this.languages = lists.languages;
+    this.countries = lists.countries;
+    this.warehouseCodes = lists.warehouses.map(({ code }) => code);
+  }
+
+  /** The lists as `GET settings/get` shows them. */
+  get shown(): Readonly<Record<string, unknown>> {
+    const { warehouses: _, ...lists } = this.#lists;
+    const show = ({ id, name, code }: z.infer<typeof option>) => ({ id, name, code });
+    return {
+      ...Object.fromEntries(Object.entries(lists).map(([list, entries]) => [list, entries.map(show)])),
+      mainShippingMethods: lists.mainShippingMethods,
+      returnReasons: this.returnReasons.map(show),
+    };
+  }
+
+  /** Returns whether an order of a type may leave in several parcels if it does not say so itself. */
+  isDeliveredInParts(orderTypeId: number): boolean {
+    return this.orderTypes.find(({ id }) => id === orderTypeId)?.partialDelivery ?? false;
+  }
+
+  /** Returns whether a return reason exists but is not available to the client. */
+  isUnavailableReason(reasonId: number): boolean {
+    return this.#lists.returnReasons.some(({ id, available }) => id === reasonId && available === false);
+  }
+
+  /** Returns the code of a warehouse, which may be outside the fulfilment strategy; undefined if there is none. */
+  findWarehouseCode(warehouseId: number): string | undefined {
+    return [...this.#lists.warehouses, warehouseOutsideStrategy].find(({ id }) => id === warehouseId)?.code;
+  }
+
+  /** Returns the id of the older shipping method that a warehouse uses for a main shipping method. */
+  findShippingMethodId(mainMethodId: number, warehouseCode: string): number {
+    const methods = this.mainShippingMethods.find(({ id }) => id === mainMethodId)?.shippingMethods ?? [];
+    return (methods.find(({ warehouse }) => warehouse === warehouseCode) ?? methods[0])?.id ?? 0;
+  }
+
+  /** The locale of an order that names none. */
+  get usualLocale(): string {
+    return this.languages.find(({ code }) => /^[a-z]{2}-[A-Z]{2}$/.test(code))?.code ?? 'nl-NL';
+  }
+
+  /** The main shipping method of an order that names none. */
+  get usualMethodId(): number {
+    return this.mainShippingMethods[0]?.id ?? 0;
+  }
+}
+
+function keepGiven(given: GivenSettings): Partial<Lists> {
+  return Object.fromEntries(Object.entries(given).filter(([, list]) => list !== undefined));
+}
+
+/** Returns the warehouses that main shipping methods name; the built-in ones if they name none. */
+function findNamedWarehouses(methods: Lists['mainShippingMethods']): Lists['warehouses'] {
+  const codes = new Set(methods.flatMap(({ shippingMethods }) => shippingMethods.map(({ warehouse }) => warehouse)));
+  return codes.size === 0 ? builtIn.warehouses : [...codes].map((code, index) => ({ id: index + 1, code }));
 }

@@ -6,6 +6,7 @@ import { Agenda } from '../../../src/sandbox/store/agenda.ts';
 import { createFirstProducts } from '../../../src/sandbox/store/catalogue.ts';
 import { ClientStore } from '../../../src/sandbox/store/client-store.ts';
 import { Ids } from '../../../src/sandbox/store/ids.ts';
+import { ServiceSettings } from '../../../src/sandbox/store/settings.ts';
 import { defaultOrdersPerDay, Simulation, type SimulationOptions } from '../../../src/sandbox/store/simulation.ts';
 
 const startMs = Date.parse('2026-10-20T06:00:00Z');
@@ -20,9 +21,9 @@ const options: SimulationOptions = {
 
 function simulate(seed: number, spansHours: readonly number[], watch?: (store: ClientStore) => void) {
   const random = new Random(seed);
-  const store = new ClientStore('default', 'Europe/Amsterdam');
+  const store = new ClientStore('default', 'Europe/Amsterdam', new ServiceSettings());
   const simulation = new Simulation(store, random, new Ids(random, { index: 0, count: 1 }), options);
-  for (const product of createFirstProducts(simulation.ids)) store.products.set(product.sku, product);
+  for (const product of createFirstProducts(simulation.ids, store.settings)) store.products.set(product.sku, product);
   planFirstDay(simulation, startMs);
   let nowMs = startMs;
   for (const hours of spansHours) {

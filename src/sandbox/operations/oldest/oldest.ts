@@ -57,7 +57,12 @@ export const oldestOperations = [
     run: (call) => {
       const { simulation, store, body } = call;
       if (store.products.has(body.Sku)) throw ruleBroken(`Product ${body.Sku} exists already; use edit`);
-      const product = createProduct(simulation.ids.next(), body.Sku, body.Name);
+      const product = createProduct(
+        simulation.ids.next(),
+        body.Sku,
+        body.Name,
+        simulation.store.settings.warehouseCodes,
+      );
       Object.assign(product, readChanges(body));
       store.addProduct(product);
       call.recordWrite('product', product.id, null);
@@ -111,7 +116,7 @@ export const oldestOperations = [
     answer: envelope(z.int()),
     run: (call) => {
       const { simulation, nowMs } = call;
-      const order = placeOrder(simulation, readOrder(call.body, simulation.store.zone, nowMs), nowMs);
+      const order = placeOrder(simulation, readOrder(call.body, simulation.store, nowMs), nowMs);
       call.recordWrite('order', order.id, null);
       return ok('Order added', order.id);
     },

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
 import type { OrderDraft } from '../../rules/place-order.ts';
+import type { ClientStore } from '../../store/client-store.ts';
 import type { AddressLines } from '../../store/model.ts';
-import { noReplyAddress } from '../../store/settings.ts';
-import type { Zone } from '../../zone.ts';
+import { noReplyAddress, type ServiceSettings } from '../../store/settings.ts';
 import {
   dayIn,
   decimalIn,
@@ -68,9 +68,9 @@ type Body = z.output<typeof orderBody>;
  * Reads the order from a body.
  * @throws Refusal if an id does not exist, or if no address has a country
  */
-export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
-  const billing = readAddress(body, 'BillingAddress');
-  const delivery = readAddress(body, 'DeliveryAddress');
+export function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): OrderDraft {
+  const billing = readAddress(body, 'BillingAddress', settings);
+  const delivery = readAddress(body, 'DeliveryAddress', settings);
   const isGiven = (lines: AddressLines) => Object.values(lines).some((value) => value !== null);
   const deliveryAddress = isGiven(delivery) ? delivery : billing;
   if (deliveryAddress.countryCode === null) throw ruleBroken('An order needs an address with its CountryIso');
@@ -79,7 +79,7 @@ export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
     reference: null,
     consumerReference: null,
     promotionCode: null,
-    locale: findLocale(body.LanguageId),
+    locale: findLocale(settings, body.LanguageId),
     email: body.Email || noReplyAddress,
     phoneNumber: body.PhoneNumber || null,
     vatNumber: null,
@@ -91,7 +91,7 @@ export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
     orderedOn: zone.day(nowMs),
     currency: 'EUR',
     orderTypeId: body.OrderTypeId,
-    shippingMethodId: findMainMethodId(body.ShippingMethodId),
+    shippingMethodId: findMainMethodId(settings, body.ShippingMethodId),
     lines: body.OrderItems.map(({ Sku, Name, Price, Quantity, Vat }) => ({
       sku: Sku,
       quantity: Quantity,
@@ -108,7 +108,11 @@ export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
   };
 }
 
-function readAddress(body: Body, prefix: 'BillingAddress' | 'DeliveryAddress'): AddressLines {
+function readAddress(
+  body: Body,
+  prefix: 'BillingAddress' | 'DeliveryAddress',
+  settings: ServiceSettings,
+): AddressLines {
   const readField = (suffix: (typeof suffixes)[number] | 'CountryIso') => {
     const value = body[`${prefix}${suffix}`];
     return value === null || value === undefined || value === '' ? null : String(value);
@@ -123,6 +127,6 @@ function readAddress(body: Body, prefix: 'BillingAddress' | 'DeliveryAddress'): 
     houseNumber: readField('HouseNumber'),
     houseNumberExtension: readField('HouseNumberAddition'),
     city: readField('CityName'),
-    countryCode: country === null ? null : findCountryCode(country),
+    countryCode: country === null ? null : findCountryCode(settings, country),
   };
 }

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { OrderDraft } from '../../rules/place-order.ts';
+import type { ClientStore } from '../../store/client-store.ts';
 import type { AddressLines } from '../../store/model.ts';
-import { noReplyAddress } from '../../store/settings.ts';
-import type { Zone } from '../../zone.ts';
+import { noReplyAddress, type ServiceSettings } from '../../store/settings.ts';
 import {
   dayIn,
   findCountryCode,
@@ -84,7 +84,7 @@ type Body = z.output<typeof orderBody>;
  * Reads the order from a body.
  * @throws Refusal if an id does not exist
  */
-export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
+export function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): OrderDraft {
   const deliveryAddress = readDeliveryAddress(body);
   const pickUpPoint = Object.fromEntries(
     Object.entries(body).flatMap(([name, value]) => {
@@ -97,11 +97,11 @@ export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
     reference: body.extraReference || null,
     consumerReference: body.clientReference || null,
     promotionCode: body.actionCode || null,
-    locale: findLocale(body.languageId),
+    locale: findLocale(settings, body.languageId),
     email: body.email || noReplyAddress,
     phoneNumber: body.phoneNumber || null,
     vatNumber: body.vatNumber || null,
-    fulfillFrom: findWarehouseCode(body.warehouseId),
+    fulfillFrom: findWarehouseCode(settings, body.warehouseId),
     preferredShippingDate: toWarehouseDay(zone, body.preferredShippingDate),
     allowPartialDelivery: body.partialDelivery ?? null,
     onHold: body.onHold ?? false,
@@ -115,18 +115,18 @@ export function readOrder(body: Body, zone: Zone, nowMs: number): OrderDraft {
     orderedOn: zone.day(nowMs),
     currency: body.currency,
     orderTypeId: body.orderTypeId,
-    shippingMethodId: findMainMethodId(body.shippingMethodId),
+    shippingMethodId: findMainMethodId(settings, body.shippingMethodId),
     lines: body.orderItems.map(({ sku, quantity, name, price, vat, extra6, extra7, warehouseId }) => ({
       sku,
       quantity,
-      fulfillFrom: findWarehouseCode(warehouseId),
+      fulfillFrom: findWarehouseCode(settings, warehouseId),
       price: price ?? null,
       vat: vat ?? null,
       name: name || null,
       metadata: keepGivenTexts({ extra6, extra7 }),
     })),
     deliveryAddress,
-    billingAddress: readBillingAddress(body) ?? deliveryAddress,
+    billingAddress: readBillingAddress(body, settings) ?? deliveryAddress,
     pickUpPoint: Object.keys(pickUpPoint).length === 0 ? null : pickUpPoint,
     attachment: null,
   };
@@ -146,7 +146,7 @@ function readDeliveryAddress(body: Body): AddressLines {
   };
 }
 
-function readBillingAddress(body: Body): AddressLines | null {
+function readBillingAddress(body: Body, settings: ServiceSettings): AddressLines | null {
   if (!Object.entries(body).some(([name, value]) => name.startsWith('billingAddress') && value)) return null;
   return {
     firstName: body.billingAddressFirstName || null,
@@ -157,7 +157,7 @@ function readBillingAddress(body: Body): AddressLines | null {
     houseNumber: toText(body.billingAddressHouseNumber),
     houseNumberExtension: body.billingAddressHouseNumberAddition || null,
     city: body.billingAddressCityName || null,
-    countryCode: body.billingAddressCountryIso ? findCountryCode(body.billingAddressCountryIso) : null,
+    countryCode: body.billingAddressCountryIso ? findCountryCode(settings, body.billingAddressCountryIso) : null,
   };
 }
 

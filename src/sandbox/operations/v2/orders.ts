@@ -33,7 +33,7 @@ export const v2OrderOperations = [
     answer: envelope(z.int()),
     run: (call) => {
       const { simulation, nowMs } = call;
-      const order = placeOrder(simulation, readOrder(call.body, simulation.store.zone, nowMs), nowMs);
+      const order = placeOrder(simulation, readOrder(call.body, simulation.store, nowMs), nowMs);
       call.recordWrite('order', order.id, null);
       return ok(order.notValid ? 'Order added, Not Valid: its house number is missing' : 'Order added', order.id);
     },

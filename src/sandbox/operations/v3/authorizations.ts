@@ -13,8 +13,9 @@ import {
   removeReturn,
   replaceReturn,
 } from '../../rules/authorizations.ts';
+import type { ClientStore } from '../../store/client-store.ts';
 import type { Authorization } from '../../store/model.ts';
-import { settings } from '../../store/settings.ts';
+import type { ServiceSettings } from '../../store/settings.ts';
 import { defineOperation } from '../operation.ts';
 import { include } from '../parameters.ts';
 import {
@@ -72,7 +73,9 @@ export const authorizationOperations = [
     body,
     answer: authorizationDocument,
     run: (call) =>
-      call.renderOne(renderAuthorization(announceReturn(call.simulation, readDraft(call.body), call.nowMs))),
+      call.renderOne(
+        renderAuthorization(call, announceReturn(call.simulation, readDraft(call.body, call.store), call.nowMs)),
+      ),
   }),
   defineOperation({
     name: 'v3.returnMerchandiseAuthorizations.get',
@@ -83,7 +86,7 @@ export const authorizationOperations = [
     answer: authorizationDocument,
     run: (call) => {
       const authorization = call.requireRow('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
-      return call.renderOne(renderAuthorization(authorization, call.query.include !== undefined));
+      return call.renderOne(renderAuthorization(call, authorization, call.query.include !== undefined));
     },
   }),
   defineOperation({
@@ -96,8 +99,8 @@ export const authorizationOperations = [
     run: (call) => {
       const authorization = call.requireRow('returnMerchandiseAuthorization', call.store.authorizations.get(call.id));
       if (call.body.data.id !== undefined) assertSameId(call.body.data.id, authorization.id);
-      replaceReturn(call.simulation, authorization, readDraft(call.body), call.nowMs);
-      return call.renderOne(renderAuthorization(authorization));
+      replaceReturn(call.simulation, authorization, readDraft(call.body, call.store), call.nowMs);
+      return call.renderOne(renderAuthorization(call, authorization));
     },
   }),
   defineOperation({
@@ -114,10 +117,14 @@ export const authorizationOperations = [
   }),
 ];
 
-function renderAuthorization(authorization: Authorization, withItems = true): RenderedResource {
+function renderAuthorization(
+  { store }: { readonly store: ClientStore },
+  authorization: Authorization,
+  withItems = true,
+): RenderedResource {
   return {
     resource: toAuthorizationResource(authorization),
-    included: withItems ? authorization.items.map(toAuthorizationItemResource) : [],
+    included: withItems ? authorization.items.map((item) => toAuthorizationItemResource(store, item)) : [],
   };
 }
 
@@ -125,9 +132,9 @@ function renderAuthorization(authorization: Authorization, withItems = true): Re
  * Reads the authorization from a body.
  * @throws Refusal if it has no items, or if a reason is missing or unknown
  */
-function readDraft(document: z.output<typeof body>): AuthorizationDraft {
+function readDraft(document: z.output<typeof body>, { settings }: ClientStore): AuthorizationDraft {
   const { attributes, relationships } = document.data;
-  const lines = readIncluded(document).map(({ resource, pointer }) => readLine(resource, pointer));
+  const lines = readIncluded(document).map(({ resource, pointer }) => readLine(resource, pointer, settings));
   if (lines.length === 0) throw ruleBroken('A return authorization needs at least one item', '/data/included');
   return {
     shipmentId: relationships.shipment.data.id,
@@ -142,7 +149,7 @@ function readDraft(document: z.output<typeof body>): AuthorizationDraft {
  * Reads one item. It may name its return reason by id, by code or by both.
  * @throws Refusal if the reason is missing or unknown, or if id and code differ
  */
-function readLine(item: z.output<typeof itemIn>, pointer: string): AuthorizationLine {
+function readLine(item: z.output<typeof itemIn>, pointer: string, settings: ServiceSettings): AuthorizationLine {
   const { externalReference, quantity, reasonCode, metadata, sku } = item.attributes;
   const { shipmentItem, returnReason, product } = item.relationships;
   const byCode = settings.returnReasons.find(({ code }) => code === reasonCode)?.id;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
 import type { LineDraft, OrderDraft } from '../../rules/place-order.ts';
 import type { AddressLines } from '../../store/model.ts';
-import { noReplyAddress, settings } from '../../store/settings.ts';
+import { noReplyAddress, type ServiceSettings } from '../../store/settings.ts';
 import { decimalIn, toNumber } from '../older-fields.ts';
 import {
   clientMembers,
@@ -88,7 +88,7 @@ export const orderBody = documentInput(
       locale: z
         .string()
         .regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a locale such as nl-NL')
-        .default(settings.languages[0].code),
+        .optional(),
       email: textIn,
       phoneNumber: textIn,
       vatNumber: textIn,
@@ -119,7 +119,11 @@ type OrderBody = z.output<typeof orderBody>;
  * Reads the order and the content of its attachment from a body.
  * @throws Refusal if items or addresses are missing, or if a resource is included too often
  */
-export function readOrder(body: OrderBody, today: string): { draft: OrderDraft; content: AttachedContent | null } {
+export function readOrder(
+  body: OrderBody,
+  today: string,
+  settings: ServiceSettings,
+): { draft: OrderDraft; content: AttachedContent | null } {
   const { attributes, relationships } = body.data;
   const lines = selectParts(body, 'orderItem').map(({ resource, pointer }) => readLine(resource, pointer));
   if (lines.length === 0) throw ruleBroken('An order needs at least one orderItem', '/data/included');
@@ -135,7 +139,7 @@ export function readOrder(body: OrderBody, today: string): { draft: OrderDraft; 
     reference: emptyToNull(given.reference),
     consumerReference: emptyToNull(given.consumerReference),
     promotionCode: emptyToNull(given.promotionCode),
-    locale: given.locale,
+    locale: given.locale ?? settings.usualLocale,
     email: emptyToNull(given.email) ?? noReplyAddress,
     phoneNumber: emptyToNull(given.phoneNumber),
     vatNumber: emptyToNull(given.vatNumber),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { ChangeableOrder, Order } from '../../store/model.ts';
-import { noReplyAddress, partialDeliveryByOrderType } from '../../store/settings.ts';
+import { noReplyAddress, type ServiceSettings } from '../../store/settings.ts';
 import { dateIn, emptyToNull, idIn, keepGivenTexts, namedTexts, textIn } from './input.ts';
 import { addressIn, pickUpPointIn } from './order-body.ts';
 
@@ -51,7 +51,12 @@ export type UpdateBody = z.output<typeof updateBody>;
  * and `onHold` keep their values if they are omitted, because they cannot be null.
  * @param orderTypeId the order type after the update
  */
-export function readWantedState(order: Order, { data }: UpdateBody, orderTypeId: number): ChangeableOrder {
+export function readWantedState(
+  order: Order,
+  { data }: UpdateBody,
+  orderTypeId: number,
+  settings: ServiceSettings,
+): ChangeableOrder {
   const { attributes } = data;
   return {
     externalOrderNumber: attributes.externalOrderNumber ?? order.externalOrderNumber,
@@ -64,7 +69,7 @@ export function readWantedState(order: Order, { data }: UpdateBody, orderTypeId:
     vatNumber: emptyToNull(attributes.vatNumber),
     fulfillFrom: emptyToNull(attributes.fulfillFrom),
     preferredShippingDate: attributes.preferredShippingDate ?? null,
-    allowPartialDelivery: attributes.allowPartialDelivery ?? partialDeliveryByOrderType[orderTypeId] ?? false,
+    allowPartialDelivery: attributes.allowPartialDelivery ?? settings.isDeliveredInParts(orderTypeId),
     onHold: attributes.onHold ?? order.onHold,
     metadata: keepGivenTexts(attributes.metadata),
   };

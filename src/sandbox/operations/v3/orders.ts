@@ -73,7 +73,7 @@ export const orderOperations = [
     answer: orderDocument,
     run: async (call) => {
       const { simulation, body } = call;
-      const { draft, content } = readOrder(body, simulation.store.zone.day(call.nowMs));
+      const { draft, content } = readOrder(body, simulation.store.zone.day(call.nowMs), simulation.store.settings);
       if (content !== null) {
         await checkPrintable(Buffer.from(content.base64, 'base64'), `${content.pointer}/attributes/content`);
       }
@@ -122,7 +122,8 @@ export const orderOperations = [
       assertSameId(call.body.data.id, order.id);
       const { changeableRelationships } = call.world.switches;
       const relationships = readWantedRelationships(order, call.body, call.simulation.ids, changeableRelationships);
-      const wanted = { ...readWantedState(order, call.body, relationships.orderTypeId), ...relationships };
+      const state = readWantedState(order, call.body, relationships.orderTypeId, call.store.settings);
+      const wanted = { ...state, ...relationships };
       call.recordWrite('order', order.id, order);
       changeOrder(call.simulation, order, wanted, call.nowMs);
       return call.renderOne(renderOrder(order, orderIncludeNames), 'inside');
