@@ -96,7 +96,7 @@ describe('a step', () => {
       '1: There is no order SO-9',
       '3: AMS has only 400 pieces of MUG-BLUE',
       '4: Warehouse ROT does not belong to the fulfilment strategy (AMS, EIN)',
-      '5: There is an order with externalOrderNumber SO-1 already',
+      '5: An order with externalOrderNumber (SO-1) already exists',
       '6: There is no product GHOST; a stock step can add it',
       '7: Of MUG-BLUE, order SO-1 has only 0 to return',
     ]);

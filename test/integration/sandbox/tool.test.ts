@@ -23,7 +23,11 @@ test('the sandbox and the client name the same operations', () => {
     name,
     { method, path: path.replaceAll(/:(\w+)/g, '{$1}'), documented },
   ]);
-  expect(Object.fromEntries(served)).toEqual(clientOperations);
+  const called = Object.entries(clientOperations).map(([name, { method, path, documented }]) => [
+    name,
+    { method, path, documented },
+  ]);
+  expect(Object.fromEntries(served)).toEqual(Object.fromEntries(called));
 });
 
 test('paths match in any case; an unknown route is 404 and logged without an operation', async () => {
