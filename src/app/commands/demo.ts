@@ -113,6 +113,7 @@ async function playUntilStopped(
       `sandbox      ${sandbox.href}`,
       `database     psql '${databaseUrl}'`,
     ].join('\n'),
+    tableNames,
   );
   while (!stop.aborted) {
     await view.draw();

@@ -1,7 +1,7 @@
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type JobStatus, readJobStatus } from '../../erp/reports/job-status.ts';
-import { readLatestLines, type ShippedLine } from '../../erp/reports/stored-rows.ts';
+import { countRows, readLatestLines, type ShippedLine } from '../../erp/reports/stored-rows.ts';
 import { formatTable } from '../terminal/table.ts';
 
 const clearScreen = '\u001b[H\u001b[2J';
@@ -10,11 +10,14 @@ const clearScreen = '\u001b[H\u001b[2J';
 export class DemoView {
   readonly #db: Database;
   readonly #heading: string;
+  readonly #tables: readonly string[];
   readonly #lastRuns = new Map<string, number>();
 
-  constructor(db: Database, heading: string) {
+  /** @param tables tables of schema `fulfilment` whose rows are counted */
+  constructor(db: Database, heading: string, tables: readonly string[]) {
     this.#db = db;
     this.#heading = heading;
+    this.#tables = tables;
   }
 
   async draw(): Promise<void> {
@@ -35,12 +38,15 @@ export class DemoView {
         formatSpan(row.lagSeconds),
       ]),
     );
-    const lines = (await readLatestLines(this.#db, 8)).map(describeLine);
+    const counts = await countRows(this.#db, this.#tables);
+    const lines = (await readLatestLines(this.#db, 5)).map(describeLine);
     const errors = rows.flatMap(({ job, lastError }) => (lastError === null ? [] : [`${job}: ${lastError}`]));
     return [
       this.#heading,
       '',
       table,
+      '',
+      `Rows: ${this.#tables.map((name) => `${name} ${counts[name]}`).join(', ')}`,
       '',
       'Latest lines in fulfilment.shipments:',
       ...lines,

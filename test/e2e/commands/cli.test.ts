@@ -174,7 +174,15 @@ describe('demo', () => {
     const url = (await demo.line("psql '")).split("'")[1] ?? '';
     const client = new pg.Client(url);
     await client.connect();
-    const tables = ['orders', 'shipments', 'return_items', 'inbounds', 'inbound_packing_slips', 'track_traces'];
+    const tables = [
+      'orders',
+      'shipments',
+      'return_items',
+      'inbounds',
+      'inbound_packing_slips',
+      'track_traces',
+      'parcels',
+    ];
     const missing = async () => {
       const counts = [...tables, 'stock_levels'].map(
         (name) => `select '${name}' where not exists (select from fulfilment.${name})`,
