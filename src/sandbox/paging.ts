@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { badParameter } from './refusal.ts';
+import { type Dialect, dialects } from './resources/dialect.ts';
 import type { ResourceObject } from './resources/jsonapi.ts';
 import { readRowsAfter, readRowsFrom, type Selection } from './store/listing.ts';
 import type { HasId } from './store/sorted-rows.ts';
@@ -10,6 +11,8 @@ export const switchesSchema = z.strictObject({
   cursor: z.enum(['id', 'offset', 'opaque']).default('id'),
   /** The form of `links.next`: an object with `href`, a URL, or a URL without its origin. */
   links: z.enum(['object', 'string', 'relative']).default('object'),
+  /** The shapes of v3 answers. */
+  dialect: z.enum(dialects).default('plain'),
   /** The position of `included`: inside each resource, or at the top of the document. */
   included: z.enum(['inside', 'top']).default('inside'),
   /** Whether a full last page has a next link, which leads to an empty page. */
@@ -21,6 +24,15 @@ export const switchesSchema = z.strictObject({
   repeatedNumbers: z.boolean().default(false),
 });
 export type Switches = z.infer<typeof switchesSchema>;
+
+/**
+ * Returns given switches, with defaults for the others.
+ * @param dialect the default dialect
+ * @throws ZodError if they are no switches
+ */
+export function readSwitches(given: unknown, dialect: Dialect): Switches {
+  return switchesSchema.extend({ dialect: z.enum(dialects).default(dialect) }).parse(given);
+}
 
 const maxPageSize = 100;
 /** An opaque cursor is an integer too (docs/interface.md, 2.4 Paging), but neither an id nor a count. */

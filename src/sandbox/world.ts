@@ -8,10 +8,11 @@ import { VirtualClock } from './clock.ts';
 import { Faults } from './faults.ts';
 import { Findings } from './findings/findings.ts';
 import { ListVisibility } from './list-visibility.ts';
-import { type Switches, switchesSchema } from './paging.ts';
+import { readSwitches, type Switches, switchesSchema } from './paging.ts';
 import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './request-log.ts';
+import type { Dialect } from './resources/dialect.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
 import { createFirstProducts } from './store/catalogue.ts';
 import { ClientStore } from './store/client-store.ts';
@@ -61,6 +62,7 @@ export class World {
    * accepted. It is set at each start: it is not part of the saved state, and a reset does not change it.
    */
   strict = false;
+  #firstDialect: Dialect = 'plain';
   /** The options of the first start. A reset does not change them. */
   readonly started: WorldOptions;
   #options: WorldOptions;
@@ -91,14 +93,14 @@ export class World {
   }
 
   /**
-   * Starts over with new clients, no faults, no tokens, no logged requests, no findings and the default switches.
+   * Starts over with new clients, no faults, no tokens, no logged requests, no findings and the first switches.
    * @param options replaces options such as the seed; the others keep their values
    */
   reset(options: Partial<WorldOptions> = {}): void {
     this.beginnings++;
     this.#options = { ...this.#options, ...options };
     this.#clock = new VirtualClock(this.#options.startMs, this.#options.speed);
-    this.#switches = switchesSchema.parse({});
+    this.#switches = readSwitches({}, this.#firstDialect);
     this.#simulationOptions = toSimulationOptions(this.#options, this.#switches);
     this.#clients = createClients(this.#options, this.#simulationOptions, true);
     this.#tokens.clear();
@@ -122,6 +124,16 @@ export class World {
   set switches(switches: Switches) {
     this.#switches = switches;
     Object.assign(this.#simulationOptions, toSimulationOptions(this.#options, switches));
+  }
+
+  /** The dialect of this start. A reset, and switches that name no dialect, select it again. */
+  get firstDialect(): Dialect {
+    return this.#firstDialect;
+  }
+
+  set firstDialect(dialect: Dialect) {
+    this.#firstDialect = dialect;
+    this.#switches = { ...this.#switches, dialect };
   }
 
   get clientNames(): string[] {

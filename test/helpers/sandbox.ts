@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { z } from 'zod';
+import { dialects } from '../../src/sandbox/resources/dialect.ts';
 import { createSandbox } from '../../src/sandbox/server/server.ts';
 import { World } from '../../src/sandbox/world.ts';
 import { SandboxControl } from './sandbox-control.ts';
@@ -8,6 +10,9 @@ import { SandboxControl } from './sandbox-control.ts';
 export const quiet = { ordersPerDay: 0, startMs: () => Date.parse('2026-05-04T08:00:00Z') };
 /** Options of a sandbox that makes orders by itself. Its time is the same in every test run. */
 export const lively = { ...quiet, ordersPerDay: 68 };
+
+/** `SANDBOX_DIALECT=rich npx vitest run …` runs tests in the other dialect. */
+const firstDialect = z.enum(dialects).parse(process.env.SANDBOX_DIALECT ?? 'plain');
 
 /**
  * Starts a strict sandbox in this process for a whole file. It is reset for each test, and its time does not advance.
@@ -23,10 +28,14 @@ export function useSandbox(
   beforeAll(async () => {
     world = new World(options());
     world.strict = strict;
+    world.firstDialect = firstDialect;
     app = createSandbox(world);
     control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   });
-  beforeEach(() => world.reset(options()));
+  beforeEach(() => {
+    world.reset(options());
+    control.dialect = firstDialect;
+  });
   afterAll(() => app.close());
   return control;
 }

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import type { Dialect } from '../../sandbox/resources/dialect.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { defaultOrdersPerDay } from '../../sandbox/store/simulation.ts';
@@ -19,6 +20,7 @@ export interface SandboxOptions {
   readonly ordersPerDay?: number;
   readonly lateChanges?: boolean;
   readonly strict?: boolean;
+  readonly dialect?: Dialect;
   readonly state?: string;
 }
 
@@ -32,6 +34,7 @@ export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
   const world = await openWorld(options);
   world.strict = options.strict ?? false;
+  if (options.dialect !== undefined) world.firstDialect = options.dialect;
   // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);

@@ -7,6 +7,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import { dialects } from '../../sandbox/resources/dialect.ts';
 import { UsageError } from '../cli/usage.ts';
 import type { ClientOptions } from '../commands/client.ts';
 import type { DatabaseOptions } from '../commands/database.ts';
@@ -120,6 +121,11 @@ function addSandboxCommands(cli: Command): void {
     .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
     .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
     .option('--strict', 'refuse what the interface does not show, such as unknown members or names in another case')
+    .addOption(
+      new Option('--dialect <name>', 'shapes of v3 answers: rich has links and products, and leaves out null').choices(
+        dialects,
+      ),
+    )
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .addHelpText(
       'after',

@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { faultSchema, matchesOperation } from '../faults.ts';
 import { operations } from '../operations/all.ts';
-import { switchesSchema } from '../paging.ts';
+import { readSwitches } from '../paging.ts';
 import { badParameter } from '../refusal.ts';
 import { seedShipments } from '../robot/shop.ts';
 import { shipmentStatuses } from '../store/model.ts';
@@ -68,7 +68,7 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   addEditRoutes(app, world);
   app.get('/_sandbox/switches', { config }, async () => world.switches);
   app.put('/_sandbox/switches', { config }, async (request) => {
-    world.switches = switchesSchema.parse(request.body);
+    world.switches = readSwitches(request.body, world.firstDialect);
     world.changes++;
     return world.switches;
   });
@@ -86,7 +86,7 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
     return {
       now: new Date(world.clock.nowMs()).toISOString(),
       clients: world.clientNames.map((name) =>
-        dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists),
+        dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists, world.switches.dialect),
       ),
     };
   });
