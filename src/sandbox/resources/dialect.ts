@@ -57,6 +57,12 @@ export function toRichEntry(entry: Members, store: ClientStore): Members {
   return { ...Object.fromEntries(rich), resource: enrich(entry.resource, store, addressIds) };
 }
 
+/** Returns the relationships of a resource as answers in a dialect show them. */
+export function showRelationships(resource: ResourceObject, store: ClientStore, dialect: Dialect): Members {
+  const shown = dialect === 'plain' ? resource : enrich(resource, store, localizeAddresses(resource));
+  return shown.relationships ?? {};
+}
+
 /** Returns the local ids of the addresses of an order. Returns an empty map for any other resource. */
 function localizeAddresses({ relationships = {} }: ResourceObject): ReadonlyMap<number, number> {
   const ids = Object.entries(localIds).flatMap(([name, localId]): [number, number][] => {

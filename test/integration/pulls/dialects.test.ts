@@ -7,7 +7,7 @@ import { done, usePuller } from '../../helpers/puller.ts';
 import { lively, useSandbox } from '../../helpers/sandbox.ts';
 
 const databases = { plain: useDatabase(), rich: useDatabase() };
-const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 6 });
+const sandbox = useSandbox(['default'], { ...lively, ordersPerDay: 12 });
 const pulls = { plain: usePuller(databases.plain, sandbox), rich: usePuller(databases.rich, sandbox) };
 const jobs: readonly JobName[] = [
   'pull-shipments',
@@ -35,8 +35,8 @@ async function readTables({ query }: TestDatabase): Promise<Map<string, Record<s
 }
 
 test('both dialects of the service fill all tables with the same values', async () => {
-  for (let round = 0; round < 2; round++) {
-    await sandbox.advance(6 * 86_400);
+  for (const days of [14, 4]) {
+    await sandbox.advance(days * 86_400);
     for (const dialect of dialects) {
       await sandbox.switches({ dialect });
       for (const job of jobs) done(await pulls[dialect](job));

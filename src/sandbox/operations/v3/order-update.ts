@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
-import { toOrderResource } from '../../resources/orders.ts';
 import type { ChangeableOrder, Order } from '../../store/model.ts';
 import { noReplyAddress, partialDeliveryByOrderType } from '../../store/settings.ts';
 import { dateIn, emptyToNull, idIn, keepGivenTexts, namedTexts, textIn } from './input.ts';
@@ -43,10 +42,15 @@ export const updateBody = z.strictObject({
 /**
  * Returns the state that an update asks for. Omitted attributes are erased. Only `externalOrderNumber`, `locale` and
  * `onHold` keep their values if they are omitted, because they cannot be null.
+ * @param shown the relationships of the order as answers show them
  * @throws Refusal if the update contains relationships that differ from those of the order
  */
-export function readWantedState(order: Order, { data }: z.output<typeof updateBody>): ChangeableOrder {
-  assertSameRelationships(order, data.relationships ?? {});
+export function readWantedState(
+  order: Order,
+  { data }: z.output<typeof updateBody>,
+  shown: Readonly<Record<string, unknown>>,
+): ChangeableOrder {
+  assertSameRelationships(shown, data.relationships ?? {});
   const { attributes } = data;
   return {
     externalOrderNumber: attributes.externalOrderNumber ?? order.externalOrderNumber,
@@ -72,8 +76,10 @@ const anyLink = z.object({ data: z.union([z.object({ id: idIn }), z.array(z.obje
  * them.
  * @throws Refusal if one differs
  */
-function assertSameRelationships(order: Order, given: Readonly<Record<string, unknown>>): void {
-  const current = toOrderResource(order).relationships ?? {};
+function assertSameRelationships(
+  current: Readonly<Record<string, unknown>>,
+  given: Readonly<Record<string, unknown>>,
+): void {
   for (const [name, link] of Object.entries(given)) {
     const isSame = Object.hasOwn(current, name) && readLinkedIds(current[name]) === readLinkedIds(link);
     if (!isSame) throw ruleBroken(`${name} cannot be changed by an update`, `/data/relationships/${name}`);

@@ -4,6 +4,7 @@
 
 import { z } from 'zod';
 import type { RenderedResource } from '../../paging.ts';
+import { showRelationships } from '../../resources/dialect.ts';
 import {
   type OrderInclude,
   orderDocument,
@@ -119,7 +120,8 @@ export const orderOperations = [
     run: (call) => {
       const order = call.requireRow('order', call.store.orders.get(call.id));
       assertSameId(call.body.data.id, order.id);
-      const wanted = readWantedState(order, call.body);
+      const shown = showRelationships(toOrderResource(order), call.store, call.world.switches.dialect);
+      const wanted = readWantedState(order, call.body, shown);
       call.recordWrite('order', order.id, order);
       changeOrder(call.simulation, order, wanted, call.nowMs);
       return call.renderOne(renderOrder(order, orderIncludeNames), 'inside');
