@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { badParameter } from './refusal.ts';
+import { dialects } from './resources/dialect.ts';
 import type { ResourceObject } from './resources/jsonapi.ts';
 import { readRowsAfter, readRowsFrom, type Selection } from './store/listing.ts';
 import { unknownProductRules } from './store/simulation.ts';
@@ -11,6 +12,8 @@ export const switchesSchema = z.strictObject({
   cursor: z.enum(['id', 'offset', 'opaque']).default('id'),
   /** The form of `links.next`: an object with `href`, a URL, or a URL without its origin. */
   links: z.enum(['object', 'string', 'relative']).default('object'),
+  /** The shapes of v3 answers. */
+  dialect: z.enum(dialects).default('plain'),
   /** The position of `included`: inside each resource, or at the top of the document. */
   included: z.enum(['inside', 'top']).default('inside'),
   /** Whether a full last page has a next link, which leads to an empty page. */

@@ -1,5 +1,6 @@
 import { isObject } from '../core/json.ts';
 import { type Switches, switchesSchema } from './paging.ts';
+import type { Dialect } from './resources/dialect.ts';
 import type { ChosenSettings } from './settings-file.ts';
 import type { UnknownProducts } from './store/simulation.ts';
 
@@ -30,8 +31,13 @@ export interface WorldOptions {
 
 /**
  * Reads switches. Those that are left out have their defaults.
+ * @param dialect the default dialect
  * @throws ZodError if a switch is unknown or has a wrong value
  */
-export function parseSwitches(given: unknown, { unknownProducts = 'refuse' }: WorldOptions): Switches {
-  return switchesSchema.parse(isObject(given) ? { unknownProducts, ...given } : given);
+export function parseSwitches(
+  given: unknown,
+  { unknownProducts = 'refuse' }: WorldOptions,
+  dialect: Dialect = 'plain',
+): Switches {
+  return switchesSchema.parse(isObject(given) ? { unknownProducts, dialect, ...given } : given);
 }

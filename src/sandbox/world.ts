@@ -12,6 +12,7 @@ import type { Switches } from './paging.ts';
 import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './request-log.ts';
+import type { Dialect } from './resources/dialect.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
 import type { SchemaChange } from './schema-change.ts';
 import type { Script } from './script.ts';
@@ -47,6 +48,7 @@ export class World {
    * accepted. It is set at each start: it is not part of the saved state, and a reset does not change it.
    */
   strict = false;
+  #firstDialect: Dialect = 'plain';
   /** The options of the first start. A reset does not change them. */
   readonly started: WorldOptions;
   #options: WorldOptions;
@@ -79,14 +81,14 @@ export class World {
   }
 
   /**
-   * Starts over with new clients, no faults, no tokens, no logged requests, no findings and the default switches.
+   * Starts over with new clients, no faults, no tokens, no logged requests, no findings and the first switches.
    * @param options replaces options such as the seed; the others keep their values
    */
   reset(options: Partial<WorldOptions> = {}): void {
     this.beginnings++;
     this.#options = { ...this.#options, ...options };
     this.#clock = new VirtualClock(this.#options.startMs, this.#options.speed);
-    this.#switches = parseSwitches({}, this.#options);
+    this.#switches = parseSwitches({}, this.#options, this.#firstDialect);
     this.#simulationOptions = toSimulationOptions(this.#options, this.#switches);
     this.#clients = createClients(this.#options, this.#simulationOptions, true);
     this.#tokens.clear();
@@ -112,6 +114,16 @@ export class World {
   set switches(switches: Switches) {
     this.#switches = switches;
     Object.assign(this.#simulationOptions, toSimulationOptions(this.#options, switches));
+  }
+
+  /** The dialect of this start. A reset, and switches that name no dialect, select it again. */
+  get firstDialect(): Dialect {
+    return this.#firstDialect;
+  }
+
+  set firstDialect(dialect: Dialect) {
+    this.#firstDialect = dialect;
+    this.#switches = { ...this.#switches, dialect };
   }
 
   get clientNames(): string[] {

@@ -1,6 +1,7 @@
 import type { Fault } from '../../src/sandbox/faults.ts';
 import type { Switches } from '../../src/sandbox/paging.ts';
 import type { LoggedRequest } from '../../src/sandbox/request-log.ts';
+import type { Dialect } from '../../src/sandbox/resources/dialect.ts';
 import type { ShipmentStatus } from '../../src/sandbox/store/model.ts';
 
 export type FaultRule = Partial<Fault> & Pick<Fault, 'operation' | 'effect'>;
@@ -14,6 +15,8 @@ interface SeedOptions {
 /** Calls the control routes of a sandbox over HTTP, in this or another process. */
 export class SandboxControl {
   url: URL;
+  /** The dialect that was last chosen through this object. */
+  dialect: Dialect = 'plain';
 
   constructor(url = new URL('http://127.0.0.1')) {
     this.url = url;
@@ -43,8 +46,10 @@ export class SandboxControl {
     return this.call('POST', '/_sandbox/edit', { client, shipmentIds, status });
   }
 
-  switches(switches: Partial<Switches>) {
-    return this.call('PUT', '/_sandbox/switches', switches);
+  async switches(switches: Partial<Switches>): Promise<Switches> {
+    const chosen = await this.call<Switches>('PUT', '/_sandbox/switches', switches);
+    this.dialect = chosen.dialect;
+    return chosen;
   }
 
   faults(...rules: FaultRule[]) {

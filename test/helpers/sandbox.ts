@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { z } from 'zod';
+import { dialects } from '../../src/sandbox/resources/dialect.ts';
 import { createSandbox } from '../../src/sandbox/server/server.ts';
 import type { UnknownProducts } from '../../src/sandbox/store/simulation.ts';
 import { World } from '../../src/sandbox/world.ts';
@@ -17,6 +19,9 @@ interface SandboxOptions {
   readonly unknownProducts?: UnknownProducts;
 }
 
+/** `SANDBOX_DIALECT=rich npx vitest run …` runs tests in the other dialect. */
+const firstDialect = z.enum(dialects).parse(process.env.SANDBOX_DIALECT ?? 'plain');
+
 /**
  * Starts a strict sandbox in this process for a whole file. It is reset for each test, and its time does not advance.
  */
@@ -32,10 +37,14 @@ export function useSandbox(
   beforeAll(async () => {
     world = new World(options());
     world.strict = strict;
+    world.firstDialect = firstDialect;
     app = createSandbox(world);
     control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   });
-  beforeEach(() => world.reset(options()));
+  beforeEach(() => {
+    world.reset(options());
+    control.dialect = firstDialect;
+  });
   afterAll(() => app.close());
   return control;
 }

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import type { Dialect } from '../../sandbox/resources/dialect.ts';
 import { ScenarioPlayer } from '../../sandbox/scenario/player.ts';
 import { findStart } from '../../sandbox/scenario/read-scenario.ts';
 import type { Scenario } from '../../sandbox/scenario/schema.ts';
@@ -27,6 +28,7 @@ export interface SandboxOptions {
   readonly lateChanges?: boolean;
   readonly strict?: boolean;
   readonly unknownProducts?: UnknownProducts;
+  readonly dialect?: Dialect;
   readonly state?: string;
   readonly settings?: string;
   readonly scenario?: string;
@@ -46,6 +48,7 @@ export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const player = scenario && new ScenarioPlayer(scenario, world);
   world.script = player;
   world.strict = options.strict ?? false;
+  if (options.dialect !== undefined) world.firstDialect = options.dialect;
   // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);

@@ -11,6 +11,8 @@ const toInstant = (text: unknown) =>
     ? text.replace(/(?<!0)0+Z$/, (zeros) => (text.includes('.') ? 'Z' : zeros)).replace(/\.?Z$/, '+00:00')
     : null;
 
+const toNumber = (value: unknown) => (value === undefined || value === null ? null : Number(value));
+
 const readRelatedId = (resource: StateResource, name: string): number | null => {
   const data = resource.relationships?.[name]?.data ?? null;
   return data === null || Array.isArray(data) ? null : data.id;
@@ -20,7 +22,7 @@ const readRelatedId = (resource: StateResource, name: string): number | null => 
 function toColumns(resource: StateResource, renamed: Readonly<Record<string, unknown>> = {}): ExpectedRow {
   const attributes = Object.entries(resource.attributes).map(([name, value]) => [toSnakeCase(name), value] as const);
   const related = Object.entries(resource.relationships ?? {})
-    .filter(([, { data }]) => !Array.isArray(data))
+    .filter(([, relationship]) => !Array.isArray(relationship?.data))
     .map(([name]) => [`${toSnakeCase(name)}_id`, readRelatedId(resource, name)] as const);
   return {
     id: resource.id,
@@ -67,7 +69,7 @@ export const expectedRows: Readonly<Record<string, ExpectedTable>> = {
       orders.flatMap(({ included }) =>
         included
           .filter(({ type }) => type === 'orderItem')
-          .map((item) => toColumns(item, { vat: item.attributes.vat === null ? null : Number(item.attributes.vat) })),
+          .map((item) => toColumns(item, { vat: toNumber(item.attributes.vat) })),
       ),
   },
   order_addresses: {

@@ -6,7 +6,9 @@ const resourceSchema = z.looseObject({
   id: z.number(),
   type: z.string(),
   attributes: z.record(z.string(), z.unknown()),
-  relationships: z.record(z.string(), z.object({ data: z.union([linkage, z.array(linkage), z.null()]) })).optional(),
+  relationships: z
+    .record(z.string(), z.looseObject({ data: z.union([linkage, z.array(linkage), z.null()]) }).nullable())
+    .optional(),
 });
 export type StateResource = z.infer<typeof resourceSchema>;
 

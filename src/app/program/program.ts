@@ -7,6 +7,7 @@ import { Command, CommanderError, Option } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import { dialects } from '../../sandbox/resources/dialect.ts';
 import { UsageError } from '../cli/usage.ts';
 import type { ClientOptions } from '../commands/client.ts';
 import type { DatabaseOptions } from '../commands/database.ts';
@@ -129,6 +130,11 @@ function addSandboxCommands(cli: Command): void {
     .option('--settings <file>', 'YAML or JSON file with the settings lists that clients map their codes to')
     .option('--scenario <file>', 'play this YAML or JSON file, or a scenario that comes with the program, by its name')
     .option('--exit', 'end when the scenario is over: 0 if all its checks are ok, otherwise 1')
+    .addOption(
+      new Option('--dialect <name>', 'shapes of v3 answers: rich has links and products, and leaves out null').choices(
+        dialects,
+      ),
+    )
     .option('--state <file>', 'keep the state in this file, and continue from it at the next start')
     .addHelpText(
       'after',

@@ -72,7 +72,7 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   addEditRoutes(app, world);
   app.get('/_sandbox/switches', { config }, async () => world.switches);
   app.put('/_sandbox/switches', { config }, async (request) => {
-    world.switches = parseSwitches(request.body, world.options);
+    world.switches = parseSwitches(request.body, world.options, world.firstDialect);
     world.changes++;
     return world.switches;
   });
@@ -92,7 +92,7 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   app.get('/_sandbox/state', { config }, async (request) => {
     const { lists } = stateQuerySchema.parse(request.query);
     const clients = world.clientNames.map((name) =>
-      dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists),
+      dumpClient(world.requireClient(name).simulation.store, world.clock.nowMs(), lists, world.switches.dialect),
     );
     const now = new Date(world.clock.nowMs()).toISOString();
     return { now, clients: world.schemaChanges.length > 0 ? changeSchema(clients, world.schemaChanges) : clients };

@@ -1,3 +1,4 @@
+import { type Dialect, toRichEntry } from '../resources/dialect.ts';
 import { toInboundItemResource, toInboundResource, toSlipItemResource, toSlipResource } from '../resources/inbounds.ts';
 import { orderIncludes, toOrderResource } from '../resources/orders.ts';
 import { toAuthorizationItemResource, toAuthorizationResource, toReturnItemResource } from '../resources/returns.ts';
@@ -17,7 +18,7 @@ export const stateLists = [
 export type StateList = (typeof stateLists)[number];
 
 /**
- * Returns the rows of a client as resources. `instants` gives the UTC instant of each time that the resource shows
+ * Returns the rows of a client as resources in a dialect. `instants` gives the UTC instant of each time that the resource shows
  * without a zone.
  * @param lists the wanted lists; with 100,000 orders each list takes noticeable time
  */
@@ -25,8 +26,9 @@ export function dumpClient(
   store: ClientStore,
   nowMs: number,
   lists: readonly StateList[],
+  dialect: Dialect,
 ): Readonly<Record<string, unknown>> {
-  const render: Readonly<Record<StateList, () => unknown>> = {
+  const render: Readonly<Record<StateList, () => Record<string, unknown>[]>> = {
     products: () => [...store.products.values()].map(({ encodedImage: _, ...product }) => product),
     orders: () =>
       [...store.orders].map((order) => ({
@@ -74,5 +76,7 @@ export function dumpClient(
         items: slip.items.map(toSlipItemResource),
       })),
   };
-  return { client: store.name, ...Object.fromEntries(lists.map((list) => [list, render[list]()])) };
+  const read = (list: StateList) =>
+    dialect === 'plain' ? render[list]() : render[list]().map((entry) => toRichEntry(entry, store));
+  return { client: store.name, ...Object.fromEntries(lists.map((list) => [list, read(list)])) };
 }

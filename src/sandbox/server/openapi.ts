@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { notServed, operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
+import type { Dialect } from '../resources/dialect.ts';
+import { answerSchema } from '../resources/dialect-schema.ts';
 
 const errorsSchema = z.strictObject({
   errors: z.array(
@@ -15,14 +17,14 @@ const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: 
 const unauthorizedSchema = z.strictObject({ message: z.string() });
 
 /**
- * Creates the OpenAPI 3.1 document of the sandbox from the schemas that check its requests. Operations whose method or
+ * Creates the OpenAPI 3.1 document of the sandbox, in a dialect, from the schemas that check its requests. Operations whose method or
  * path docs/interface.md does not show have `x-documented: false`.
  */
-export function createOpenApiDocument(): Record<string, unknown> {
+export function createOpenApiDocument(dialect: Dialect): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operations) {
     const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
-    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describeOperation(operation) };
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describeOperation(operation, dialect) };
   }
   return {
     openapi: '3.1.0',
@@ -37,8 +39,8 @@ export function createOpenApiDocument(): Record<string, unknown> {
   };
 }
 
-function describeOperation(operation: Operation): Record<string, unknown> {
-  const { name, summary, documented, replacedBy, open, body, form, answer } = operation;
+function describeOperation(operation: Operation, dialect: Dialect): Record<string, unknown> {
+  const { name, summary, documented, replacedBy, open, body, form } = operation;
   const types = form === 'only' ? [formType] : form === 'allowed' ? [jsonType, formType] : [jsonType];
   const schema = body === null ? null : { schema: toSchema(body, 'input') };
   const isV3 = name.startsWith('v3.');
@@ -57,7 +59,10 @@ function describeOperation(operation: Operation): Record<string, unknown> {
     }),
     ...(open && { security: [] }),
     responses: {
-      200: { description: 'Done', content: { [jsonType]: { schema: toSchema(answer, 'output') } } },
+      200: {
+        description: 'Done',
+        content: { [jsonType]: { schema: toSchema(answerSchema(operation, dialect), 'output') } },
+      },
       ...(open ? {} : { 401: describeResponse('The token is invalid or expired', unauthorizedSchema) }),
       ...(name === 'common.token' ? { 400: describeResponse('The credentials are wrong', oauthErrorSchema) } : {}),
       ...(isV3 ? { '4XX': describeResponse('The request is not accepted', errorsSchema) } : {}),

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { type FaultEffect, isAnswerReplaced } from '../faults.ts';
 import { Call, type Operation } from '../operations/operation.ts';
 import { Refusal } from '../refusal.ts';
+import { toRichAnswer } from '../resources/dialect.ts';
 import { changeSchema } from '../schema-change.ts';
 import type { World } from '../world.ts';
 import { changePayload, streamInPieces } from './fault-payload.ts';
@@ -134,7 +135,9 @@ async function runOperation(operation: Operation, request: FastifyRequest, world
     lagMs: request.effect?.lagMs ?? 0,
   };
   try {
-    return await operation.run(new Call<never, never>(world, client, input));
+    const answer = await operation.run(new Call<never, never>(world, client, input));
+    if (switches.dialect === 'plain' || client === undefined || !operation.name.startsWith('v3.')) return answer;
+    return toRichAnswer(answer, { store: client.simulation.store, included: switches.included });
   } finally {
     if (operation.method !== 'GET') world.changes++;
   }

@@ -1,17 +1,26 @@
+import { isDeepStrictEqual } from 'node:util';
 import { isObject, type Json } from '../../core/json.ts';
 import { type Resource, readId } from './jsonapi.ts';
 
 /** Included resources by type and id. */
 export type IncludedIndex = ReadonlyMap<string, Resource>;
 
-/** Indexes the `included` of a document or of one resource. Entries without type and id are left out. */
+/**
+ * Indexes the `included` of a document or of one resource. Entries without type and id are left out. So are different
+ * entries with the same type and id: if ids are local to a parent, such an entry could belong to another one.
+ */
 export function indexIncluded(included: readonly Json[]): IncludedIndex {
   const index = new Map<string, Resource>();
+  const ambiguous = new Set<string>();
   for (const resource of included) {
     const id = readId(resource);
-    if (isObject(resource) && typeof resource.type === 'string' && id !== null)
-      index.set(toKey(resource.type, id), resource);
+    if (!isObject(resource) || typeof resource.type !== 'string' || id === null) continue;
+    const key = toKey(resource.type, id);
+    const known = index.get(key);
+    if (known !== undefined && !isDeepStrictEqual(known, resource)) ambiguous.add(key);
+    index.set(key, resource);
   }
+  for (const key of ambiguous) index.delete(key);
   return index;
 }
 

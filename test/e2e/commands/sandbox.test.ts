@@ -69,6 +69,20 @@ test('only --strict makes a sandbox strict, also one that continues from a state
   expect((await strict.client.ask('oldest.product.search', search)).body.messageCode).toBe('NOK');
 });
 
+test('--dialect holds after a reset; a start without it continues in the dialect of the state file', async () => {
+  const first = await start('--clients', 'shop-a', '--dialect', 'rich');
+  await first.control.call('POST', '/_sandbox/reset', {});
+  expect(await first.control.switches({})).toMatchObject({ dialect: 'rich' });
+  first.process.kill('SIGTERM');
+  await first.process.ended;
+  const second = await start();
+  expect(await second.control.call('GET', '/_sandbox/switches')).toMatchObject({ dialect: 'rich' });
+  second.process.kill('SIGTERM');
+  await second.process.ended;
+  const third = await start('--dialect', 'plain');
+  expect(await third.control.call('GET', '/_sandbox/switches')).toMatchObject({ dialect: 'plain' });
+});
+
 test.each<[string, string[], number, RegExp]>([
   [
     'other clients',

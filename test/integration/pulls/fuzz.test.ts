@@ -135,8 +135,8 @@ async function fuzzStream(
       // The child rows of each resource get new ids, so that no two resources share one.
       for (const [, line] of listPlaces({ included: resource.included }).entries())
         if (line[1] === 'id' && typeof line[0].id === 'number') line[0].id = line[0].id * 10_000_000 + nextId;
-      for (const relation of Object.values(resource.relationships as Record<string, { data: unknown }>))
-        if (Array.isArray(relation.data)) for (const link of relation.data) link.id = link.id * 10_000_000 + nextId;
+      for (const relation of Object.values(resource.relationships as Record<string, { data: unknown } | null>))
+        if (Array.isArray(relation?.data)) for (const link of relation.data) link.id = link.id * 10_000_000 + nextId;
       return mutate(resource, random);
     });
     const document = decodeDocument(

@@ -79,3 +79,25 @@ test('an answer below 1 MB is bounded if many resources link to one included res
   expect(families.length + quarantined.length).toBe(4_000);
   expect(families.length).toBeLessThan(200);
 });
+
+test('beside a page of orders, two different addresses with one id belong to no order', async () => {
+  const address = (id: number, lastName: string): Json => ({ id, type: 'address', attributes: { lastName } });
+  const order = (id: number): Json => ({
+    id,
+    type: 'order',
+    attributes: { externalOrderNumber: `SO-${id}` },
+    relationships: {
+      orderItems: { data: [] },
+      deliveryAddress: { data: { id: 1, type: 'address' } },
+      billingAddress: { data: { id: 2, type: 'address' } },
+    },
+  });
+  const included = [address(1, 'de Vries'), address(2, 'Bank'), address(1, 'Jansen'), address(2, 'Bank')];
+  const page = { data: [order(7), order(8)], included, escaped: false };
+  const { families, warnings } = await decodePage(page, orders.decoder('Europe/Amsterdam'));
+  const stored = families.map(({ children }) =>
+    children.flatMap(({ rows }) => rows.map((row) => [row.role, row.last_name])),
+  );
+  expect(stored).toEqual([[['billing', 'Bank']], [['billing', 'Bank']]]);
+  expect(warnings).toEqual(['an order came without all of its items, addresses and pick-up point']);
+});

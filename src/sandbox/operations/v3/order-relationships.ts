@@ -1,29 +1,34 @@
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
-import { toOrderResource } from '../../resources/orders.ts';
 import type { Ids } from '../../store/ids.ts';
 import type { AddressLines, ChangeableRelationships, Order } from '../../store/model.ts';
 import { idIn, provisionalId, readIncluded } from './input.ts';
 import { findAddress } from './order-body.ts';
 import type { UpdateBody } from './order-update.ts';
 
+interface WantedRelationshipOptions {
+  readonly ids: Ids;
+  readonly shown: Readonly<Record<string, unknown>>;
+  readonly changeable: boolean;
+}
+
 const linkIn = z.object({ data: z.object({ id: provisionalId.optional() }).nullable() });
 
 /**
  * Returns the relationships that an update asks for. Omitted relationships keep their values.
- * @param changeable the switch `changeableRelationships`
+ * @param options `shown`: the relationships of the order as answers show them; `changeable`: the switch
+ *   `changeableRelationships`
  * @throws Refusal if the update changes a relationship that it must not change
  */
 export function readWantedRelationships(
   order: Order,
   body: UpdateBody,
-  ids: Ids,
-  changeable: boolean,
+  { ids, shown, changeable }: WantedRelationshipOptions,
 ): ChangeableRelationships {
   const given = body.data.relationships ?? {};
   const included = readIncluded(body);
   if (!changeable && included[0]) throw ruleBroken('An update takes no included resources', included[0].pointer);
-  const changed = findChangedRelationships(order, given);
+  const changed = findChangedRelationships(shown, given);
   for (const name of changed)
     if (!changeable || !changeableNames.has(name))
       throw ruleBroken(`${name} cannot be changed by an update`, `/data/relationships/${name}`);
@@ -71,8 +76,10 @@ function readLink(given: Readonly<Record<string, unknown>>, name: string) {
 const anyLink = z.object({ data: z.union([z.object({ id: idIn }), z.array(z.object({ id: idIn })), z.null()]) });
 
 /** Returns the names of the relationships of an update that differ from those of the order. */
-function findChangedRelationships(order: Order, given: Readonly<Record<string, unknown>>): ReadonlySet<string> {
-  const current = toOrderResource(order).relationships ?? {};
+function findChangedRelationships(
+  current: Readonly<Record<string, unknown>>,
+  given: Readonly<Record<string, unknown>>,
+): ReadonlySet<string> {
   const changed = Object.entries(given).filter(
     ([name, link]) => !Object.hasOwn(current, name) || readLinkedIds(current[name]) !== readLinkedIds(link),
   );

@@ -4,6 +4,7 @@
 
 import { z } from 'zod';
 import type { RenderedResource } from '../../paging.ts';
+import { showRelationships } from '../../resources/dialect.ts';
 import {
   type OrderInclude,
   orderDocument,
@@ -120,8 +121,14 @@ export const orderOperations = [
     run: (call) => {
       const order = call.requireRow('order', call.store.orders.get(call.id));
       assertSameId(call.body.data.id, order.id);
-      const { changeableRelationships } = call.world.switches;
-      const relationships = readWantedRelationships(order, call.body, call.simulation.ids, changeableRelationships);
+      const { changeableRelationships, dialect } = call.world.switches;
+      const shown = showRelationships(toOrderResource(order), call.store, dialect);
+      const { ids } = call.simulation;
+      const relationships = readWantedRelationships(order, call.body, {
+        ids,
+        shown,
+        changeable: changeableRelationships,
+      });
       const state = readWantedState(order, call.body, relationships.orderTypeId, call.store.settings);
       const wanted = { ...state, ...relationships };
       call.recordWrite('order', order.id, order);
