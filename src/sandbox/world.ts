@@ -61,6 +61,11 @@ export class World {
    * accepted. It is set at each start: it is not part of the saved state, and a reset does not change it.
    */
   strict = false;
+  /**
+   * Whether operations and members that docs/interface.md does not name are unknown. Otherwise they are served, because
+   * clients of similar services use them. It is set at each start, like `strict`.
+   */
+  onlyDescribed = false;
   /** The options of the first start. A reset does not change them. */
   readonly started: WorldOptions;
   #options: WorldOptions;

@@ -14,7 +14,7 @@ export const lively = { ...quiet, ordersPerDay: 68 };
  */
 export function useSandbox(
   clients: readonly string[] = ['default'],
-  { ordersPerDay = 68, startMs = () => Date.now(), strict = true } = {},
+  { ordersPerDay = 68, startMs = () => Date.now(), strict = true, onlyDescribed = false } = {},
 ): SandboxControl {
   const options = () => ({ clients, seed: 1, speed: 0, startMs: startMs(), zone: 'Europe/Amsterdam', ordersPerDay });
   let app: FastifyInstance;
@@ -23,6 +23,7 @@ export function useSandbox(
   beforeAll(async () => {
     world = new World(options());
     world.strict = strict;
+    world.onlyDescribed = onlyDescribed;
     app = createSandbox(world);
     control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   });

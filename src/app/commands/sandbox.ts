@@ -19,6 +19,7 @@ export interface SandboxOptions {
   readonly ordersPerDay?: number;
   readonly lateChanges?: boolean;
   readonly strict?: boolean;
+  readonly onlyDescribed?: boolean;
   readonly state?: string;
 }
 
@@ -32,6 +33,7 @@ export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
   const world = await openWorld(options);
   world.strict = options.strict ?? false;
+  world.onlyDescribed = world.strict || (options.onlyDescribed ?? false);
   // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);

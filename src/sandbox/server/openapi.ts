@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { notServed, operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
+import type { World } from '../world.ts';
 
 const errorsSchema = z.strictObject({
   errors: z.array(
@@ -16,13 +17,15 @@ const unauthorizedSchema = z.strictObject({ message: z.string() });
 
 /**
  * Creates the OpenAPI 3.1 document of the sandbox from the schemas that check its requests. Operations whose method or
- * path docs/interface.md does not show have `x-documented: false`.
+ * path docs/interface.md does not show have `x-documented: false`. Operations and members that it does not name have
+ * `x-not-in-description: true`; they are left out if `onlyDescribed` is true.
  */
-export function createOpenApiDocument(): Record<string, unknown> {
+export function createOpenApiDocument({ onlyDescribed }: World): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operations) {
+    if (onlyDescribed && !operation.described) continue;
     const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
-    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describeOperation(operation) };
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describeOperation(operation, onlyDescribed) };
   }
   return {
     openapi: '3.1.0',
@@ -37,8 +40,9 @@ export function createOpenApiDocument(): Record<string, unknown> {
   };
 }
 
-function describeOperation(operation: Operation): Record<string, unknown> {
-  const { name, summary, documented, replacedBy, open, body, form, answer } = operation;
+function describeOperation(operation: Operation, onlyDescribed: boolean): Record<string, unknown> {
+  const { name, summary, documented, described, replacedBy, open, form, answer } = operation;
+  const body = onlyDescribed ? operation.describedBody : operation.body;
   const types = form === 'only' ? [formType] : form === 'allowed' ? [jsonType, formType] : [jsonType];
   const schema = body === null ? null : { schema: toSchema(body, 'input') };
   const isV3 = name.startsWith('v3.');
@@ -47,6 +51,7 @@ function describeOperation(operation: Operation): Record<string, unknown> {
     summary,
     tags: [name.split('.', 1)[0]],
     'x-documented': documented,
+    ...(!described && { 'x-not-in-description': true }),
     ...(replacedBy !== null && { deprecated: true }),
     parameters: [...listPathParameters(operation), ...listQueryParameters(operation)],
     ...(schema && {

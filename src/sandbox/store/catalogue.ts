@@ -63,3 +63,8 @@ export function createStockedProduct(id: number, sku: string, name: string): Pro
     stock: Object.fromEntries(warehouseCodes.map((code) => [code, stockOfUnknownProduct])),
   };
 }
+
+/** Counts the pieces of a product in all warehouses. */
+export function countStock({ stock }: Product): number {
+  return Object.values(stock).reduce((sum, pieces) => sum + pieces, 0);
+}

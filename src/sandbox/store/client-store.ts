@@ -22,6 +22,7 @@ export class ClientStore {
   readonly zone: Zone;
   readonly products = new Map<string, Product>();
   readonly productByBarcode = new Map<string, Product>();
+  readonly listedProducts = new SortedRows<Product>();
   readonly shipments = new SortedRows<Shipment>();
   readonly returnItems = new SortedRows<ReturnItem>();
   readonly slips = new SortedRows<Slip>();
@@ -30,6 +31,8 @@ export class ClientStore {
   readonly orderByNumber = new Map<string, Order>();
   /** Shipments that are shipped and not yet delivered. */
   readonly inDelivery = new SortedRows<Shipment>();
+  /** What the last bulk call of stock said of each article, as a text, by sku. */
+  readonly toldStock = new Map<string, string>();
 
   readonly listedOrders = new Listing<Order, 'orderedOn' | 'reference'>({
     orderedOn: ({ orderedOn }) => toDayNumber(orderedOn),
@@ -75,6 +78,7 @@ export class ClientStore {
 
   addProduct(product: Product): void {
     this.products.set(product.sku, product);
+    this.listedProducts.add(product);
     if (product.barcode !== null) this.productByBarcode.set(product.barcode, product);
   }
 
