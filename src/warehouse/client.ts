@@ -1,5 +1,5 @@
 import type { WarehouseClient } from '../../config/files.ts';
-import type { OperationName } from '../../config/operations.ts';
+import type { OperationName, Operations } from '../../config/operations.ts';
 import { WarehouseError } from '../core/errors.ts';
 import type { Json } from '../core/json.ts';
 import { decodeEnvelope } from './decoding/envelope.ts';
@@ -58,6 +58,7 @@ export class Warehouse {
   readonly #http: WarehouseHttp;
   readonly #tokens: TokenSource;
   readonly #retries: boolean;
+  readonly #operations: Operations;
 
   constructor(
     client: WarehouseClient,
@@ -68,11 +69,17 @@ export class Warehouse {
     this.#tokens =
       shared?.tokens ?? new TokenSource(this.#http, { username: client.username, password: client.password });
     this.#retries = shared === undefined;
+    this.#operations = options.operations;
     this.withoutRetries = () => new Warehouse(client, options, { http: this.#http, tokens: this.#tokens });
   }
 
   /** Returns the same service with the same token, but each read is sent once. For callers that retry by themselves. */
   readonly withoutRetries: () => Warehouse;
+
+  /** Returns whether an operation may be used. An optional one may if WAREHOUSE_OPERATIONS_FILE has an entry for it. */
+  isEnabled(operation: OperationName): boolean {
+    return this.#operations[operation].enabled ?? true;
+  }
 
   /** Checks that the service is up. It needs no token (docs/interface.md, 6.1 Service status). */
   async checkStatus(signal: AbortSignal): Promise<void> {

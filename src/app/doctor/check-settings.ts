@@ -63,7 +63,12 @@ function checkVariables(config: Config, watched: readonly WatchedArticles[] | nu
 /** Names the operations in use whose method and path are assumed (docs/assumptions.md). */
 function checkOperations({ operations, schedules, pushSweepMs }: Config): Finding {
   const pushed = pushSweepMs === null ? [] : outboxKinds.map(({ operation }) => operation);
-  const used = [...pushed, ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const])];
+  const usesStockList = schedules['pull-stock'].kind !== 'off' && (operations['oldest.stock.bulk'].enabled ?? true);
+  const used = [
+    ...pushed,
+    ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const]),
+    ...(usesStockList ? ['oldest.stock.bulk' as const] : []),
+  ];
   const assumed = [...new Set(used)].filter((name) => !operations[name].documented);
   if (assumed.length === 0) return ok('operations', 'all operations in use are documented');
   return ok('operations', `not shown in the interface description: ${assumed.join(', ')} (docs/assumptions.md)`);
