@@ -3,11 +3,11 @@
  * and the page of `npm run coverage` are all created from this list.
  */
 
+import { extraProductOperations } from './extra/products.ts';
+import { extraShipmentOperations } from './extra/shipments.ts';
 import { oldestOperations } from './oldest/oldest.ts';
 import type { Operation } from './operation.ts';
 import { commonOperations } from './token-and-settings.ts';
-import { undescribedProductOperations } from './undescribed/products.ts';
-import { undescribedShipmentOperations } from './undescribed/shipments.ts';
 import { v2OrderOperations } from './v2/orders.ts';
 import { v2ReturnOperations } from './v2/returns.ts';
 import { v2ShipmentOperations } from './v2/shipments.ts';
@@ -32,8 +32,8 @@ export const operations: readonly Operation[] = [
   ...shipmentOperations,
   ...authorizationOperations,
   ...goodsOperations,
-  ...undescribedProductOperations,
-  ...undescribedShipmentOperations,
+  ...extraProductOperations,
+  ...extraShipmentOperations,
 ];
 
 /** Operations that the sandbox does not serve, with the reason. */

@@ -130,7 +130,7 @@ export interface Operation {
   readonly required: readonly string[];
   /** Null if the operation has no body. */
   readonly body: z.ZodType | null;
-  /** The body without the members that `markUndescribed` marked. */
+  /** The body without the members that `markExtra` marked. */
   readonly describedBody: z.ZodType | null;
   /** Whether the body may or must be form-encoded. */
   readonly form: 'never' | 'allowed' | 'only';
@@ -172,7 +172,7 @@ export function defineOperation<P extends Parameters = {}, B extends z.ZodType =
     query: definition.query ?? {},
     required: definition.required ?? [],
     body: definition.body ?? null,
-    describedBody: definition.body === undefined ? null : omitUndescribed(definition.body),
+    describedBody: definition.body === undefined ? null : omitExtras(definition.body),
     form: definition.form ?? 'never',
     answer: definition.answer,
     run: definition.run as Operation['run'],
@@ -180,9 +180,9 @@ export function defineOperation<P extends Parameters = {}, B extends z.ZodType =
 }
 
 /** Marks a member of a body that docs/interface.md does not show, but that clients of similar services send. */
-export const markUndescribed = <T extends z.ZodType>(member: T): T => member.meta({ 'x-not-in-description': true });
+export const markExtra = <T extends z.ZodType>(member: T): T => member.meta({ 'x-not-in-description': true });
 
-function omitUndescribed(body: z.ZodType): z.ZodType {
+function omitExtras(body: z.ZodType): z.ZodType {
   if (!(body instanceof z.ZodObject)) return body;
   const shape: Readonly<Record<string, z.ZodType>> = body.shape;
   const shown = Object.entries(shape).filter(([, member]) => member.meta()?.['x-not-in-description'] !== true);

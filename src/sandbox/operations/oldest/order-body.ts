@@ -17,7 +17,7 @@ import {
   toNumber,
   toWarehouseDay,
 } from '../older-fields.ts';
-import { markUndescribed } from '../operation.ts';
+import { markExtra } from '../operation.ts';
 
 const suffixes = [
   'FirstName',
@@ -40,8 +40,8 @@ function addressFields<P extends string>(prefix: P) {
 }
 
 /** Returns the schemas of fields that docs/interface.md does not show. */
-function undescribedFields<P extends string, N extends string>(prefix: P, ...suffixes: readonly N[]) {
-  const fields = suffixes.map((suffix) => [`${prefix}${suffix}`, markUndescribed(textOrNumberIn)]);
+function extraFields<P extends string, N extends string>(prefix: P, ...suffixes: readonly N[]) {
+  const fields = suffixes.map((suffix) => [`${prefix}${suffix}`, markExtra(textOrNumberIn)]);
   return Object.fromEntries(fields) as Record<`${P}${N}`, typeof textOrNumberIn>;
 }
 
@@ -69,10 +69,10 @@ export const orderBody = z.strictObject({
   PhoneNumber: textIn,
   ...addressFields('BillingAddress'),
   ...addressFields('DeliveryAddress'),
-  ...undescribedFields('BillingAddress', 'ExtraName', 'ExtraAddress'),
-  ...undescribedFields('DeliveryAddress', 'ExtraName', 'ExtraAddress'),
-  ...undescribedFields('PickUpPoint', 'Id', 'Name', 'Street', 'HouseNumber', 'HouseNumberAddition', 'PostalCode'),
-  ...undescribedFields('PickUpPoint', 'CityName', 'CountryIso', 'Region', 'ExtraAddress'),
+  ...extraFields('BillingAddress', 'ExtraName', 'ExtraAddress'),
+  ...extraFields('DeliveryAddress', 'ExtraName', 'ExtraAddress'),
+  ...extraFields('PickUpPoint', 'Id', 'Name', 'Street', 'HouseNumber', 'HouseNumberAddition', 'PostalCode'),
+  ...extraFields('PickUpPoint', 'CityName', 'CountryIso', 'Region', 'ExtraAddress'),
 });
 type Body = z.output<typeof orderBody>;
 

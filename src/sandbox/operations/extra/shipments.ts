@@ -17,7 +17,7 @@ import { answerShipments, filterByOrderTypes, findShipments, orderTypes } from '
 
 const list = { described: false, answer: envelope(z.array(listedShipmentSchema)) } as const;
 
-export const undescribedShipmentOperations = [
+export const extraShipmentOperations = [
   defineOperation({
     name: 'oldest.shipment.search',
     route: 'POST /shipment/search',

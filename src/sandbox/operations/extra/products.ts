@@ -20,7 +20,7 @@ const articleSchema = z.strictObject({
   physicalStock: z.int(),
 });
 
-export const undescribedProductOperations = [
+export const extraProductOperations = [
   defineOperation({
     name: 'oldest.stock.bulk',
     route: 'GET /stock/bulk/:all',
