@@ -127,7 +127,8 @@ export function readOperationsFile(file: string, problems: string[]): Operations
       problems.push(`WAREHOUSE_OPERATIONS_FILE: ${name} is not an operation; config/operations.ts lists the names`);
       continue;
     }
-    const builtIn = operations[name];
+    // An entry switches on an operation that is off.
+    const { enabled: _off, ...builtIn }: Operation = operations[name];
     const given = entry as Partial<Operation> & Pick<Operation, 'method' | 'path'>;
     const isUnchanged = builtIn.method === given.method && builtIn.path === given.path;
     problems.push(...findSwitchProblems(name, given).map((text) => `WAREHOUSE_OPERATIONS_FILE: ${name}: ${text}`));

@@ -10,6 +10,8 @@ export interface Operation {
   readonly method: Method;
   readonly path: string;
   readonly documented: boolean;
+  /** False if the operation is not used unless WAREHOUSE_OPERATIONS_FILE has an entry for it. */
+  readonly enabled?: false;
   /** The position of `included` in a request: inside `data` (the default) or at the top of the document. */
   readonly included?: 'inside' | 'top';
   /** What is sent for an order without a billing address: a copy of its delivery address (the default), or none. */
@@ -51,11 +53,12 @@ export type TakenMember = (typeof takenMembers)[number];
 const shown = (method: Method, path: string): Operation => ({ method, path, documented: true });
 const assumed = (method: Method, path: string): Operation => ({ method, path, documented: false });
 const withoutPageSize = (operation: Operation): Operation => ({ ...operation, pageSize: false });
+const optional = (method: Method, path: string): Operation => ({ ...assumed(method, path), enabled: false });
 
 /**
  * All operations by name (generation.resource.verb). `WAREHOUSE_OPERATIONS_FILE` overrides methods and paths by these
- * names. Two operations that take an array of shipment ids are left out, because neither their purpose nor their path
- * is known.
+ * names. An optional operation is used only if that file has an entry for it. Two operations that take an array of
+ * shipment ids are left out, because neither their purpose nor their path is known.
  */
 export const operations = {
   'common.token': shown('POST', '/token'),
@@ -65,6 +68,7 @@ export const operations = {
   'oldest.product.add': shown('POST', '/product/add'),
   'oldest.product.edit': shown('POST', '/product/edit'),
   'oldest.stock.get': shown('GET', '/stock/get/{sku}'),
+  'oldest.stock.bulk': optional('GET', '/stock/bulk/{all}'),
   'oldest.order.search': shown('POST', '/order/search'),
   'oldest.order.add': shown('POST', '/order/add'),
   'v2.order.add': assumed('POST', '/v2/order/add'),

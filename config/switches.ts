@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type Operation, type OperationName, type Operations, operations, takenMembers } from './operations.ts';
 import { optionalMembers } from './optional-members.ts';
 
-type SwitchName = Exclude<keyof Operation, 'method' | 'path' | 'documented'>;
+type SwitchName = Exclude<keyof Operation, 'method' | 'path' | 'documented' | 'enabled'>;
 
 /** A switch of an entry in `WAREHOUSE_OPERATIONS_FILE`, and the operations that use it. */
 interface Switch<N extends SwitchName> {

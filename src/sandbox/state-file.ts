@@ -47,6 +47,7 @@ type StateLine =
   | { readonly client: number; readonly is: 'returnItem'; readonly row: ReturnItem }
   | { readonly client: number; readonly is: 'inbound'; readonly row: Inbound }
   | { readonly client: number; readonly is: 'slip'; readonly row: Slip }
+  | { readonly client: number; readonly is: 'toldStock'; readonly row: readonly (readonly [string, string])[] }
   | { readonly client: number; readonly is: 'step'; readonly row: PlannedTask };
 
 /**
@@ -145,6 +146,7 @@ function* toLines({ simulation, visibility }: SandboxClient, client: number): Ge
   for (const row of store.slips) yield { client, is: 'slip', row };
   for (const row of simulation.agenda.entries) yield { client, is: 'step', row };
   yield { client, is: 'hidden', row: visibility.hidden };
+  if (store.toldStock.size > 0) yield { client, is: 'toldStock', row: [...store.toldStock] };
   // After the shipments, because it refers to them.
   yield { client, is: 'simulation', row: simulation.state };
 }
@@ -198,6 +200,9 @@ function storeLine(world: World, line: StateLine): void {
       break;
     case 'hidden':
       visibility.restore(line.row);
+      break;
+    case 'toldStock':
+      for (const [sku, told] of line.row) store.toldStock.set(sku, told);
       break;
     case 'simulation':
       simulation.restore(line.row);

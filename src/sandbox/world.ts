@@ -49,6 +49,11 @@ export class World {
    */
   strict = false;
   #firstDialect: Dialect = 'plain';
+  /**
+   * Whether operations and members that docs/interface.md does not name are unknown. Otherwise they are served, because
+   * clients of similar services use them. It is set at each start, like `strict`.
+   */
+  onlyDescribed = false;
   /** The options of the first start. A reset does not change them. */
   readonly started: WorldOptions;
   #options: WorldOptions;

@@ -83,6 +83,11 @@ export class Warehouse {
   /** Returns the same service with the same token, but each read is sent once. For callers that retry by themselves. */
   readonly withoutRetries: () => Warehouse;
 
+  /** Returns whether an operation may be used. An optional one may if WAREHOUSE_OPERATIONS_FILE has an entry for it. */
+  isEnabled(operation: OperationName): boolean {
+    return this.#operations[operation].enabled ?? true;
+  }
+
   /** Checks that the service is up. It needs no token (docs/interface.md, 6.1 Service status). */
   async checkStatus(signal: AbortSignal): Promise<void> {
     const answer = await this.#http.send({ operation: 'common.status.get', signal });

@@ -16,6 +16,7 @@ interface SandboxOptions {
   readonly ordersPerDay?: number;
   readonly startMs?: () => number;
   readonly strict?: boolean;
+  readonly onlyDescribed?: boolean;
   readonly unknownProducts?: UnknownProducts;
 }
 
@@ -27,7 +28,13 @@ const firstDialect = z.enum(dialects).parse(process.env.SANDBOX_DIALECT ?? 'plai
  */
 export function useSandbox(
   clients: readonly string[] = ['default'],
-  { ordersPerDay = 68, startMs = () => Date.now(), strict = true, unknownProducts }: SandboxOptions = {},
+  {
+    ordersPerDay = 68,
+    startMs = () => Date.now(),
+    strict = true,
+    onlyDescribed = false,
+    unknownProducts,
+  }: SandboxOptions = {},
 ): SandboxControl {
   const fixed = { clients, seed: 1, speed: 0, zone: 'Europe/Amsterdam', ordersPerDay, unknownProducts };
   const options = () => ({ ...fixed, startMs: startMs() });
@@ -38,6 +45,7 @@ export function useSandbox(
     world = new World(options());
     world.strict = strict;
     world.firstDialect = firstDialect;
+    world.onlyDescribed = onlyDescribed;
     app = createSandbox(world);
     control.url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   });

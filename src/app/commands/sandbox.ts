@@ -29,6 +29,7 @@ export interface SandboxOptions {
   readonly strict?: boolean;
   readonly unknownProducts?: UnknownProducts;
   readonly dialect?: Dialect;
+  readonly onlyDescribed?: boolean;
   readonly state?: string;
   readonly settings?: string;
   readonly scenario?: string;
@@ -49,6 +50,7 @@ export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   world.script = player;
   world.strict = options.strict ?? false;
   if (options.dialect !== undefined) world.firstDialect = options.dialect;
+  world.onlyDescribed = world.strict || (options.onlyDescribed ?? false);
   // Saves at once, so that a file that cannot be written is noticed at the start.
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);

@@ -66,7 +66,12 @@ function checkOperations({ operations, schedules, pushSweepMs }: Config): Findin
   const set = listSetSwitches(operations);
   const switched = set.length === 0 ? '' : `; switches: ${set.join(', ')}`;
   const pushed = pushSweepMs === null ? [] : outboxKinds.map(({ operation }) => operation);
-  const used = [...pushed, ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const])];
+  const usesStockList = schedules['pull-stock'].kind !== 'off' && (operations['oldest.stock.bulk'].enabled ?? true);
+  const used = [
+    ...pushed,
+    ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const]),
+    ...(usesStockList ? ['oldest.stock.bulk' as const] : []),
+  ];
   const assumed = [...new Set(used)].filter((name) => !operations[name].documented);
   if (assumed.length === 0) return ok('operations', `all operations in use are documented${switched}`);
   return ok(

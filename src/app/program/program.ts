@@ -120,7 +120,11 @@ function addSandboxCommands(cli: Command): void {
     )
     .option('--orders-per-day <number>', 'orders that the robot adds for each client; 0: none (68)', parseWholeNumber)
     .option('--late-changes', 'the robot also makes changes that polls cannot see, such as changes after SHIPPED')
-    .option('--strict', 'refuse what the interface does not show, such as unknown members or names in another case')
+    .option('--only-described', 'do not serve operations that the interface does not name, such as stock in bulk')
+    .option(
+      '--strict',
+      'refuse what the interface does not show, such as unknown members or names in another case; implies --only-described',
+    )
     .addOption(
       new Option('--unknown-products <rule>', 'what happens to orders and slips with an unknown sku (refuse)').choices([
         'refuse',

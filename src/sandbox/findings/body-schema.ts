@@ -10,6 +10,7 @@ export interface BodySchema {
   readonly pattern?: string;
   readonly format?: string;
   readonly deprecated?: boolean;
+  readonly 'x-not-in-description'?: boolean;
 }
 
 /** Returns the schemas of which a value must match one. */

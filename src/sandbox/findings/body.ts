@@ -57,6 +57,7 @@ function normalizeMembers(value: object, schemas: readonly BodySchema[], place: 
     if (name !== sent) note('odd_case', name);
     const found = properties.filter(([known]) => known === name).map(([, schema]) => schema);
     if (found.some(({ deprecated }) => deprecated)) note('deprecated_member');
+    if (found.some((schema) => schema['x-not-in-description'])) note('not_in_description');
     members.set(name, normalizeValue(member, found.flatMap(listAlternatives), joinPlace(place, name), reading));
   }
   return Object.fromEntries(members);

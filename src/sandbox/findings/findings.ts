@@ -15,6 +15,7 @@ const adviceByCode = {
   encoded_comma: (meant: string) => `${meant} Write the commas between values as they are`,
   deprecated_call: (meant: string) => `Call ${meant}`,
   deprecated_member: () => 'Leave it out, unless it is required: docs/interface.md calls it deprecated or obsolete',
+  not_in_description: () => 'Ask whether your service has it: docs/interface.md does not show this call or member',
 } as const;
 type FindingCode = keyof typeof adviceByCode;
 

@@ -3,6 +3,8 @@
  * and the page of `npm run coverage` are all created from this list.
  */
 
+import { extraProductOperations } from './extra/products.ts';
+import { extraShipmentOperations } from './extra/shipments.ts';
 import { oldestOperations } from './oldest/oldest.ts';
 import type { Operation } from './operation.ts';
 import { commonOperations } from './token-and-settings.ts';
@@ -15,7 +17,10 @@ import { orderOperations } from './v3/orders.ts';
 import { goodsOperations } from './v3/returns-and-inbounds.ts';
 import { shipmentOperations } from './v3/shipments.ts';
 
-/** All operations of docs/interface.md that the sandbox serves. */
+/**
+ * All operations that the sandbox serves: those of docs/interface.md, and last some that it does not name. The `described`
+ * of the latter is false, and the sandbox can leave them out.
+ */
 export const operations: readonly Operation[] = [
   ...commonOperations,
   ...oldestOperations,
@@ -27,17 +32,15 @@ export const operations: readonly Operation[] = [
   ...shipmentOperations,
   ...authorizationOperations,
   ...goodsOperations,
+  ...extraProductOperations,
+  ...extraShipmentOperations,
 ];
 
 /** Operations that the sandbox does not serve, with the reason. */
 export const notServed: readonly { readonly name: string; readonly why: string }[] = [
   {
-    name: 'two v2 operations with a body {ids}',
-    why: 'docs/interface.md shows neither their purpose nor a method or path',
-  },
-  {
-    name: 'GET /stock/bulk/{true|false} and POST /shipment/search',
-    why: 'similar services have them, but docs/interface.md does not name them',
+    name: 'the second of two v2 operations with a body {ids}',
+    why: 'docs/interface.md shows neither its purpose nor a method or path; the first may be POST /v2/shipment/sync',
   },
   {
     name: 'stock of all changed products',

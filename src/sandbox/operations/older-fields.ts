@@ -33,6 +33,17 @@ export function toWarehouseDay(zone: Zone, text: string | null | undefined): str
 }
 
 /**
+ * Returns the members of a body whose names begin with a prefix, by the rest of their names, such as `cityName`. Returns
+ * null if none has a value.
+ */
+export function readPrefixedMembers(body: object, prefix: string): Readonly<Record<string, unknown>> | null {
+  const entries = Object.entries(body)
+    .filter(([name, value]) => name.startsWith(prefix) && value !== null && value !== undefined && value !== '')
+    .map(([name, value]) => [`${name.charAt(prefix.length).toLowerCase()}${name.slice(prefix.length + 1)}`, value]);
+  return entries.length === 0 ? null : Object.fromEntries(entries);
+}
+
+/**
  * Returns the locale of a language id.
  * @throws Refusal if there is no such language
  */

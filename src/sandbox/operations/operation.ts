@@ -119,6 +119,8 @@ export interface Operation {
   readonly summary: string;
   /** False if docs/interface.md does not show method and path. */
   readonly documented: boolean;
+  /** False if docs/interface.md does not name the operation at all, but clients of similar services use it. */
+  readonly described: boolean;
   /** The call that replaces a deprecated operation (docs/interface.md, 1.2 Generations). Null if it is not deprecated. */
   readonly replacedBy: string | null;
   /** Whether the operation needs no bearer token. */
@@ -128,6 +130,8 @@ export interface Operation {
   readonly required: readonly string[];
   /** Null if the operation has no body. */
   readonly body: z.ZodType | null;
+  /** The body without the members that `markExtra` marked. */
+  readonly describedBody: z.ZodType | null;
   /** Whether the body may or must be form-encoded. */
   readonly form: 'never' | 'allowed' | 'only';
   readonly answer: z.ZodType;
@@ -139,6 +143,7 @@ interface OperationDefinition<P extends Parameters, B extends z.ZodType> {
   readonly route: `${Method} /${string}`;
   readonly summary: string;
   readonly documented?: false;
+  readonly described?: false;
   readonly replacedBy?: string;
   readonly open?: true;
   readonly query?: P;
@@ -160,16 +165,28 @@ export function defineOperation<P extends Parameters = {}, B extends z.ZodType =
     method,
     path,
     summary: definition.summary,
-    documented: definition.documented ?? true,
+    documented: definition.documented ?? definition.described ?? true,
+    described: definition.described ?? true,
     replacedBy: definition.replacedBy ?? null,
     open: definition.open ?? false,
     query: definition.query ?? {},
     required: definition.required ?? [],
     body: definition.body ?? null,
+    describedBody: definition.body === undefined ? null : omitExtras(definition.body),
     form: definition.form ?? 'never',
     answer: definition.answer,
     run: definition.run as Operation['run'],
   };
+}
+
+/** Marks a member of a body that docs/interface.md does not show, but that clients of similar services send. */
+export const markExtra = <T extends z.ZodType>(member: T): T => member.meta({ 'x-not-in-description': true });
+
+function omitExtras(body: z.ZodType): z.ZodType {
+  if (!(body instanceof z.ZodObject)) return body;
+  const shape: Readonly<Record<string, z.ZodType>> = body.shape;
+  const shown = Object.entries(shape).filter(([, member]) => member.meta()?.['x-not-in-description'] !== true);
+  return shown.length === Object.keys(shape).length ? body : z.strictObject(Object.fromEntries(shown));
 }
 
 /** Returns the schema of an envelope (docs/interface.md, 2.2 Envelope). */

@@ -33,7 +33,8 @@ export async function makeReturnLabel(
     packageNumber,
     `To warehouse ${shipment.warehouseCode}`,
   ];
-  const content = await writePage(isPaperless ? [...lines, 'Paperless: show this code at the counter'] : lines);
+  const document = await writePage(isPaperless ? [...lines, 'Paperless: show this code at the counter'] : lines);
+  const content = document.toString('base64');
   store.listedShipments.change(shipment, () => {
     shipment.returnLabel = packageNumber;
   });
@@ -43,7 +44,8 @@ export async function makeReturnLabel(
     shippingMethodId: String(method.id),
     packageNumber,
     isPaperlessReturnShippingMethod: isPaperless,
-    content: content.toString('base64'),
+    content,
+    data: content,
   };
 }
 

@@ -3,6 +3,7 @@ import { notServed, operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
 import type { Dialect } from '../resources/dialect.ts';
 import { answerSchema } from '../resources/dialect-schema.ts';
+import type { World } from '../world.ts';
 
 const errorsSchema = z.strictObject({
   errors: z.array(
@@ -17,14 +18,17 @@ const oauthErrorSchema = z.strictObject({ error: z.string(), error_description: 
 const unauthorizedSchema = z.strictObject({ message: z.string() });
 
 /**
- * Creates the OpenAPI 3.1 document of the sandbox, in a dialect, from the schemas that check its requests. Operations whose method or
- * path docs/interface.md does not show have `x-documented: false`.
+ * Creates the OpenAPI 3.1 document of the sandbox, in its dialect, from the schemas that check its requests. Operations whose method or
+ * path docs/interface.md does not show have `x-documented: false`. Operations and members that it does not name have
+ * `x-not-in-description: true`; they are left out if `onlyDescribed` is true.
  */
-export function createOpenApiDocument(dialect: Dialect): Record<string, unknown> {
+export function createOpenApiDocument({ onlyDescribed, switches: { dialect } }: World): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const operation of operations) {
+    if (onlyDescribed && !operation.described) continue;
     const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
-    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describeOperation(operation, dialect) };
+    const described = describeOperation(operation, { onlyDescribed, dialect });
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: described };
   }
   return {
     openapi: '3.1.0',
@@ -39,8 +43,12 @@ export function createOpenApiDocument(dialect: Dialect): Record<string, unknown>
   };
 }
 
-function describeOperation(operation: Operation, dialect: Dialect): Record<string, unknown> {
-  const { name, summary, documented, replacedBy, open, body, form } = operation;
+function describeOperation(
+  operation: Operation,
+  { onlyDescribed, dialect }: { readonly onlyDescribed: boolean; readonly dialect: Dialect },
+): Record<string, unknown> {
+  const { name, summary, documented, described, replacedBy, open, form } = operation;
+  const body = onlyDescribed ? operation.describedBody : operation.body;
   const types = form === 'only' ? [formType] : form === 'allowed' ? [jsonType, formType] : [jsonType];
   const schema = body === null ? null : { schema: toSchema(body, 'input') };
   const isV3 = name.startsWith('v3.');
@@ -49,6 +57,7 @@ function describeOperation(operation: Operation, dialect: Dialect): Record<strin
     summary,
     tags: [name.split('.', 1)[0]],
     'x-documented': documented,
+    ...(!described && { 'x-not-in-description': true }),
     ...(replacedBy !== null && { deprecated: true }),
     parameters: [...listPathParameters(operation), ...listQueryParameters(operation)],
     ...(schema && {

@@ -25,7 +25,7 @@ export async function takeRequest(
   world.play();
   const virtualMs = world.clock.nowMs();
   reply.header('date', new Date(virtualMs).toUTCString());
-  const operation = request.routeOptions.config.operation;
+  const operation = selectOperation(request.routeOptions.config.operation, world);
   request.startedAtMs = performance.now();
   request.client = world.findClientByToken(readBearer(request));
   if (operation === null) return undefined;
@@ -47,6 +47,11 @@ export async function takeRequest(
   }
   if (operation.open || world.findClientByToken(readBearer(request)) !== null) return undefined;
   return reply.code(401).send({ message: 'Authorization has been denied for this request.' });
+}
+
+/** Returns the operation of a route. Returns undefined, as for an unknown route, if the sandbox is not to serve it. */
+function selectOperation(operation: Operation | null | undefined, { onlyDescribed }: World) {
+  return operation && !operation.described && onlyDescribed ? undefined : operation;
 }
 
 /** Answers a request whose URL is malformed, and logs it like a request for an unknown route. */

@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify';
+import type { z } from 'zod';
 import { normalizeBody } from '../findings/body.ts';
 import type { Oddity } from '../findings/findings.ts';
 import type { Operation } from '../operations/operation.ts';
@@ -14,16 +15,19 @@ import type { World } from '../world.ts';
 export function readInput(
   operation: Operation,
   request: FastifyRequest,
-  { strict: isStrict, findings }: World,
+  { strict: isStrict, onlyDescribed, findings }: World,
 ): { readonly query: unknown; readonly body: unknown } {
   const record = (oddity: Oddity) => findings.add(request.client, operation.name, oddity);
   const reading = { isStrict, isOlder: /^(oldest|v2)\./.test(operation.name), record };
-  const { replacedBy, method, path } = operation;
+  const { replacedBy, method, path, described } = operation;
   if (replacedBy !== null)
     record({ code: 'deprecated_call', member: '', shape: `${method} ${path}`, meant: replacedBy });
+  if (!described) record({ code: 'not_in_description', member: '', shape: `${method} ${path}` });
   const [, rawQuery] = splitUrl(request.url);
   const query = readQuery(rawQuery, operation.query, operation.required, reading);
-  return { query, body: operation.body === null ? null : readBody(operation, request, reading) };
+  const { form, body, describedBody } = operation;
+  const schema = onlyDescribed ? describedBody : body;
+  return { query, body: schema === null ? null : readBody({ schema, form }, request, reading) };
 }
 
 /**
@@ -32,7 +36,7 @@ export function readInput(
  * @throws ZodError if the body does not match the schema
  */
 function readBody(
-  { body: schema, form }: Operation,
+  { schema, form }: { readonly schema: z.ZodType; readonly form: Operation['form'] },
   request: FastifyRequest,
   { isStrict, isOlder, record }: Parameters<typeof readQuery>[3],
 ): unknown {
@@ -42,7 +46,6 @@ function readBody(
   if (isForm ? !takesForms : form === 'only')
     throw new Refusal(415, isForm ? 'The body must be JSON' : 'The body must be application/x-www-form-urlencoded');
   const body = request.body ?? null;
-  if (schema === null) return null;
   const normalized = normalizeBody(body, schema, { isOlder, isForm, record });
   return schema.parse(isStrict ? body : normalized);
 }

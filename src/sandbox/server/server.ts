@@ -63,7 +63,7 @@ export function createSandbox(world: World): FastifyInstance {
   }
   addControlRoutes(app, world);
   addPageRoute(app, world);
-  app.get('/openapi.json', { config: { operation: null } }, async () => createOpenApiDocument(world.switches.dialect));
+  app.get('/openapi.json', { config: { operation: null } }, async () => createOpenApiDocument(world));
   return app;
 }
 

@@ -71,3 +71,8 @@ export function createStockedProduct(
     stock: Object.fromEntries(warehouseCodes.map((code) => [code, stockOfUnknownProduct])),
   };
 }
+
+/** Counts the pieces of a product in all warehouses. */
+export function countStock({ stock }: Product): number {
+  return Object.values(stock).reduce((sum, pieces) => sum + pieces, 0);
+}

@@ -24,6 +24,7 @@ export class ClientStore {
   readonly settings: ServiceSettings;
   readonly products = new Map<string, Product>();
   readonly productByBarcode = new Map<string, Product>();
+  readonly listedProducts = new SortedRows<Product>();
   readonly shipments = new SortedRows<Shipment>();
   readonly returnItems = new SortedRows<ReturnItem>();
   readonly slips = new SortedRows<Slip>();
@@ -32,6 +33,8 @@ export class ClientStore {
   readonly orderByNumber = new Map<string, Order>();
   /** Shipments that are shipped and not yet delivered. */
   readonly inDelivery = new SortedRows<Shipment>();
+  /** What the last bulk call of stock said of each article, as a text, by sku. */
+  readonly toldStock = new Map<string, string>();
 
   readonly listedOrders = new Listing<Order, 'orderedOn' | 'reference'>({
     orderedOn: ({ orderedOn }) => toDayNumber(orderedOn),
@@ -78,6 +81,7 @@ export class ClientStore {
 
   addProduct(product: Product): void {
     this.products.set(product.sku, product);
+    this.listedProducts.add(product);
     if (product.barcode !== null) this.productByBarcode.set(product.barcode, product);
   }
 

@@ -145,6 +145,8 @@ export interface Shipment {
   /** Empty if no carrier reports about the shipment. */
   tracks: readonly Track[];
   readonly visibleFromMs: number;
+  /** Whether the client has acknowledged the shipment. The v2 lists then leave it out. */
+  acknowledged?: true;
 }
 
 export interface AuthorizationItem {

@@ -59,14 +59,26 @@ test('state and virtual time survive a stop, and a kill except for its last seco
   expect(kept[0]?.id).toBe(order.id);
 });
 
-test('only --strict makes a sandbox strict, also one that continues from a state file', async () => {
+test('only options make a sandbox strict or leave operations out, whatever its state file', async () => {
   const search = { body: { sku: 'MUG-BLUE' } };
   const lenient = await start('--clients', 'shop-a', '--speed', '0');
   expect((await lenient.client.ask('oldest.product.search', search)).body.messageCode).toBe('OK');
+  const bulk = { path: { all: 'false' } };
+  expect((await lenient.client.ask('oldest.stock.bulk', bulk)).body.result).not.toEqual([]);
   lenient.process.kill('SIGTERM');
   await lenient.process.ended;
   const strict = await start('--strict');
   expect((await strict.client.ask('oldest.product.search', search)).body.messageCode).toBe('NOK');
+  expect((await strict.client.ask('oldest.stock.bulk', bulk)).status).toBe(404);
+  strict.process.kill('SIGTERM');
+  await strict.process.ended;
+  const described = await start('--only-described');
+  expect((await described.client.ask('oldest.product.search', search)).body.messageCode).toBe('OK');
+  expect((await described.client.ask('oldest.stock.bulk', bulk)).status).toBe(404);
+  described.process.kill('SIGTERM');
+  await described.process.ended;
+  const continued = await start();
+  expect((await continued.client.ask('oldest.stock.bulk', bulk)).body.result, 'what was told is kept').toEqual([]);
 });
 
 test('--dialect holds after a reset; a start without it continues in the dialect of the state file', async () => {

@@ -170,6 +170,16 @@ const attempts: Record<string, Attempt> = {
   'v3.inbounds.get': ask('v3.inbounds.get', () => ({ path: { id: owned.inbound } })),
   'v3.inboundItems.get': ask('v3.inboundItems.get', () => ({ path: { id: owned.inboundItem } })),
   'v3.inboundPackingSlips.list': ask('v3.inboundPackingSlips.list'),
+  'oldest.shipment.search': ask('oldest.shipment.search', () => ({ body: { Id: owned.shipment } })),
+  'v2.product.search': ask('v2.product.search', () => ({ query: 'sku=OWN-SKU' })),
+  'v2.shipment.get': ask('v2.shipment.get', () => ({ query: `id=${owned.shipment}` })),
+  'v2.shipment.byOrderType': ask('v2.shipment.byOrderType', () => ({ body: { orderTypes: [31] } })),
+  'v2.shipment.sync': ask('v2.shipment.sync', () => ({ body: { ids: [owned.shipment] } })),
+};
+/** Lists of articles. Each client has some, so that the stranger's list must lack those of the owner. */
+const articleLists: Record<string, Attempt> = {
+  'oldest.stock.bulk': ask('oldest.stock.bulk', () => ({ path: { all: 'true' } })),
+  'v3.products.list': ask('v3.products.list'),
 };
 /** Requests that create something from their body alone. Both clients may use the same number. */
 const creators: Record<string, Attempt> = {
@@ -205,7 +215,8 @@ const openOperations = ['common.token', 'common.status.get'];
 const sharedOperations = ['common.settings.get'];
 
 test('this file covers every operation', () => {
-  const known = [...Object.keys(attempts), ...Object.keys(creators), ...openOperations, ...sharedOperations];
+  const tried = [attempts, articleLists, creators].flatMap((group) => Object.keys(group));
+  const known = [...tried, ...openOperations, ...sharedOperations];
   expect(known.sort()).toEqual(operations.map(({ name }) => name).sort());
 });
 
@@ -224,6 +235,13 @@ describe('a client never sees the data of another client', () => {
     const before = (await state()).clients;
     expect(showsNothing(await attempt(stranger))).toBe(true);
     expect((await state()).clients).toEqual(before);
+  });
+
+  test.each(Object.entries(articleLists))('%s', async (_, list) => {
+    const [mine, theirs] = [await list(owner), await list(stranger)];
+    expect(JSON.stringify(mine.body)).toContain('OWN-SKU');
+    expect([theirs.status, JSON.stringify(theirs.body)]).toEqual([200, expect.not.stringContaining('OWN-SKU')]);
+    expect(JSON.stringify(theirs.body)).toContain('MUG-BLUE');
   });
 
   test.each(Object.entries(creators))('%s', async (name, make) => {

@@ -23,11 +23,14 @@ test('the sandbox and the client name the same operations', () => {
     name,
     { method, path: path.replaceAll(/:(\w+)/g, '{$1}'), documented },
   ]);
-  const called = Object.entries(clientOperations).map(([name, { method, path, documented }]) => [
+  const used = Object.entries(clientOperations).map(([name, { method, path, documented }]) => [
     name,
     { method, path, documented },
   ]);
-  expect(Object.fromEntries(served)).toEqual(Object.fromEntries(called));
+  expect(Object.fromEntries(served)).toMatchObject(Object.fromEntries(used));
+  const described = operations.filter((operation) => operation.described).map(({ name }) => name);
+  const enabled = Object.entries(clientOperations).filter(([, { enabled = true }]) => enabled);
+  expect(enabled.map(([name]) => name).sort()).toEqual(described.sort());
 });
 
 test('paths match in any case; an unknown route is 404 and logged without an operation', async () => {

@@ -116,6 +116,10 @@ describe('readConfig', () => {
       'right.json',
       '{"v2.order.release": {"method": "POST", "path": "/v2/order/release", "documented": true}}',
     );
+    expect(operations['oldest.stock.bulk'].enabled).toBe(false);
+    const bulk = file('bulk.json', '{"oldest.stock.bulk": {"method": "GET", "path": "/stock/bulk/{all}"}}');
+    const withBulk = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: bulk }).operations['oldest.stock.bulk'];
+    expect(withBulk).toEqual({ method: 'GET', path: '/stock/bulk/{all}', documented: false });
     const known = readConfig(needs, { ...base, WAREHOUSE_OPERATIONS_FILE: right }).operations['v2.order.release'];
     expect(known).toEqual({ method: 'POST', path: '/v2/order/release', documented: true });
     const label = { method: 'GET', path: '/v2/returnlabel/get/{shipmentId}', repeatable: true };

@@ -5,14 +5,15 @@
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
 import { placeOrder } from '../../rules/place-order.ts';
-import { createProduct } from '../../store/catalogue.ts';
+import { countStock, createProduct } from '../../store/catalogue.ts';
 import type { Product } from '../../store/model.ts';
 import { decimalIn, textIn } from '../older-fields.ts';
 import { defineOperation, envelope, nok, ok } from '../operation.ts';
 import { lookUpOrder, orderLookup } from '../v2/orders.ts';
 import { orderBody, readOrder } from './order-body.ts';
 
-const productSchema = z.strictObject({
+/** A product that a search has found. */
+export const productSchema = z.strictObject({
   id: z.int(),
   sku: z.string(),
   name: z.string(),
@@ -44,7 +45,7 @@ export const oldestOperations = [
       const { products, productByBarcode } = call.store;
       const product = Sku ? products.get(Sku) : productByBarcode.get(Barcode ?? '');
       const seen = product && call.viewRow('product', product);
-      return seen ? ok('Product found', toProductResult(seen)) : nok('Product not found');
+      return answerProduct(seen);
     },
   }),
   defineOperation({
@@ -92,10 +93,7 @@ export const oldestOperations = [
     run: ({ store, path }) => {
       const product = store.products.get(path.sku ?? '');
       if (product === undefined) return nok('Product not found');
-      return ok(
-        'Stock',
-        Object.values(product.stock).reduce((sum, pieces) => sum + pieces, 0),
-      );
+      return ok('Stock', countStock(product));
     },
   }),
   defineOperation({
@@ -123,8 +121,11 @@ export const oldestOperations = [
   }),
 ];
 
-function toProductResult({ id, sku, name, weight, description, barcode }: Product) {
-  return { id, sku, name, weight, description, barcode };
+/** Answers a search with the product that was found, or with NOK. */
+export function answerProduct(product: Product | null | undefined) {
+  if (!product) return nok('Product not found');
+  const { id, sku, name, weight, description, barcode } = product;
+  return ok('Product found', { id, sku, name, weight, description, barcode });
 }
 
 function readChanges(body: z.output<typeof productBody>): Partial<Product> {

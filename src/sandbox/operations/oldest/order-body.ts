@@ -12,10 +12,12 @@ import {
   findMainMethodId,
   integerIn,
   quantityIn,
+  readPrefixedMembers,
   textIn,
   toNumber,
   toWarehouseDay,
 } from '../older-fields.ts';
+import { markExtra } from '../operation.ts';
 
 const suffixes = [
   'FirstName',
@@ -26,18 +28,24 @@ const suffixes = [
   'HouseNumberAddition',
   'CityName',
 ] as const;
-const houseNumberIn = z.union([z.int(), z.string()]).nullish();
+const textOrNumberIn = z.union([z.int(), z.string()]).nullish();
 
 /** Returns the schemas of the fields of an address, such as `BillingAddressStreet`: prefix plus suffix. */
 function addressFields<P extends string>(prefix: P) {
-  const fields = suffixes.map((suffix) => [`${prefix}${suffix}`, suffix === 'HouseNumber' ? houseNumberIn : textIn]);
+  const fields = suffixes.map((suffix) => [`${prefix}${suffix}`, suffix === 'HouseNumber' ? textOrNumberIn : textIn]);
   return {
     ...Object.fromEntries(fields),
     [`${prefix}CountryIso`]: z.union([z.string(), z.int()]).nullish(),
   } as Record<`${P}${(typeof suffixes)[number] | 'CountryIso'}`, z.ZodType<string | number | null | undefined>>;
 }
 
-/** The body of the oldest order add (docs/interface.md, 16.2 Order add: body). */
+/** Returns the schemas of fields that docs/interface.md does not show. */
+function extraFields<P extends string, N extends string>(prefix: P, ...suffixes: readonly N[]) {
+  const fields = suffixes.map((suffix) => [`${prefix}${suffix}`, markExtra(textOrNumberIn)]);
+  return Object.fromEntries(fields) as Record<`${P}${N}`, typeof textOrNumberIn>;
+}
+
+/** The body of the oldest order add (docs/interface.md, 16.2 Order add: body), with members that it does not show. */
 export const orderBody = z.strictObject({
   ExternalOrderNumber: z.string().min(1).max(50),
   PreferredShippingDate: dayIn,
@@ -61,6 +69,10 @@ export const orderBody = z.strictObject({
   PhoneNumber: textIn,
   ...addressFields('BillingAddress'),
   ...addressFields('DeliveryAddress'),
+  ...extraFields('BillingAddress', 'ExtraName', 'ExtraAddress'),
+  ...extraFields('DeliveryAddress', 'ExtraName', 'ExtraAddress'),
+  ...extraFields('PickUpPoint', 'Id', 'Name', 'Street', 'HouseNumber', 'HouseNumberAddition', 'PostalCode'),
+  ...extraFields('PickUpPoint', 'CityName', 'CountryIso', 'Region', 'ExtraAddress'),
 });
 type Body = z.output<typeof orderBody>;
 
@@ -103,7 +115,7 @@ export function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: nu
     })),
     deliveryAddress,
     billingAddress: isGiven(billing) ? billing : deliveryAddress,
-    pickUpPoint: null,
+    pickUpPoint: readPrefixedMembers(body, 'PickUpPoint'),
     attachment: null,
   };
 }

@@ -9,6 +9,7 @@ import {
   findLocale,
   findMainMethodId,
   findWarehouseCode,
+  readPrefixedMembers,
   textIn,
   toWarehouseDay,
 } from '../older-fields.ts';
@@ -86,12 +87,6 @@ type Body = z.output<typeof orderBody>;
  */
 export function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): OrderDraft {
   const deliveryAddress = readDeliveryAddress(body);
-  const pickUpPoint = Object.fromEntries(
-    Object.entries(body).flatMap(([name, value]) => {
-      const suffix = /^pickUpPoint(.+)$/.exec(name)?.[1];
-      return suffix === undefined || value === null || value === undefined ? [] : [[lowercaseFirst(suffix), value]];
-    }),
-  );
   return {
     externalOrderNumber: body.externalOrderNumber,
     reference: body.extraReference || null,
@@ -127,7 +122,7 @@ export function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: nu
     })),
     deliveryAddress,
     billingAddress: readBillingAddress(body, settings) ?? deliveryAddress,
-    pickUpPoint: Object.keys(pickUpPoint).length === 0 ? null : pickUpPoint,
+    pickUpPoint: readPrefixedMembers(body, 'pickUpPoint'),
     attachment: null,
   };
 }
@@ -163,8 +158,6 @@ function readBillingAddress(body: Body, settings: ServiceSettings): AddressLines
 
 /** Returns a house number as a text: v2 has integers, v3 has texts. */
 const toText = (number: number | null | undefined) => (number === null || number === undefined ? null : String(number));
-
-const lowercaseFirst = (text: string) => `${text.charAt(0).toLowerCase()}${text.slice(1)}`;
 
 function keepGivenTexts(texts: Readonly<Record<string, string | null | undefined>>): Record<string, string> {
   return Object.fromEntries(Object.entries(texts).filter((entry): entry is [string, string] => Boolean(entry[1])));

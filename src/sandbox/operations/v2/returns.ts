@@ -26,8 +26,9 @@ const labelSchema = z.strictObject({
   shippingMethodId: z.string(),
   packageNumber: z.string(),
   isPaperlessReturnShippingMethod: z.boolean(),
-  /** docs/interface.md does not show further fields. The name of this one is our decision (docs/sandbox.md). */
+  /** docs/interface.md does not show further fields. The names of these are our decision (docs/sandbox.md). */
   content: z.base64(),
+  data: z.base64(),
 });
 
 /** The v2 operations on returns (docs/interface.md, 15.1 Operations). */

@@ -15,7 +15,7 @@ import { toDayNumber } from '../../zone.ts';
 import { dayIn, toWarehouseDay } from '../older-fields.ts';
 import { type Call, defineOperation, envelope, ok } from '../operation.ts';
 
-const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
+export const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
 const list = {
   answer: envelope(z.array(listedShipmentSchema)),
   documented: false,
@@ -81,17 +81,20 @@ export const v2ShipmentOperations = [
     run: (call) =>
       ok(
         'Shipments',
-        findShipments(call).flatMap((shipment) => toFoundShipments(call.store, shipment)),
+        findShipments(call, call.body ?? {}).flatMap((shipment) => toFoundShipments(call.store, shipment)),
       ),
   }),
 ];
 
-function answerShipments(call: Call<unknown, unknown>, filters: readonly Filter<Shipment>[]) {
+/** Answers with the listed shipments that pass all filters and that the client has not acknowledged. */
+export function answerShipments(call: Call<unknown, unknown>, filters: readonly Filter<Shipment>[]) {
   const { store } = call;
   const shipments = [...readRowsAfter(store.listedShipments.select(filters), 0)];
   return ok(
     'Shipments',
-    shipments.filter((shipment) => call.viewRow('shipment', shipment)).map((row) => toListedShipment(store, row)),
+    shipments
+      .filter((shipment) => !shipment.acknowledged && call.viewRow('shipment', shipment))
+      .map((row) => toListedShipment(store, row)),
   );
 }
 
@@ -106,7 +109,7 @@ function filterByStatus({ store, path }: Call<unknown, unknown>): Filter<Shipmen
   return store.listedShipments.filterByKeys('status', [status]);
 }
 
-function filterByOrderTypes({ store, body }: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
+export function filterByOrderTypes({ store, body }: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
   return body?.orderTypes === undefined ? [] : [store.listedShipments.filterByKeys('orderType', body.orderTypes)];
 }
 
@@ -119,9 +122,9 @@ type Criteria = {
 /**
  * Finds the visible shipments that meet all given criteria. Shipments that are named by id or order may have any age.
  */
-function findShipments(call: Call<unknown, Criteria | null>): readonly Shipment[] {
+export function findShipments(call: Call<unknown, unknown>, criteria: Criteria): readonly Shipment[] {
   const { store, nowMs } = call;
-  const { id, externalOrderNumber, shippingDate } = call.body ?? {};
+  const { id, externalOrderNumber, shippingDate } = criteria;
   const wanted = toWarehouseDay(store.zone, shippingDate);
   const day = wanted === null ? null : toDayNumber(wanted);
   const meetsCriteria = (shipment: Shipment) =>

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { readJobStatus } from '../../../src/erp/reports/job-status.ts';
-import { readStreamStatus } from '../../../src/erp/reports/stream-status.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { readJobStatus } from '../../../../src/erp/reports/job-status.ts';
+import { readStreamStatus } from '../../../../src/erp/reports/stream-status.ts';
+import { useDatabase } from '../../../helpers/database.ts';
+import { done, usePuller } from '../../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);

@@ -1,0 +1,85 @@
+/**
+ * Operations on products and stock that docs/interface.md does not name. Their fields are our decision (docs/sandbox.md).
+ */
+
+import { z } from 'zod';
+import { readBoolean } from '../../findings/scalar.ts';
+import { ruleBroken } from '../../refusal.ts';
+import { pageSchema, resourceSchema } from '../../resources/jsonapi.ts';
+import { countStock } from '../../store/catalogue.ts';
+import type { ClientStore } from '../../store/client-store.ts';
+import { shipmentStatuses } from '../../store/model.ts';
+import { answerProduct, productSchema } from '../oldest/oldest.ts';
+import { defineOperation, envelope, ok } from '../operation.ts';
+import { paging } from '../parameters.ts';
+
+const articleSchema = z.strictObject({
+  sku: z.string(),
+  name: z.string(),
+  stock: z.int(),
+  physicalStock: z.int(),
+});
+
+export const extraProductOperations = [
+  defineOperation({
+    name: 'oldest.stock.bulk',
+    route: 'GET /stock/bulk/:all',
+    summary: 'The stock of all articles (true), or of those that changed since the last bulk call (false)',
+    described: false,
+    answer: envelope(z.array(articleSchema)),
+    run: (call) => {
+      const isWhole = readBoolean(call.path.all ?? '');
+      if (isWhole === undefined) throw ruleBroken('The path must end with true or false');
+      const { toldStock } = call.store;
+      const picked = countPickedGoods(call.store);
+      const result: z.input<typeof articleSchema>[] = [];
+      for (const product of call.store.listedProducts) {
+        const seen = call.viewRow('product', product);
+        if (seen === null) continue;
+        const stock = countStock(seen);
+        const article = { sku: seen.sku, name: seen.name, stock, physicalStock: stock + (picked.get(seen.sku) ?? 0) };
+        const told = JSON.stringify(article);
+        if (isWhole || toldStock.get(seen.sku) !== told) result.push(article);
+        toldStock.set(seen.sku, told);
+      }
+      // This read changes what the next one answers.
+      call.world.changes++;
+      return ok('Stock', result);
+    },
+  }),
+  defineOperation({
+    name: 'v2.product.search',
+    route: 'GET /v2/product/search',
+    summary: 'Whether a product exists',
+    described: false,
+    query: { sku: z.string().min(1, 'must not be empty') },
+    required: ['sku'],
+    answer: envelope(productSchema),
+    run: (call) => {
+      const product = call.store.products.get(call.query.sku ?? '');
+      return answerProduct(product && call.viewRow('product', product));
+    },
+  }),
+  defineOperation({
+    name: 'v3.products.list',
+    route: 'GET /v3/products',
+    summary: "The client's products, by ascending id",
+    described: false,
+    query: paging,
+    answer: pageSchema(resourceSchema('product', { sku: z.string(), name: z.string() }, null)),
+    run: (call) =>
+      call.renderList('product', { sources: [call.store.listedProducts], tests: [] }, ({ id, sku, name }) => ({
+        resource: { id, type: 'product', attributes: { sku, name } },
+        included: [],
+      })),
+  }),
+];
+
+/** Counts the pieces by sku that are in shipments which have not left yet: stock no longer has them. */
+function countPickedGoods({ listedShipments }: ClientStore): ReadonlyMap<string, number> {
+  const picked = new Map<string, number>();
+  for (const status of shipmentStatuses.filter((known) => known !== 'SHIPPED'))
+    for (const { items } of listedShipments.findRows('status', status))
+      for (const { sku, quantity } of items) picked.set(sku, (picked.get(sku) ?? 0) + quantity);
+  return picked;
+}

@@ -1,0 +1,210 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { type Answer, describeOperation, readOne, useClient } from '../../../helpers/client.ts';
+import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
+
+/** Tests of the operations that docs/interface.md does not name, but clients of similar services use. */
+const sandbox = useSandbox(['default', 'other'], quiet);
+const client = useClient(sandbox);
+const describedSandbox = useSandbox(['default'], { ...quiet, onlyDescribed: true });
+const describedClient = useClient(describedSandbox);
+const lenientSandbox = useSandbox(['default'], { ...quiet, strict: false });
+const lenientClient = useClient(lenientSandbox);
+type Row = Record<string, unknown> & { id: number; externalOrderNumber: string };
+const readRows = (answer: { body: { result: unknown } }) => answer.body.result as Row[];
+const toIds = (rows: readonly { id: number }[]) => rows.map(({ id }) => id);
+
+describeOperation('oldest.stock.bulk', () => {
+  type Article = { sku: string; name: string; stock: number; physicalStock: number };
+  const ask = async (all: string) => {
+    const { body } = await client.ask('oldest.stock.bulk', { path: { all } });
+    return body.result as Article[];
+  };
+
+  test('answers the stock of all articles; physical stock has what is still to be shipped', async () => {
+    const all = await ask('true');
+    const { products } = (
+      await sandbox.call<{ clients: { products: { sku: string }[] }[] }>('GET', '/_sandbox/state?lists=products')
+    ).clients[0] ?? { products: [] };
+    expect(all.map(({ sku }) => sku)).toEqual(products.map(({ sku }) => sku));
+    expect(all[0]).toEqual({ sku: 'MUG-BLUE', name: 'Mug, blue', stock: 800, physicalStock: 800 });
+    await sandbox.seed(1, { statuses: ['READY_TO_PICK'] });
+    const [shipment] = readRows(await client.ask('v2.shipment.list'));
+    const [picked] = (shipment as Row).shippedProducts as { sku: string; quantity: number }[];
+    const article = (await ask('true')).find(({ sku }) => sku === picked?.sku);
+    expect((article?.physicalStock ?? 0) - (article?.stock ?? 0)).toBe(picked?.quantity);
+    const { body } = await client.ask('oldest.stock.get', { path: { sku: picked?.sku ?? '' } });
+    expect(body.result).toBe(article?.stock);
+  });
+
+  test('answers with false what has changed since the last call of this client', async () => {
+    expect((await ask('false')).length).toBe((await ask('true')).length);
+    expect(await ask('false')).toEqual([]);
+    await sandbox.call('POST', '/_sandbox/stock', { client: 'default', sku: 'MUG-RED', warehouse: 'AMS', quantity: 7 });
+    await client.ask('oldest.product.add', { body: { Sku: 'NEW', Name: 'New' } });
+    expect(await ask('false')).toEqual([
+      { sku: 'MUG-RED', name: 'Mug, red', stock: 407, physicalStock: 407 },
+      { sku: 'NEW', name: 'New', stock: 0, physicalStock: 0 },
+    ]);
+    expect(await ask('false')).toEqual([]);
+  });
+
+  test('refuses anything but true and false', async () => {
+    const { body } = await client.ask('oldest.stock.bulk', { path: { all: 'some' } });
+    expect(body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('true or false') });
+  });
+});
+
+const seedShipments = () => sandbox.seed(6, { statuses: ['SHIPPED', 'READY_TO_PICK'] });
+const listIds = async () => toIds(readRows(await client.ask('v2.shipment.list')));
+
+describeOperation('oldest.shipment.search', () => {
+  beforeEach(seedShipments);
+
+  test('finds what the v2 search finds, by JSON or a form', async () => {
+    const [first] = readRows(await client.ask('v2.shipment.list'));
+    const { id, externalOrderNumber } = first as Row;
+    const expected = (await client.ask('v2.shipment.search', { body: { id } })).body.result;
+    const find = async (parts: object) => (await client.ask('oldest.shipment.search', parts)).body.result;
+    expect(expected).toMatchObject([{ id }]);
+    expect(await find({ body: { Id: id } })).toEqual(expected);
+    expect(await find({ form: { Id: String(id) } })).toEqual(expected);
+    expect(await find({ form: { ExternalOrderNumber: externalOrderNumber } })).toEqual(expected);
+    expect(await find({ body: { Id: 1 } })).toEqual([]);
+  });
+});
+
+describeOperation('v2.shipment.get', () => {
+  beforeEach(seedShipments);
+
+  test('answers one shipment in the form of the lists, or all of them', async () => {
+    const listed = readRows(await client.ask('v2.shipment.list'));
+    expect(readRows(await client.ask('v2.shipment.get'))).toEqual(listed);
+    expect(readRows(await client.ask('v2.shipment.get', { query: `id=${listed[2]?.id}` }))).toEqual([listed[2]]);
+    expect(readRows(await client.ask('v2.shipment.get', { query: 'id=1' }))).toEqual([]);
+  });
+});
+
+describeOperation('v2.shipment.byOrderType', () => {
+  beforeEach(seedShipments);
+
+  test('answers what the v2 list by order types answers', async () => {
+    for (const body of [{ orderTypes: [31] }, { orderTypes: [32] }, {}])
+      expect(readRows(await client.ask('v2.shipment.byOrderType', { body }))).toEqual(
+        readRows(await client.ask('v2.shipment.listByOrderTypes', { body })),
+      );
+  });
+});
+
+describeOperation('v2.shipment.sync', () => {
+  beforeEach(seedShipments);
+
+  const sync = async (...ids: number[]) => (await client.ask('v2.shipment.sync', { body: { ids } })).body;
+
+  test('takes shipments out of the v2 lists, and out of nothing else', async () => {
+    const [first = 0, second = 0, ...rest] = await listIds();
+    expect(await sync(first, second)).toMatchObject({ messageCode: 'OK', result: null });
+    expect(await sync(first)).toMatchObject({ messageCode: 'OK', result: null });
+    expect(await listIds()).toEqual(rest);
+    expect(toIds(readRows(await client.ask('v2.shipment.get')))).toEqual(rest);
+    const both = [{ orderTypes: [31, 32] }, {}];
+    for (const body of both)
+      expect(toIds(readRows(await client.ask('v2.shipment.byOrderType', { body })))).toEqual(rest);
+    expect(toIds(readRows(await client.ask('v2.shipment.get', { query: `id=${first}` })))).toEqual([first]);
+    expect(toIds(readRows(await client.ask('v2.shipment.search', { body: { id: first } })))).toEqual([first]);
+    expect((await client.ask('v3.shipments.list')).body.data).toHaveLength(rest.length + 2);
+  });
+
+  test('acknowledges nothing if a shipment does not exist', async () => {
+    const before = await listIds();
+    const answer = await sync(before[0] ?? 0, 1);
+    expect(answer).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('1'), result: null });
+    expect(await listIds()).toEqual(before);
+  });
+});
+
+describeOperation('v2.product.search', () => {
+  test('answers what the oldest search answers; an unknown product is NOK', async () => {
+    const find = async (sku: string) => (await client.ask('v2.product.search', { query: `sku=${sku}` })).body;
+    const { result } = (await client.ask('oldest.product.search', { body: { Sku: 'MUG-BLUE' } })).body;
+    expect(await find('MUG-BLUE')).toMatchObject({ messageCode: 'OK', result });
+    expect(await find('none')).toMatchObject({ messageCode: 'NOK', result: null });
+  });
+});
+
+describeOperation('v3.products.list', () => {
+  test('answers pages of products by ascending id', async () => {
+    const all = (await client.ask('v3.products.list')).body;
+    expect(all.links.next).toBeNull();
+    expect(all.data[0]).toEqual({
+      id: expect.any(Number),
+      type: 'product',
+      attributes: { sku: 'MUG-BLUE', name: 'Mug, blue' },
+    });
+    const paged: number[] = [];
+    let query: string | null = 'page[size]=3';
+    while (query !== null) {
+      const { body }: Answer = await client.ask('v3.products.list', { query });
+      paged.push(...toIds(body.data));
+      query = body.links.next?.href.split('?')[1] ?? null;
+    }
+    expect(paged).toEqual(toIds(all.data));
+    expect((await client.ask('v3.products.list', { query: 'page[size]=101' })).status).toBe(400);
+  });
+});
+
+describe('members of the oldest order add', () => {
+  const order = {
+    ExternalOrderNumber: 'P-1',
+    LanguageId: 51,
+    OrderTypeId: 31,
+    OrderItems: [{ Sku: 'MUG-BLUE', Quantity: 1 }],
+    DeliveryAddressStreet: 'Keizersgracht 12',
+    DeliveryAddressCountryIso: 'NL',
+    DeliveryAddressExtraName: 'Reception',
+    PickUpPointId: '8004-NL-101',
+    PickUpPointName: 'Bookshop',
+    PickUpPointHouseNumber: 3,
+    PickUpPointRegion: '',
+  };
+
+  test('the pick-up point is stored as that of a v2 order; extra names are accepted', async () => {
+    const { body } = await client.ask('oldest.order.add', { body: order });
+    const query = 'include=pickUpPoint';
+    const made = readOne(await client.ask('v3.orders.get', { path: { id: Number(body.result) }, query }));
+    expect(made.included?.map(({ attributes }) => attributes)).toEqual([
+      { id: '8004-NL-101', name: 'Bookshop', houseNumber: 3 },
+    ]);
+  });
+
+  test('an order whose pick-up point has only empty texts has none', async () => {
+    const empty = { PickUpPointId: '', PickUpPointName: '', PickUpPointHouseNumber: '' };
+    const { body } = await client.ask('oldest.order.add', { body: { ...order, ...empty } });
+    const made = readOne(await client.ask('v3.orders.get', { path: { id: Number(body.result) } }));
+    expect(made.relationships.pickUpPoint?.data).toBeNull();
+  });
+
+  test('a sandbox with only what is described refuses them by name', async () => {
+    const { body } = await describedClient.ask('oldest.order.add', { body: order });
+    expect(body).toMatchObject({ messageCode: 'NOK', message: expect.stringContaining('PickUpPointId') });
+  });
+});
+
+test('the label has its document also as data', async () => {
+  await sandbox.seed(1);
+  const [shipment] = readRows(await client.ask('v2.shipment.list'));
+  const { body } = await client.ask('v2.returnLabel.get', { path: { shipmentId: shipment?.id ?? 0 } });
+  const label = body.result as { content: string; data: string };
+  expect(Buffer.from(label.data, 'base64').subarray(0, 5).toString()).toBe('%PDF-');
+  expect(label.data).toBe(label.content);
+});
+
+test('a lenient sandbox takes the bodies of existing clients', async () => {
+  await lenientSandbox.seed(4);
+  const [first, ...rest] = toIds(readRows(await lenientClient.ask('v2.shipment.get')));
+  const call = async (path: string, parts: object) => (await lenientClient.fetch('POST', path, parts)).body;
+  expect(await call('/v2/shipment/sync', { body: { Ids: [String(first)] } })).toMatchObject({ messageCode: 'OK' });
+  const left = (await call('/v2/shipment/byordertype', { body: { OrderTypes: [31, '32'] } })).result as Row[];
+  expect(toIds(left)).toEqual(rest);
+  const found = (await call('/shipment/search', { form: { id: String(first), shippingDate: '' } })).result as Row[];
+  expect(toIds(found)).toEqual([first]);
+});
