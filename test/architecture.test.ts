@@ -62,6 +62,8 @@ const layers: Record<string, readonly string[]> = {
     'random.ts',
     'clock.ts',
     'refusal.ts',
+    'secrets.ts',
+    'kept-bodies.ts',
     'request-log.ts',
     'faults.ts',
     'findings',
@@ -75,6 +77,7 @@ const layers: Record<string, readonly string[]> = {
     'state-file.ts',
     'operations',
     'control',
+    'page',
     'server',
   ],
   'src/app': [

@@ -11,7 +11,10 @@ import { badParameter } from '../refusal.ts';
 import { seedShipments } from '../robot/shop.ts';
 import { shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
+import { addBusinessRoutes } from './business.ts';
+import { readControlBody } from './control-body.ts';
 import { addEditRoutes } from './edits.ts';
+import { readExchange } from './exchange.ts';
 import { dumpClient, stateLists } from './state.ts';
 
 const resetSchema = z.strictObject({
@@ -21,12 +24,14 @@ const resetSchema = z.strictObject({
   ordersPerDay: z.number().min(0).max(1_000_000).optional(),
   lateChanges: z.boolean().optional(),
 });
+const maxAdvanceSeconds = 400 * 86_400;
 const advanceSchema = z.strictObject({
-  seconds: z
-    .number()
-    .positive()
-    .max(400 * 86_400),
+  seconds: z.number().positive().max(maxAdvanceSeconds),
+  /** How often the span is added. */
+  times: z.number().positive().default(1),
 });
+
+const removeSchema = z.strictObject({ number: z.number().int() });
 const stateQuerySchema = z.strictObject({
   lists: z
     .string()
@@ -47,7 +52,7 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
 
   app.post('/_sandbox/reset', { config }, async (request) => {
-    const given = resetSchema.parse(request.body ?? {});
+    const given = (request.body ?? null) === null ? {} : readControlBody(request, resetSchema);
     world.reset(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)));
     world.changes++;
     return given;
@@ -60,12 +65,15 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
     return { client, shipments: simulation.store.shipments.size, orders: simulation.store.orders.size };
   });
   app.post('/_sandbox/advance', { config }, async (request) => {
-    world.clock.advance(advanceSchema.parse(request.body).seconds * 1_000);
+    const { seconds, times } = readControlBody(request, advanceSchema);
+    if (seconds * times > maxAdvanceSeconds) throw badParameter('times', 'gives a span of more than 400 days');
+    world.clock.advance(seconds * times * 1_000);
     for (const name of world.clientNames) world.requireClient(name);
     world.changes++;
     return { now: new Date(world.clock.nowMs()).toISOString() };
   });
   addEditRoutes(app, world);
+  addBusinessRoutes(app, world);
   app.get('/_sandbox/switches', { config }, async () => world.switches);
   app.put('/_sandbox/switches', { config }, async (request) => {
     world.switches = switchesSchema.parse(request.body);
@@ -76,6 +84,10 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   app.get('/_sandbox/requests', { config }, async (request) => {
     const { after } = z.object({ after: z.coerce.number().int().default(0) }).parse(request.query);
     return world.log.since(after);
+  });
+  app.get('/_sandbox/requests/:place', { config }, async (request) => {
+    const { place } = z.object({ place: z.coerce.number().int() }).parse(request.params);
+    return readExchange(world.log, place);
   });
   app.get('/_sandbox/findings', { config }, async () => ({
     findings: world.findings.list(),
@@ -96,12 +108,20 @@ function addFaultRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
   app.get('/_sandbox/faults', { config }, async () => world.faults.list());
   app.post('/_sandbox/faults', { config }, async (request) => {
-    const faults = z.array(faultSchema).parse(Array.isArray(request.body) ? request.body : [request.body]);
+    const faults = Array.isArray(request.body)
+      ? z.array(faultSchema).parse(request.body)
+      : [readControlBody(request, faultSchema)];
     for (const { operation: pattern } of faults) {
       if (!operations.some(({ name }) => matchesOperation(pattern, name)))
         throw badParameter('operation', `${pattern} is none of ${operations.map(({ name }) => name).join(', ')}`);
     }
     for (const fault of faults) world.faults.add(fault);
+    world.changes++;
+    return world.faults.list();
+  });
+  app.post('/_sandbox/faults/remove', { config }, async (request) => {
+    const { number } = readControlBody(request, removeSchema);
+    if (!world.faults.remove(number)) throw badParameter('number', 'is no active fault');
     world.changes++;
     return world.faults.list();
   });

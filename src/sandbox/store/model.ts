@@ -140,7 +140,7 @@ export interface Shipment {
   readonly items: readonly ShipmentItem[];
   /** Empty if no carrier reports about the shipment. */
   tracks: readonly Track[];
-  readonly visibleFromMs: number;
+  visibleFromMs: number;
 }
 
 export interface AuthorizationItem {
