@@ -28,8 +28,12 @@ export function renderResults(store: ClientStore, { q, client }: View): Child {
     ...slips.map((slip) => renderSlip(store, slip)),
     ...inbounds.map((inbound) => renderInbound(store, inbound)),
   ];
-  return html`<p>${cards.length === 0 ? html`Client ${client} has nothing like <b>${q}</b>.` : html`Found ${cards.length} for <b>${q}</b>.`}
-<a href="${writeAddress({ client, q, text: q })}#requests">Requests with this text</a> ·
+  const title =
+    cards.length === 0
+      ? html`Client ${client} has nothing like <b>${q}</b>`
+      : html`Found ${cards.length} for <b>${q}</b>`;
+  return html`<h2>${title}</h2>
+<p><a href="${writeAddress({ client, q, text: q })}#requests">Requests with this text</a> ·
 <a href="${writeAddress({ client })}">Clear</a></p>
 ${cards}`;
 }
