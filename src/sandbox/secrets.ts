@@ -1,19 +1,23 @@
-/** Names of members and parameters whose values are secret, such as `password` and `access_token`. */
-const secretName = String.raw`[\w.%[\]-]{0,40}(?:password|passwd|secret|token|authorization|api_?key)[\w.%[\]-]{0,40}`;
-const inJson = new RegExp(String.raw`("${secretName}"\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|[^\s,}\]"{[]+)`, 'gi');
-const inForm = new RegExp(String.raw`((?:^|[&?;\s])${secretName}=)[^&\s]*`, 'gi');
-const inHeader = /(\bbearer\s+)[\w.~+/-]+=*/gi;
+/** Parts of the names of members and parameters whose values are secret, such as `password` and `access_token`. */
+const secretName = /password|passwd|secret|token|authorization|api_?key/i;
+const jsonMember = /"([\w.-]+)"(\s*:\s*)(?:"(?:[^"\\]|\\.)*"?|[^\s,}\]"{[]+)/g;
+const formMember = /(^|[&?;\s"'])([\w.%[\]-]+)=[^&\s"']*/g;
+const bearer = /(\bbearer\s+)[\w.~+/=-]+/gi;
 
 /** What a reader sees instead of a secret. */
 const hidden = '***';
 
 /**
  * Replaces the secrets in a query, a body or an answer. The log and the page show nothing that was not treated so.
- * @param mark stands for each secret
+ * @param mark the text that replaces each secret
  */
 export function hideSecrets(text: string, mark = hidden): string {
   return text
-    .replace(inJson, (_, start: string) => `${start}"${mark}"`)
-    .replace(inForm, (_, start: string) => start + mark)
-    .replace(inHeader, (_, start: string) => start + mark);
+    .replace(jsonMember, (member: string, name: string, colon: string) =>
+      secretName.test(name) ? `"${name}"${colon}"${mark}"` : member,
+    )
+    .replace(formMember, (member: string, before: string, name: string) =>
+      secretName.test(name) ? `${before}${name}=${mark}` : member,
+    )
+    .replace(bearer, (_, start: string) => start + mark);
 }

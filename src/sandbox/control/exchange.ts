@@ -17,7 +17,7 @@ export interface Exchange extends LoggedRequest {
 
 /**
  * Returns a logged request with its bodies.
- * @param mark stands for each secret in the bodies
+ * @param mark the text that replaces each secret in the bodies
  * @throws Refusal if the log does not hold the request
  */
 export function readExchange(log: RequestLog, place: number, mark?: string): Exchange {

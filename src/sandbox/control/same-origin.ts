@@ -12,12 +12,17 @@ const localName = /^(\[[\da-f:.]+\]|[\d.]+|[^.]+|[^.]+\.localhost)$/i;
 export function refuseOtherSites(request: FastifyRequest): void {
   if (request.routeOptions.config.operation !== null || request.method === 'GET' || request.method === 'HEAD') return;
   const { origin, host = '', 'sec-fetch-site': site } = request.headers;
-  const isOther = site === undefined ? false : site !== 'same-origin' && site !== 'none';
-  // An origin of `null` also comes from pages of other sites.
-  const isOtherOrigin = origin !== undefined && origin !== `${request.protocol}://${host}`;
-  if (isOther || isOtherOrigin || (origin !== undefined && isForeignName(request, host)))
+  const isOtherSite = site !== undefined && site !== 'same-origin' && site !== 'none';
+  const isOtherOrigin = origin !== undefined && (!isFromHost(origin, host) || isForeignName(request, host));
+  if (isOtherSite || isOtherOrigin)
     throw new Refusal(403, 'Pages of other sites must not control the sandbox: open its own page, or use curl');
 }
+
+/**
+ * Returns whether a URL has the host to which a request was sent. A proxy may have ended TLS, so the schemes may differ.
+ * An origin of `null`, which any site can send, has no host.
+ */
+export const isFromHost = (url: string, host: string): boolean => URL.canParse(url) && new URL(url).host === host;
 
 /** Returns whether a site outside has given its own name to this machine, to be of the same origin as the sandbox. */
 function isForeignName({ socket }: FastifyRequest, host: string): boolean {

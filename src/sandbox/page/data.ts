@@ -42,10 +42,10 @@ export const search = ({ name }: ClientStore, text: string | number): Html =>
 const rowButton = ({ name }: ClientStore, control: string, label: string, id: Html): Html =>
   controlForm(control, [hidden('client', name), id, html`<button class="small">${label}</button>`]);
 
-export const orderHeadings = ['number', 'id', 'ordered on', 'items', 'fulfilled', 'state', 'action'];
+const orderHeadings = ['number', 'id', 'ordered on', 'items', 'fulfilled', 'state', 'action'];
 
 /** Makes the row of an order, with a button to ship it. */
-export function toOrderRow(store: ClientStore, order: Order): Row {
+function toOrderRow(store: ClientStore, order: Order): Row {
   const { id, externalOrderNumber, orderedOn } = order;
   const number = search(store, externalOrderNumber);
   const sums = [countPieces(order, 'quantity'), countPieces(order, 'fulfilled')];

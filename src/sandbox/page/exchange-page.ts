@@ -4,7 +4,7 @@ import type { World } from '../world.ts';
 import { facts, moment } from './elements.ts';
 import { renderStatus } from './requests.ts';
 
-/** Stands for a secret until the command is written. No body contains it as it is: JSON and forms encode it. */
+/** Replaces a secret until the command is written. No body contains it as it is: JSON and forms encode it. */
 const mark = '\u0000';
 
 /**

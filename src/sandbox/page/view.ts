@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify';
+import { isFromHost } from '../control/same-origin.ts';
 import type { World } from '../world.ts';
 
 /** What a reader of the page has chosen. It is the query of the page's address. */
@@ -35,7 +36,5 @@ export function writeAddress(view: Partial<View>): string {
 /** Returns the address of the page from which a form was sent, if it is a page of this sandbox. */
 export function readReferrer(request: FastifyRequest): string {
   const { referer = '' } = request.headers;
-  if (!URL.canParse(referer)) return '/';
-  const { origin, search } = new URL(referer);
-  return origin === `${request.protocol}://${request.host}` ? `/${search}` : '/';
+  return isFromHost(referer, request.host) ? `/${new URL(referer).search}` : '/';
 }

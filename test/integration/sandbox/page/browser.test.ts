@@ -23,12 +23,13 @@ describe.skipIf(!browser.available)('the page of the sandbox in a browser', () =
     const { shipmentIds } = await sandbox.call<{ shipmentIds: number[] }>('POST', '/_sandbox/ship', order);
     await sandbox.call('POST', '/_sandbox/return', { client: 'default', shipmentId: shipmentIds[0] });
     await sandbox.call('POST', '/_sandbox/order', { client: 'default', onHold: true });
-    for (const [width, colorScheme] of [
-      [360, 'light'],
-      [1_600, 'dark'],
+    const exchange = `/_sandbox/page/requests/${await sandbox.lastPlace()}`;
+    for (const [width, colorScheme, paths] of [
+      [360, 'light', ['/?q=WEB-1', exchange]],
+      [1_600, 'dark', ['/']],
     ] as const) {
       const { page, complaints } = await browser.open({ width, colorScheme });
-      for (const path of ['/?q=WEB-1', `/_sandbox/page/requests/${await sandbox.lastPlace()}`]) {
+      for (const path of paths) {
         await page.goto(new URL(path, sandbox.url).href);
         await page.evaluate(`document.querySelectorAll('details').forEach((details) => { details.open = true; })`);
         expect([width, path, await findViolations(page)]).toEqual([width, path, []]);
