@@ -36,8 +36,8 @@ const place = (externalOrderNumber: string, rest: object = {}) =>
   sandbox.call<{ orderId: number }>('POST', '/_sandbox/order', { client: 'default', externalOrderNumber, ...rest });
 const ship = (externalOrderNumber: string) =>
   sandbox.call<{ shipmentIds: number[] }>('POST', '/_sandbox/ship', { client: 'default', externalOrderNumber });
-const announce = (shipmentId: number) =>
-  sandbox.call<{ authorizationId: number }>('POST', '/_sandbox/return', { client: 'default', shipmentId });
+const announce = (shipmentId: number, quantity: number) =>
+  sandbox.call<{ authorizationId: number }>('POST', '/_sandbox/return', { client: 'default', shipmentId, quantity });
 
 const post = (control: string, fields: Record<string, string>, headers: Record<string, string> = {}) =>
   fetch(new URL(`/_sandbox/${control}`, sandbox.url), {
@@ -158,32 +158,35 @@ describe('the controls', () => {
     expect(answer.statusCode).toBe(403);
   });
 
-  test('ship all of an order that leaves in several parcels', async () => {
-    const lines = ['MUG-BLUE', 'MUG-RED', 'TEA-500', 'LAMP-OAK'].map((sku) => ({ sku, quantity: 300 }));
-    for (let number = 0; number < 3; number++) await place(`WEB-${number}`, { lines });
-    for (let number = 0; number < 2; number++) await ship(`WEB-${number}`);
+  test('ship all of an order that leaves in several parcels, or else what there is', async () => {
+    const skus = ['MUG-BLUE', 'MUG-RED', 'TEA-500', 'LAMP-OAK'];
+    const numbers = Array.from({ length: 16 }, (_, index) => `WEB-${index}`);
+    for (const number of numbers) {
+      await place(number, { lines: skus.map((sku) => ({ sku, quantity: 25 })) });
+      await ship(number);
+    }
     const { shipments, orders } = await readState();
     expect(new Set(shipments.map((row) => row.status))).toEqual(new Set(['SHIPPED']));
-    const fulfilled = orders.map(({ fulfilled: pieces = [] }) => pieces.reduce((sum, count) => sum + count, 0));
-    // 800 pieces of each sku: the second order gets what is left, and the third has not been asked for.
-    expect(fulfilled).toEqual([1_200, 1_200, 0]);
-    await ship('WEB-2');
-    expect((await readState()).orders[2]?.fulfilled).toEqual([200, 200, 200, 200]);
-    await expect(ship('WEB-2')).rejects.toThrow(/goods are missing/);
-    await expect(ship('WEB-9')).rejects.toThrow(/no order of this client/);
+    expect(orders.map(({ fulfilled }) => fulfilled)).toEqual(numbers.map(() => [25, 25, 25, 25]));
+    // There were 800 pieces of each.
+    await place('LARGE', { lines: skus.map((sku) => ({ sku, quantity: 500 })) });
+    await ship('LARGE');
+    expect((await readState()).orders.at(-1)?.fulfilled).toEqual([400, 400, 400, 400]);
+    await expect(ship('LARGE')).rejects.toThrow(/goods are missing/);
+    await expect(ship('WEB-99')).rejects.toThrow(/no order of this client/);
   });
 
   test('process a return once, whatever the robot has planned', async () => {
     await place('WEB-1', { lines: [{ sku: 'MUG-BLUE', quantity: 3 }] });
     const [shipmentId = 0] = (await ship('WEB-1')).shipmentIds;
-    const { authorizationId } = await announce(shipmentId);
+    const { authorizationId } = await announce(shipmentId, 1);
     const body = { client: 'default', authorizationId };
     await sandbox.call('POST', '/_sandbox/return/process', body);
     const processed = (await readState()).returnItems;
-    expect(processed).toMatchObject([{ quantity: 3, processedOn: '2026-05-04' }]);
+    expect(processed).toMatchObject([{ quantity: 1, processedOn: '2026-05-04' }]);
     await expect(sandbox.call('POST', '/_sandbox/return/process', body)).rejects.toThrow(/was processed before/);
     await sandbox.advance(60 * 86_400);
     expect((await readState()).returnItems).toMatchObject([{ processedOn: '2026-05-04' }]);
-    await expect(announce(shipmentId)).rejects.toThrow(/left to return/);
+    await expect(announce(shipmentId, 3)).rejects.toThrow(/left to return/);
   });
 });
