@@ -88,7 +88,7 @@ export function renderFindings({ findings, strict }: World): Html {
     cells: [
       row.client ?? '–',
       row.operation,
-      html`<b>${row.code.replaceAll('_', ' ')}</b> ${html`<code>${row.member}</code>`}`,
+      html`<b>${row.code}</b> <code>${row.member}</code>`,
       html`<code>${row.shape}</code>`,
       row.advice,
       row.count,
