@@ -62,7 +62,7 @@ const layers: Record<string, readonly string[]> = {
     'random.ts',
     'clock.ts',
     'refusal.ts',
-    'request-log.ts',
+    'requests',
     'schema-change.ts',
     'faults.ts',
     'findings',
@@ -81,6 +81,7 @@ const layers: Record<string, readonly string[]> = {
     'operations',
     'scenario',
     'control',
+    'page',
     'server',
   ],
   'src/app': [

@@ -7,8 +7,10 @@ import pg from 'pg';
 import { orderPayload } from '../test/helpers/order-payload.ts';
 import { launchBrowser } from '../test/helpers/processes/chromium.ts';
 import { waitFor } from '../test/helpers/wait.ts';
+import { drawSandbox } from './sandbox-picture.ts';
 
-// `npm run screenshots` makes the pictures in docs/images from the demo, with an outbox that has a dead row.
+// `npm run screenshots` makes the pictures in docs/images: from the demo, with an outbox that has a dead row, and from a
+// sandbox.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = `${root}docs/images`;
@@ -56,6 +58,7 @@ try {
       await page.screenshot({ path: `${folder}/${name}-${width}.png`, fullPage: true });
       await page.close();
     }
+  await drawSandbox(browser, folder);
   await browser.close();
 } finally {
   demo.kill('SIGTERM');

@@ -11,6 +11,8 @@ const root = new URL(isBundled ? './' : '../../', import.meta.url);
 export const migrationsFolder = new URL('migrations/', root);
 /** Folder of the style, script and icon of the admin pages. */
 export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/app/admin/assets/', root);
+/** Folder of the style and script of the sandbox's page. */
+export const sandboxAssetsFolder = new URL(isBundled ? 'sandbox-assets/' : 'src/sandbox/page/assets/', root);
 
 /** Folder of the sandbox's scenarios. */
 export const scenariosFolder = new URL('scenarios/', root);

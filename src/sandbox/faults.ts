@@ -70,6 +70,8 @@ export type Fault = z.infer<typeof faultSchema>;
 
 /** A fault with the number of requests that matched it and the number that it affected. */
 export interface FaultRule {
+  /** Counts the rules since the start. */
+  readonly number: number;
   readonly fault: Fault;
   seen: number;
   hits: number;
@@ -79,16 +81,18 @@ export interface FaultRule {
 export class Faults {
   readonly random: Random;
   #rules: FaultRule[] = [];
+  #lastNumber = 0;
 
   constructor(random: Random) {
     this.random = random;
   }
 
   add(fault: Fault): void {
-    this.#rules.push({ fault, seen: 0, hits: 0 });
+    this.#rules.push({ number: ++this.#lastNumber, fault, seen: 0, hits: 0 });
   }
 
-  remove(fault: Fault): void {
+  /** Removes the rule of a fault, if it is still there. */
+  end(fault: Fault): void {
     this.#rules = this.#rules.filter((rule) => rule.fault !== fault);
   }
 
@@ -96,17 +100,25 @@ export class Faults {
     this.#rules = [];
   }
 
+  /** Removes the rule with a number. Returns whether there was one. */
+  remove(number: number): boolean {
+    const others = this.#rules.filter((rule) => rule.number !== number);
+    const isFound = others.length < this.#rules.length;
+    this.#rules = others;
+    return isFound;
+  }
+
   get rules(): readonly FaultRule[] {
     return this.#rules;
   }
 
   /** Replaces the rules by saved ones, with their counters. */
-  restore(rules: readonly FaultRule[]): void {
-    this.#rules = [...rules];
+  restore(rules: readonly Omit<FaultRule, 'number'>[]): void {
+    this.#rules = rules.map((rule) => ({ ...rule, number: ++this.#lastNumber }));
   }
 
-  list(): readonly (Fault & { readonly hits: number })[] {
-    return this.#rules.map(({ fault, hits }) => ({ ...fault, hits }));
+  list(): readonly (Fault & Pick<FaultRule, 'number' | 'hits'>)[] {
+    return this.#rules.map(({ fault, number, hits }) => ({ ...fault, number, hits }));
   }
 
   /**

@@ -11,7 +11,7 @@ import { ListVisibility } from './list-visibility.ts';
 import type { Switches } from './paging.ts';
 import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
-import { RequestLog } from './request-log.ts';
+import { RequestLog } from './requests/request-log.ts';
 import type { Dialect } from './resources/dialect.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
 import type { SchemaChange } from './schema-change.ts';

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Overview } from '../health/overview.ts';
 import { addBasePath } from './access/base-path.ts';
-import { maskQuotes } from './pages/html.ts';
+import { maskQuotes } from './pages/mask-quotes.ts';
 import { renderOverviewParts } from './pages/overview.ts';
 import { withReadTimeout } from './read-timeout.ts';
 

@@ -5,6 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { streams } from '../../../jobs/registry.ts';
+import type { Html } from '../../core/html.ts';
 import {
   listOutbox,
   type OutboxDetail,
@@ -23,8 +24,8 @@ import { hasSession, readFormOwner } from './access/access.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { formMessages } from './pages/form-messages.ts';
-import { type Html, maskQuotes } from './pages/html.ts';
 import { renderAuditPage, renderQuarantinePage } from './pages/lists.ts';
+import { maskQuotes } from './pages/mask-quotes.ts';
 import { renderOutboxPage, renderOutboxRowPage } from './pages/outbox.ts';
 import { renderOverviewPage } from './pages/overview.ts';
 import { renderRunsPage, runJobs, runStatuses } from './pages/runs.ts';

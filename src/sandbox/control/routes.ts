@@ -12,7 +12,10 @@ import { changeSchema } from '../schema-change.ts';
 import { shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
 import { parseSwitches } from '../world-options.ts';
+import { addBusinessRoutes } from './business.ts';
+import { readControlBody } from './control-body.ts';
 import { addEditRoutes } from './edits.ts';
+import { readExchange } from './exchange.ts';
 import { dumpClient, stateLists } from './state.ts';
 
 const resetSchema = z.strictObject({
@@ -22,12 +25,14 @@ const resetSchema = z.strictObject({
   ordersPerDay: z.number().min(0).max(1_000_000).optional(),
   lateChanges: z.boolean().optional(),
 });
+const maxAdvanceSeconds = 400 * 86_400;
 const advanceSchema = z.strictObject({
-  seconds: z
-    .number()
-    .positive()
-    .max(400 * 86_400),
+  seconds: z.number().positive().max(maxAdvanceSeconds),
+  /** How often the span is added. */
+  times: z.number().positive().default(1),
 });
+
+const removeSchema = z.strictObject({ number: z.number().int() });
 const stateQuerySchema = z.strictObject({
   lists: z
     .string()
@@ -48,7 +53,7 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
 
   app.post('/_sandbox/reset', { config }, async (request) => {
-    const given = resetSchema.parse(request.body ?? {});
+    const given = (request.body ?? null) === null ? {} : readControlBody(request, resetSchema);
     world.reset(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)));
     world.changes++;
     return given;
@@ -61,15 +66,17 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
     return { client, shipments: simulation.store.shipments.size, orders: simulation.store.orders.size };
   });
   app.post('/_sandbox/advance', { config }, async (request) => {
-    const { seconds } = advanceSchema.parse(request.body);
+    const { seconds, times } = readControlBody(request, advanceSchema);
+    if (seconds * times > maxAdvanceSeconds) throw badParameter('times', 'gives a span of more than 400 days');
     // Steps that are due happen before the time moves on.
     world.play();
-    world.clock.advance(seconds * 1_000);
+    world.clock.advance(seconds * times * 1_000);
     for (const name of world.clientNames) world.requireClient(name);
     world.changes++;
     return { now: new Date(world.clock.nowMs()).toISOString() };
   });
   addEditRoutes(app, world);
+  addBusinessRoutes(app, world);
   app.get('/_sandbox/switches', { config }, async () => world.switches);
   app.put('/_sandbox/switches', { config }, async (request) => {
     world.switches = parseSwitches(request.body, world.options, world.firstDialect);
@@ -80,6 +87,10 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   app.get('/_sandbox/requests', { config }, async (request) => {
     const { after } = z.object({ after: z.coerce.number().int().default(0) }).parse(request.query);
     return world.log.since(after);
+  });
+  app.get('/_sandbox/requests/:place', { config }, async (request) => {
+    const { place } = z.object({ place: z.coerce.number().int() }).parse(request.params);
+    return readExchange(world.log, place);
   });
   app.get('/_sandbox/findings', { config }, async () => ({
     findings: world.findings.list(),
@@ -103,12 +114,20 @@ function addFaultRoutes(app: FastifyInstance, world: World): void {
   const config = { operation: null };
   app.get('/_sandbox/faults', { config }, async () => world.faults.list());
   app.post('/_sandbox/faults', { config }, async (request) => {
-    const faults = z.array(faultSchema).parse(Array.isArray(request.body) ? request.body : [request.body]);
+    const faults = Array.isArray(request.body)
+      ? z.array(faultSchema).parse(request.body)
+      : [readControlBody(request, faultSchema)];
     for (const { operation: pattern } of faults) {
       if (!operations.some(({ name }) => matchesOperation(pattern, name)))
         throw badParameter('operation', `${pattern} is none of ${operations.map(({ name }) => name).join(', ')}`);
     }
     for (const fault of faults) world.faults.add(fault);
+    world.changes++;
+    return world.faults.list();
+  });
+  app.post('/_sandbox/faults/remove', { config }, async (request) => {
+    const { number } = readControlBody(request, removeSchema);
+    if (!world.faults.remove(number)) throw badParameter('number', 'is no active fault');
     world.changes++;
     return world.faults.list();
   });

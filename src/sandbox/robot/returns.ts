@@ -29,6 +29,8 @@ export function receiveReturn(
   const authorization = authorizationId === null ? null : simulation.store.authorizations.get(authorizationId);
   // The announced return was removed.
   if (authorization === undefined) return;
+  // The announced return was processed by hand.
+  if (authorization?.items.some(({ returnItemId }) => returnItemId !== null)) return;
   // The authorization may have been replaced by one for another shipment.
   const shipment = simulation.store.shipments.get(authorization?.shipmentId ?? shipmentId);
   if (shipment === undefined) return;
@@ -54,7 +56,8 @@ export function receiveReturn(
 export function processReturn(simulation: Simulation, atMs: number, returnItemId: number): void {
   const { store, random } = simulation;
   const row = store.returnItems.get(returnItemId);
-  if (row === undefined) return;
+  // It may have been processed by hand in the meantime.
+  if (row === undefined || row.processedOn !== null) return;
   row.comment = random.chance(0.2) ? 'Box damaged' : null;
   listReturn(simulation, row, atMs);
   const chance = random.next();

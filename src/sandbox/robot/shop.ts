@@ -4,7 +4,7 @@ import { addOrder, type OrderDraft, placeOrder } from '../rules/place-order.ts';
 import { announceGoods } from '../rules/slips.ts';
 import { soldSkus } from '../store/catalogue.ts';
 import type { ClientStore } from '../store/client-store.ts';
-import type { AddressLines, ShipmentStatus } from '../store/model.ts';
+import type { AddressLines, Order, ShipmentStatus } from '../store/model.ts';
 import type { ServiceSettings } from '../store/settings.ts';
 import { defaultOrdersPerDay, type Simulation } from '../store/simulation.ts';
 import { createShipment, createShipmentItem } from './fulfil.ts';
@@ -26,7 +26,7 @@ export function takeOrder(simulation: Simulation, atMs: number): void {
     atMs + simulation.random.between(2, 40) * minuteMs * (defaultOrdersPerDay / simulation.options.ordersPerDay),
   );
   const draft = drawOrder(simulation, atMs, [1, 4]);
-  const extra = simulation.random.chance(0.2) ? [createServiceLine('SHIPPING', 4.95)] : [];
+  const extra = simulation.random.chance(0.2) ? [createLine('SHIPPING', 4.95)] : [];
   placeOrder(simulation, { ...draft, lines: [...draft.lines, ...extra] }, atMs);
   refillStock(simulation, atMs);
 }
@@ -76,6 +76,39 @@ export function seedShipments(
     simulation.store.setStatus(shipment, statuses[index % statuses.length] ?? 'READY_TO_PICK', atMs + hourMs);
     simulation.store.showShipment(shipment, nowMs);
   }
+}
+
+/** An order that is placed by hand. The rest is drawn like the orders of the robot's shop. */
+export interface RequestedOrder {
+  /** The next free number of the shop if absent. */
+  readonly externalOrderNumber?: string | undefined;
+  /** Drawn if absent. */
+  readonly lines?: readonly { readonly sku: string; readonly quantity: number }[] | undefined;
+  readonly onHold: boolean;
+}
+
+/**
+ * Places an order as the robot's shop does, with some parts as requested.
+ * @throws Refusal if the number is taken, or if a product is unknown and refused
+ */
+export function placeRequestedOrder(
+  simulation: Simulation,
+  { externalOrderNumber, lines, onHold }: RequestedOrder,
+  atMs: number,
+): Order {
+  const draft = drawOrder(simulation, atMs, [1, 4]);
+  const requested = lines?.map((line) => ({ ...createLine(line.sku, 9.95), quantity: line.quantity }));
+  return placeOrder(
+    simulation,
+    {
+      ...draft,
+      onHold,
+      lines: requested ?? draft.lines,
+      allowPartialDelivery: (requested ?? draft.lines).length > 1,
+      externalOrderNumber: externalOrderNumber ?? draft.externalOrderNumber,
+    },
+    atMs,
+  );
 }
 
 function drawOrder({ random, store }: Simulation, atMs: number, [fewest, most]: readonly [number, number]): OrderDraft {
@@ -162,7 +195,7 @@ function findFreeNumber({ name, orders, orderByNumber }: ClientStore): string {
   }
 }
 
-function createServiceLine(sku: string, price: number) {
+function createLine(sku: string, price: number) {
   return { sku, name: null, quantity: 1, price, vat: 0.21, fulfillFrom: null, metadata: emptyTexts };
 }
 

@@ -1,5 +1,5 @@
 import { matchesOperation } from '../faults.ts';
-import type { LoggedRequest } from '../request-log.ts';
+import type { LoggedRequest } from '../requests/request-log.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { World } from '../world.ts';
 import type { Check, Count } from './schema.ts';

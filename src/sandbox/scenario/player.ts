@@ -117,7 +117,7 @@ export class ScenarioPlayer implements Script {
     const dueMs = step === undefined ? Number.POSITIVE_INFINITY : this.#findNextMoment(step, nowMs);
     if (end !== undefined && end.atMs <= Math.min(dueMs, nowMs)) {
       this.#faultEnds.shift();
-      this.#world.faults.remove(end.fault);
+      this.#world.faults.end(end.fault);
       return true;
     }
     if (step === undefined || dueMs > nowMs) return false;

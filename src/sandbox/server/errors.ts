@@ -29,7 +29,8 @@ export function answerError(error: unknown, operation: Operation | null, reply: 
   return reply.code(status).send({ errors: problems.map((problem) => ({ status: String(status), ...problem })) });
 }
 
-function describeError(error: unknown): { status: number; problems: Problem[] } {
+/** Returns the status of an error and its problems in words. */
+export function describeError(error: unknown): { status: number; problems: Problem[] } {
   if (error instanceof Refusal)
     return {
       status: error.status,

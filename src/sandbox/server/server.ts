@@ -5,15 +5,18 @@
 
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { addControlRoutes } from '../control/routes.ts';
+import { refuseOtherSites } from '../control/same-origin.ts';
 import type { FaultEffect } from '../faults.ts';
 import { operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
-import type { LoggedRequest } from '../request-log.ts';
+import { isPageForm, renderRefusedForm } from '../page/outcome.ts';
+import { addPageRoutes, sendPage } from '../page/routes.ts';
+import type { LoggedRequest } from '../requests/request-log.ts';
 import type { World } from '../world.ts';
-import { answerError } from './errors.ts';
+import { answerError, describeError } from './errors.ts';
 import { readForm } from './form.ts';
+import { keepBodies } from './kept-exchange.ts';
 import { createOpenApiDocument } from './openapi.ts';
-import { addPageRoute } from './page.ts';
 import { answerOperation, applyFaultToAnswer, applyFaultToBody, refuseUrl, takeRequest } from './request-handling.ts';
 
 declare module 'fastify' {
@@ -26,6 +29,8 @@ declare module 'fastify' {
     logged: LoggedRequest | null;
     startedAtMs: number;
     effect: FaultEffect | null;
+    /** The body as it was sent. Null if it was not read. */
+    bodyText: string | null;
   }
 }
 
@@ -48,11 +53,15 @@ export function createSandbox(world: World): FastifyInstance {
   app.decorateRequest('logged', null);
   app.decorateRequest('startedAtMs', 0);
   app.decorateRequest('effect', null);
+  app.decorateRequest('bodyText', null);
   addParsers(app);
   addHooks(app, world);
-  app.setErrorHandler((error, request, reply) =>
-    answerError(error, request.routeOptions.config.operation ?? null, reply),
-  );
+  app.setErrorHandler((error, request, reply) => {
+    if (!isPageForm(request)) return answerError(error, request.routeOptions.config.operation ?? null, reply);
+    const { status, problems } = describeError(error);
+    const titles = problems.map(({ title }) => title);
+    return sendPage(reply.code(status), renderRefusedForm(request, titles));
+  });
   for (const operation of operations) {
     app.route({
       method: operation.method,
@@ -62,7 +71,7 @@ export function createSandbox(world: World): FastifyInstance {
     });
   }
   addControlRoutes(app, world);
-  addPageRoute(app, world);
+  addPageRoutes(app, world);
   app.get('/openapi.json', { config: { operation: null } }, async () => createOpenApiDocument(world));
   return app;
 }
@@ -71,21 +80,33 @@ function addParsers(app: FastifyInstance): void {
   app.addContentTypeParser(
     'application/x-www-form-urlencoded',
     { parseAs: 'string' },
-    async (_request: FastifyRequest, body: string) => readForm(body),
+    async (request: FastifyRequest, body: string) => {
+      request.bodyText = body;
+      return readForm(body);
+    },
   );
   const json = app.getDefaultJsonParser('error', 'error');
   // Clients also send the content type with requests without a body, such as a cancel. The second type is for JSON:API.
   app.addContentTypeParser<string>(
     ['application/json', 'application/vnd.api+json'],
     { parseAs: 'string' },
-    (request, body, done) => (body === '' ? done(null, undefined) : json(request, body, done)),
+    (request, body, done) => {
+      request.bodyText = body;
+      return body === '' ? done(null, undefined) : json(request, body, done);
+    },
   );
 }
 
 function addHooks(app: FastifyInstance, world: World): void {
+  app.addHook('onRequest', async (request) => refuseOtherSites(request));
   app.addHook('onRequest', (request: FastifyRequest, reply: FastifyReply) => takeRequest(request, reply, world));
+  // A fault may prevent the answer, so that the request is kept before.
+  app.addHook('preValidation', async (request) => keepBodies(request, world));
   app.addHook('preSerialization', async (request, _reply, payload) => applyFaultToAnswer(request, payload, world));
-  app.addHook('onSend', async (request, reply, payload) => applyFaultToBody(request, reply, payload));
+  app.addHook('onSend', async (request, reply, payload) => {
+    if (typeof payload === 'string') keepBodies(request, world, payload);
+    return applyFaultToBody(request, reply, payload);
+  });
   app.addHook('onResponse', async (request, reply) => {
     if (request.logged === null) return;
     request.logged.status = reply.statusCode;

@@ -144,7 +144,7 @@ export interface Shipment {
   readonly items: readonly ShipmentItem[];
   /** Empty if no carrier reports about the shipment. */
   tracks: readonly Track[];
-  readonly visibleFromMs: number;
+  visibleFromMs: number;
   /** Whether the client has acknowledged the shipment. The v2 lists then leave it out. */
   acknowledged?: true;
 }

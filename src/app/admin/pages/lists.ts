@@ -2,9 +2,9 @@
  * The pages of the quarantine and of the audit. Neither shows a resource or a payload.
  */
 
+import { type Html, html } from '../../../core/html.ts';
 import type { QuarantineRow } from '../../../erp/pull/quarantine.ts';
 import type { AuditRow } from '../../../erp/runs/audit.ts';
-import { type Html, html } from './html.ts';
 import { choice, moment, table } from './view.ts';
 
 /** Renders `/quarantine`. Resources have personal data, so only a command shows them. */

@@ -2,12 +2,12 @@
  * The pages of the outbox: the list, and one row with its actions. A payload is masked until an operator reveals it.
  */
 
+import { type Child, type Html, html } from '../../../core/html.ts';
 import { isObject, type Json } from '../../../core/json.ts';
 import { allowedFrom, type OutboxAction } from '../../../erp/outbox/operator-actions.ts';
 import { type OutboxDetail, type OutboxSummary, outboxStatuses } from '../../../erp/outbox/read-outbox.ts';
 import { outboxKinds } from '../../../sync/push/kinds/registry.ts';
 import { adviseOperator } from '../../terminal/outbox-advice.ts';
-import { type Child, type Html, html } from './html.ts';
 import { ago, badge, choice, moment, type Tone, table } from './view.ts';
 
 /** The filter of the list. */

@@ -3,12 +3,12 @@
  */
 
 import { streams as allStreams } from '../../../../jobs/registry.ts';
+import { type Html, html } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
 import type { OutboxStatus } from '../../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../../erp/reports/stream-status.ts';
 import type { Overview } from '../../health/overview.ts';
 import type { Problem } from '../../health/problem.ts';
-import { type Html, html } from './html.ts';
 import { ago, badge, sparkline, type Tone, table } from './view.ts';
 
 /** Maximum number of problems on the page. The rest is counted. */

@@ -3,9 +3,9 @@
  */
 
 import { jobNames } from '../../../../config/jobs.ts';
+import { type Html, html } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
 import type { ListedRun, RunFilter } from '../../../erp/reports/run-list.ts';
-import { type Html, html } from './html.ts';
 import { badge, choice, moment, type Tone, table } from './view.ts';
 
 /** Names that a run can have: jobs, and commands whose runs are recorded. */

@@ -5,10 +5,10 @@
 import type { Config } from '../../../../config/env.ts';
 import { type JobName, pushJob } from '../../../../config/jobs.ts';
 import { type Schedule, writeSpan } from '../../../../config/schedules.ts';
+import { type Html, html } from '../../../core/html.ts';
 import type { JobStatus } from '../../../erp/reports/job-status.ts';
 import { formatTimes } from '../../health/problems.ts';
 import type { Snapshot } from '../../health/snapshot.ts';
-import { type Html, html } from './html.ts';
 import { ago, badge, choice, table } from './view.ts';
 
 /**

@@ -2,8 +2,8 @@
  * The frame of the pages, and the elements that they share. All HTML is made on the server, and every value is escaped.
  */
 
+import { type Child, Html, html } from '../../../core/html.ts';
 import { formatSpan } from '../../../core/time.ts';
-import { type Child, Html, html } from './html.ts';
 
 /** The parts of a page around its content. */
 export interface Frame {

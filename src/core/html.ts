@@ -27,12 +27,6 @@ function renderChild(value: Child): string {
   return value.map(renderChild).join('');
 }
 
-/**
- * Removes quoted words from markup. They come from the service or a payload, and may name the recipient of an order. A
- * quotation without its end mark ends with its element or attribute.
- */
-export const maskQuotes = (markup: string): string => markup.replaceAll(/«[^»<"]*»?/g, '«…»');
-
 /** Escapes a text for the content of an element, or for an attribute in double quotes. */
 function escapeText(text: string): string {
   return text

@@ -1,0 +1,80 @@
+import { type Child, Html, html } from '../../core/html.ts';
+
+/** A row of a table. Its id lets the script keep a row that has not changed. */
+export interface Row {
+  readonly id?: string;
+  readonly cells: readonly Child[];
+}
+
+/** Renders a table. Its rows become cards on a narrow screen. */
+export function table(caption: string, headings: readonly string[], rows: readonly Row[]): Html {
+  if (rows.length === 0) return html`<p class="none">None.</p>`;
+  const head = headings.map((heading) => html`<th scope="col">${heading}</th>`);
+  const body = rows.map(({ id, cells }) => {
+    const shown = cells.map((cell, index) => html`<td data-label="${headings[index]}"><div>${cell}</div></td>`);
+    return html`<tr${id === undefined ? '' : html` id="${id}"`}>${shown}</tr>\n`;
+  });
+  return html`<table><caption class="unseen">${caption}</caption><thead><tr>${head}</tr></thead><tbody>
+${body}</tbody></table>`;
+}
+
+/** Renders a part of the page that the reader can close. */
+export function section(id: string, title: string, isOpen: boolean, content: Child): Html {
+  return html`<details class="section" id="${id}"${new Html(isOpen ? ' open' : '')}><summary><h2>${title}</h2></summary>
+${content}
+</details>`;
+}
+
+/** The colour of a badge. */
+export type Tone = 'good' | 'warn' | 'bad' | 'note';
+
+/** Renders a state as a coloured word. */
+export const badge = (tone: Tone, text: string): Html => html`<span class="badge ${tone}">${text}</span>`;
+
+/** Renders a moment to the second, in UTC. */
+export function moment(ms: number | null): Html {
+  if (ms === null) return html`<span class="none">–</span>`;
+  const text = new Date(ms).toISOString();
+  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`;
+}
+
+/** Renders names with their values. */
+export function facts(entries: readonly (readonly [string, Child])[]): Html {
+  return html`<dl class="facts">${entries.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/** An option of a choice: its value, and the text that is shown. */
+export type Option = readonly [value: string | number, text: string];
+
+/** Renders a choice with its label. */
+export function choice(name: string, label: string, options: readonly Option[], chosen = ''): Html {
+  const entries = options.map(
+    ([value, text]) =>
+      html`<option value="${value}"${String(value) === chosen ? new Html(' selected') : ''}>${text}</option>`,
+  );
+  return html`<label>${label} <select name="${name}">${entries}</select></label>`;
+}
+
+/** Renders a field with its label. */
+export function field(
+  name: string,
+  label: string,
+  attributes: Readonly<Record<string, string | number | true>> = {},
+): Html {
+  const given = Object.entries(attributes).map(([attribute, value]) =>
+    value === true ? html` ${attribute}` : html` ${attribute}="${value}"`,
+  );
+  return html`<label>${label} <input name="${name}" autocomplete="off"${given}></label>`;
+}
+
+/** Renders a box to tick, with its label. */
+export const tick = (name: string, label: Child): Html =>
+  html`<label class="tick"><input type="checkbox" name="${name}" value="true"> ${label}</label>`;
+
+/** Renders a hidden field. */
+export const hidden = (name: string, value: string | number): Html =>
+  html`<input type="hidden" name="${name}" value="${value}">`;
+
+/** Renders a form that calls a control. */
+export const controlForm = (path: string, content: Child): Html =>
+  html`<form method="post" action="/_sandbox/${path}">${content}</form>`;

@@ -1,0 +1,77 @@
+import { AxeBuilder } from '@axe-core/playwright';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
+import { orderBody, useClient } from '../../../helpers/client.ts';
+import { useBrowser } from '../../../helpers/processes/browser.ts';
+import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
+
+const sandbox = useSandbox(['default', 'other'], { ...quiet, strict: false });
+const client = useClient(sandbox);
+const browser = useBrowser();
+
+/** Checks the accessibility of a page. The page has no frames, so the faster legacy mode of axe is enough. */
+const findViolations = async (page: Page) =>
+  (await new AxeBuilder({ page }).setLegacyMode().analyze()).violations.map(
+    ({ id, nodes }) => `${id}: ${nodes[0]?.html}`,
+  );
+
+describe.skipIf(!browser.available)('the page of the sandbox in a browser', () => {
+  test('is accessible and fits the screen, narrow or wide, in light and in dark colours', async () => {
+    await client.ask('v3.orders.create', { body: orderBody('WEB-1', { attributes: { colour: 'red' } }) });
+    await sandbox.faults({ operation: 'v2.*', effect: { status: 500 } });
+    const order = { client: 'default', externalOrderNumber: 'WEB-1' };
+    const { shipmentIds } = await sandbox.call<{ shipmentIds: number[] }>('POST', '/_sandbox/ship', order);
+    await sandbox.call('POST', '/_sandbox/return', { client: 'default', shipmentId: shipmentIds[0] });
+    await sandbox.call('POST', '/_sandbox/order', { client: 'default', onHold: true });
+    const exchange = `/_sandbox/page/requests/${await sandbox.lastPlace()}`;
+    for (const [width, colorScheme, paths] of [
+      [360, 'light', ['/?q=WEB-1', exchange]],
+      [1_600, 'dark', ['/']],
+    ] as const) {
+      const { page, complaints } = await browser.open({ width, colorScheme });
+      for (const path of paths) {
+        await page.goto(new URL(path, sandbox.url).href);
+        await page.evaluate(`document.querySelectorAll('details').forEach((details) => { details.open = true; })`);
+        expect([width, path, await findViolations(page)]).toEqual([width, path, []]);
+        const beyond = await page.evaluate(
+          'document.documentElement.scrollWidth - document.documentElement.clientWidth',
+        );
+        expect([width, path, beyond]).toEqual([width, path, 0]);
+      }
+      expect(complaints).toEqual([]);
+    }
+  });
+
+  test('shows requests as they come, and acts without leaving its place', async () => {
+    const { page, complaints } = await browser.open({ width: 1_600 });
+    await page.goto(sandbox.url.href);
+    await client.ask('v3.orders.create', { body: orderBody('WEB-1') });
+    await page.getByRole('link', { name: 'POST /v3/orders' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('-H "authorization: bearer $TOKEN"').waitFor();
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await dialog.getByRole('button', { name: 'Copy as curl' }).click();
+    await dialog.getByRole('button', { name: 'Copied' }).waitFor();
+    const copied = await page.evaluate<string>('navigator.clipboard.readText()');
+    expect(copied).toContain(`curl -g -X POST '${sandbox.url.origin}/v3/orders'`);
+    await page.keyboard.press('Escape');
+
+    await page
+      .getByRole('row', { name: /^WEB-1 / })
+      .getByRole('button', { name: 'Ship' })
+      .click();
+    await page.getByText('The warehouse has shipped the order.').waitFor();
+    await page.getByRole('row', { name: /^WEB-1 .*shipped/ }).waitFor();
+
+    await page.getByText('Place an order').click();
+    await page.getByLabel('Order number').nth(1).fill('WEB-1');
+    await page.getByRole('button', { name: 'Place order' }).click();
+    await page.getByText('An order with externalOrderNumber (WEB-1) already exists').waitFor();
+    await page.getByLabel('Order number').nth(1).fill('WEB-2');
+    await page.getByRole('button', { name: 'Place order' }).click();
+    await page.getByRole('heading', { name: 'Order WEB-2' }).waitFor();
+    expect(new URL(page.url()).searchParams.get('q')).toBe('WEB-2');
+    // The browser reports the refused form itself.
+    expect(complaints.filter((text) => !text.includes('status of 422'))).toEqual([]);
+  });
+});

@@ -1,0 +1,192 @@
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { describe, expect, test } from 'vitest';
+import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
+
+const sandbox = useSandbox(['default', 'other'], quiet);
+
+interface DumpedRow {
+  readonly resource: { readonly id: number; readonly attributes: Record<string, unknown> };
+  readonly items?: readonly { readonly attributes: Record<string, unknown> }[];
+  readonly included?: readonly { readonly type: string; readonly attributes: Record<string, unknown> }[];
+  readonly fulfilled?: readonly number[];
+}
+interface State {
+  readonly now: string;
+  readonly clients: readonly Record<'orders' | 'shipments' | 'returnItems', readonly DumpedRow[]>[];
+}
+const flatten = ({ resource, items = [], included = [], fulfilled }: DumpedRow) => ({
+  ...resource.attributes,
+  id: resource.id,
+  status: resource.attributes.status,
+  items: [...items, ...included.filter(({ type }) => type === 'orderItem')].map(({ attributes }) => attributes),
+  fulfilled,
+});
+const readState = async () => {
+  const { now, clients } = await sandbox.call<State>('GET', '/_sandbox/state?lists=orders,shipments,returnItems');
+  const { orders = [], shipments = [], returnItems = [] } = clients[0] ?? {};
+  return {
+    now,
+    orders: orders.map(flatten),
+    shipments: shipments.map(flatten),
+    returnItems: returnItems.map(flatten),
+  };
+};
+const place = (externalOrderNumber: string, rest: object = {}) =>
+  sandbox.call<{ orderId: number }>('POST', '/_sandbox/order', { client: 'default', externalOrderNumber, ...rest });
+const ship = (externalOrderNumber: string) =>
+  sandbox.call<{ shipmentIds: number[] }>('POST', '/_sandbox/ship', { client: 'default', externalOrderNumber });
+const announce = (shipmentId: number, quantity: number) =>
+  sandbox.call<{ authorizationId: number }>('POST', '/_sandbox/return', { client: 'default', shipmentId, quantity });
+
+const post = (control: string, fields: Record<string, string>, headers: Record<string, string> = {}) =>
+  fetch(new URL(`/_sandbox/${control}`, sandbox.url), {
+    method: 'POST',
+    redirect: 'manual',
+    headers: { accept: 'text/html', origin: sandbox.url.origin, referer: `${sandbox.url.origin}/?text=x`, ...headers },
+    body: new URLSearchParams(fields),
+  });
+
+/** Fills in a form of the page as a browser without script does, and sends it. Fails if the page has no such form. */
+async function submit(control: string, fields: Record<string, string>, path = '/') {
+  const page = await (await fetch(new URL(path, sandbox.url))).text();
+  const forms = page.match(new RegExp(`<form method="post" action="/_sandbox/${control}">[^]*?</form>`, 'g')) ?? [];
+  const read = (form: string) =>
+    [...form.matchAll(/ name="([^"]*)"(?: autocomplete="off")?(?: value="([^"]*)")?/g)].map(
+      ([, name = '', value = '']) => [name, value] as const,
+    );
+  const fitting = forms.find((form) => Object.keys(fields).every((name) => read(form).some(([has]) => has === name)));
+  expect(fitting, `a form for ${control} with ${Object.keys(fields)}`).toBeDefined();
+  const filled = Object.fromEntries(read(fitting ?? '').filter(([name]) => !name.startsWith('effect')));
+  return post(control, { ...filled, ...fields });
+}
+
+describe('without script, a form of the page', () => {
+  test('advances the time and leads back to the page, which says so', async () => {
+    const answer = await submit('advance', { times: '2', seconds: '86400' });
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/?text=x&said=advance']);
+    expect((await readState()).now.slice(0, 10)).toBe('2026-05-06');
+    const page = await (await fetch(new URL('/?said=advance', sandbox.url))).text();
+    expect(page).toContain('role="status">The time has advanced.');
+    await post('advance', { seconds: '3600' });
+    expect((await readState()).now).toContain('2026-05-06T09:00');
+  });
+
+  test('places an order, which the page then shows', async () => {
+    const fields = { externalOrderNumber: 'WEB-1', 'lines[0][sku]': 'MUG-BLUE', 'lines[0][quantity]': '3' };
+    const answer = await submit('order', { ...fields, 'lines[1][sku]': '', 'lines[1][quantity]': '', onHold: '' });
+    expect(answer.headers.get('location')).toBe('/?text=x&said=order&q=WEB-1');
+    const [order] = (await readState()).orders;
+    expect(order).toMatchObject({ externalOrderNumber: 'WEB-1', onHold: false });
+    expect(order?.items).toMatchObject([{ sku: 'MUG-BLUE', quantity: 3 }]);
+  });
+
+  test('ships an order, announces a return and processes it', async () => {
+    await place('WEB-1', { lines: [{ sku: 'MUG-BLUE', quantity: 3 }] });
+    expect((await submit('ship', { externalOrderNumber: 'WEB-1' }, '/?q=WEB-1')).status).toBe(303);
+    const [shipment] = (await readState()).shipments;
+    expect(shipment).toMatchObject({ status: 'SHIPPED', items: [{ sku: 'MUG-BLUE', quantity: 3 }] });
+    const shipmentId = String(shipment?.id);
+    expect((await submit('return', { shipmentId, quantity: '2', reasonId: '42' })).status).toBe(303);
+    const page = await (await fetch(new URL('/', sandbox.url))).text();
+    const [, authorizationId = ''] = /name="authorizationId" value="(\d+)"/.exec(page) ?? [];
+    expect((await submit('return/process', { authorizationId })).status).toBe(303);
+    const returned = (await readState()).returnItems;
+    expect(returned).toMatchObject([{ quantity: 2, processedOn: '2026-05-04' }]);
+  });
+
+  test('injects a fault and removes it', async () => {
+    const fields = {
+      operation: 'common.token',
+      client: '',
+      count: '2',
+      'effect[status]': '503',
+      'effect[retryAfter]': '7',
+    };
+    expect((await submit('faults', fields)).status).toBe(303);
+    await sandbox.faults({ operation: 'v2.*', effect: { reset: true } });
+    const [fault, other] = await sandbox.call<{ number: number }[]>('GET', '/_sandbox/faults');
+    expect(fault).toMatchObject({ operation: 'common.token', count: 2, effect: { status: 503, retryAfter: '7' } });
+    expect((await submit('faults/remove', { number: String(fault?.number) })).status).toBe(303);
+    expect(await sandbox.call('GET', '/_sandbox/faults')).toEqual([other]);
+  });
+
+  test('starts over', async () => {
+    await place('WEB-1');
+    const answer = await submit('reset', { seed: '', ordersPerDay: '' });
+    expect(answer.headers.get('location')).toBe('/?text=x&said=reset');
+    expect((await readState()).orders).toEqual([]);
+  });
+
+  test('says why it is refused, and leads back', async () => {
+    await place('WEB-1', { onHold: true });
+    const answer = await submit('ship', { externalOrderNumber: 'WEB-1' });
+    const page = await answer.text();
+    expect([answer.status, page]).toEqual([422, expect.stringContaining('cannot be shipped: it is on hold')]);
+    expect(page).toContain('<a href="/?text=x">Back to the page</a>');
+    const unknown = await post('order', { client: 'default', colour: 'red' });
+    expect([unknown.status, await unknown.text()]).toEqual([400, expect.stringContaining('colour is unknown')]);
+  });
+});
+
+describe('the controls', () => {
+  test('answer a form of curl with JSON', async () => {
+    const answer = await post('order', { client: 'default' }, { accept: '*/*' });
+    expect([answer.status, await answer.json()]).toMatchObject([200, { externalOrderNumber: 'SO-default-000001' }]);
+  });
+
+  test.each([
+    ['an origin of another site', { origin: 'http://evil.example' }],
+    ['an origin of another port', { origin: 'http://127.0.0.1:1' }],
+    ['a hidden origin', { origin: 'null' }],
+    ['a request that the browser calls cross-site', { 'sec-fetch-site': 'cross-site' }],
+    ['a request that the browser calls same-site', { 'sec-fetch-site': 'same-site' }],
+  ])('refuse %s', async (_what, headers) => {
+    for (const accept of ['text/html', '*/*'])
+      expect((await post('order', { client: 'default' }, { accept, ...headers })).status).toBe(403);
+    const clear = { method: 'DELETE', headers: { origin: sandbox.url.origin, ...headers } };
+    expect((await fetch(new URL('/_sandbox/faults', sandbox.url), clear)).status).toBe(403);
+    expect((await readState()).orders).toEqual([]);
+  });
+
+  test('refuse a site that has given its own name to this machine', async () => {
+    const host = `evil.example:${sandbox.url.port}`;
+    const headers = { host, origin: `http://${host}`, 'content-type': 'application/json' };
+    const calling = request(new URL('/_sandbox/reset', sandbox.url), { method: 'POST', headers }).end('{}');
+    const [answer] = (await once(calling, 'response')) as [IncomingMessage];
+    answer.resume();
+    expect(answer.statusCode).toBe(403);
+  });
+
+  test('ship all of an order that leaves in several parcels, or else what there is', async () => {
+    const skus = ['MUG-BLUE', 'MUG-RED', 'TEA-500', 'LAMP-OAK'];
+    const numbers = Array.from({ length: 16 }, (_, index) => `WEB-${index}`);
+    for (const number of numbers) {
+      await place(number, { lines: skus.map((sku) => ({ sku, quantity: 25 })) });
+      await ship(number);
+    }
+    const { shipments, orders } = await readState();
+    expect(new Set(shipments.map((row) => row.status))).toEqual(new Set(['SHIPPED']));
+    expect(orders.map(({ fulfilled }) => fulfilled)).toEqual(numbers.map(() => [25, 25, 25, 25]));
+    // There were 800 pieces of each.
+    await place('LARGE', { lines: skus.map((sku) => ({ sku, quantity: 500 })) });
+    await ship('LARGE');
+    expect((await readState()).orders.at(-1)?.fulfilled).toEqual([400, 400, 400, 400]);
+    await expect(ship('LARGE')).rejects.toThrow(/goods are missing/);
+    await expect(ship('WEB-99')).rejects.toThrow(/no order of this client/);
+  });
+
+  test('process a return once, whatever the robot has planned', async () => {
+    await place('WEB-1', { lines: [{ sku: 'MUG-BLUE', quantity: 3 }] });
+    const [shipmentId = 0] = (await ship('WEB-1')).shipmentIds;
+    const { authorizationId } = await announce(shipmentId, 1);
+    const body = { client: 'default', authorizationId };
+    await sandbox.call('POST', '/_sandbox/return/process', body);
+    const processed = (await readState()).returnItems;
+    expect(processed).toMatchObject([{ quantity: 1, processedOn: '2026-05-04' }]);
+    await expect(sandbox.call('POST', '/_sandbox/return/process', body)).rejects.toThrow(/was processed before/);
+    await sandbox.advance(60 * 86_400);
+    expect((await readState()).returnItems).toMatchObject([{ processedOn: '2026-05-04' }]);
+    await expect(announce(shipmentId, 3)).rejects.toThrow(/left to return/);
+  });
+});
