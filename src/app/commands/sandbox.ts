@@ -7,6 +7,7 @@ import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { defaultOrdersPerDay, type UnknownProducts } from '../../sandbox/store/simulation.ts';
 import { World } from '../../sandbox/world.ts';
+import { describeReachableAddress } from '../cli/reachable-address.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
 
@@ -37,7 +38,7 @@ export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);
   const stopped = once(createStopSignal(), 'abort');
-  const address = await listen(app, host, port);
+  const address = describeReachableAddress(await listen(app, host, port), host);
   const kept = state === undefined ? '' : `\nIts state is kept in ${state}.`;
   process.stdout.write(
     `Sandbox at ${address} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,

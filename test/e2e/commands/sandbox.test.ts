@@ -1,5 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { address, line, orderBody, readOne, ServiceClient } from '../../helpers/client.ts';
@@ -100,4 +100,12 @@ test('--orders-per-day sets how many orders the robot makes', async () => {
   const { control } = await start('--clients', 'shop-a', '--speed', '0', '--orders-per-day', '0');
   await control.advance(86_400);
   expect(await control.call('GET', '/_sandbox/state')).toMatchObject({ clients: [{ orders: [], shipments: [] }] });
+});
+
+test('a sandbox on all addresses prints one that can be called, and the name of the host', async () => {
+  const process = processes.cli(['sandbox', '--host', '0.0.0.0', '--port', '0', '--speed', '0']);
+  const line = await process.line('Sandbox at ');
+  const [, address = '', port = ''] = /Sandbox at (http:\/\/127\.0\.0\.1:(\d+)) /.exec(line) ?? [];
+  expect(line).toContain(`(from other machines: http://${hostname()}:${port})`);
+  expect((await fetch(address)).status).toBe(200);
 });
