@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
+import { secretNames, variableNames } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { operations } from '../../../config/operations.ts';
 import { createCli } from '../../../src/app/program/program.ts';
