@@ -30,12 +30,19 @@ async function pack(): Promise<string> {
 async function install(tarball: string): Promise<string | null> {
   const prefix = join(folder, 'installed');
   mkdirSync(prefix);
-  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--fetch-retries=0'];
+  const flags = [
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--prefer-offline',
+    '--fetch-retries=0',
+    '--fetch-timeout=20000',
+  ];
   try {
     await npm(prefix, 'install', '--prefix', prefix, ...flags, tarball);
     return prefix;
   } catch (error) {
-    const unreachable = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ENOTCACHED|ECONNRESET|E5\d\d/;
+    const unreachable = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ECONNRESET|E5\d\d/;
     if (error instanceof Error && 'stderr' in error && unreachable.test(String(error.stderr))) return null;
     throw error;
   }
