@@ -87,7 +87,7 @@ describe('docker-compose.yml', () => {
   test('contains no password, and its worker is not a superuser', () => {
     const { postgres, redis, worker } = compose.services;
     for (const [name, { file: path }] of Object.entries(compose.secrets)) expect(path).toBe(`./secrets/${name}`);
-    expect(read('.gitignore').split('\n')).toContain('secrets/');
+    expect(read('.gitignore').split('\n')).toContain('/secrets/');
     for (const [name, { environment = {}, secrets = [] }] of services)
       for (const [variable, value] of Object.entries(environment)) {
         expect([name, variable]).not.toEqual([name, expect.stringMatching(/(PASSWORD|TOKEN|DATABASE_URL|REDIS_URL)$/)]);
