@@ -3,7 +3,7 @@
  * Without it, the steps are done whose effect is on this machine. `--push` also does those that others see.
  * CONTRIBUTING.md says more.
  */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { dateChangelog } from './changelog.ts';
@@ -48,13 +48,14 @@ function findChangelogProblem(): readonly string[] {
   }
 }
 
-function execute({ command: [program = '', ...args], output }: Step): void {
-  const written = execFileSync(program, args, {
-    encoding: 'utf8',
-    maxBuffer: 2 ** 28,
-    stdio: ['ignore', output === undefined ? 'inherit' : 'pipe', 'inherit'],
-  });
-  if (output !== undefined) writeFileSync(output, written);
+/** Executes a step. Returns false if its command failed, which has then said why. */
+function execute({ command: [program = '', ...args], output }: Step): boolean {
+  const stdout = output === undefined ? 'inherit' : 'pipe';
+  const done = spawnSync(program, args, { maxBuffer: 2 ** 28, stdio: ['ignore', stdout, 'inherit'] });
+  if (done.error !== undefined) process.stderr.write(`${program}: ${done.error.message}\n`);
+  if (done.status !== 0) return false;
+  if (output !== undefined) writeFileSync(output, done.stdout);
+  return true;
 }
 
 function main(): number {
@@ -85,7 +86,9 @@ function main(): number {
     const isLeftOut = options['dry-run'] || (isPublic && !options.push);
     const target = step.output === undefined ? '' : ` > ${step.output}`;
     print(`${what}${isPublic ? ' (only with --push)' : ''}: ${step.command.join(' ')}${target}`);
-    if (!isLeftOut) execute(step);
+    if (isLeftOut || execute(step)) continue;
+    process.stderr.write(`Failed: ${what}. See CONTRIBUTING.md for how to start over.\n`);
+    return 1;
   }
   print(options['dry-run'] ? 'Nothing was changed.' : `Done: see ${folder}/`);
   return 0;

@@ -34,7 +34,6 @@ export function planRelease(options: ReleaseOptions): readonly Step[] {
   const tarball = `${folder}/${names.tarball}`;
   return [
     own('Commit the changelog', ['git', 'commit', '--message', `Release ${version}`, 'CHANGELOG.md']),
-    own('Tag the commit', ['git', 'tag', '--annotate', names.tag, '--message', `fulfilment-sync ${version}`]),
     own('Pack', ['npm', 'pack', '--pack-destination', folder]),
     { ...own('List all parts', ['npm', 'run', '--silent', 'sbom']), output: `${folder}/${names.sbom}` },
     ...images.map(({ target, tags }) =>
@@ -46,6 +45,8 @@ export function planRelease(options: ReleaseOptions): readonly Step[] {
         '.',
       ]),
     ),
+    // After all that may fail.
+    own('Tag the commit', ['git', 'tag', '--annotate', names.tag, '--message', `fulfilment-sync ${version}`]),
     seen('Push commit and tag', ['git', 'push', '--atomic', 'origin', 'main', names.tag]),
     // Provenance proves which commit and which CI run made the tarball. It needs a CI that npm knows.
     seen('Publish the package', ['npm', 'publish', tarball, '--provenance', '--tag', names.channel]),
