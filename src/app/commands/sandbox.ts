@@ -7,9 +7,9 @@ import { createSandbox } from '../../sandbox/server/server.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { defaultOrdersPerDay, type UnknownProducts } from '../../sandbox/store/simulation.ts';
 import { World } from '../../sandbox/world.ts';
-import { describeReachableAddress } from '../cli/reachable-address.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
+import { describeReachableAddress } from '../terminal/reachable-address.ts';
 
 export interface SandboxOptions {
   readonly host: string;
@@ -38,10 +38,10 @@ export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   if (state !== undefined) saveFirst(world, state);
   const app = createSandbox(world);
   const stopped = once(createStopSignal(), 'abort');
-  const address = describeReachableAddress(await listen(app, host, port), host);
+  const address = await listen(app, host, port);
   const kept = state === undefined ? '' : `\nIts state is kept in ${state}.`;
   process.stdout.write(
-    `Sandbox at ${address} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,
+    `Sandbox at ${describeReachableAddress(address, host)} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,
   );
   const stopSaving = state === undefined ? undefined : startSaving(world, state);
   await stopped;

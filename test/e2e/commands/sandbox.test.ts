@@ -68,6 +68,14 @@ test('only --strict makes a sandbox strict, also one that continues from a state
   expect((await strict.client.ask('oldest.product.search', search)).body.messageCode).toBe('NOK');
 });
 
+test('a sandbox on all addresses prints one that can be called, and the name of the host', async () => {
+  const process = processes.cli(['sandbox', '--host', '0.0.0.0', '--port', '0', '--speed', '0']);
+  const line = await process.line('Sandbox at ');
+  const [, address = '', port = ''] = /Sandbox at (http:\/\/127\.0\.0\.1:(\d+)) /.exec(line) ?? [];
+  expect(line).toContain(`(from other machines: http://${hostname()}:${port})`);
+  expect((await fetch(address)).status).toBe(200);
+});
+
 test.each<[string, string[], number, RegExp]>([
   [
     'other clients',
@@ -100,12 +108,4 @@ test('--orders-per-day sets how many orders the robot makes', async () => {
   const { control } = await start('--clients', 'shop-a', '--speed', '0', '--orders-per-day', '0');
   await control.advance(86_400);
   expect(await control.call('GET', '/_sandbox/state')).toMatchObject({ clients: [{ orders: [], shipments: [] }] });
-});
-
-test('a sandbox on all addresses prints one that can be called, and the name of the host', async () => {
-  const process = processes.cli(['sandbox', '--host', '0.0.0.0', '--port', '0', '--speed', '0']);
-  const line = await process.line('Sandbox at ');
-  const [, address = '', port = ''] = /Sandbox at (http:\/\/127\.0\.0\.1:(\d+)) /.exec(line) ?? [];
-  expect(line).toContain(`(from other machines: http://${hostname()}:${port})`);
-  expect((await fetch(address)).status).toBe(200);
 });
