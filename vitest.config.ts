@@ -11,6 +11,7 @@ const longest = [
   'outage',
   'hostile-service',
   'isolation',
+  'package',
   'campaign',
 ];
 

@@ -12,11 +12,11 @@ const deadAfterMs = 40 * sweepMs;
 
 /**
  * Registers the probes. `/livez` answers 503 if no sweep was completed for two minutes, `/readyz` if none was for one.
- * `/readyz` also lists the late jobs and since when they are late; with `?stale=fail` it answers 503 if there are any.
+ * `/readyz` says what a worker waits for that has not started. It lists the late jobs and since when they are late; with `?stale=fail` it answers 503 if there are any.
  */
 export function registerProbeRoutes(
   app: FastifyInstance,
-  { daemon }: AdminDeps,
+  { daemon, config }: AdminDeps,
   read: () => Promise<CurrentState>,
 ): void {
   const startedAtMs = performance.now();
@@ -38,6 +38,8 @@ export function registerProbeRoutes(
     return reply.code(ready && !isStale ? 200 : 503).send({
       ready,
       lastSweepSecondsAgo: age === undefined ? null : Math.round(age / 1_000),
+      // A worker starts when it has reached all its servers. It tries for ever.
+      ...(daemon() === null && { waitsFor: stale === null || config.REDIS_URL === undefined ? 'Postgres' : 'Redis' }),
       ...(stale === null ? { database: 'cannot be read' } : { stale }),
     });
   });

@@ -1,11 +1,14 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { readConfig } from '../../../config/env.ts';
 import { operations as builtIn, type Operations } from '../../../config/operations.ts';
+import { describeError } from '../../core/errors.ts';
 import { hourMs } from '../../core/time.ts';
 import { storeOutboxKinds } from '../../erp/outbox/kinds.ts';
 import { migrate, type ProgressReporter } from '../../erp/schema/migrate.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
 import { connectDatabase } from '../deps/database.ts';
+import { isUnreachable } from '../deps/is-unreachable.ts';
 import { openQueuePool } from '../deps/queue.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import type { Logger } from '../logging/logger.ts';
@@ -13,6 +16,8 @@ import { version } from '../version.ts';
 
 /** Time limit of a migration. It is long, because an index on a large table that is given up must start again. */
 const migrationTimeoutMs = 6 * hourMs;
+/** Pause before the database is tried again. */
+const retryMs = 500;
 
 /**
  * Migrates the ERP database: the schemas fulfilment and sync, and the schema of the queue. The queue's schema is made
@@ -40,11 +45,37 @@ export async function migrateDatabase(
   }
 }
 
-export async function migrateCommand(): Promise<number> {
+/**
+ * Calls `work` until the database answers, at most for `waitMs`. Says once that it waits, and why.
+ * @throws the error of `work`, if the database still cannot be reached then, or at once if the error has another reason
+ */
+async function waitForDatabase<T>(work: () => Promise<T>, waitMs: number, tell: ProgressReporter): Promise<T> {
+  const deadlineMs = performance.now() + waitMs;
+  let hasTold = false;
+  for (;;) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!isUnreachable(error) || performance.now() >= deadlineMs) throw error;
+      if (!hasTold) tell(`Waiting up to ${waitMs / 1_000} s for the database: ${describeError(error)}`);
+      hasTold = true;
+      await wait(retryMs);
+    }
+  }
+}
+
+export interface MigrateOptions {
+  /** Seconds to wait for a database that cannot be reached. */
+  readonly wait?: number;
+}
+
+/** Migrates the database of the settings, and prints what was applied. */
+export async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   const tell = (line: string) => process.stdout.write(`${line}\n`);
-  const applied = await migrateDatabase(config.DATABASE_URL ?? '', log, tell, config.operations);
+  const work = () => migrateDatabase(config.DATABASE_URL ?? '', log, tell, config.operations);
+  const applied = await waitForDatabase(work, (options.wait ?? 0) * 1_000, tell);
   process.stdout.write(applied.length === 0 ? 'The database is up to date.\n' : `Applied ${applied.join(', ')}.\n`);
   return 0;
 }

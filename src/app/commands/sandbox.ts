@@ -17,6 +17,7 @@ import { Zone } from '../../sandbox/zone.ts';
 import { openScenario, openSettings, playScenario } from '../cli/sandbox-files.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
+import { describeReachableAddress } from '../terminal/reachable-address.ts';
 
 export interface SandboxOptions {
   readonly host: string;
@@ -59,7 +60,7 @@ export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const address = await listen(app, host, port);
   const kept = state === undefined ? '' : `\nIts state is kept in ${state}.`;
   process.stdout.write(
-    `Sandbox at ${address} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,
+    `Sandbox at ${describeReachableAddress(address, host)} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,
   );
   const stopSaving = state === undefined ? undefined : startSaving(world, state);
   const played = player && playScenario(player, world, stop);

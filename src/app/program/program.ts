@@ -13,6 +13,7 @@ import type { ClientOptions } from '../commands/client.ts';
 import type { DatabaseOptions } from '../commands/database.ts';
 import type { DemoOptions } from '../commands/demo.ts';
 import type { DoctorOptions } from '../commands/doctor.ts';
+import type { MigrateOptions } from '../commands/migrate.ts';
 import type { PauseOptions } from '../commands/pause.ts';
 import type { RunOptions } from '../commands/run.ts';
 import type { SandboxOptions } from '../commands/sandbox.ts';
@@ -56,8 +57,11 @@ export function createCli(): Command {
   cli
     .command('migrate')
     .description('create or upgrade the schemas in the ERP database')
-    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate')
-    .action(async () => setExitCode((await import('../commands/migrate.ts')).migrateCommand()));
+    .option('--wait <seconds>', 'time to wait for a database that is starting (0)', parseWholeNumber)
+    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60')
+    .action(async (options: MigrateOptions) =>
+      setExitCode((await import('../commands/migrate.ts')).migrateCommand(options)),
+    );
   cli
     .command('status')
     .description('show the state of every job of every client, and all problems')

@@ -29,7 +29,7 @@ const testedElsewhere = {
 };
 /** Lines that a test cannot run, or that run the tests. CI covers them, or tests of the files that they use. */
 const notRunHere =
-  /^(for name in POSTGRES .* >> \.env$|npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|set -a; \. \.\/\.env; set \+a$|docker compose --profile sandbox up --build$)/;
+  /^(sh deploy\/create-secrets\.sh$|npm install && npm (run demo|test)$|cp \.env\.example \.env( |$)|set -a; \. \.\/\.env; set \+a$|docker compose --profile sandbox (up --build|down)$)/;
 /** Commands that run until they are stopped, with the text that each prints when it is ready. */
 const lasting: Readonly<Record<string, string>> = { worker: 'worker_started', sandbox: 'Sandbox at' };
 

@@ -63,6 +63,16 @@ test('a correct set-up is ok in every check, as text and as JSON', async () => {
   expect(cli.output).toMatch(/^\d+ ok, 1 warning, 0 problems$/m);
 });
 
+test('the clock of a sandbox is ok, although it is fast; a wrong clock is found', async () => {
+  const sandbox = await processes.sandbox();
+  const env = workerEnv(database.url, sandbox);
+  await sandbox.call('POST', '/_sandbox/reset', { speed: 60, startMs: Date.now() + 3_600_000 });
+  expect(await doctor(env)).toEqual({ code: 0, wrong: [] });
+  await sandbox.call('POST', '/_sandbox/reset', { speed: 1, startMs: Date.now() + 3_600_000 });
+  const { wrong } = await doctor(env);
+  expect(wrong).toMatchObject([{ check: 'default: clock', found: expect.stringMatching(/differ by 3\d\d\d s/) }]);
+});
+
 interface BrokenSetup {
   readonly name: string;
   readonly env?: () => Record<string, string>;

@@ -1,5 +1,5 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { address, line, orderBody, readOne, ServiceClient } from '../../helpers/client.ts';
@@ -93,6 +93,14 @@ test('--dialect holds after a reset; a start without it continues in the dialect
   await second.process.ended;
   const third = await start('--dialect', 'plain');
   expect(await third.control.call('GET', '/_sandbox/switches')).toMatchObject({ dialect: 'plain' });
+});
+
+test('a sandbox on all addresses prints one that can be called, and the name of the host', async () => {
+  const process = processes.cli(['sandbox', '--host', '0.0.0.0', '--port', '0', '--speed', '0']);
+  const line = await process.line('Sandbox at ');
+  const [, address = '', port = ''] = /Sandbox at (http:\/\/127\.0\.0\.1:(\d+)) /.exec(line) ?? [];
+  expect(line).toContain(`(from other machines: http://${hostname()}:${port})`);
+  expect((await fetch(address)).status).toBe(200);
 });
 
 test.each<[string, string[], number, RegExp]>([

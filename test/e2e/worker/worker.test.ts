@@ -85,6 +85,11 @@ describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there ye
     const databaseUrl = kind === 'postgres' ? behind(database.url) : database.url;
     const worker = processes.cli(['worker'], workerEnv(databaseUrl, sandbox, { ...often, ...settings }));
     await worker.line('boot_waits');
+    const admin = JSON.parse(await worker.line('admin_listening')) as { port: number };
+    // The health check of the image asks this.
+    const ready = await fetch(`http://127.0.0.1:${admin.port}/readyz`);
+    const waitsFor = kind === 'postgres' ? 'Postgres' : 'Redis';
+    expect([ready.status, await ready.json()]).toEqual([503, expect.objectContaining({ ready: false, waitsFor })]);
     const { port: target } = new URL(kind === 'postgres' ? database.url : redis.url);
     const proxy = createServer((near) => {
       const far = connect(Number(target), '127.0.0.1');

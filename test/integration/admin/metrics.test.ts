@@ -165,6 +165,7 @@ describe('/readyz', () => {
       // This worker has not swept yet.
       ready: false,
       lastSweepSecondsAgo: null,
+      waitsFor: 'Postgres',
       stale: [
         { client, job: 'pull-orders', since, lastSuccessAt: since, because: 'failing' },
         { client, job: 'pull-shipments', since, lastSuccessAt: since, because: 'paused' },

@@ -1,18 +1,23 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { readConfig, variableNames } from '../../../config/env.ts';
+import { secretNames, variableNames } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { operations } from '../../../config/operations.ts';
 import { createCli } from '../../../src/app/program/program.ts';
+import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
 
 const file = (name: string) => new URL(`../../../${name}`, import.meta.url);
 const read = (name: string) => readFileSync(file(name), 'utf8');
-const manifest = JSON.parse(read('package.json')) as { scripts: Record<string, string>; bin: Record<string, string> };
 const commands = createCli().commands.map((command) => command.name());
 
 const known: string[] = [
   ...variableNames,
+  ...secretNames.map((name) => `${name}_FILE`),
   ...[...jobNames, pushJob.name].map((job) => `SCHEDULE_${job.toUpperCase().replaceAll('-', '_')}`),
 ];
 
@@ -30,48 +35,68 @@ interface Service {
   security_opt?: string[];
   privileged?: boolean;
   user?: string;
+  secrets?: string[];
+  restart?: string;
+  init?: boolean;
+  mem_limit?: string;
+  build?: { target: string };
 }
 const compose = parse(read('docker-compose.yml'), { merge: true }) as {
   services: Record<string, Service>;
   volumes: Record<string, unknown>;
+  secrets: Record<string, { file: string }>;
 };
 const services = Object.entries(compose.services);
-const passwords = ['POSTGRES_PASSWORD', 'FULFILMENT_PASSWORD', 'REDIS_PASSWORD'];
+const ourServices = services.filter(([, { image }]) => image.startsWith('fulfilment-sync'));
+const dockerfile = read('Dockerfile');
+/** Returns the words of the command line that a service of ours runs. */
+const readWords = ({ build, command = [] }: Service) => [
+  ...readEntrypoint(build?.target ?? '').filter((word) => !/^(node|dist\/main\.js|--max-.*)$/.test(word)),
+  ...command,
+];
 
 describe('docker-compose.yml', () => {
   test('runs commands that exist, with variables that exist', () => {
-    const ours = services.filter(([, { image }]) => image === 'fulfilment-sync');
-    expect(ours.map(([name]) => name)).toEqual(['migrate', 'worker', 'sandbox']);
-    for (const [, { command, environment }] of ours) {
-      expect(commands).toContain(command?.[0]);
-      for (const name of Object.keys(environment ?? {})) expect(known).toContain(name);
+    expect(ourServices.map(([name]) => name)).toEqual(['migrate', 'worker', 'sandbox']);
+    for (const [, service] of ourServices) {
+      const [name, ...words] = readWords(service);
+      expect(commands).toContain(name);
+      for (const variable of Object.keys(service.environment ?? {})) expect(known).toContain(variable);
       const options =
         createCli()
-          .commands.find((known) => known.name() === command?.[0])
+          .commands.find((command) => command.name() === name)
           ?.options.map(({ long }) => long) ?? [];
-      for (const option of command?.filter((word) => word.startsWith('--')) ?? []) expect(options).toContain(option);
+      for (const option of words.filter((word) => word.startsWith('--'))) expect(options).toContain(option);
     }
   });
 
   test('passes every variable to the worker except files, ADMIN_*, OTEL_* and LOG_PRETTY', () => {
     const set = Object.keys(compose.services.worker?.environment ?? {});
     const elsewhere = known.filter((name) => /_FILE$|^ADMIN_|^OTEL_|^LOG_PRETTY$/.test(name));
-    expect(known.filter((name) => !set.includes(name) && !elsewhere.includes(name))).toEqual([]);
+    const isSet = (name: string) => set.includes(name) || set.includes(`${name}_FILE`);
+    expect(known.filter((name) => !isSet(name) && !elsewhere.includes(name))).toEqual([]);
   });
 
-  test('takes from outside only known variables and the passwords of its servers', () => {
-    for (const [, name = ''] of read('docker-compose.yml').matchAll(/\$\{(\w+)/g))
-      expect([...known, ...passwords]).toContain(name);
+  test('takes from outside only known variables, and no secret', () => {
+    for (const [, name = ''] of read('docker-compose.yml').matchAll(/\$\{(\w+)/g)) {
+      expect(variableNames.includes(name as never) || known.includes(name)).toBe(true);
+      expect(secretNames).not.toContain(name);
+    }
   });
 
   test('contains no password, and its worker is not a superuser', () => {
     const { postgres, redis, worker } = compose.services;
-    for (const name of passwords)
-      for (const use of read('docker-compose.yml').match(new RegExp(`\\$\\{${name}[^}]*`, 'g')) ?? [])
-        expect(use).toMatch(/:\?is required/);
-    expect(worker?.environment?.DATABASE_URL).toMatch(/^postgres:\/\/fulfilment:\$\{FULFILMENT_PASSWORD/);
-    expect(worker?.environment?.REDIS_URL).toMatch(/^redis:\/\/:\$\{REDIS_PASSWORD/);
-    expect(redis?.command?.join(' ')).toMatch(/--requirepass \$\{REDIS_PASSWORD/);
+    for (const [name, { file: path }] of Object.entries(compose.secrets)) expect(path).toBe(`./secrets/${name}`);
+    expect(read('.gitignore').split('\n')).toContain('/secrets/');
+    for (const [name, { environment = {}, secrets = [] }] of services)
+      for (const [variable, value] of Object.entries(environment)) {
+        expect([name, variable]).not.toEqual([name, expect.stringMatching(/(PASSWORD|TOKEN|DATABASE_URL|REDIS_URL)$/)]);
+        if (variable.endsWith('_FILE')) expect(secrets).toContain(value.replace('/run/secrets/', ''));
+      }
+    for (const [, { secrets = [] }] of services)
+      for (const secret of secrets) expect(Object.keys(compose.secrets)).toContain(secret);
+    expect(worker?.environment?.DATABASE_URL_FILE).toBe('/run/secrets/database-url');
+    expect(redis?.command?.slice(0, 2)).toEqual(['redis-server', '/run/secrets/redis.conf']);
     expect(Object.keys(postgres?.environment ?? {})).not.toContain('POSTGRES_USER');
     const script = read('deploy/postgres/create-role.sh');
     expect(script).toMatch(/^create role fulfilment login createrole password :'password';$/m);
@@ -81,12 +106,43 @@ describe('docker-compose.yml', () => {
     );
   });
 
+  test('has a script that makes its secrets once, different in each place', () => {
+    const folders = ['a', 'b'].map((name) => mkdtempSync(join(tmpdir(), `secrets-${name}-`)));
+    try {
+      const make = (cwd: string) => {
+        execFileSync('sh', [fileURLToPath(file('deploy/create-secrets.sh'))], { cwd });
+        const folder = join(cwd, 'secrets');
+        expect(statSync(folder).mode & 0o777).toBe(0o700);
+        return Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')]));
+      };
+      const [one = {}, other = {}] = folders.map(make);
+      expect(Object.keys(one)).toEqual(Object.keys(compose.secrets).sort());
+      expect(one['database-url']).toBe(`postgres://fulfilment:${one['fulfilment-password']}@postgres:5432/erp`);
+      expect(one['redis-url']).toBe(`redis://:${one['redis-password']}@redis:6379`);
+      expect(one['redis.conf']).toBe(`requirepass ${one['redis-password']}\n`);
+      expect(one['admin-token']?.length).toBeGreaterThanOrEqual(32);
+      for (const [name, value] of Object.entries(one))
+        expect([name, value === other[name]]).toEqual([name, name === 'warehouse-password']);
+      expect(make(folders[0] ?? '')).toEqual(one);
+    } finally {
+      for (const folder of folders) rmSync(folder, { recursive: true });
+    }
+  });
+
+  test('starts everything but migrate again after a reboot, and bounds the memory of ours', () => {
+    for (const [name, { restart }] of services)
+      expect([name, restart]).toEqual([name, name === 'migrate' ? undefined : 'unless-stopped']);
+    for (const [name, service] of ourServices)
+      expect([name, service]).toEqual([name, expect.objectContaining({ init: true, mem_limit: '1g' })]);
+  });
+
   test('depends on services that exist, and on their health only if they have a check', () => {
     for (const [, { depends_on: needs, volumes }] of services) {
       for (const [name, { condition }] of Object.entries(needs ?? {})) {
         const needed = compose.services[name];
         expect(needed).toBeDefined();
         if (condition === 'service_healthy') expect(needed?.healthcheck?.test).toBeDefined();
+        if (condition === 'service_completed_successfully') expect(needed?.restart).toBeUndefined();
       }
       for (const volume of volumes?.filter((name) => !name.startsWith('.')) ?? [])
         expect(Object.keys(compose.volumes)).toContain(volume.split(':')[0]);
@@ -94,7 +150,7 @@ describe('docker-compose.yml', () => {
   });
 
   test('keeps our containers from writing files and from gaining privileges', () => {
-    for (const [name, service] of services.filter(([, { image }]) => image === 'fulfilment-sync')) {
+    for (const [name, service] of ourServices) {
       expect([name, service]).toEqual([
         name,
         expect.objectContaining({
@@ -116,54 +172,10 @@ describe('docker-compose.yml', () => {
 
   test('starts the sandbox with the profile sandbox, on the port that the worker calls', () => {
     expect(compose.services.sandbox?.profiles).toEqual(['sandbox']);
-    const port = compose.services.sandbox?.command?.at(-1);
+    const port = compose.services.sandbox?.command?.[1];
     expect(compose.services.worker?.environment?.WAREHOUSE_BASE_URL).toContain(`http://sandbox:${port}`);
-    expect(compose.services.sandbox?.healthcheck?.test?.join(' ')).toContain(
-      `http://127.0.0.1:${port}${operations['common.status.get'].path}`,
-    );
-  });
-});
-
-describe('Dockerfile', () => {
-  const lines = read('Dockerfile').split('\n');
-
-  test('copies files that exist and that .dockerignore allows', () => {
-    const ignored = read('.dockerignore');
-    const sources = lines
-      .filter((line) => line.startsWith('COPY ') && !line.includes('--from='))
-      .flatMap((line) => line.split(' ').slice(1, -1));
-    expect(sources.length).toBeGreaterThan(5);
-    for (const source of sources) {
-      expect(existsSync(file(source))).toBe(true);
-      expect(ignored).toContain(`!${source}`);
-    }
-  });
-
-  test('copies between stages only what an earlier stage has', () => {
-    const between = lines.filter((line) => line.includes('COPY --from='));
-    expect(between).toEqual([
-      'COPY --from=dependencies /app/node_modules node_modules',
-      'COPY --from=build /build/dist dist',
-    ]);
-    for (const stage of ['build', 'dependencies']) expect(lines).toContain(`FROM node:24-slim AS ${stage}`);
-    expect(manifest.scripts.build).toBe('rolldown -c');
-    expect(read('rolldown.config.ts')).toContain("dir: 'dist'");
-  });
-
-  test('checks health at the default port and path of the worker', () => {
-    const { ADMIN_PORT } = readConfig({ database: false, clients: false }, {});
-    expect(read('Dockerfile')).toContain(`(process.env.ADMIN_PORT || ${ADMIN_PORT}) + '/livez'`);
-    expect(read('src/app/admin/probes.ts')).toContain("'/livez'");
-  });
-
-  test('runs existing scripts, is not root, and starts the program that package.json names', () => {
-    const scripts = [...read('Dockerfile').matchAll(/npm run ([\w-]+)/g)].map(([, name]) => name ?? '');
-    expect(scripts).toEqual(['build']);
-    for (const script of scripts) expect(manifest.scripts[script]).toBeDefined();
-    expect(lines).toContain('USER node');
-    const entrypoint = JSON.parse(lines.find((line) => line.startsWith('ENTRYPOINT '))?.slice(11) ?? '[]') as string[];
-    const bounds = ['--max-semi-space-size=4', '--max-old-space-size=1024'];
-    expect(entrypoint).toEqual(['node', ...bounds, manifest.bin['fulfilment-sync']]);
-    expect(commands).toContain(/CMD \["(\w+)"\]/.exec(lines.at(-2) ?? '')?.[1]);
+    expect(dockerfile).toContain(`http://127.0.0.1:${port}${operations['common.status.get'].path}`);
+    expect(compose.services.sandbox?.volumes).toEqual(['sandbox:/state']);
+    expect(dockerfile).toContain('RUN mkdir /state && chown node:node /state');
   });
 });

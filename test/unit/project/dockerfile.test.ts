@@ -1,0 +1,77 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { readConfig } from '../../../config/env.ts';
+import { createCli } from '../../../src/app/program/program.ts';
+import { readEntrypoint } from '../../helpers/config/dockerfile.ts';
+
+const file = (name: string) => new URL(`../../../${name}`, import.meta.url);
+const read = (name: string) => readFileSync(file(name), 'utf8');
+const manifest = JSON.parse(read('package.json')) as { scripts: Record<string, string>; bin: Record<string, string> };
+const commands = createCli().commands.map((command) => command.name());
+const dockerfile = read('Dockerfile');
+
+describe('Dockerfile', () => {
+  const lines = dockerfile.split('\n');
+
+  test('copies files that exist and that .dockerignore allows', () => {
+    const ignored = read('.dockerignore');
+    const sources = lines
+      .filter((line) => line.startsWith('COPY ') && !line.includes('--from='))
+      .flatMap((line) => line.split(' ').slice(1, -1));
+    expect(sources.length).toBeGreaterThan(5);
+    for (const source of sources) {
+      expect(existsSync(file(source))).toBe(true);
+      expect(ignored).toContain(`!${source}`);
+    }
+  });
+
+  test('copies between stages only what an earlier stage has', () => {
+    const between = lines.filter((line) => line.includes('COPY --from='));
+    expect(between).toEqual([
+      'COPY --from=build /build/package.json /build/package-lock.json /build/.npmrc ./',
+      'COPY --from=build /build/dist-without-maps dist',
+      'COPY --from=dependencies /app/node_modules node_modules',
+      'COPY --from=build /build/dist dist',
+    ]);
+    const stages = lines.filter((line) => line.startsWith('FROM '));
+    // The last one is built by default. One argument pins the base image of all.
+    expect(stages).toEqual([
+      // biome-ignore-start lint/suspicious/noTemplateCurlyInString: this is the syntax of the Dockerfile
+      'FROM ${NODE_IMAGE} AS build',
+      'FROM ${NODE_IMAGE} AS dependencies',
+      'FROM ${NODE_IMAGE} AS base',
+      // biome-ignore-end lint/suspicious/noTemplateCurlyInString: as above
+      'FROM base AS sandbox',
+      'FROM base AS worker',
+    ]);
+    expect(manifest.scripts.build).toBe('rolldown -c');
+    expect(read('rolldown.config.ts')).toContain("dir: 'dist'");
+  });
+
+  test('checks readiness at the default port and path of the worker', () => {
+    const { ADMIN_PORT } = readConfig({ database: false, clients: false }, {});
+    expect(dockerfile).toContain(`(process.env.ADMIN_PORT || ${ADMIN_PORT}) + '/readyz'`);
+    expect(read('src/app/admin/probes.ts')).toContain("'/readyz'");
+  });
+
+  test('runs existing scripts, is not root, and starts the program that package.json names', () => {
+    const scripts = [...dockerfile.matchAll(/npm run ([\w-]+)/g)].map(([, name]) => name ?? '');
+    expect(scripts).toEqual(['build']);
+    for (const script of scripts) expect(manifest.scripts[script]).toBeDefined();
+    expect(lines.filter((line) => line === 'USER node').length).toBe(2);
+    const program = [
+      ...['node', '--max-semi-space-size=4', '--max-old-space-size-percentage=60'],
+      manifest.bin['fulfilment-sync'],
+    ];
+    expect(readEntrypoint('worker')).toEqual(program);
+    expect(readEntrypoint('sandbox')).toEqual([...program, 'sandbox', '--host', '0.0.0.0']);
+    expect(commands).toContain(/CMD \["(\w+)"\]/.exec(lines.at(-2) ?? '')?.[1]);
+  });
+
+  test('has no compiler: package.json of the image names what is outside the bundle, and no tools', () => {
+    const command = 'node tools/release/packed-manifest.ts write';
+    expect(dockerfile).toContain(`RUN npm run build && ${command}\n`);
+    expect(manifest.scripts.prepack).toContain(command);
+    expect(dockerfile).toContain('npm install --omit=dev --omit=optional --ignore-scripts');
+  });
+});
