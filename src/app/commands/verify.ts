@@ -1,0 +1,130 @@
+import { createInterface } from 'node:readline/promises';
+import { type Config, readConfig } from '../../../config/env.ts';
+import { describeFileError, readSecretFile, type WarehouseClient } from '../../../config/files.ts';
+import { toVisible } from '../../core/quote.ts';
+import { print } from '../cli/print.ts';
+import { createStopSignal } from '../cli/stop-signal.ts';
+import { UsageError } from '../cli/usage.ts';
+import { openProber } from '../deps/warehouses.ts';
+import type { Judgement } from '../verify/finding.ts';
+import { formatReport, type Report } from '../verify/report.ts';
+import { readOnlyChecks, runChecks } from '../verify/run-checks.ts';
+import { Service } from '../verify/service.ts';
+import { collectEntries, collectVariables, writeEntries } from '../verify/settings-file.ts';
+import { createWriteChecks } from '../verify/writes/checks.ts';
+import { WriteSession } from '../verify/writes/session.ts';
+
+export interface VerifyOptions {
+  readonly baseUrl?: string;
+  readonly username?: string;
+  readonly passwordFile?: string;
+  readonly client?: string;
+  readonly json?: boolean;
+  readonly askTrackTrace?: boolean;
+  readonly allowWrites?: boolean;
+  readonly yes?: boolean;
+  readonly sku?: string;
+  readonly writeOperations?: string;
+}
+
+const warning =
+  'This places up to 8 orders on hold at the service, with numbers that begin with VERIFY-, changes one of them, and ' +
+  'cancels all of them. The service keeps cancelled orders in its lists.';
+
+/**
+ * Asks a service which assumptions of docs/assumptions.md hold there, and prints the settings for those that do not. It
+ * writes nothing at the service unless `allowWrites` is set.
+ * @returns 1 if something differs, else 0
+ * @throws UsageError, ConfigError if the options or the configuration are wrong
+ */
+export async function verifyCommand(options: VerifyOptions): Promise<number> {
+  const config = readConfig({ database: false, clients: true }, chooseEnvironment(options, process.env));
+  const clients = config.clients.filter(({ key }) => options.client === undefined || key === options.client);
+  if (clients.length === 0)
+    throw new UsageError(
+      `There is no client ${options.client}; known are ${config.clients.map(({ key }) => key).join(', ')}`,
+    );
+  if (options.allowWrites) await confirm(clients, options.yes ?? false);
+  const stop = createStopSignal();
+  const verified: { judgements: Judgement[]; left: string[]; service: Service }[] = [];
+  // One after the other, so that the settings of one client count for all.
+  for (const client of clients) verified.push(await verifyClient(config, client, options, stop));
+  const judgements = verified.flatMap((one) => one.judgements);
+  const report: Report = {
+    judgements,
+    variables: collectVariables(judgements),
+    operations: collectEntries(verified.map(({ service }) => service)),
+    left: verified.flatMap(({ left }) => left),
+  };
+  print(options.json ? JSON.stringify(report, null, 2) : toVisible(formatReport(report)));
+  if (options.writeOperations !== undefined)
+    writeEntries(options.writeOperations, config.WAREHOUSE_OPERATIONS_FILE, report.operations);
+  return judgements.some(({ verdict }) => verdict === 'differs') ? 1 : 0;
+}
+
+/** Returns the environment with the service that the options name instead of the configured clients. */
+function chooseEnvironment(options: VerifyOptions, source: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const { baseUrl, username, passwordFile, client } = options;
+  if (baseUrl === undefined) {
+    if (username !== undefined || passwordFile !== undefined)
+      throw new UsageError('--username and --password-file need --base-url');
+    return source;
+  }
+  if (username === undefined) throw new UsageError('--base-url needs --username');
+  if (client !== undefined) throw new UsageError('Give either --base-url or --client');
+  const { WAREHOUSE_CLIENTS_FILE: _, ...rest } = source;
+  const chosen = { ...rest, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username };
+  if (passwordFile !== undefined)
+    return { ...chosen, WAREHOUSE_PASSWORD: readPassword(passwordFile), WAREHOUSE_PASSWORD_FILE: '' };
+  if (!source.WAREHOUSE_PASSWORD && !source.WAREHOUSE_PASSWORD_FILE)
+    throw new UsageError(
+      '--base-url needs a password, from WAREHOUSE_PASSWORD, WAREHOUSE_PASSWORD_FILE or --password-file',
+    );
+  return chosen;
+}
+
+function readPassword(file: string): string {
+  try {
+    return readSecretFile(file);
+  } catch (error) {
+    throw new UsageError(`--password-file cannot be read: ${describeFileError(error)}`);
+  }
+}
+
+/** Asks the person at the terminal. @throws UsageError if nobody agrees */
+async function confirm(clients: readonly WarehouseClient[], isConfirmed: boolean): Promise<void> {
+  const places = clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ');
+  process.stderr.write(`${warning}\nFor ${places}.\n`);
+  if (isConfirmed) return;
+  if (!process.stdin.isTTY) throw new UsageError('--allow-writes needs --yes if nobody can be asked');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    if ((await terminal.question('Continue? (yes/no) ')).trim().toLowerCase() !== 'yes')
+      throw new UsageError('Nothing was asked and nothing was written');
+  } finally {
+    terminal.close();
+  }
+}
+
+async function verifyClient(config: Config, client: WarehouseClient, options: VerifyOptions, stop: AbortSignal) {
+  const { prober, close } = openProber(config, client);
+  // The timeouts of HTTP end each request. A stop ends the checks, but not the cancellations.
+  const service = new Service(prober, config.operations, new AbortController().signal);
+  const session = new WriteSession(service, options.sku ?? null);
+  let left: string[] = [];
+  let isDone = false;
+  try {
+    const writes = options.allowWrites ? createWriteChecks(session) : [];
+    const replaced = new Set(writes.map(({ replaces }) => replaces));
+    const checks = [...readOnlyChecks.filter(({ id }) => !replaced.has(id)), ...writes];
+    const context = { client, service, askTrackTrace: options.askTrackTrace ?? false };
+    const judgements = await runChecks(checks, context, stop);
+    isDone = true;
+    left = await session.cleanUp();
+    return { judgements, left, service };
+  } finally {
+    // After an error or a stop there is no report.
+    if (!isDone) for (const words of await session.cleanUp()) process.stderr.write(`Left at the service: ${words}\n`);
+    await close();
+  }
+}
