@@ -3,7 +3,6 @@ import { type Config, readConfig } from '../../../config/env.ts';
 import { describeFileError, readSecretFile, type WarehouseClient } from '../../../config/files.ts';
 import { toVisible } from '../../core/quote.ts';
 import { print } from '../cli/print.ts';
-import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
 import { openProber } from '../deps/warehouses.ts';
 import type { Judgement } from '../verify/finding.ts';
@@ -45,10 +44,7 @@ export async function verifyCommand(options: VerifyOptions): Promise<number> {
       `There is no client ${options.client}; known are ${config.clients.map(({ key }) => key).join(', ')}`,
     );
   if (options.allowWrites) await confirm(clients, options.yes ?? false);
-  const stop = createStopSignal();
-  const verified: { judgements: Judgement[]; left: string[]; service: Service }[] = [];
-  // One after the other, so that the settings of one client count for all.
-  for (const client of clients) verified.push(await verifyClient(config, client, options, stop));
+  const verified = await verifyClients(config, clients, options);
   const judgements = verified.flatMap((one) => one.judgements);
   const report: Report = {
     judgements,
@@ -106,7 +102,33 @@ async function confirm(clients: readonly WarehouseClient[], isConfirmed: boolean
   }
 }
 
-async function verifyClient(config: Config, client: WarehouseClient, options: VerifyOptions, stop: AbortSignal) {
+interface VerifiedClient {
+  readonly judgements: readonly Judgement[];
+  /** What remains at the service, in words. */
+  readonly left: readonly string[];
+  readonly service: Service;
+}
+
+/** Verifies the clients one after the other. SIGINT and SIGTERM end the checks; what was placed is cancelled. */
+async function verifyClients(config: Config, clients: readonly WarehouseClient[], options: VerifyOptions) {
+  const stop = new AbortController();
+  const onSignal = () => stop.abort();
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  const verified: VerifiedClient[] = [];
+  try {
+    for (const client of clients) verified.push(await verifyClient(config, client, options, stop.signal));
+    return verified;
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+  }
+}
+
+async function verifyClient(
+  config: Config,
+  client: WarehouseClient,
+  options: VerifyOptions,
+  stop: AbortSignal,
+): Promise<VerifiedClient> {
   const { prober, close } = openProber(config, client);
   // The timeouts of HTTP end each request. A stop ends the checks, but not the cancellations.
   const service = new Service(prober, config.operations, new AbortController().signal);

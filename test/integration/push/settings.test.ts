@@ -273,7 +273,10 @@ test('settings that cannot be read make no row dead and change no stored entry',
   });
   const id = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
   await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'pending', last_error: 'common.settings.get: NOK: «Settings are ok.»' });
+  expect(await outbox.row(id)).toMatchObject({
+    status: 'pending',
+    last_error: 'common.settings.get: NOK: «Settings are ok.»',
+  });
   // They are not read again at once, even if the row is due.
   await database.query('update fulfilment.outbox set next_attempt_at = now()');
   await outbox.push();

@@ -40,7 +40,7 @@ async function checkZone({ client, service }: CheckContext): Promise<Finding> {
     const offsetMs = Math.max(...zoneLess.map(({ atMs }) => atMs)) - dateMs;
     const hours = Math.ceil((offsetMs - toleranceMs) / halfHourMs) / 2;
     const words = `in ${client.timeZone} the newest time is ${Math.round(aheadMs / minuteMs)} minutes in the future`;
-    const value = `a zone at least ${hours} hours ahead of UTC`;
+    const value = `a zone of UTC${hours < 0 ? '' : '+'}${hours} or further east`;
     return differs(words, { kind: 'variable', name: 'WAREHOUSE_TIME_ZONE', value });
   }
   const agoMinutes = Math.round(-aheadMs / minuteMs);
