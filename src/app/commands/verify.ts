@@ -5,6 +5,7 @@ import { toVisible } from '../../core/quote.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
 import { openProber } from '../deps/warehouses.ts';
+import { tokenCheck } from '../verify/checks/access.ts';
 import type { Judgement } from '../verify/finding.ts';
 import { formatReport, type Report } from '../verify/report.ts';
 import { readOnlyChecks, runChecks } from '../verify/run-checks.ts';
@@ -33,7 +34,7 @@ const warning =
 /**
  * Asks a service which assumptions of docs/assumptions.md hold there, and prints the settings for those that do not. It
  * writes nothing at the service unless `allowWrites` is set.
- * @returns 1 if something differs, else 0
+ * @returns 1 if something differs or a client gets no token, else 0
  * @throws UsageError, ConfigError if the options or the configuration are wrong
  */
 export async function verifyCommand(options: VerifyOptions): Promise<number> {
@@ -55,7 +56,9 @@ export async function verifyCommand(options: VerifyOptions): Promise<number> {
   print(options.json ? JSON.stringify(report, null, 2) : toVisible(formatReport(report)));
   if (options.writeOperations !== undefined)
     writeEntries(options.writeOperations, config.WAREHOUSE_OPERATIONS_FILE, report.operations);
-  return judgements.some(({ verdict }) => verdict === 'differs') ? 1 : 0;
+  return judgements.some(({ id, verdict }) => verdict === 'differs' || (id === tokenCheck.id && verdict !== 'holds'))
+    ? 1
+    : 0;
 }
 
 /** Returns the environment with the service that the options name instead of the configured clients. */
@@ -133,20 +136,19 @@ async function verifyClient(
   // The timeouts of HTTP end each request. A stop ends the checks, but not the cancellations.
   const service = new Service(prober, config.operations, new AbortController().signal);
   const session = new WriteSession(service, options.sku ?? null);
-  let left: string[] = [];
-  let isDone = false;
+  const left: string[] = [];
+  let report: Omit<VerifiedClient, 'left'> | null = null;
   try {
     const writes = options.allowWrites ? createWriteChecks(session) : [];
     const replaced = new Set(writes.map(({ replaces }) => replaces));
     const checks = [...readOnlyChecks.filter(({ id }) => !replaced.has(id)), ...writes];
     const context = { client, service, askTrackTrace: options.askTrackTrace ?? false };
-    const judgements = await runChecks(checks, context, stop);
-    isDone = true;
-    left = await session.cleanUp();
-    return { judgements, left, service };
+    report = { judgements: await runChecks(checks, context, stop), service };
   } finally {
+    left.push(...(await session.cleanUp()));
     // After an error or a stop there is no report.
-    if (!isDone) for (const words of await session.cleanUp()) process.stderr.write(`Left at the service: ${words}\n`);
+    if (report === null) for (const words of left) process.stderr.write(`Left at the service: ${words}\n`);
     await close();
   }
+  return { ...report, left };
 }

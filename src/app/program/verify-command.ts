@@ -19,7 +19,7 @@ export function addVerifyCommand(sandbox: Command): void {
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nExits with 1 if something differs.' +
+      '\nExits with 1 if something differs, or there is no token.' +
         '\n\nExample:\n  WAREHOUSE_PASSWORD_FILE=secret fulfilment-sync sandbox verify --base-url https://… --username shop',
     )
     .action(async (options: VerifyOptions) =>

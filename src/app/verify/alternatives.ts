@@ -7,7 +7,7 @@ export type Route = Pick<Operation, 'method' | 'path'>;
 const synonyms: Readonly<Record<string, readonly string[]>> = {
   search: ['find', 'get', 'lookup', ''],
   list: ['get', 'all', ''],
-  tracktrace: ['track-trace', 'track_trace', 'tracktrace/get', 'trackandtrace'],
+  tracktrace: ['track-trace', 'track_trace', 'tracktrace/get', 'trackAndTrace'],
 };
 const maxRoutes = 40;
 

@@ -3,7 +3,7 @@ import { isObject } from '../../core/json.ts';
 import { badParameter, Refusal, ruleBroken } from '../refusal.ts';
 import type { Unlike } from '../unlike.ts';
 
-const sizeless = ['v3.returnItems.list', 'v3.inbounds.list'];
+const otherPaging = ['v3.returnItems.list', 'v3.inbounds.list'];
 
 /**
  * Checks that a request has the form that the switch `unlike` demands. Returns its body in the form that the operation
@@ -11,7 +11,7 @@ const sizeless = ['v3.returnItems.list', 'v3.inbounds.list'];
  * @throws Refusal if the form is another one
  */
 export function applyUnlike(name: string, rawQuery: string, body: unknown, unlike: Unlike): unknown {
-  if (sizeless.includes(name)) checkPageSize(rawQuery, unlike.pageSize);
+  if (otherPaging.includes(name)) checkPageSize(rawQuery, unlike.pageSize);
   if (!name.startsWith('v3.') || !isObject(body) || !isObject(body.data)) return body;
   const { requestIncluded, cancelAttributes } = unlike;
   if (requestIncluded === 'inside' && body.included !== undefined)

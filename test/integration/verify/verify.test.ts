@@ -78,7 +78,7 @@ describe('against a service as we assume it', () => {
     const password = join(folder, 'password');
     writeFileSync(password, 'wrong\n');
     const { code, holds } = await verifyAsJson(['--password-file', password]);
-    expect({ code, holds }).toEqual({ code: 0, holds: [] });
+    expect({ code, holds }).toEqual({ code: 1, holds: [] });
     expect(await sandbox.requests(after)).toHaveLength(1);
   });
 });
@@ -214,6 +214,14 @@ test('an order whose answer is lost is found by its number and cancelled', async
   const words = ['--allow-writes', '--yes', '--sku', 'MUG-BLUE'];
   const { holds, report } = await verifyAsJson(words, { HTTP_TIMEOUT_MS: '300' });
   expect(holds).toEqual(expect.arrayContaining(['request-included', 'read-back', 'order-cancel']));
+  expect(report.left.every((text) => text.includes('is cancelled'))).toBe(true);
+});
+
+test('orders that the list does not show yet are cancelled, too', async () => {
+  await sandbox.faults({ operation: 'v3.orders.list', effect: { lagMs: 600_000 } });
+  const { differs, report } = await verifyAsJson(['--allow-writes', '--yes', '--sku', 'MUG-BLUE']);
+  expect(differs).toContain('read-back');
+  expect(report.left).toHaveLength(4);
   expect(report.left.every((text) => text.includes('is cancelled'))).toBe(true);
 });
 

@@ -11,7 +11,7 @@ const lists: readonly (readonly [OperationName, include: string, isRelated: bool
   ['v3.inboundPackingSlips.list', 'inboundPackingSlipItems', true],
 ];
 
-/** Checks of where `included` stands in answers (docs/interface.md, 2.3 v3 resource objects). */
+/** Checks of the position of `included` in answers (docs/interface.md, 2.3 v3 resource objects). */
 export const includedChecks: readonly Check[] = [
   ...lists.map(
     ([name, include, isRelated]): Check => ({

@@ -7,12 +7,12 @@ import { describeAnswer, isDone, readData, readNumber } from '../answer.ts';
 import type { Check, CheckContext } from '../check.ts';
 import { cannotTell, differs, entry, type Finding, holds } from '../finding.ts';
 
-const sizeless = ['v3.returnItems.list', 'v3.inbounds.list'] as const;
-const allLists = ['v3.shipments.list', 'v3.orders.list', 'v3.inboundPackingSlips.list', ...sizeless] as const;
+const otherPaging = ['v3.returnItems.list', 'v3.inbounds.list'] as const;
+const allLists = ['v3.shipments.list', 'v3.orders.list', 'v3.inboundPackingSlips.list', ...otherPaging] as const;
 
 /** Checks of pages, their links and their order (docs/interface.md, 2.4 Paging). */
 export const listChecks: readonly Check[] = [
-  ...sizeless.map(
+  ...otherPaging.map(
     (name): Check => ({
       id: `page-size-${name}`,
       section: '12.4',
@@ -49,7 +49,7 @@ export const listChecks: readonly Check[] = [
   },
 ];
 
-async function checkPageSize(name: (typeof sizeless)[number], { service }: CheckContext): Promise<Finding> {
+async function checkPageSize(name: (typeof otherPaging)[number], { service }: CheckContext): Promise<Finding> {
   const isSent = service.operation(name).pageSize !== false;
   const sized = await service.call(name, { query: { 'page[size]': 100 } });
   const plain = await service.call(name);

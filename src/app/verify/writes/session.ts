@@ -19,7 +19,7 @@ export interface PlacedOrder {
   readonly addresses: readonly JsonObject[];
 }
 
-/** What became of an order: it was taken, or refused with an answer. */
+/** The outcome of an order: it was taken, or refused with an answer. */
 type Placement = { readonly order: PlacedOrder } | { readonly refused: string };
 
 /** Days until the preferred shipping date of our orders, which are on hold, too. */
@@ -30,7 +30,8 @@ const include = 'orderItems,deliveryAddress,billingAddress';
 export class WriteSession {
   readonly service: Service;
   readonly #givenSku: string | null;
-  readonly #numbers: string[] = [];
+  /** The state of each order by its number: its id, refused, or not known. */
+  readonly #asked = new Map<string, number | 'refused' | 'unknown'>();
 
   /** @param sku article of the orders; null: one that the client's orders name */
   constructor(service: Service, sku: string | null) {
@@ -68,7 +69,7 @@ export class WriteSession {
   }
 
   /**
-   * Places an order once. If no answer says what became of it, it is looked up by its number, as the outbox does.
+   * Places an order once. If its outcome is unknown, it is looked up by its number, as the outbox does.
    * @throws WarehouseError if that is not known either
    */
   async place(
@@ -77,18 +78,25 @@ export class WriteSession {
     options: Pick<Operation, 'included' | 'billingAddress'>,
   ): Promise<Placement> {
     const json = buildOrderDocument(payload, { orderTypeId, shippingMethodId: null }, options);
-    this.#numbers.push(payload.externalOrderNumber);
+    const { externalOrderNumber: number } = payload;
+    this.#asked.set(number, 'unknown');
     const answer = await this.service.call('v3.orders.create', { json }).catch((error: unknown) => {
-      if (error instanceof CodedError) return error;
+      if (error instanceof WarehouseError) return error;
       throw error;
     });
-    if (!(answer instanceof CodedError) && !isDone(answer)) return { refused: describeAnswer(answer) };
-    const id = await this.find(payload.externalOrderNumber);
-    if (id !== null) return { order: await this.read(id) };
-    if (answer instanceof WarehouseError && answer.status !== undefined)
-      return { refused: `${answer.status}, and no order has the number` };
-    if (answer instanceof CodedError) throw answer;
-    return { refused: `${describeAnswer(answer)}, but no order has the number` };
+    const isAnswer = !(answer instanceof WarehouseError);
+    if (isAnswer && !isDone(answer)) {
+      this.#asked.set(number, 'refused');
+      return { refused: describeAnswer(answer) };
+    }
+    const id = (isAnswer ? readNumber((readData(answer) ?? [])[0]?.id) : null) ?? (await this.find(number));
+    if (id !== null) {
+      this.#asked.set(number, id);
+      return { order: await this.read(id) };
+    }
+    if (isAnswer) return { refused: `${describeAnswer(answer)}, but no order has the number` };
+    if (answer.status !== undefined) return { refused: `${answer.status}, and no order has the number` };
+    throw answer;
   }
 
   /** Returns the id of the order with a number; null if there is none. */
@@ -112,19 +120,20 @@ export class WriteSession {
   /** Cancels every order that was placed. Returns what remains at the service, in words. */
   async cleanUp(): Promise<string[]> {
     const left: string[] = [];
-    for (const number of this.#numbers) {
-      const words = await this.#cancel(number).catch((error: unknown) => {
+    for (const [number, state] of this.#asked) {
+      if (state === 'refused') continue;
+      const words = await this.#cancel(number, state === 'unknown' ? null : state).catch((error: unknown) => {
         if (!(error instanceof CodedError)) throw error;
         return `${number} may exist and could not be cancelled (${removeQuotes(describeError(error))}); cancel it by hand`;
       });
-      if (words !== null) left.push(words);
+      left.push(words);
     }
     return left;
   }
 
-  async #cancel(number: string): Promise<string | null> {
-    const id = await this.find(number);
-    if (id === null) return null;
+  async #cancel(number: string, known: number | null): Promise<string> {
+    const id = known ?? (await this.find(number));
+    if (id === null) return `${number}: no answer said whether it exists; it is not listed now; look again later`;
     const answer = await this.service.call('v3.orders.cancel', { path: { id } });
     const { items } = await this.read(id);
     const open = items.filter((item) => readAttribute(item, 'quantity') !== 0).length;

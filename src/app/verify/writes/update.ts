@@ -14,7 +14,7 @@ const methods = ['PATCH', 'PUT', 'POST'] as const;
 const changedReference = 'verify-changed';
 /** Earlier than every preferred shipping date, so that the order keeps its date. */
 const anyDay = '1970-01-01';
-const changedStreet = 'Herengracht';
+const changedStreet = 'Changed Street';
 
 /** Changes the reference of the order, with each method until one works. */
 export async function checkUpdate({ order: { id } }: SharedOrder, session: WriteSession): Promise<Finding> {
@@ -80,7 +80,7 @@ export async function checkTakes(shared: SharedOrder, session: WriteSession): Pr
 
 type Position = 'inside' | 'top';
 
-/** What became of a change. `takenAt`: the position of `included` with which the service took it; null: it did not. */
+/** The outcome of a change. `takenAt`: the position of `included` with which the service took it; null: it did not. */
 interface Trial {
   readonly words: string;
   readonly takenAt: Position | null;
