@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline/promises';
-import { type Config, readConfig } from '../../../config/env.ts';
-import { describeFileError, readSecretFile, type WarehouseClient } from '../../../config/files.ts';
+import { type Config, readConfig, replaceClients } from '../../../config/env.ts';
+import type { WarehouseClient } from '../../../config/files.ts';
 import { toVisible } from '../../core/quote.ts';
 import { print } from '../cli/print.ts';
 import { UsageError } from '../cli/usage.ts';
@@ -38,7 +38,7 @@ const warning =
  * @throws UsageError, ConfigError if the options or the configuration are wrong
  */
 export async function verifyCommand(options: VerifyOptions): Promise<number> {
-  const config = readConfig({ database: false, clients: true }, chooseEnvironment(options, process.env));
+  const config = readConfig({ database: false, clients: true }, chooseEnvironment(options));
   const clients = config.clients.filter(({ key }) => options.client === undefined || key === options.client);
   if (clients.length === 0)
     throw new UsageError(
@@ -61,33 +61,17 @@ export async function verifyCommand(options: VerifyOptions): Promise<number> {
     : 0;
 }
 
-/** Returns the environment with the service that the options name instead of the configured clients. */
-function chooseEnvironment(options: VerifyOptions, source: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const { baseUrl, username, passwordFile, client } = options;
-  if (baseUrl === undefined) {
-    if (username !== undefined || passwordFile !== undefined)
-      throw new UsageError('--username and --password-file need --base-url');
-    return source;
-  }
+/**
+ * Returns the environment with the service that the options name; undefined: as it is, with the configured clients.
+ * @throws UsageError if options are missing or contradict each other
+ */
+function chooseEnvironment({ baseUrl, username, passwordFile, client }: VerifyOptions): NodeJS.ProcessEnv | undefined {
+  if (baseUrl === undefined && (username !== undefined || passwordFile !== undefined))
+    throw new UsageError('--username and --password-file need --base-url');
+  if (baseUrl === undefined) return undefined;
   if (username === undefined) throw new UsageError('--base-url needs --username');
   if (client !== undefined) throw new UsageError('Give either --base-url or --client');
-  const { WAREHOUSE_CLIENTS_FILE: _, ...rest } = source;
-  const chosen = { ...rest, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username };
-  if (passwordFile !== undefined)
-    return { ...chosen, WAREHOUSE_PASSWORD: readPassword(passwordFile), WAREHOUSE_PASSWORD_FILE: '' };
-  if (!source.WAREHOUSE_PASSWORD && !source.WAREHOUSE_PASSWORD_FILE)
-    throw new UsageError(
-      '--base-url needs a password, from WAREHOUSE_PASSWORD, WAREHOUSE_PASSWORD_FILE or --password-file',
-    );
-  return chosen;
-}
-
-function readPassword(file: string): string {
-  try {
-    return readSecretFile(file);
-  } catch (error) {
-    throw new UsageError(`--password-file cannot be read: ${describeFileError(error)}`);
-  }
+  return replaceClients({ baseUrl, username, passwordFile });
 }
 
 /** Asks the person at the terminal. @throws UsageError if nobody agrees */

@@ -1,3 +1,7 @@
+/**
+ * Checks of a service's promises: what is asked, what an answer says, and the settings that follow from it.
+ */
+
 import type { WarehouseClient } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
 import { removeQuotes } from '../../core/quote.ts';

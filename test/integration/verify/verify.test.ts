@@ -227,7 +227,11 @@ test('orders that the list does not show yet are cancelled, too', async () => {
 
 test.each<[string, string[], RegExp]>([
   ['no user name', ['--base-url', 'http://127.0.0.1:1'], /--base-url needs --username/],
-  ['no password', ['--base-url', 'http://127.0.0.1:1', '--username', 'x'], /needs a password, from WAREHOUSE_PASSWORD/],
+  [
+    'no password',
+    ['--base-url', 'http://127.0.0.1:1', '--username', 'x'],
+    /WAREHOUSE_PASSWORD: is required together with/,
+  ],
   ['a user name alone', ['--username', 'x'], /need --base-url/],
   ['an unknown client', ['--client', 'x'], /There is no client x; known are default/],
   ['writes without consent', ['--allow-writes'], /up to 8 orders.*--allow-writes needs --yes/s],

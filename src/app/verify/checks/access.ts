@@ -1,3 +1,7 @@
+/**
+ * The checks that change nothing at the service, one file for each group.
+ */
+
 import { isObject } from '../../../core/json.ts';
 import { formatSpan } from '../../../core/time.ts';
 import { describeAnswer, isDone, readEnvelope } from '../answer.ts';

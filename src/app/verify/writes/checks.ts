@@ -1,22 +1,14 @@
-import type { Operation } from '../../../../config/operations.ts';
-import type { OrderPayload } from '../../../sync/push/kinds/order/order-payload.ts';
+/**
+ * The checks that place, change and cancel orders.
+ */
+
 import { describeAnswer, isDone, readAttribute } from '../answer.ts';
 import type { Check } from '../check.ts';
 import { cannotTell, differs, entry, type Finding, holds } from '../finding.ts';
 import { checkItemCancel } from './item-cancel.ts';
 import { checkOptional } from './optional.ts';
-import type { PlacedOrder, WriteSession } from './session.ts';
+import type { OrderOptions, SharedOrder, WriteSession } from './session.ts';
 import { checkTakes, checkUpdate } from './update.ts';
-
-/** The order that the checks share. */
-export interface SharedOrder {
-  readonly payload: OrderPayload;
-  readonly orderTypeId: number;
-  readonly order: PlacedOrder;
-  /** How the service took the order. */
-  readonly options: Options;
-}
-type Options = Pick<Operation, 'included' | 'billingAddress'>;
 
 const noOrder = cannotTell('no order was placed');
 
@@ -101,7 +93,7 @@ async function placeFirst(session: WriteSession): Promise<{ shared: SharedOrder 
   const { included = 'inside', billingAddress = 'copy' } = session.service.operation('v3.orders.create');
   const otherPlace = included === 'inside' ? 'top' : 'inside';
   const otherBilling = billingAddress === 'copy' ? 'omit' : 'copy';
-  const forms: Required<Options>[] = [
+  const forms: Required<OrderOptions>[] = [
     { included, billingAddress },
     { included: otherPlace, billingAddress },
     { included, billingAddress: otherBilling },

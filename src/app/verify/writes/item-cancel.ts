@@ -1,8 +1,7 @@
 import type { Operation } from '../../../../config/operations.ts';
 import { describeAnswer, readAttribute, readNumber } from '../answer.ts';
 import { cannotTell, differs, entry, type Finding, holds } from '../finding.ts';
-import type { SharedOrder } from './checks.ts';
-import type { WriteSession } from './session.ts';
+import type { SharedOrder, WriteSession } from './session.ts';
 
 const name = 'v3.orderItems.cancel';
 type Form = Required<Pick<Operation, 'method' | 'path' | 'attributes'>>;

@@ -1,8 +1,7 @@
 import { optionalMembers } from '../../../../config/optional-members.ts';
 import type { OrderPayload } from '../../../sync/push/kinds/order/order-payload.ts';
 import { cannotTell, differs, entry, type Finding, holds } from '../finding.ts';
-import type { SharedOrder } from './checks.ts';
-import type { WriteSession } from './session.ts';
+import type { SharedOrder, WriteSession } from './session.ts';
 
 const name = 'v3.orders.create';
 /** The members that can be left out of an order that still names what is sent where. */

@@ -19,6 +19,18 @@ export interface PlacedOrder {
   readonly addresses: readonly JsonObject[];
 }
 
+/** The assumptions about the body of an order that the service may not share. */
+export type OrderOptions = Pick<Operation, 'included' | 'billingAddress'>;
+
+/** The order that the checks share. */
+export interface SharedOrder {
+  readonly payload: OrderPayload;
+  readonly orderTypeId: number;
+  readonly order: PlacedOrder;
+  /** How the service took the order. */
+  readonly options: OrderOptions;
+}
+
 /** The outcome of an order: it was taken, or refused with an answer. */
 type Placement = { readonly order: PlacedOrder } | { readonly refused: string };
 
@@ -72,11 +84,7 @@ export class WriteSession {
    * Places an order once. If its outcome is unknown, it is looked up by its number, as the outbox does.
    * @throws WarehouseError if that is not known either
    */
-  async place(
-    payload: OrderPayload,
-    orderTypeId: number,
-    options: Pick<Operation, 'included' | 'billingAddress'>,
-  ): Promise<Placement> {
+  async place(payload: OrderPayload, orderTypeId: number, options: OrderOptions): Promise<Placement> {
     const json = buildOrderDocument(payload, { orderTypeId, shippingMethodId: null }, options);
     const { externalOrderNumber: number } = payload;
     this.#asked.set(number, 'unknown');

@@ -6,8 +6,7 @@ import { decodeWith } from '../../../warehouse/decoding/jsonapi.ts';
 import { orderSchema } from '../../../warehouse/decoding/v3-orders.ts';
 import { describeAnswer, readAttribute, readNumber, readRelated } from '../answer.ts';
 import { cannotTell, differs, entry, type Finding, holds } from '../finding.ts';
-import type { SharedOrder } from './checks.ts';
-import type { PlacedOrder, WriteSession } from './session.ts';
+import type { PlacedOrder, SharedOrder, WriteSession } from './session.ts';
 
 const name = 'v3.orders.update' satisfies OperationName;
 const methods = ['PATCH', 'PUT', 'POST'] as const;
