@@ -2,6 +2,7 @@ import type { Fault } from '../../src/sandbox/faults.ts';
 import type { Switches } from '../../src/sandbox/paging.ts';
 import type { LoggedRequest } from '../../src/sandbox/request-log.ts';
 import type { ShipmentStatus } from '../../src/sandbox/store/model.ts';
+import type { Unlike } from '../../src/sandbox/unlike.ts';
 
 export type FaultRule = Partial<Fault> & Pick<Fault, 'operation' | 'effect'>;
 
@@ -43,7 +44,7 @@ export class SandboxControl {
     return this.call('POST', '/_sandbox/edit', { client, shipmentIds, status });
   }
 
-  switches(switches: Partial<Switches>) {
+  switches(switches: Partial<Omit<Switches, 'unlike'>> & { readonly unlike?: Partial<Unlike> }) {
     return this.call('PUT', '/_sandbox/switches', switches);
   }
 

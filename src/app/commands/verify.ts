@@ -28,7 +28,7 @@ export interface VerifyOptions {
 }
 
 const warning =
-  'This places up to 8 orders on hold at the service, with numbers that begin with VERIFY-, changes one of them, and ' +
+  'This places up to 9 orders on hold at the service, with numbers that begin with VERIFY-, changes one of them, and ' +
   'cancels all of them. The service keeps cancelled orders in its lists.';
 
 /**

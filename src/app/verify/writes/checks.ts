@@ -121,12 +121,21 @@ async function placeFirst(session: WriteSession): Promise<{ shared: SharedOrder 
   return { shared: null, finding: cannotTell(`every form was refused: ${refusals.join('; ')}`) };
 }
 
-async function checkBilling({ options, order }: SharedOrder, { service }: WriteSession): Promise<Finding> {
-  const inUse = service.operation('v3.orders.create').billingAddress ?? 'copy';
-  const words = `taken with billing address ${options.billingAddress}; the order shows ${order.addresses.length} addresses`;
-  if (options.billingAddress === inUse) return holds(words);
-  return differs(words, entry('v3.orders.create', { billingAddress: options.billingAddress ?? 'copy' }));
+/** Judges the billing address of the first order, and places an order in the other form to learn whether it is taken. */
+async function checkBilling({ options, order }: SharedOrder, session: WriteSession): Promise<Finding> {
+  const inUse = session.service.operation('v3.orders.create').billingAddress ?? 'copy';
+  const took = options.billingAddress ?? 'copy';
+  const words = `${describeBilling[took]}: taken, the order shows ${order.addresses.length} addresses`;
+  if (took !== inUse)
+    return differs(`${describeBilling[inUse]}: refused; ${words}`, entry('v3.orders.create', { billingAddress: took }));
+  const made = await session.makePayload();
+  if ('problem' in made) return holds(words);
+  const other = took === 'copy' ? 'omit' : 'copy';
+  const placed = await session.place(made.payload, made.orderTypeId, { ...options, billingAddress: other });
+  return holds(`${words}; ${describeBilling[other]}: ${'refused' in placed ? placed.refused : 'taken, too'}`);
 }
+
+const describeBilling = { copy: 'with a copy of the delivery address', omit: 'without a billing address' } as const;
 
 async function checkCancel({ order: { id } }: SharedOrder, session: WriteSession): Promise<Finding> {
   const answer = await session.service.call('v3.orders.cancel', { path: { id } });
