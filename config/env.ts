@@ -216,6 +216,22 @@ export function findSetVariables(source: NodeJS.ProcessEnv = process.env): strin
   return Object.keys(source).filter((name) => source[name] !== '' && isOurs(name));
 }
 
+/** A service that replaces the configured clients. */
+export interface NamedService {
+  readonly baseUrl: string;
+  readonly username: string;
+  /** File with the password; undefined: the environment has it. */
+  readonly passwordFile: string | undefined;
+}
+
+/** Returns the environment with one service instead of the configured clients. */
+export function replaceClients(service: NamedService, source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
+  const { WAREHOUSE_CLIENTS_FILE: _, ...rest } = source;
+  const { baseUrl, username, passwordFile } = service;
+  const password = passwordFile === undefined ? {} : { WAREHOUSE_PASSWORD: '', WAREHOUSE_PASSWORD_FILE: passwordFile };
+  return { ...rest, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, ...password };
+}
+
 /** Returns the environment without the settings of this program, for processes that must not inherit them. */
 export function removeSettings(source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);

@@ -4,9 +4,11 @@
 
 import { Agent, buildConnector, type Dispatcher, EnvHttpProxyAgent } from 'undici';
 import type { Config } from '../../../config/env.ts';
+import type { WarehouseClient } from '../../../config/files.ts';
 import { Warehouse } from '../../warehouse/client.ts';
 import type { Exchange } from '../../warehouse/transport/http.ts';
 import { NotConnectedError } from '../../warehouse/transport/http-error.ts';
+import { Prober } from '../../warehouse/transport/prober.ts';
 
 /** Maximum bytes of one answer. A page of 100 shipments has about 200 KB, a list of 100,000 parcels about 30 MB. */
 const maxResponseBytes = 64 * 1024 * 1024;
@@ -34,6 +36,14 @@ export function openWarehouses(
     }),
   );
   return { warehouses, close: () => dispatcher.destroy() };
+}
+
+/** Opens the service of one client for questions with any method and path. */
+export function openProber(config: Config, client: WarehouseClient): { prober: Prober; close: () => Promise<void> } {
+  const dispatcher = openDispatcher(config);
+  const { operations, HTTP_TIMEOUT_MS: timeoutMs, REQUESTS_PER_SECOND: requestsPerSecond } = config;
+  const prober = new Prober(client, { operations, dispatcher, timeoutMs, requestsPerSecond });
+  return { prober, close: () => dispatcher.destroy() };
 }
 
 /** Creates the dispatcher of all connections, which go direct or through the proxies of the settings. */

@@ -79,7 +79,10 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   addBusinessRoutes(app, world);
   app.get('/_sandbox/switches', { config }, async () => world.switches);
   app.put('/_sandbox/switches', { config }, async (request) => {
-    world.switches = parseSwitches(request.body, world.options, world.firstDialect);
+    const switches = parseSwitches(request.body, world.options, world.firstDialect);
+    const unknown = Object.keys(switches.unlike.paths).find((path) => !operations.some(({ name }) => name === path));
+    if (unknown !== undefined) throw badParameter('unlike.paths', `names ${unknown}, which is no operation`);
+    world.switches = switches;
     world.changes++;
     return world.switches;
   });

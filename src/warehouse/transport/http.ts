@@ -47,6 +47,21 @@ export interface HttpAnswer {
   readonly dateMs: number | null;
 }
 
+/** A request with any method and path, for questions that docs/interface.md does not answer. */
+export interface ProbeRequest extends Pick<HttpRequest, 'path' | 'query' | 'headers' | 'body' | 'signal'> {
+  readonly method: Dispatcher.HttpMethod;
+  /** A path as in `config/operations.ts`. */
+  readonly template: string;
+}
+
+/** The answer to a probe, with any status. */
+export interface ProbeAnswer extends HttpAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  /** The header Allow, in upper case; null if there is none. */
+  readonly allow: string | null;
+}
+
 /** Content encodings that compress the body. Servers also name encodings that do not change it. */
 const compression = /\b(gzip|deflate|br|zstd|compress)\b/i;
 
@@ -102,22 +117,58 @@ export class WarehouseHttp {
     }
   }
 
+  /**
+   * Sends any request once, and returns any answer.
+   * @throws WarehouseError if there is no answer, or StoppedError if the signal was aborted
+   */
+  async probe({ method, template, ...request }: ProbeRequest): Promise<ProbeAnswer> {
+    await this.#pace(request.signal);
+    const operation = `${method} ${template}`;
+    const url = buildUrl(this.#options.baseUrl, template, { operation, ...request });
+    const deadline = AbortSignal.timeout(this.#options.timeoutMs * 2);
+    try {
+      const { statusCode, headers, body } = await this.#request(url, method, request, deadline);
+      return {
+        url,
+        status: statusCode,
+        contentType: String(headers['content-type'] ?? ''),
+        allow: readFirst(headers.allow)?.toUpperCase() ?? null,
+        dateMs: readDateHeader(headers.date),
+        body: await body.text(),
+      };
+    } catch (error) {
+      if (request.signal.aborted) throwStopped(request.signal);
+      if (error instanceof WarehouseError) throw error;
+      throw toTransportError(operation, deadline.aborted ? deadline.reason : error);
+    }
+  }
+
+  #request(
+    url: URL,
+    method: Dispatcher.HttpMethod,
+    request: Omit<ProbeRequest, 'template' | 'method'>,
+    deadline: AbortSignal,
+  ) {
+    const { dispatcher, timeoutMs } = this.#options;
+    return dispatcher.request({
+      origin: url.origin,
+      path: url.pathname + url.search,
+      method,
+      headers: { accept: 'application/json', 'accept-encoding': 'identity', ...request.headers },
+      body: request.body ?? null,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
+      signal: AbortSignal.any([request.signal, deadline]),
+    });
+  }
+
   async #exchange(request: HttpRequest): Promise<{ readonly status: number; readonly answer: HttpAnswer }> {
-    const { baseUrl, operations, dispatcher, timeoutMs } = this.#options;
+    const { baseUrl, operations, timeoutMs } = this.#options;
     const operation = operations[request.operation];
     const url = buildUrl(baseUrl, operation.path, request);
     const deadline = AbortSignal.timeout(timeoutMs * 2);
     try {
-      const { statusCode, headers, body } = await dispatcher.request({
-        origin: url.origin,
-        path: url.pathname + url.search,
-        method: operation.method,
-        headers: { accept: 'application/json', 'accept-encoding': 'identity', ...request.headers },
-        body: request.body ?? null,
-        headersTimeout: timeoutMs,
-        bodyTimeout: timeoutMs,
-        signal: AbortSignal.any([request.signal, deadline]),
-      });
+      const { statusCode, headers, body } = await this.#request(url, operation.method, request, deadline);
       const ok = statusCode >= 200 && statusCode < 300;
       const encoding = String(headers['content-encoding'] ?? '');
       if (ok && compression.test(encoding)) {
@@ -157,7 +208,11 @@ export class WarehouseHttp {
 }
 
 /** Builds the URL of a request. The path of the base URL stays in front of the operation's path. */
-function buildUrl(baseUrl: URL, path: string, request: HttpRequest): URL {
+function buildUrl(
+  baseUrl: URL,
+  path: string,
+  request: Pick<HttpRequest, 'path' | 'query'> & { readonly operation: string },
+): URL {
   const filled = path.replace(/\{(\w+)\}/g, (_part, name: string) => {
     const value = request.path?.[name];
     if (value === undefined) throw new TypeError(`${request.operation} needs the path value ${name}`);

@@ -1,0 +1,138 @@
+import { createInterface } from 'node:readline/promises';
+import { type Config, readConfig, replaceClients } from '../../../config/env.ts';
+import type { WarehouseClient } from '../../../config/files.ts';
+import { toVisible } from '../../core/quote.ts';
+import { print } from '../cli/print.ts';
+import { UsageError } from '../cli/usage.ts';
+import { openProber } from '../deps/warehouses.ts';
+import { tokenCheck } from '../verify/checks/access.ts';
+import type { Judgement } from '../verify/finding.ts';
+import { formatReport, type Report } from '../verify/report.ts';
+import { readOnlyChecks, runChecks } from '../verify/run-checks.ts';
+import { Service } from '../verify/service.ts';
+import { collectEntries, collectVariables, writeEntries } from '../verify/settings-file.ts';
+import { createWriteChecks } from '../verify/writes/checks.ts';
+import { WriteSession } from '../verify/writes/session.ts';
+
+export interface VerifyOptions {
+  readonly baseUrl?: string;
+  readonly username?: string;
+  readonly passwordFile?: string;
+  readonly client?: string;
+  readonly json?: boolean;
+  readonly askTrackTrace?: boolean;
+  readonly allowWrites?: boolean;
+  readonly yes?: boolean;
+  readonly sku?: string;
+  readonly writeOperations?: string;
+}
+
+const warning =
+  'This places up to 9 orders on hold at the service, with numbers that begin with VERIFY-, changes one of them, and ' +
+  'cancels all of them. The service keeps cancelled orders in its lists.';
+
+/**
+ * Asks a service which assumptions of docs/assumptions.md hold there, and prints the settings for those that do not. It
+ * writes nothing at the service unless `allowWrites` is set.
+ * @returns 1 if something differs or a client gets no token, else 0
+ * @throws UsageError, ConfigError if the options or the configuration are wrong
+ */
+export async function verifyCommand(options: VerifyOptions): Promise<number> {
+  const config = readConfig({ database: false, clients: true }, chooseEnvironment(options));
+  const clients = config.clients.filter(({ key }) => options.client === undefined || key === options.client);
+  if (clients.length === 0)
+    throw new UsageError(
+      `There is no client ${options.client}; known are ${config.clients.map(({ key }) => key).join(', ')}`,
+    );
+  if (options.allowWrites) await confirm(clients, options.yes ?? false);
+  const verified = await verifyClients(config, clients, options);
+  const judgements = verified.flatMap((one) => one.judgements);
+  const report: Report = {
+    judgements,
+    variables: collectVariables(judgements),
+    operations: collectEntries(verified.map(({ service }) => service)),
+    left: verified.flatMap(({ left }) => left),
+  };
+  print(options.json ? JSON.stringify(report, null, 2) : toVisible(formatReport(report)));
+  if (options.writeOperations !== undefined)
+    writeEntries(options.writeOperations, config.WAREHOUSE_OPERATIONS_FILE, report.operations);
+  return judgements.some(({ id, verdict }) => verdict === 'differs' || (id === tokenCheck.id && verdict !== 'holds'))
+    ? 1
+    : 0;
+}
+
+/**
+ * Returns the environment with the service that the options name; undefined: as it is, with the configured clients.
+ * @throws UsageError if options are missing or contradict each other
+ */
+function chooseEnvironment({ baseUrl, username, passwordFile, client }: VerifyOptions): NodeJS.ProcessEnv | undefined {
+  if (baseUrl === undefined && (username !== undefined || passwordFile !== undefined))
+    throw new UsageError('--username and --password-file need --base-url');
+  if (baseUrl === undefined) return undefined;
+  if (username === undefined) throw new UsageError('--base-url needs --username');
+  if (client !== undefined) throw new UsageError('Give either --base-url or --client');
+  return replaceClients({ baseUrl, username, passwordFile });
+}
+
+/** Asks the person at the terminal. @throws UsageError if nobody agrees */
+async function confirm(clients: readonly WarehouseClient[], isConfirmed: boolean): Promise<void> {
+  const places = clients.map(({ key, baseUrl }) => `${key} at ${baseUrl.href}`).join(', ');
+  process.stderr.write(`${warning}\nFor ${places}.\n`);
+  if (isConfirmed) return;
+  if (!process.stdin.isTTY) throw new UsageError('--allow-writes needs --yes if nobody can be asked');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    if ((await terminal.question('Continue? (yes/no) ')).trim().toLowerCase() !== 'yes')
+      throw new UsageError('Nothing was asked and nothing was written');
+  } finally {
+    terminal.close();
+  }
+}
+
+interface VerifiedClient {
+  readonly judgements: readonly Judgement[];
+  /** What remains at the service, in words. */
+  readonly left: readonly string[];
+  readonly service: Service;
+}
+
+/** Verifies the clients one after the other. SIGINT and SIGTERM end the checks; what was placed is cancelled. */
+async function verifyClients(config: Config, clients: readonly WarehouseClient[], options: VerifyOptions) {
+  const stop = new AbortController();
+  const onSignal = () => stop.abort();
+  process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
+  const verified: VerifiedClient[] = [];
+  try {
+    for (const client of clients) verified.push(await verifyClient(config, client, options, stop.signal));
+    return verified;
+  } finally {
+    process.off('SIGINT', onSignal).off('SIGTERM', onSignal);
+  }
+}
+
+async function verifyClient(
+  config: Config,
+  client: WarehouseClient,
+  options: VerifyOptions,
+  stop: AbortSignal,
+): Promise<VerifiedClient> {
+  const { prober, close } = openProber(config, client);
+  // The timeouts of HTTP end each request. A stop ends the checks, but not the cancellations.
+  const service = new Service(prober, config.operations, new AbortController().signal);
+  const session = new WriteSession(service, options.sku ?? null);
+  const left: string[] = [];
+  let report: Omit<VerifiedClient, 'left'> | null = null;
+  try {
+    const writes = options.allowWrites ? createWriteChecks(session) : [];
+    const replaced = new Set(writes.map(({ replaces }) => replaces));
+    const checks = [...readOnlyChecks.filter(({ id }) => !replaced.has(id)), ...writes];
+    const context = { client, service, askTrackTrace: options.askTrackTrace ?? false };
+    report = { judgements: await runChecks(checks, context, stop), service };
+  } finally {
+    left.push(...(await session.cleanUp()));
+    // After an error or a stop there is no report.
+    if (report === null) for (const words of left) process.stderr.write(`Left at the service: ${words}\n`);
+    await close();
+  }
+  return { ...report, left };
+}

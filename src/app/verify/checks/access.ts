@@ -1,0 +1,90 @@
+/**
+ * The checks that change nothing at the service, one file for each group.
+ */
+
+import { isObject } from '../../../core/json.ts';
+import { formatSpan } from '../../../core/time.ts';
+import { describeAnswer, isDone, readEnvelope } from '../answer.ts';
+import type { Check, CheckContext } from '../check.ts';
+import { cannotTell, differs, type Finding, holds } from '../finding.ts';
+
+/** Lists of the settings (docs/interface.md, 6.2 Settings). */
+const lists = [
+  'mainShippingMethods',
+  'shippingMethods',
+  'returnShippingMethods',
+  'orderTypes',
+  'returnReasons',
+  'languages',
+  'countries',
+  'paymentMethods',
+];
+
+/** Checks whether a token is granted. Without one, nothing else can be asked. */
+export const tokenCheck: Check = {
+  id: 'token',
+  section: '3.4',
+  assumption: 'The body of the token request is `application/x-www-form-urlencoded`.',
+  quoted: true,
+  run: checkToken,
+};
+
+/** Checks of what every other request needs (docs/interface.md, 3 Authentication, 6 Status and settings). */
+export const accessChecks: readonly Check[] = [
+  {
+    id: 'status',
+    section: '6.1',
+    assumption: 'GET status/get answers an envelope without a token.',
+    run: async ({ service }) => {
+      const answer = await service.call('common.status.get');
+      const words = `answered ${describeAnswer(answer)}`;
+      return readEnvelope(answer)?.isOk ? holds(words) : differs(`${words}; \`doctor\` will fail`);
+    },
+  },
+  {
+    id: 'date-header',
+    section: '6.1',
+    assumption: 'Answers have a Date header, which the watermarks of dated streams follow.',
+    run: async ({ service }) => {
+      const { dateMs } = await service.call('common.status.get');
+      if (dateMs === null) return differs('there is no Date header; tell the operator of the service');
+      return holds(`it differs from this machine by ${formatSpan(Math.abs(dateMs - Date.now()) / 1_000)}`);
+    },
+  },
+  {
+    id: 'settings',
+    section: '6.2',
+    assumption: 'Any list of the settings may be absent, as in a shop without returns.',
+    quoted: true,
+    run: checkSettings,
+  },
+];
+
+async function checkToken({ client, service }: CheckContext): Promise<Finding> {
+  const form = { grant_type: 'password', username: client.username, password: client.password };
+  const answer = await service.ask('POST', service.operation('common.token').path, { form, open: true });
+  if (isDone(answer) && isObject(answer.json) && typeof answer.json.access_token === 'string') {
+    const { token_type: type, expires_in: seconds } = answer.json;
+    const lasts = typeof seconds === 'number' ? `expires_in is ${seconds}` : 'expires_in is not a number';
+    const kind =
+      typeof type === 'string' && /^bearer$/i.test(type) ? 'token_type is bearer' : 'token_type is not bearer';
+    return typeof seconds === 'number' && seconds > 0 ? holds(`${kind}, ${lasts}`) : differs(`${kind}, ${lasts}`);
+  }
+  // A service that refuses the form itself does not say that the credentials are wrong.
+  if (answer.status !== 415)
+    return cannotTell(`${describeAnswer(answer)}: no token; check the user name, the password and the base URL`);
+  return differs(`${describeAnswer(answer)}: the service refuses forms, and no setting changes that`);
+}
+
+async function checkSettings({ service }: CheckContext): Promise<Finding> {
+  const answer = await service.call('common.settings.get');
+  const settings = readEnvelope(answer)?.result;
+  if (!isObject(settings)) return differs(`${describeAnswer(answer)}, without a result that is an object`);
+  const counted = lists.map((name) => {
+    const entries = settings[name];
+    return { name, entries: Array.isArray(entries) ? entries.length : null };
+  });
+  const present = counted.filter(({ entries }) => entries !== null).map(({ name, entries }) => `${name} ${entries}`);
+  const absent = counted.filter(({ entries }) => entries === null).map(({ name }) => name);
+  return holds(`${present.join(', ')}; absent: ${absent.join(', ') || 'none'}`);
+}

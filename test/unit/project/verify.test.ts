@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { listAlternatives } from '../../../src/app/verify/alternatives.ts';
+import { readOnlyChecks } from '../../../src/app/verify/run-checks.ts';
+import { Service } from '../../../src/app/verify/service.ts';
+import { createWriteChecks } from '../../../src/app/verify/writes/checks.ts';
+import { WriteSession } from '../../../src/app/verify/writes/session.ts';
+
+const read = (name: string) => readFileSync(new URL(`../../../docs/${name}`, import.meta.url), 'utf8');
+const session = new WriteSession(Object.create(Service.prototype) as Service, null);
+const checks = [...readOnlyChecks, ...createWriteChecks(session)];
+
+test('every check of verify names a section, and quotes its row of assumptions.md', () => {
+  const headings = read('interface.md');
+  const assumptions = read('assumptions.md');
+  for (const { id, section, assumption, quoted } of checks) {
+    expect([id, headings.includes(`\n### ${section} `)]).toEqual([id, true]);
+    if (quoted) expect([id, assumptions.includes(assumption)]).toEqual([id, true]);
+  }
+  expect(checks.filter(({ quoted }) => quoted).length).toBeGreaterThan(15);
+  const ids = checks.filter(({ replaces }) => replaces === undefined).map(({ id }) => id);
+  expect(new Set(ids).size).toBe(ids.length);
+});
+
+test('likely routes use only the methods that change nothing, and keep the parameters', () => {
+  const route = { method: 'GET', path: '/v2/shipment/list/{status}' } as const;
+  const routes = listAlternatives('v2.shipment.listByStatus', route, ['GET']);
+  expect(routes).toContainEqual({ method: 'GET', path: '/v2/shipments/list/{status}' });
+  expect(routes).not.toContainEqual(route);
+  for (const { method, path } of routes) expect([method, path.endsWith('/{status}')]).toEqual(['GET', true]);
+});
