@@ -48,12 +48,13 @@ create table sync.parcel_reads (
   due_at timestamptz,
   requests bigint not null default 1 check (requests > 0),
   reads integer not null default 0 check (reads >= 0),
+  unanswered integer not null default 0 check (unanswered >= 0),
   last_read_at timestamptz,
   last_problem text,
   primary key (client, shipment_id)
 ) with (fillfactor = 80);
 create index parcel_reads_due on sync.parcel_reads (client, due_at) where due_at is not null;
-create index parcel_reads_by_request on sync.parcel_reads (requested_at) where due_at is null;
+create index parcel_reads_by_request on sync.parcel_reads (requested_at);
 comment on table sync.parcel_reads is 'Shipments whose packages pull-parcels looks up, and when';
 comment on column sync.parcel_reads.client is 'Client key';
 comment on column sync.parcel_reads.shipment_id is 'Shipment';
@@ -62,6 +63,7 @@ comment on column sync.parcel_reads.requested_at is 'When the look-up was last r
 comment on column sync.parcel_reads.due_at is 'When the next look-up is due, by sync.clock(); null: none is planned';
 comment on column sync.parcel_reads.requests is 'Number of requests so far; a look-up plans the next one only if no request came meanwhile';
 comment on column sync.parcel_reads.reads is 'Number of look-ups so far';
+comment on column sync.parcel_reads.unanswered is 'Number of look-ups without an answer since the last one that had one';
 comment on column sync.parcel_reads.last_read_at is 'When the last look-up was made';
 comment on column sync.parcel_reads.last_problem is 'Why the last look-up returned no package; null if it did';
 
@@ -72,18 +74,11 @@ where s.status = 'SHIPPED' and s.unlisted_since is null
   and (s.shipped_on is null or s.shipped_on > now() - interval '90 days');
 
 -- Packages that only track-trace has named. Their shipments may be too old to be looked up.
-with stored as (
-  insert into fulfilment.parcels (client, shipment_id, package_number, current_track_trace_status,
-    current_track_trace_exception_level, read_no, raw)
-  select t.client, t.shipment_id, t.package_number, t.current_track_trace_status::text,
-    t.current_track_trace_exception_level::text, 0, t.raw
-  from fulfilment.track_traces t
-  returning client, shipment_id || ':' || package_number as key
-)
-insert into fulfilment.changes (client, entity, key, operation)
-select client, 'parcels', key, 'created'
-from stored
-order by client, key;
+insert into fulfilment.parcels (client, shipment_id, package_number, current_track_trace_status,
+  current_track_trace_exception_level, read_no, raw)
+select t.client, t.shipment_id, t.package_number, t.current_track_trace_status::text,
+  t.current_track_trace_exception_level::text, 0, t.raw
+from fulfilment.track_traces t;
 
 create or replace view fulfilment.shipment_lines as
 select s.client, s.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
@@ -112,3 +107,9 @@ comment on column fulfilment.shipment_lines.package_statuses is 'Their latest kn
 comment on column fulfilment.shipment_lines.track_and_trace_codes is 'Their track-and-trace codes, in the same order';
 comment on column fulfilment.shipment_lines.tracking_url is 'Address for tracking: a code that is a URL, else attributes.tracking.url of the shipment; null if there is neither';
 comment on column fulfilment.track_traces.unlisted_since is 'Since when the list no longer has the package; its last status is read for fulfilment.parcels';
+
+-- The last statement, because all writers of the feed wait from here to the commit.
+insert into fulfilment.changes (client, entity, key, operation)
+select p.client, 'parcels', p.shipment_id || ':' || p.package_number, 'created'
+from fulfilment.parcels p
+order by p.client, p.shipment_id, p.package_number;

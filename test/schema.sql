@@ -524,6 +524,7 @@ create table sync.parcel_reads (
   due_at timestamp with time zone, -- When the next look-up is due, by sync.clock(); null: none is planned
   requests bigint not null default 1, -- Number of requests so far; a look-up plans the next one only if no request came meanwhile
   reads integer not null default 0, -- Number of look-ups so far
+  unanswered integer not null default 0, -- Number of look-ups without an answer since the last one that had one
   last_read_at timestamp with time zone, -- When the last look-up was made
   last_problem text, -- Why the last look-up returned no package; null if it did
 ) with (fillfactor=80); -- Shipments whose packages pull-parcels looks up, and when
@@ -738,6 +739,7 @@ alter table sync.outbox_waits add constraint outbox_waits_pkey PRIMARY KEY (outb
 alter table sync.parcel_reads add constraint parcel_reads_pkey PRIMARY KEY (client, shipment_id);
 alter table sync.parcel_reads add constraint parcel_reads_reads_check CHECK ((reads >= 0));
 alter table sync.parcel_reads add constraint parcel_reads_requests_check CHECK ((requests > 0));
+alter table sync.parcel_reads add constraint parcel_reads_unanswered_check CHECK ((unanswered >= 0));
 alter table sync.pauses add constraint pauses_pkey PRIMARY KEY (client, job);
 alter table sync.proven_kinds add constraint proven_kinds_pkey PRIMARY KEY (client, kind, method, path);
 alter table sync.push_database add constraint push_database_accepted_as_check CHECK ((accepted_as = ANY (ARRAY['first'::text, 'failover'::text, 'moved'::text, 'restored'::text, 'copy'::text])));
@@ -787,7 +789,7 @@ CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = 
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
 CREATE INDEX outbox_waits_by_product ON sync.outbox_waits USING btree (waits_for);
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
-CREATE INDEX parcel_reads_by_request ON sync.parcel_reads USING btree (requested_at) WHERE (due_at IS NULL);
+CREATE INDEX parcel_reads_by_request ON sync.parcel_reads USING btree (requested_at);
 CREATE INDEX parcel_reads_due ON sync.parcel_reads USING btree (client, due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);

@@ -70,6 +70,7 @@ function checkOperations({ operations, schedules, pushSweepMs }: Config): Findin
   const used = [
     ...pushed,
     ...(schedules['track-trace'].kind === 'off' ? [] : ['v2.shipment.trackTrace' as const]),
+    ...(schedules['pull-parcels'].kind === 'off' ? [] : ['v2.shipment.search' as const]),
     ...(usesStockList ? ['oldest.stock.bulk' as const] : []),
   ];
   const assumed = [...new Set(used)].filter((name) => !operations[name].documented);

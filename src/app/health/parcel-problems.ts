@@ -6,7 +6,7 @@ import { createProblem, type Problem } from './problem.ts';
 /** A smaller number of due look-ups is ordinary: they are read with the next run. */
 const minBacklog = 100;
 
-/** Tells of clients with many packages to look up, and how long that takes; a warning if pull-parcels is off. */
+/** Tells of clients with many packages to look up, and how long that takes. */
 export function findParcelProblems(
   backlog: readonly ParcelBacklog[],
   { schedules, PARCEL_REQUESTS_PER_SECOND: perSecond }: Pick<Config, 'schedules' | 'PARCEL_REQUESTS_PER_SECOND'>,
@@ -15,20 +15,12 @@ export function findParcelProblems(
   return backlog
     .filter(({ shipments }) => shipments >= minBacklog)
     .map(({ client, shipments, oldestShippedOn }) => {
-      const oldest =
-        oldestShippedOn === null ? '' : `; the oldest was shipped on ${oldestShippedOn.toISOString().slice(0, 10)}`;
-      const text = `the packages of ${shipments} shipped shipments are to be looked up${oldest}`;
-      return isOff
-        ? createProblem(
-            'warn',
-            `${client} pull-parcels`,
-            `${text}, but the job is off in this configuration`,
-            'set SCHEDULE_PULL_PARCELS, such as 10m',
-          )
-        : createProblem(
-            'note',
-            `${client} pull-parcels`,
-            `${text}; at ${perSecond} requests a second this takes ${formatSpan(shipments / perSecond)}`,
-          );
+      const day = oldestShippedOn?.toISOString().slice(0, 10);
+      const oldest = day === undefined ? '' : `; the oldest was shipped on ${day}`;
+      const span = isOff
+        ? 'the job is off in this configuration'
+        : `at ${perSecond} requests a second this takes ${formatSpan(shipments / perSecond)}`;
+      const text = `the packages of ${shipments} shipped shipments are to be looked up${oldest}; ${span}`;
+      return createProblem('note', `${client} pull-parcels`, text);
     });
 }

@@ -2109,6 +2109,10 @@ export interface SyncParcelReads {
    * When the shipment was shipped, by the service's clock
    */
   shipped_on: Timestamp | null;
+  /**
+   * Number of look-ups without an answer since the last one that had one
+   */
+  unanswered: Generated<number>;
 }
 
 export interface SyncPauses {

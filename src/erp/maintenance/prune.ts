@@ -86,10 +86,7 @@ export const pruneTargets: readonly PruneTarget[] = [
       where l.client = t.client and l.stream = t.stream and l.kind = t.kind and l.outcome = 'done' and l.id > t.id)`,
   ),
   // The look-ups of shipments that are too old to be requested again.
-  makePruneTarget(
-    'sync.parcel_reads',
-    (days) => sql`t.due_at is null and t.requested_at < least(${toCutoff(days)}, ${toCutoff(120)})`,
-  ),
+  makePruneTarget('sync.parcel_reads', (days) => sql`t.requested_at < least(${toCutoff(days)}, ${toCutoff(120)})`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),
   feedTarget,
 ];

@@ -5,8 +5,11 @@ import type { DB } from '../generated/tables.ts';
 
 /** Number of days that a shipment is old at most when its first look-up is requested. The lists reach back as far. */
 const maxAgeDays = 90;
-/** Pause before packages are looked up that the track-trace list shows. When they leave it, they are due at once. */
-const listedPauseDays = 31;
+/**
+ * Pause before packages are looked up that the track-trace list shows. Each reading of the list prolongs it, so it only
+ * ends if the list is no longer read. When a package leaves the list, it is due at once.
+ */
+export const listedPauseDays = 3;
 
 /** Requests look-ups of those shipments that are SHIPPED. They are due at once. */
 export async function requestParcelReads(
@@ -75,7 +78,7 @@ export async function postponeListedParcelReads(
       select shipment_id
       from sync.parcel_reads
       where client = ${anyClient(client)} and shipment_id = ${anyId(shipmentIds)} and reads > 0
-        and due_at > sync.clock() and due_at < sync.clock() + interval '20 days'
+        and due_at > sync.clock() and due_at < sync.clock() + interval '2 days'
       order by shipment_id
       for update
     ) l
@@ -90,13 +93,15 @@ export interface DueParcelRead {
   readonly requests: number;
   /** Number of look-ups so far. */
   readonly reads: number;
+  /** Number of look-ups without an answer since the last one that had one. */
+  readonly unanswered: number;
 }
 
 /** Finds the look-ups that are due, the newest shipments first. */
 export async function findDueParcelReads(db: Kysely<DB>, client: string, limit: number): Promise<DueParcelRead[]> {
   return db
     .selectFrom('sync.parcel_reads')
-    .select(['shipment_id as shipmentId', 'shipped_on as shippedOn', 'requests', 'reads'])
+    .select(['shipment_id as shipmentId', 'shipped_on as shippedOn', 'requests', 'reads', 'unanswered'])
     .where('client', '=', anyClient(client))
     .where('due_at', '<=', sql<Date>`sync.clock()`)
     .orderBy('shipment_id', 'desc')

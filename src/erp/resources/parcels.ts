@@ -3,6 +3,7 @@ import type { Json } from '../../core/json.ts';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import type { Change } from '../mirror/feed.ts';
+import { listedPauseDays } from './parcel-reads.ts';
 import type { TrackTraceRow } from './track-trace.ts';
 
 /** A package as a look-up returned it. Texts are null if they are absent. */
@@ -29,8 +30,10 @@ export interface ParcelAnswer {
   readonly problem: string | null;
   /** Number of requests when the look-up began. */
   readonly requests: number;
-  /** Seconds to the next look-up if track-trace does not know the shipment; null: none. */
+  /** Seconds to the next look-up if track-trace does not know the shipment, or if there is a problem; null: none. */
   readonly nextInSeconds: number | null;
+  /** True if the service answered that it has no package, or refused the look-up. */
+  readonly isUnanswered: boolean;
 }
 
 /** The result of storing packages. */
@@ -42,7 +45,7 @@ export interface ParcelResult {
 
 /**
  * Stores the answers of look-ups, and plans the next ones. Packages that an earlier look-up returned, and this one does
- * not, become unlisted. A newer reading of the track-trace list is not overwritten.
+ * not, become unlisted. The status of a newer track-trace list is not overwritten.
  */
 export async function storeParcels(
   trx: Transaction<DB>,
@@ -67,15 +70,15 @@ async function writeParcels(trx: Transaction<DB>, client: string, rows: readonly
   const { rows: changed } = await sql<{ key: string; created: boolean }>`
     with found as (
       select i.*, t.client is null as created, t.client is null or t.unlisted_since is not null
-        or t.raw is distinct from i.raw or t.current_track_trace_status is distinct from i.status
-        or t.current_track_trace_exception_level is distinct from i."exceptionLevel" as changed
+        or t.raw is distinct from i.raw or t.read_no <= i."readNo" and (
+          t.current_track_trace_status is distinct from i.status
+          or t.current_track_trace_exception_level is distinct from i."exceptionLevel") as changed
       from json_to_recordset(${JSON.stringify(rows)}::json) as i (
         "shipmentId" bigint, "packageNumber" text, "colloNumber" text, code text, "barCode" text,
         "returnPackageNumber" text, status text, "exceptionLevel" text, "shippingDate" timestamptz, raw jsonb,
         "readNo" bigint)
       left join fulfilment.parcels t
         on t.client = ${anyClient(client)} and t.shipment_id = i."shipmentId" and t.package_number = i."packageNumber"
-      where t.read_no is null or t.read_no <= i."readNo"
     ), written as (
       insert into fulfilment.parcels as t (client, shipment_id, package_number, collo_number, track_and_trace_code,
         track_and_trace_bar_code, return_package_number, current_track_trace_status,
@@ -87,14 +90,18 @@ async function writeParcels(trx: Transaction<DB>, client: string, rows: readonly
       on conflict (client, shipment_id, package_number) do update set
         collo_number = excluded.collo_number, track_and_trace_code = excluded.track_and_trace_code,
         track_and_trace_bar_code = excluded.track_and_trace_bar_code,
-        return_package_number = excluded.return_package_number,
-        current_track_trace_status = excluded.current_track_trace_status,
-        current_track_trace_exception_level = excluded.current_track_trace_exception_level,
-        shipping_date = excluded.shipping_date, read_at = excluded.read_at, read_no = excluded.read_no,
-        raw = excluded.raw, unlisted_since = null,
+        return_package_number = excluded.return_package_number, shipping_date = excluded.shipping_date,
+        -- If a later reading of the track-trace list is stored, its status stays.
+        current_track_trace_status = case when t.read_no > excluded.read_no then t.current_track_trace_status
+          else excluded.current_track_trace_status end,
+        current_track_trace_exception_level = case when t.read_no > excluded.read_no
+          then t.current_track_trace_exception_level else excluded.current_track_trace_exception_level end,
         changed_at = case when t.raw is distinct from excluded.raw or t.unlisted_since is not null
-          or t.current_track_trace_status is distinct from excluded.current_track_trace_status
-          then excluded.changed_at else t.changed_at end
+          or t.read_no <= excluded.read_no and (t.current_track_trace_status, t.current_track_trace_exception_level)
+            is distinct from (excluded.current_track_trace_status, excluded.current_track_trace_exception_level)
+          then excluded.changed_at else t.changed_at end,
+        read_at = excluded.read_at, read_no = greatest(t.read_no, excluded.read_no), raw = excluded.raw,
+        unlisted_since = null
     )
     select "shipmentId" || ':' || "packageNumber" as key, created
     from found
@@ -132,26 +139,28 @@ async function unlistAbsent(trx: Transaction<DB>, client: string, answers: reado
  * there. When all have left the list, this look-up has read the last status, and no other is planned.
  */
 async function planReads(trx: Transaction<DB>, client: string, answers: readonly ParcelAnswer[]): Promise<void> {
-  const plans = answers.map(({ shipmentId, requests, nextInSeconds, problem }) => ({
+  const plans = answers.map(({ shipmentId, requests, nextInSeconds, problem, isUnanswered }) => ({
     shipmentId,
     requests,
     nextInSeconds,
     problem,
+    isUnanswered,
   }));
   const ids = answers.map(({ shipmentId }) => shipmentId);
   await sql`
     with plans as (
       select a.*, bool_or(t.unlisted_since is null) filter (where t.client is not null) as listed
       from json_to_recordset(${JSON.stringify(plans)}::json) as a (
-        "shipmentId" bigint, requests bigint, "nextInSeconds" float8, problem text)
+        "shipmentId" bigint, requests bigint, "nextInSeconds" float8, problem text, "isUnanswered" boolean)
       left join fulfilment.track_traces t
         on t.client = ${anyClient(client)} and t.shipment_id = any(${ids}::bigint[]) and t.shipment_id = a."shipmentId"
-      group by a."shipmentId", a.requests, a."nextInSeconds", a.problem
+      group by a."shipmentId", a.requests, a."nextInSeconds", a.problem, a."isUnanswered"
     )
     update sync.parcel_reads r
     set reads = r.reads + 1, last_read_at = now(), last_problem = p.problem,
+      unanswered = case when p."isUnanswered" then r.unanswered + 1 when p.problem is null then 0 else r.unanswered end,
       due_at = case when r.requests <> p.requests then r.due_at
-        when p.problem is null and p.listed then sync.clock() + interval '31 days'
+        when p.problem is null and p.listed then sync.clock() + make_interval(days => ${listedPauseDays})
         when p.problem is null and not p.listed then null
         else sync.clock() + make_interval(secs => p."nextInSeconds") end
     from plans p

@@ -7,18 +7,19 @@ import type { Parcel, ParcelList } from '../../warehouse/decoding/parcels.ts';
 
 /** Ages of a shipment at which its packages are looked up again, unless track-trace knows it. */
 const rereadAgesMs = [1, 3, 7, 14, 31].map((days) => days * dayMs);
-/** After this number of look-ups without an answer, the shipment is not looked up again. */
+/** After this number of look-ups in a row without an answer, the shipment is not looked up again. */
 const maxUnanswered = 10;
 
 /** A look-up of the packages of a shipment, just before it is answered. */
 export interface ParcelRead extends DueParcelRead {
   readonly readNo: number;
-  /** Time since the shipment was shipped, in milliseconds, by the service's clock; 0 if that is not known. */
-  readonly ageMs: number;
+  /** Time since the shipment was shipped, in milliseconds, by the service's clock; null if that is not known. */
+  readonly ageMs: number | null;
 }
 
 /** The answer to a look-up, with the entries that could not be decoded or stored. */
 export interface AnsweredRead extends ParcelAnswer {
+  readonly read: ParcelRead;
   readonly entries: readonly QuarantineEntry[];
 }
 
@@ -36,24 +37,28 @@ export function toAnswer(read: ParcelRead, list: ParcelList): AnsweredRead {
   if (byNumber.size > 1) byNumber.delete('');
   const missing = list.parcels.length === 0 ? 'it names no package' : 'it names only other shipments';
   const problem = entries[0]?.reason ?? (byNumber.size > 0 ? null : missing);
-  const answer = { ...toUnanswered(read, problem ?? ''), parcels: [...byNumber.values()], entries };
-  return problem === null
-    ? { ...answer, problem, nextInSeconds: findNextReadSeconds({ ...read, answered: true }) }
-    : answer;
+  const parcels = [...byNumber.values()];
+  if (problem !== null) return { ...toUnanswered(read, problem), parcels, entries };
+  return { ...toUnanswered(read, ''), parcels, problem, isUnanswered: false, nextInSeconds: findNextReadSeconds(read) };
 }
 
-/** Returns the answer for a shipment of which the service told nothing. */
+/** Returns the answer for a shipment whose look-up the service refused. */
 export function toUnanswered(read: ParcelRead, problem: string): AnsweredRead {
   const { shipmentId, readNo, requests } = read;
-  const nextInSeconds = findNextReadSeconds({ ...read, answered: false });
-  return { shipmentId, readNo, requests, parcels: [], problem, nextInSeconds, entries: [] };
+  const nextInSeconds = read.unanswered + 1 < maxUnanswered ? dayMs / 1_000 : null;
+  return { read, shipmentId, readNo, requests, parcels: [], problem, isUnanswered: true, nextInSeconds, entries: [] };
+}
+
+/** Returns the answer for a shipment whose look-up failed, as by a timeout. It is looked up again in an hour. */
+export function toFailed(read: ParcelRead, problem: string): AnsweredRead {
+  return { ...toUnanswered(read, problem), isUnanswered: false, nextInSeconds: hourMs / 1_000 };
 }
 
 /** Returns the answer without its packages, which the database refuses. They go to the quarantine. */
-export function toRefusedByDatabase(answer: AnsweredRead): AnsweredRead {
+export function toRefusedByDatabase({ read, parcels, entries }: AnsweredRead): AnsweredRead {
   const problem = 'cannot be stored in Postgres';
-  const entries = answer.parcels.map(({ raw }) => toEntry(answer.shipmentId, '', problem, raw));
-  return { ...answer, parcels: [], problem, nextInSeconds: dayMs / 1_000, entries };
+  const refused = parcels.map(({ raw }) => toEntry(read.shipmentId, '', problem, raw));
+  return { ...toUnanswered(read, problem), entries: [...entries, ...refused] };
 }
 
 const toEntry = (resourceId: number, memberPath: string, reason: string, raw: Parcel['raw']): QuarantineEntry => ({
@@ -64,21 +69,11 @@ const toEntry = (resourceId: number, memberPath: string, reason: string, raw: Pa
 });
 
 /**
- * Returns the seconds until a shipment is looked up again, if track-trace does not know it; null if it is not. A
- * shipment without an answer is asked for once a day, ten times at most.
- * @param ageMs time since it was shipped, in milliseconds
- * @param reads number of look-ups before this one
+ * Returns the seconds until an answered shipment is looked up again, if track-trace does not know it; null if it is not.
+ * @param read without a known age, each look-up counts as the one at the next age
  */
-export function findNextReadSeconds({
-  ageMs,
-  reads,
-  answered,
-}: {
-  readonly ageMs: number;
-  readonly reads: number;
-  readonly answered: boolean;
-}): number | null {
-  if (!answered) return reads + 1 < maxUnanswered ? dayMs / 1_000 : null;
-  const next = rereadAgesMs.find((age) => age > ageMs);
-  return next === undefined ? null : Math.ceil(Math.max(next - ageMs, hourMs) / 1_000);
+export function findNextReadSeconds({ ageMs, reads }: Pick<ParcelRead, 'ageMs' | 'reads'>): number | null {
+  const age = ageMs ?? rereadAgesMs[Math.min(reads, rereadAgesMs.length) - 1] ?? 0;
+  const next = rereadAgesMs.find((one) => one > age);
+  return next === undefined ? null : Math.ceil(Math.max(next - age, hourMs) / 1_000);
 }

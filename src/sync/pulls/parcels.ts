@@ -11,13 +11,18 @@ import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import { decodeParcels } from '../../warehouse/decoding/parcels.ts';
 import { type PullContext, serviceNow, warn } from '../run/pull-context.ts';
-import { type AnsweredRead, toAnswer, toRefusedByDatabase, toUnanswered } from './parcel-answers.ts';
+import { type AnsweredRead, toAnswer, toFailed, toRefusedByDatabase, toUnanswered } from './parcel-answers.ts';
 
 const name = 'pull-parcels';
 /** Number of look-ups whose answers are stored in one transaction. */
 const batchSize = 20;
-/** If the service refuses this number of look-ups and answers none, the path is wrong: the job is parked. */
+/**
+ * If the service refuses this number of look-ups and answers none, the path is wrong: the job is parked. Shipments that
+ * were shipped in the last day do not count, because the service may not know their packages yet.
+ */
 const maxRefusals = 5;
+/** If this number of look-ups in a row fails, the service is failing, and the run ends. */
+const maxFailures = 3;
 
 /**
  * Looks up the packages of shipped shipments that are due, the newest shipments first (docs/interface.md, 15.1
@@ -26,8 +31,8 @@ const maxRefusals = 5;
  */
 export async function pullParcels(context: PullContext): Promise<void> {
   const { db, client, warehouse, signal } = context;
-  const watch: RefusalWatch = { proven: await hasReadParcels(db, client), refusals: 0, parked: null };
-  const problems: string[] = [];
+  const watch: RefusalWatch = { proven: await hasReadParcels(db, client), refusals: 0, failures: 0, parked: null };
+  const unanswered = { count: 0, first: '' };
   for (;;) {
     const due = await findDueParcelReads(db, client, batchSize);
     if (due.length === 0) break;
@@ -44,14 +49,13 @@ export async function pullParcels(context: PullContext): Promise<void> {
     } finally {
       if (!signal.aborted && watch.parked === null) await storeAnswers(context, answers);
     }
-    problems.push(
-      ...answers.flatMap(({ shipmentId, problem }) => (problem === null ? [] : [`${shipmentId}: ${problem}`])),
-    );
+    for (const { shipmentId, problem } of answers)
+      if (problem !== null && unanswered.count++ === 0) unanswered.first = `${shipmentId}: ${problem}`;
   }
-  if (problems.length > 0)
+  if (unanswered.count > 0)
     warn(
       context,
-      `the service gave no complete list of packages for ${problems.length} shipments, such as ${problems[0]}`,
+      `the service gave no complete list of packages for ${unanswered.count} shipments, such as ${unanswered.first}`,
     );
 }
 
@@ -60,34 +64,46 @@ interface RefusalWatch {
   /** True if a look-up has ever been answered. */
   proven: boolean;
   refusals: number;
+  /** Number of failed look-ups in a row. */
+  failures: number;
   /** Why the job is parked; null if it is not. */
   parked: string | null;
 }
 
 /**
- * Looks up one shipment. A refusal concerns this shipment alone, unless nothing was ever answered.
+ * Looks up one shipment. A refusal or a failure concerns this shipment alone, unless it happens again and again.
  * @throws WarehouseError if the service cannot be asked now
  */
 async function lookUp(context: PullContext, due: DueParcelRead, watch: RefusalWatch): Promise<AnsweredRead> {
   const { warehouse, signal, zone, db } = context;
-  const ageMs = due.shippedOn === null ? 0 : serviceNow(context).getTime() - due.shippedOn.getTime();
+  const ageMs = due.shippedOn === null ? null : serviceNow(context).getTime() - due.shippedOn.getTime();
   const read = { ...due, ageMs, readNo: await drawReadNo(db) };
   try {
     const body = { id: due.shipmentId };
     const result = await warehouse.ask({ operation: 'v2.shipment.search', body }, { signal });
     const answer = toAnswer(read, decodeParcels(result, zone));
     watch.proven ||= answer.parcels.length > 0;
+    watch.failures = 0;
     return answer;
   } catch (error) {
-    if (!(error instanceof WarehouseError) || error.code === 'credentials_refused') throw error;
+    if (!(error instanceof WarehouseError) || concernsService(error)) throw error;
     const isAbsentPath = [403, 404, 405].includes(error.status ?? 0) && !error.jsonBody;
-    const isRefused = error.outcome === 'refused' || error.code === 'undecodable';
-    if (watch.proven || (!isAbsentPath && !isRefused)) {
-      if (!isRefused) throw error;
-    } else if (isAbsentPath || ++watch.refusals >= maxRefusals) watch.parked = error.message;
-    return toUnanswered(read, error.message);
+    if (isAbsentPath && !watch.proven) watch.parked = error.message;
+    if (error.outcome === 'refused' || error.code === 'undecodable') {
+      watch.failures = 0;
+      if (!watch.proven && (ageMs ?? dayMs) >= dayMs && ++watch.refusals >= maxRefusals) watch.parked = error.message;
+      return toUnanswered(read, error.message);
+    }
+    if (watch.parked === null && ++watch.failures >= maxFailures) throw error;
+    return toFailed(read, error.message);
   }
 }
+
+/** Returns true if an error says that the service cannot be asked now, whatever the shipment is. */
+const concernsService = ({ code, status, retryAfterMs }: WarehouseError) =>
+  ['credentials_refused', 'token_refused', 'connect_failed'].includes(code) ||
+  [401, 429].includes(status ?? 0) ||
+  retryAfterMs !== undefined;
 
 /** Waits until the next look-up may begin, so that there are at most PARCEL_REQUESTS_PER_SECOND. */
 async function waitBetweenRequests({ signal, parcelRequestsPerSecond }: PullContext, startedMs: number): Promise<void> {
@@ -148,6 +164,6 @@ function park(context: PullContext, reason: string): void {
     context,
     `the job is parked for a day, because the service refuses the look-up of packages (${reason}); the interface ` +
       'description does not show its path (docs/assumptions.md): set the right one for v2.shipment.search in ' +
-      'WAREHOUSE_OPERATIONS_FILE, or SCHEDULE_PULL_PARCELS=off',
+      'WAREHOUSE_OPERATIONS_FILE and run it with: fulfilment-sync run pull-parcels; or set SCHEDULE_PULL_PARCELS=off',
   );
 }

@@ -43,7 +43,7 @@ async function requestMissingParcels(context: PullContext): Promise<void> {
     after = page.last;
   }
   if (count > 0)
-    warn(context, `${count} shipped shipments had no look-up of their packages; pull-parcels reads them now`);
+    warn(context, `${count} shipped shipments had no look-up of their packages; pull-parcels makes up for it`);
 }
 
 /** Pause before the job is due again if this worker does not know the stream of a backfill. */

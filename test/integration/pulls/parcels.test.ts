@@ -147,7 +147,7 @@ test('a package that leaves the track-trace list is looked up, and not again', a
   await list({ shipmentId: id, packageNumber: '3S1', currentTrackTraceStatus: 30 });
   done(await pull('track-trace'));
   expect(await readParcels()).toEqual([{ id, number: '3S1', status: '30' }]);
-  expect(await readPlans()).toMatchObject([{ days: 31 }]);
+  expect(await readPlans()).toMatchObject([{ days: 3 }]);
   await setScheduleClock(database, 4_000);
   await list();
   done(await pull('track-trace'));
@@ -176,6 +176,8 @@ test('a service without the look-up parks the job for a day and says so', async 
 
 test('five refusals without an answer park the job; later, a refusal concerns its shipment alone', async () => {
   await storeShipped(8);
+  // A shipment of today may have no packages yet.
+  await sandbox.advance(2 * daySeconds);
   const nok = (count: number) =>
     sandbox.faults({
       operation,
@@ -221,12 +223,34 @@ test('what cannot be decoded or stored is quarantined, and released by the next 
 });
 
 test('an outage during the look-ups keeps what was read; the newest shipments come first', async () => {
-  const ids = await storeShipped(4);
+  const ids = await storeShipped(6);
   await sandbox.faults({ operation, after: 2, effect: { status: 500 } });
-  expect(await pull('pull-parcels')).toMatchObject({
-    status: 'failed',
-  });
-  expect((await readParcels()).map(({ id }) => id)).toEqual(ids.slice(2));
+  expect(await pull('pull-parcels')).toMatchObject({ status: 'failed' });
+  expect((await readParcels()).map(({ id }) => id)).toEqual(ids.slice(4));
+});
+
+test('a look-up that fails again and again does not stop the older shipments', async () => {
+  const ids = await storeShipped(3);
+  // A read is sent four times at most.
+  await sandbox.faults({ operation, count: 4, effect: { status: 500 } });
+  const { warnings } = await pullParcels();
+  expect(warnings).toEqual([expect.stringMatching(/for 1 shipments.*answered 500/)]);
+  expect((await readParcels()).map(({ id }) => id)).toEqual(ids.slice(0, 2));
+  expect(await readPlans()).toMatchObject([{ days: 1 }, { days: 1 }, { days: 0, problem: expect.any(String) }]);
+});
+
+test('a look-up that was asked before a newer list keeps the status of the list', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id, { currentTrackTraceStatus: '10' })]);
+  await pullParcels();
+  await database.query(`update fulfilment.parcels set current_track_trace_status = '30', read_no = read_no + 1000000`);
+  await setScheduleClock(database, 1.1 * daySeconds);
+  await answerWith([item(id, { currentTrackTraceStatus: '10', trackAndTraceCode: 'https://carrier.example/1' })]);
+  expect(await pullParcels()).toMatchObject({ updated: 1 });
+  expect(await readParcels()).toEqual([{ id, number: '3S1', status: '30' }]);
+  expect(await database.query('select track_and_trace_code as code from fulfilment.parcels')).toEqual([
+    { code: 'https://carrier.example/1' },
+  ]);
 });
 
 test('reconcile requests the look-ups that are missing', async () => {
@@ -235,7 +259,7 @@ test('reconcile requests the look-ups that are missing', async () => {
   await pullParcels();
   expect(await readParcels()).toEqual([]);
   const { warnings } = done(await pull('reconcile'));
-  expect(warnings).toEqual(['2 shipped shipments had no look-up of their packages; pull-parcels reads them now']);
+  expect(warnings).toEqual(['2 shipped shipments had no look-up of their packages; pull-parcels makes up for it']);
   await pullParcels();
   expect(await readParcels()).toHaveLength(2);
 });
@@ -249,12 +273,22 @@ test('no more look-ups begin in a second than PARCEL_REQUESTS_PER_SECOND', async
   expect(Number(run?.ms)).toBeGreaterThanOrEqual(4 * 50);
 });
 
-test('look-ups follow at certain ages, and end', () => {
-  const days = (ageDays: number, reads = 0, answered = true) => {
-    const seconds = findNextReadSeconds({ ageMs: ageDays * daySeconds * 1_000, reads, answered });
+test('look-ups follow at certain ages, and end, also if the age is not known', () => {
+  const days = (ageDays: number | null, reads = 0) => {
+    const seconds = findNextReadSeconds({ ageMs: ageDays === null ? null : ageDays * daySeconds * 1_000, reads });
     return seconds === null ? null : seconds / daySeconds;
   };
   expect([0, 1, 2.5, 3, 30, 31, 90].map((age) => days(age))).toEqual([1, 2, 0.5, 4, 1, null, null]);
   expect(days(0.999)).toBeCloseTo(1 / 24);
-  expect([days(40, 0, false), days(40, 8, false), days(40, 9, false)]).toEqual([1, 1, null]);
+  expect([0, 1, 2, 3, 4, 5, 6].map((reads) => days(null, reads))).toEqual([1, 2, 4, 7, 17, null, null]);
+});
+
+test('a shipment without packages is looked up ten times in a row at most', async () => {
+  await storeShipped(1);
+  await sandbox.faults({ operation, effect: { set: [{ path: ['result'], value: [] }] } });
+  for (let day = 1; day <= 12; day++) {
+    await pullParcels();
+    await setScheduleClock(database, day * 1.1 * daySeconds);
+  }
+  expect(await sandbox.requestsTo(path)).toHaveLength(10);
 });

@@ -206,6 +206,22 @@ describe('rows around a rename', () => {
     });
   });
 
+  test('a row under the former number does not rename the order back if the list is behind', async () => {
+    await createOrder('SO-1');
+    const [former] = await database.query('select raw from fulfilment.orders');
+    await insertRename('SO-1', 'SO-2');
+    await outbox.push();
+    const behind = await outbox.insert('order.update', 'SO-1', { reference: 'new' });
+    const effect = { set: [{ path: ['data'], value: [former?.raw] }] };
+    await sandbox.faults({ operation: 'v3.orders.list', effect });
+    await outbox.push();
+    expect(await outbox.row(behind)).toMatchObject({
+      status: 'dead',
+      last_error: expect.stringContaining('SO-1 was renamed to SO-2'),
+    });
+    expect(await countUpdates()).toBe(1);
+  });
+
   test('rows under the new number wait until the order has it, and use up no attempt', async () => {
     await createOrder('SO-1');
     const dead = await outbox.insert('order.update', 'SO-1', { nonsense: 1 });

@@ -53,15 +53,20 @@ export async function readOrderById({ warehouse, signal, zone }: PushContext, id
  * @throws NotFoundError if the service has no such order
  * @throws PostponedError if an `order.rename` that is still open gives an order this number
  */
-export async function searchOrder({ db, row, warehouse, signal, zone }: PushContext): Promise<FoundOrder> {
+export async function searchOrder(context: PushContext): Promise<FoundOrder> {
+  const { db, row, warehouse, signal, zone } = context;
   const number = row.reference;
   assertSearchable(number);
   const pages = await listByNumbers(warehouse, [number], signal);
   const listed = pages.flatMap(readOrders).find(({ order }) => order.attributes.externalOrderNumber === number);
-  if (listed !== undefined) return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
+  const newNumber = await findNewNumber(db, row);
+  // A list that is behind may still show the former number of an order that was renamed.
+  const current = listed && newNumber !== null ? await readOrderById(context, listed.order.id) : undefined;
+  if (current?.order.attributes.externalOrderNumber === number) return current;
+  if (listed !== undefined && newNumber === null)
+    return { ...listed, today: toServiceDay(pages.at(-1)?.dateMs ?? null, zone) };
   const rename = await findRenameTo(db, row, row.kind);
   if (rename !== null) throw makeRenameAwaited(rename, `gives the order the number ${number}`);
-  const newNumber = await findNewNumber(db, row);
   throw new NotFoundError(
     newNumber === null
       ? `the service has no order with the number ${number}; once it has, retry this row`
@@ -69,15 +74,16 @@ export async function searchOrder({ db, row, warehouse, signal, zone }: PushCont
   );
 }
 
-/** Time after which a row that waits for a rename is tried again, in milliseconds. */
+/** Time after which a row that waits for a rename is tried again, in milliseconds; longer for a dead rename. */
 const renameAwaitedMs = 15_000;
+const deadRenameAwaitedMs = 15 * 60_000;
 
 /** Makes the error of a row that waits for an `order.rename`. */
 export const makeRenameAwaited = ({ id, reference, status }: OtherRow, does: string): PostponedError =>
   new PostponedError(
     'rename_awaited',
     `row ${id} (order.rename of ${reference}) ${does} and is ${status}; this row waits for it`,
-    renameAwaitedMs,
+    status === 'dead' ? deadRenameAwaitedMs : renameAwaitedMs,
   );
 
 /** @throws PayloadError if the list of orders cannot be searched for that number (docs/interface.md, 5.1 Values) */

@@ -39,7 +39,7 @@ export async function findOrders(
 }
 
 /** Returns true if a failure concerns all numbers. An answer that cannot be read may be due to one order in it. */
-export const concernsAllNumbers = ({ code, status, retryAfterMs }: WarehouseError) =>
+const concernsAllNumbers = ({ code, status, retryAfterMs }: WarehouseError) =>
   retryAfterMs !== undefined ||
   status === 401 ||
   status === 429 ||

@@ -2,7 +2,6 @@ import { WarehouseError } from '../../../../core/errors.ts';
 import { findTargetIds } from '../../../../erp/outbox/renames.ts';
 import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
 import { listByNumbers, orderInclude, readOrders } from './find-order.ts';
-import { concernsAllNumbers } from './look-up-orders.ts';
 
 /** An `order.rename` row with unknown outcome. */
 interface RenameRow {
@@ -14,8 +13,8 @@ interface RenameRow {
 
 /**
  * Looks up renames: reads each order by the id that was stored before the request. A row without a stored id was not
- * sent by this database; its order is searched by
- * both numbers.
+ * sent by this database. Its order is the one that the tables or earlier rows of its lane name; otherwise it is searched
+ * by both numbers.
  */
 export async function findRenamedOrders(
   rows: readonly RenameRow[],
@@ -28,10 +27,10 @@ export async function findRenamedOrders(
   const found = new Map<number, LookUpResult>();
   let failed: LookUpResult | undefined;
   for (const row of rows) {
-    // If the service refuses the credentials or asks to wait, the other rows are not looked up.
+    // If the service does not answer, the other rows are not looked up now. An unreadable answer concerns its order.
     const seen = failed ?? (await lookUpRow(row, targetIds.get(row.id), context));
     found.set(row.id, seen);
-    if (seen.seen === 'no answer' && seen.cause !== undefined && concernsAllNumbers(seen.cause)) failed = seen;
+    if (seen.seen === 'no answer' && seen.cause !== undefined && seen.cause.code !== 'undecodable') failed = seen;
   }
   return found;
 }
