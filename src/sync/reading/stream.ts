@@ -47,12 +47,15 @@ export interface Stream extends MirroredResource {
    * Table of lines that no relationship lists, and the operation that reads one line, to find out whether it is gone.
    */
   readonly lines?: { readonly table: string; readonly get: OperationName };
+  /** Requests what else a person who refetches a row wants to have read again. */
+  readonly afterRefetch?: (trx: Transaction<DB>, client: string, id: number) => Promise<void>;
   /** Runs after a rescan. */
   readonly afterWalk?: (context: PullContext) => Promise<void>;
 }
 
 /** A resource that `refetch` reads by id: a stream, or a resource that the service does not list. */
-export type RefetchableResource = MirroredResource & Partial<Pick<Stream, 'healDerived' | 'mayBeGone' | 'afterWalk'>>;
+export type RefetchableResource = MirroredResource &
+  Partial<Pick<Stream, 'healDerived' | 'mayBeGone' | 'afterRefetch' | 'afterWalk'>>;
 
 /** How rescans (reconciliation and backfill) read a stream, or a part of it. */
 export interface RescanPlan {

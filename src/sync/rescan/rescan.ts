@@ -91,6 +91,7 @@ export async function refetch(
     beside: async (trx, { families, written, absent, readNo }) => {
       const healed = (await stream.healDerived?.(trx, context.client, [id])) ?? [];
       const gone = await unlist(trx, context.client, stream, absent, readNo);
+      await stream.afterRefetch?.(trx, context.client, id);
       return {
         changes: [...healed, ...gone],
         result: toRefetchResult(families.length, written, healed.length, absent.length),

@@ -50,6 +50,7 @@ export const shipments: Stream = {
     await requestParcelReads(trx, client, ids);
     return [];
   },
+  afterRefetch: (trx, client, id) => requestParcelReads(trx, client, [id]),
   mayBeGone: findShipmentsWithOrder,
   afterWalk: repairOrderNumbers,
   decoder: cachePerZone((zone) => {

@@ -1,14 +1,17 @@
 import { expect, test } from 'vitest';
 import { findNextReadSeconds } from '../../../src/sync/pulls/parcel-answers.ts';
+import { refetch } from '../../../src/sync/rescan/rescan.ts';
+import { shipments } from '../../../src/sync/streams/shipments.ts';
 import { ServiceClient } from '../../helpers/client.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { done, usePuller } from '../../helpers/puller.ts';
+import { done, usePuller, useWork } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { setScheduleClock } from '../../helpers/schedule-clock.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], { ...quiet, ordersPerDay: 8 });
 const pull = usePuller(database, sandbox);
+const work = useWork(database, sandbox);
 
 const operation = 'v2.shipment.search';
 const path = '/v2/shipment/search';
@@ -251,6 +254,14 @@ test('a look-up that was asked before a newer list keeps the status of the list'
   expect(await database.query('select track_and_trace_code as code from fulfilment.parcels')).toEqual([
     { code: 'https://carrier.example/1' },
   ]);
+});
+
+test('refetch of a shipment also requests the look-up of its packages', async () => {
+  const [id = 0] = await storeShipped(1);
+  await pullParcels();
+  expect(await pullParcels()).toMatchObject({ pages: 0 });
+  await work('refetch', async (context) => void (await refetch(context, shipments, id)));
+  expect(await pullParcels()).toMatchObject({ pages: 1 });
 });
 
 test('reconcile requests the look-ups that are missing', async () => {
