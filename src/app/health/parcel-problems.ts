@@ -20,14 +20,16 @@ export function findParcelProblems(
       const text = `the packages of ${shipments} shipped shipments are to be looked up${oldest}`;
       return isOff
         ? createProblem(
+            'parcels_waiting',
             'warn',
-            `${client} pull-parcels`,
+            { client, part: 'pull-parcels' },
             `${text}, but the job is off in this configuration`,
             'set SCHEDULE_PULL_PARCELS, such as 10m',
           )
         : createProblem(
+            'parcels_waiting',
             'note',
-            `${client} pull-parcels`,
+            { client, part: 'pull-parcels' },
             `${text}; at ${perSecond} requests a second this takes ${formatSpan(shipments / perSecond)}`,
           );
     });
