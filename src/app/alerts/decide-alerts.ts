@@ -63,14 +63,16 @@ const toKey = ({ scope, code, subject, detail }: FoundAlert) => JSON.stringify([
 
 /**
  * Selects the problems that a check of some scopes posts: bad ones and warnings, without quoted words of others.
- * Problems of one identity become one, with all texts.
+ * Problems of one identity become one, with all texts. A failing job is one problem, without its warnings.
  */
 export function toFoundAlerts(problems: readonly Problem[], scopes: readonly string[]): FoundAlert[] {
   const found = new Map<string, FoundAlert>();
+  const failing = new Set(problems.filter(({ code }) => code === 'job_failing').map(({ subject }) => subject));
   for (const problem of problems) {
     const { code, severity, client, subject, detail = '', text, remedy } = problem;
     const scope = isSeenByEverybody(problem) ? '' : (client ?? '');
     if (severity === 'note' || code === 'alerts_undelivered' || !scopes.includes(scope)) continue;
+    if (code === 'job_warning' && failing.has(subject)) continue;
     const alert = {
       scope,
       code,

@@ -63,14 +63,15 @@ test('notes and problems of other clients are not posted; quoted words are left 
       createProblem('alerts_undelivered', 'warn', { client: null, part: 'alerts' }, '1 alert waits'),
       createProblem('job_failing', 'bad', { client: 'other', part: 'reconcile' }, 'failed once'),
       createProblem('job_failing', 'bad', { client: 'shop', part: 'reconcile' }, 'failed once: «Jane Doe»'),
-      createProblem('job_warning', 'warn', { client: 'shop', part: 'reconcile' }, 'one'),
-      createProblem('job_warning', 'warn', { client: 'shop', part: 'reconcile' }, 'two'),
+      createProblem('job_warning', 'warn', { client: 'shop', part: 'reconcile' }, 'why it failed'),
+      createProblem('job_warning', 'warn', { client: 'shop', part: 'pull-stock' }, 'one'),
+      createProblem('job_warning', 'warn', { client: 'shop', part: 'pull-stock' }, 'two'),
     ],
     ['', 'shop'],
   );
   expect(found.map(({ subject, text }) => `${subject}: ${text}`)).toEqual([
     'shop reconcile: failed once: «…»',
-    'shop reconcile: one; two',
+    'shop pull-stock: one; two',
   ]);
 });
 
@@ -80,9 +81,7 @@ test('the text for chat programs names the problem and the remedy, with escaped 
     [''],
   );
   const [post] = check(found, check(found, [], 0).kept, 30).posts;
-  expect((post?.body as PostBody).text).toBe(
-    'fulfilment-sync: Problem: shop: no run &amp; no answer; run &lt;job&gt;',
-  );
+  expect((post?.body as PostBody | undefined)?.text).toBe('fulfilment-sync: Problem: shop: no run &amp; no answer; run &lt;job&gt;');
 });
 
 describe('the settings', () => {
