@@ -85,6 +85,9 @@ export const secretNames = [
   'ALERT_WEBHOOK_SECRET',
 ] as const;
 
+/** Of these files, an empty one counts as unset. They switch a feature on, and guard nothing. */
+const mayBeEmpty: readonly string[] = ['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET'];
+
 export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
   readonly operations: Operations;
@@ -152,7 +155,7 @@ function readSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<
       continue;
     }
     try {
-      env[name] = readSecretFile(path);
+      env[name] = readSecretFile(path, { mayBeEmpty: mayBeEmpty.includes(name) }) || undefined;
     } catch (error) {
       problems.push(`${name}_FILE: ${path} cannot be read: ${describeFileError(error)}`);
     }

@@ -27,7 +27,9 @@ const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
 const times = { tickMs: 20, checkMs: 100, holdMs: 150, maxAgeMs: 60_000 };
 async function insertDeadRow() {
   await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('no.such', 'A', '{}')`);
-  await database.query(`update fulfilment.outbox set status = 'dead', next_attempt_at = null, finished_at = now(), last_error = 'no'`);
+  await database.query(
+    `update fulfilment.outbox set status = 'dead', next_attempt_at = null, finished_at = now(), last_error = 'no'`,
+  );
 }
 
 /** Starts a receiver that checks the signature of each post. `refuse` may answer instead, by the number of the post. */

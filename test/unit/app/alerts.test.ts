@@ -81,7 +81,9 @@ test('the text for chat programs names the problem and the remedy, with escaped 
     [''],
   );
   const [post] = check(found, check(found, [], 0).kept, 30).posts;
-  expect((post?.body as PostBody | undefined)?.text).toBe('fulfilment-sync: Problem: shop: no run &amp; no answer; run &lt;job&gt;');
+  expect((post?.body as PostBody | undefined)?.text).toBe(
+    'fulfilment-sync: Problem: shop: no run &amp; no answer; run &lt;job&gt;',
+  );
 });
 
 describe('the settings', () => {
