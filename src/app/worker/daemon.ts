@@ -76,7 +76,7 @@ export async function startDaemon(
     const { worker, warehouses } = deps;
     for (const running of workers) runInBackground(running.run(), log);
     sweeper.start();
-    closers.add(openAlerter(deps));
+    closers.add(openAlerter(deps, databaseUrl));
     runInBackground(logReachability(warehouses, log, stopping.signal), log);
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {

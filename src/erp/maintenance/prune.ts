@@ -90,6 +90,8 @@ export const pruneTargets: readonly PruneTarget[] = [
     'sync.parcel_reads',
     (days) => sql`t.due_at is null and t.requested_at < least(${toCutoff(days)}, ${toCutoff(120)})`,
   ),
+  // Of clients that no worker has any more: nobody finds the end of these problems.
+  makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
   makePruneTarget('sync.alert_posts', (days) => sql`coalesce(t.delivered_at, t.abandoned_at) < ${toCutoff(days)}`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),
   feedTarget,
