@@ -10,7 +10,7 @@ import {
   recordFailure,
 } from '../../erp/alerts/posts.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { findCurrentProblems, openStateReaders } from '../health/overview.ts';
+import { findCurrentProblems, readCurrentState } from '../health/overview.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 import { decideAlerts, toFoundAlerts } from './decide-alerts.ts';
@@ -52,7 +52,6 @@ export interface AlerterOptions {
 export class Alerter {
   readonly #options: AlerterOptions;
   readonly #times: AlertTimes;
-  readonly #readState: ReturnType<typeof openStateReaders>['readState'];
   readonly #warn: ReturnType<typeof throttleWarnings>;
   readonly #stopping = new AbortController();
   #timer: NodeJS.Timeout | undefined;
@@ -61,7 +60,6 @@ export class Alerter {
   constructor(options: AlerterOptions) {
     this.#options = options;
     this.#times = options.times ?? usualTimes;
-    this.#readState = openStateReaders(options).readState;
     this.#warn = throttleWarnings(options.log);
   }
 
@@ -101,7 +99,7 @@ export class Alerter {
     const { checkMs, holdMs, maxAgeMs } = this.#times;
     const checks = await takeAlertChecks(db, ['', ...config.clients.map(({ key }) => key)], checkMs);
     if (checks.length === 0) return;
-    const problems = findCurrentProblems(await this.#readState(), config);
+    const problems = findCurrentProblems(await readCurrentState({ db, config }), config);
     const changes = await storeAlertChecks(db, checks, bounds, (scopes, open, now, room) =>
       decideAlerts(toFoundAlerts(problems, scopes), open, now, holdMs, room),
     );

@@ -46,20 +46,29 @@ function cacheBriefly<T>(read: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Creates the functions with which all parts of the admin server read the current state. */
-export function openStateReaders({ db, config }: { readonly db: Database; readonly config: Config }) {
+/** The database and the configuration that the state is read with. */
+interface StateSource {
+  readonly db: Database;
+  readonly config: Config;
+}
+
+/** Reads the current state, as a process with this configuration sees it. */
+export async function readCurrentState({ db, config }: StateSource): Promise<CurrentState> {
   const configuredClients = new Set(config.clients.map(({ key }) => key));
   const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
   const isScheduled = (client: string, job: string) => {
     const schedule = schedules[job];
     return configuredClients.has(client) && schedule !== undefined && isAutomatic(schedule);
   };
-  const readState = cacheBriefly(async (): Promise<CurrentState> => {
-    const snapshot = await readSnapshot(db);
-    const acceptedAtByClient = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
-    const jobs = snapshot.jobs.filter(({ client }) => configuredClients.has(client));
-    return { snapshot, stale: findLateJobs(jobs, config.schedules, acceptedAtByClient, snapshot.now), isScheduled };
-  });
+  const snapshot = await readSnapshot(db);
+  const acceptedAtByClient = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
+  const jobs = snapshot.jobs.filter(({ client }) => configuredClients.has(client));
+  return { snapshot, stale: findLateJobs(jobs, config.schedules, acceptedAtByClient, snapshot.now), isScheduled };
+}
+
+/** Creates the functions with which all parts of the admin server read the current state. */
+export function openStateReaders({ db, config }: StateSource) {
+  const readState = cacheBriefly(() => readCurrentState({ db, config }));
   const readOverview = cacheBriefly(async (): Promise<Overview> => {
     const [state, recent] = [await readState(), await readRecentRuns(db, barsShown)];
     return { ...state, recent, problems: findCurrentProblems(state, config) };

@@ -110,6 +110,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
   const proxy = await startProxy(sandbox.url);
   const collector = await startCollector();
+  const receiver = await startCollector();
   const role = `canaries_${process.pid}`;
   await database.query(`create role ${role} login superuser password 'kanarie-database'`);
   closers.push(() => database.query(`drop owned by ${role} cascade; drop role ${role}`));
@@ -124,6 +125,8 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     LOG_LEVEL: 'trace',
     HTTP_TIMEOUT_MS: '2000',
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    ALERT_WEBHOOK_URL: `${receiver.url}/kanarie-path`,
+    ALERT_WEBHOOK_SECRET: `whsec_kanarie+${'A'.repeat(24)}`,
     ...Object.fromEntries(
       ['SHIPMENTS', 'ORDERS', 'RETURN_ITEMS', 'INBOUNDS', 'INBOUND_PACKING_SLIPS'].map((name) => [
         `SCHEDULE_PULL_${name}`,
@@ -155,6 +158,12 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   await insertRow('kanarie.kind', 'SO-4', personal);
   await waitFor('the orders', async () => (await statuses()).every((one) => /done|dead/.test(one)));
   expect(await statuses()).toEqual(['SO-1 done', 'SO-2 dead', 'SO-3 dead', 'SO-4 dead']);
+  // An alert is posted after half a minute.
+  await database.query(`
+    with due as (update sync.alert_checks set next_at = now())
+    insert into sync.alerts (id, scope, code, client, subject, detail, severity, text, since)
+    values (gen_random_uuid(), '', 'outbox_dead', 'default', 'default', '', 'bad', '', now() - interval '1 minute')
+    on conflict (scope, code, subject, detail) do update set since = excluded.since`);
   await sandbox.advance(86_400);
   await waitFor(
     'a day of the warehouse',
@@ -201,6 +210,8 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     expect([path, texts.filter((text) => canary.test(text) && !text.includes('kanarie.kind'))]).toEqual([path, []]);
   }
   const metrics = await (await admin('/metrics')).text();
+  await waitFor('the alert', () => receiver.received.length > 0);
+  expect(receiver.received.filter((one) => canary.test(one.replace('/kanarie-path ', '')))).toEqual([]);
   worker.kill('SIGTERM');
   await worker.ended;
 
@@ -244,7 +255,16 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   for (const { name } of tables) {
     const found = await database.query(
       `select from ${name} t, unnest($1::text[]) as hidden (word) where position(hidden.word in t::text) > 0 limit 1`,
-      [[...tokens, 'kanarie-database', 'kanarie-admin-token-that-is-long-enough', 'kanarie-wrong-token']],
+      [
+        [
+          ...tokens,
+          'kanarie-database',
+          'kanarie-admin-token-that-is-long-enough',
+          'kanarie-wrong-token',
+          'kanarie-path',
+          'whsec_',
+        ],
+      ],
     );
     expect([name, found.length]).toEqual([name, 0]);
   }

@@ -32,8 +32,14 @@ async function insertDeadRow() {
   );
 }
 
-/** Starts a receiver that checks the signature of each post. `refuse` may answer instead, by the number of the post. */
-async function startReceiver(refuse: (number: number) => number | null = () => null) {
+const countChecks = async () =>
+  Number((await database.query<{ sum: string | null }>('select sum(check_no) from sync.alert_checks'))[0]?.sum);
+
+/**
+ * Starts a receiver that checks the signature of each post. A slow one answers after two further checks.
+ * @param refuse returns a status to refuse with, by the number of the attempt
+ */
+async function startReceiver(refuse: (number: number) => number | null = () => null, { isSlow = false } = {}) {
   const attempts: { readonly id: string; readonly taken: boolean; readonly body: PostBody }[] = [];
   const { url, requests } = await services.start(async (request, response) => {
     const raw = await text(request);
@@ -41,6 +47,8 @@ async function startReceiver(refuse: (number: number) => number | null = () => n
     const body = new Webhook(secret).verify(raw, headers) as PostBody;
     const status = refuse(attempts.length);
     attempts.push({ id: String(headers['webhook-id']), taken: status === null, body });
+    const checks = isSlow ? await countChecks() : 0;
+    if (isSlow) await waitFor('two checks', async () => (await countChecks()) >= checks + 2);
     response.writeHead(status ?? 204, status === 307 ? { location: '/elsewhere' } : {}).end();
   });
   const listTaken = () => attempts.filter(({ taken }) => taken).map(({ body }) => body);
@@ -69,7 +77,7 @@ function startAlerter(url: URL, { maxAgeMs = times.maxAgeMs } = {}) {
 }
 
 test('an outage that two workers see is posted once when it begins and once when it ends', async () => {
-  const receiver = await startReceiver((number) => [500, 307, 429][number] ?? null);
+  const receiver = await startReceiver((number) => [500, 307, 429][number] ?? null, { isSlow: true });
   const logs = [startAlerter(receiver.url), startAlerter(receiver.url)];
   await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 400 } });
   expect((await pull('pull-shipments')).status).toBe('failed');
@@ -90,7 +98,11 @@ test('an outage that two workers see is posted once when it begins and once when
   await sandbox.clearFaults();
   done(await pull('pull-shipments'));
   await waitFor('the end', () => ofJob().length > 1);
-  await waitFor('no open alert', async () => (await database.query('select 1 from sync.alerts')).length === 0);
+  await waitFor('no open alert and no waiting post', async () => {
+    const open = await database.query(`
+      select from sync.alerts union all select from sync.alert_posts where delivered_at is null`);
+    return open.length === 0;
+  });
   expect(ofJob().map(({ type, data }) => [type, data.code, data.id])).toEqual([
     ['problem.began', 'job_failing', began?.data.id],
     ['problem.ended', 'job_failing', began?.data.id],
