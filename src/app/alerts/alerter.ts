@@ -1,3 +1,7 @@
+/**
+ * Posts problems to ALERT_WEBHOOK_URL when they begin and when they end.
+ */
+
 import type { Config } from '../../../config/env.ts';
 import { pushRetryDelayMs } from '../../core/retry.ts';
 import { dayMs, minuteMs } from '../../core/time.ts';
@@ -34,7 +38,7 @@ const bounds = { alerts: 500, posts: 1_000 };
 /** Maximum number of posts of one tick. */
 const postsPerTick = 50;
 
-/** What the alerter works with. */
+/** What the alerter works with. `config` decides which problems this worker can see. */
 export interface AlerterOptions {
   readonly db: Database;
   readonly config: Config;
@@ -56,6 +60,7 @@ export class Alerter {
   readonly #stopping = new AbortController();
   #timer: NodeJS.Timeout | undefined;
   #ticking: Promise<void> | undefined;
+  #nextCheckMs = 0;
 
   constructor(options: AlerterOptions) {
     this.#options = options;
@@ -97,6 +102,9 @@ export class Alerter {
   async #check(): Promise<void> {
     const { db, config, log } = this.#options;
     const { checkMs, holdMs, maxAgeMs } = this.#times;
+    // Taking a check locks a row for each client, so it is not tried with every tick.
+    if (performance.now() < this.#nextCheckMs) return;
+    this.#nextCheckMs = performance.now() + checkMs / 2;
     const checks = await takeAlertChecks(db, ['', ...config.clients.map(({ key }) => key)], checkMs);
     if (checks.length === 0) return;
     const problems = findCurrentProblems(await readCurrentState({ db, config }), config);

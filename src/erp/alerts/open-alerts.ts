@@ -62,8 +62,8 @@ export async function takeAlertChecks(
 }
 
 /**
- * Stores the result of checks in one transaction. Checks that took so long that another worker made them again store
- * nothing.
+ * Stores the result of checks in one transaction. A check that another worker has taken meanwhile,
+ * because it is late, writes nothing.
  * @param decide receives the checks that are still valid, their open alerts, the database's clock and the number of
  * alerts and of posts that may still be added
  */
