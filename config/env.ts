@@ -21,7 +21,17 @@ import {
 import { defaultSchedules, type JobName, jobNames, pushJob, toScheduleVariable } from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
 import { parseSchedule, type Schedule } from './schedules.ts';
-import { databaseUrl, proxyUrl, redisUrl, share, span, wholeNumber, yesNo } from './values.ts';
+import {
+  databaseUrl,
+  proxyUrl,
+  redisUrl,
+  share,
+  span,
+  webhookSecret,
+  webhookUrl,
+  wholeNumber,
+  yesNo,
+} from './values.ts';
 
 /** All variables except SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
@@ -49,6 +59,8 @@ const variables = z.object({
   ADMIN_BASE_PATH: basePathSchema.default(''),
   ADMIN_TRUSTED_PROXIES: trustedProxiesSchema.optional(),
   ADMIN_USER_HEADER: headerNameSchema.optional(),
+  ALERT_WEBHOOK_URL: webhookUrl.optional(),
+  ALERT_WEBHOOK_SECRET: webhookSecret.optional(),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   LOG_PRETTY: yesNo.optional(),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional(),
@@ -69,7 +81,12 @@ export const secretNames = [
   'WAREHOUSE_PASSWORD',
   'ADMIN_TOKEN',
   'ADMIN_VIEWER_TOKEN',
+  'ALERT_WEBHOOK_URL',
+  'ALERT_WEBHOOK_SECRET',
 ] as const;
+
+/** Of these files, an empty one counts as unset. They switch a feature on, and guard nothing. */
+const mayBeEmpty: readonly string[] = ['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET'];
 
 export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
@@ -138,7 +155,7 @@ function readSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<
       continue;
     }
     try {
-      env[name] = readSecretFile(path);
+      env[name] = readSecretFile(path, { mayBeEmpty: mayBeEmpty.includes(name) }) || undefined;
     } catch (error) {
       problems.push(`${name}_FILE: ${path} cannot be read: ${describeFileError(error)}`);
     }
@@ -212,7 +229,7 @@ function readClients(
 export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   const isOurs = (name: string) =>
-    ours.has(name) || /^(WAREHOUSE|SCHEDULE|PUSH|PARCEL|QUARANTINE|RETENTION)_/.test(name);
+    ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PARCEL|QUARANTINE|RETENTION)_/.test(name);
   return Object.keys(source).filter((name) => source[name] !== '' && isOurs(name));
 }
 

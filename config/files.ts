@@ -68,11 +68,11 @@ const clientFileSchema = z
 
 /**
  * Reads a secret from a file, without one trailing newline.
- * @throws Error if the file cannot be read or is empty; its message never holds the content
+ * @throws Error if the file cannot be read, or is empty and must not be; its message never holds the content
  */
-export function readSecretFile(path: string): string {
+export function readSecretFile(path: string, { mayBeEmpty = false } = {}): string {
   const secret = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
-  if (secret === '') throw new Error('it is empty');
+  if (secret === '' && !mayBeEmpty) throw new Error('it is empty');
   return secret;
 }
 

@@ -46,6 +46,23 @@ export const proxyUrl = z
   .regex(/^https?:\/\//, 'must begin with http:// or https://')
   .refine(isUrl, unreadableUrl);
 
+/** URL that alerts are posted to. Its path may be secret, so no message may show it. */
+export const webhookUrl = z
+  .string()
+  .regex(/^https?:\/\//, 'must begin with http:// or https://')
+  .refine((text) => URL.canParse(text) && new URL(text).hash === '', 'is not a URL')
+  .refine(
+    (text) => !URL.canParse(text) || new URL(text).username + new URL(text).password === '',
+    'must not hold a user name or password',
+  );
+/** Secret of Standard Webhooks: 24 to 64 bytes as base64, after whsec_. */
+export const webhookSecret = z
+  .string()
+  .regex(
+    /^whsec_(?=.{32,88}$)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/,
+    'must be whsec_ and 24 to 64 bytes as base64, from: echo "whsec_$(openssl rand -base64 32)"',
+  );
+
 /**
  * Parses the URL of a server. Returns null if it is not a URL. A Postgres URL without a host (a socket) gets localhost.
  */

@@ -24,3 +24,6 @@ keep redis.conf "requirepass $(cat redis-password)
 "
 # Of the sandbox. For the service: replace it.
 keep warehouse-password default
+# Empty: problems are not posted. The receiver checks the signatures of posts with the second file.
+keep alert-webhook-url ''
+keep alert-webhook-secret "whsec_$(head -c 24 /dev/urandom | base64)"

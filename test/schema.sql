@@ -371,6 +371,37 @@ create table sync.admin_secrets (
   secret bytea not null, -- 32 random bytes
   created_at timestamp with time zone not null default now(), -- When a worker created it
 ); -- Random secrets that the workers share; delete a row to end all sessions
+create table sync.alert_checks (
+  scope text not null, -- Client whose jobs and streams are checked by workers that have it; empty: all that every worker sees alike
+  check_no bigint not null default 1, -- Number of the last check. A check that is not the last one stores nothing
+  next_at timestamp with time zone not null, -- Time before which no other check begins
+) with (fillfactor=50); -- Checks for problems. One worker at a time makes each of them
+create table sync.alert_posts (
+  id bigint not null generated always as identity, -- Number of the post. Retries have the same number, so a receiver can drop duplicates
+  alert_id uuid not null, -- Occurrence of the problem (sync.alerts.id)
+  body jsonb not null, -- What is posted
+  created_at timestamp with time zone not null default now(), -- When the beginning or end was found
+  attempts integer not null default 0, -- Number of attempts
+  next_attempt_at timestamp with time zone not null default now(), -- Time of the next attempt. A worker that posts sets it beyond the end of its attempt
+  last_error text, -- Why the last attempt failed
+  delivered_at timestamp with time zone, -- When the receiver took it
+  abandoned_at timestamp with time zone, -- When it was given up, because it was too old
+) with (fillfactor=50); -- Posts to ALERT_WEBHOOK_URL: two for each problem, of its beginning and of its end
+create table sync.alerts (
+  id uuid not null, -- Identity of this occurrence of the problem, in both posts
+  scope text not null, -- The check that finds the problem (sync.alert_checks.scope)
+  code text not null, -- Stable name of the kind of problem
+  client text, -- Client; null: every client
+  subject text not null, -- The client, and the job, stream or part of the outbox that is concerned
+  detail text not null, -- What tells problems of one code and subject apart, such as the kind of outbox rows
+  severity text not null, -- bad or warn, when it was last seen
+  text text not null, -- The problem in words, when it was last seen
+  remedy text, -- What to do about it; null: nothing
+  since timestamp with time zone not null default now(), -- First check that found the problem
+  seen_at timestamp with time zone not null default now(), -- Last check that found the problem
+  began_at timestamp with time zone, -- When the post of its beginning was queued; null: it has not lasted long enough
+  missing_since timestamp with time zone, -- First check that no longer found the problem; null: the last check found it
+) with (fillfactor=50); -- Open problems. A row is deleted when its problem has ended
 create table sync.audit (
   id bigint not null generated always as identity, -- Number of the row
   at timestamp with time zone not null default now(), -- Time of the action
@@ -711,6 +742,13 @@ alter table fulfilment.track_trace_events add constraint track_trace_events_pkey
 alter table fulfilment.track_traces add constraint track_traces_pkey PRIMARY KEY (client, shipment_id, package_number);
 alter table sync.absences add constraint absences_pkey PRIMARY KEY (client, stream, pass, id);
 alter table sync.admin_secrets add constraint admin_secrets_pkey PRIMARY KEY (purpose);
+alter table sync.alert_checks add constraint alert_checks_pkey PRIMARY KEY (scope);
+alter table sync.alert_posts add constraint alert_posts_attempts_check CHECK ((attempts >= 0));
+alter table sync.alert_posts add constraint alert_posts_check CHECK (((delivered_at IS NULL) OR (abandoned_at IS NULL)));
+alter table sync.alert_posts add constraint alert_posts_pkey PRIMARY KEY (id);
+alter table sync.alerts add constraint alerts_pkey PRIMARY KEY (id);
+alter table sync.alerts add constraint alerts_scope_code_subject_detail_key UNIQUE (scope, code, subject, detail);
+alter table sync.alerts add constraint alerts_severity_check CHECK ((severity = ANY (ARRAY['bad'::text, 'warn'::text])));
 alter table sync.audit add constraint audit_pkey PRIMARY KEY (id);
 alter table sync.clients add constraint clients_check CHECK ((((offered_identity IS NULL) = (offered_at IS NULL)) AND ((offered_identity IS NULL) = (offered_base_url IS NULL))));
 alter table sync.clients add constraint clients_check1 CHECK ((((hold_code IS NULL) = (hold_until IS NULL)) AND ((hold_code IS NULL) = (hold_reason IS NULL)) AND ((hold_code IS NULL) = (hold_since IS NULL))));
@@ -766,6 +804,8 @@ alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (A
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);
 
+CREATE INDEX alert_posts_by_alert ON sync.alert_posts USING btree (alert_id) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
+CREATE INDEX alert_posts_open ON sync.alert_posts USING btree (next_attempt_at) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);

@@ -10,6 +10,7 @@ import type { StoredGate } from '../../erp/runs/gates.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
+import { findAlertProblems } from '../health/alert-problems.ts';
 import { findParcelProblems } from '../health/parcel-problems.ts';
 import {
   describeProblem,
@@ -60,13 +61,14 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
 
 async function describeStatus(db: Database, config: Config, json: boolean): Promise<string> {
   const { now, ...snapshot } = await readSnapshot(db);
-  const { jobs, streams, clients, gates, pauses, watchedArticles, parcelBacklog } = snapshot;
+  const { jobs, streams, clients, gates, pauses, watchedArticles, parcelBacklog, alerts } = snapshot;
   const lookbackDays = config.LOOKBACK_DAYS;
   if (json) return JSON.stringify({ lookbackDays, ...snapshot, clients: clients.map(withoutIdentity) }, null, 2);
   const clientNotes = [
     ...clients.flatMap((row) => findClientProblems(row, now)).map(describeProblem),
     ...findStockProblems(watchedArticles, config.schedules['pull-stock']).map(describeProblem),
     ...findParcelProblems(parcelBacklog, config).map(describeProblem),
+    ...findAlertProblems(alerts, now).map(describeProblem),
     ...describeGates(gates, now),
   ];
   return [

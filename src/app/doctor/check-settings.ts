@@ -10,6 +10,7 @@ import { hourMs } from '../../core/time.ts';
 import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { findStockProblems } from '../health/stock-problems.ts';
+import { checkAlerts } from './check-alerts.ts';
 import { checkTransport } from './check-transport.ts';
 import { type Finding, ok, runCheck, warn } from './finding.ts';
 
@@ -31,6 +32,7 @@ export async function checkSettings(
     ),
     checkOperations(config),
     ...checkTransport(config),
+    ...checkAlerts(config),
     ...(await runCheck('disk', 'check the disk with df', checkDisk)),
   ];
 }

@@ -15,6 +15,9 @@ export function checkTransport(config: Config): readonly Finding[] {
     unencrypted.push('Postgres (DATABASE_URL without sslmode)');
   const redis = config.REDIS_URL === undefined ? null : parseConnectionUrl(config.REDIS_URL);
   if (redis !== null && redis.protocol === 'redis:' && !isLocal(redis)) unencrypted.push('Redis (redis://)');
+  const alerts = config.ALERT_WEBHOOK_URL === undefined ? null : new URL(config.ALERT_WEBHOOK_URL);
+  if (alerts !== null && alerts.protocol === 'http:' && !isLocal(alerts))
+    unencrypted.push('alerts (ALERT_WEBHOOK_URL)');
   const proxies = [config.HTTP_PROXY, config.HTTPS_PROXY].flatMap((url) =>
     url === undefined ? [] : [new URL(url).host],
   );

@@ -28,6 +28,8 @@ export function findOutboxProblems(
   ];
 }
 
+const everyClient = { client: null };
+
 const formatSince = (at: Date, now: Date) => `for ${formatSpan((now.getTime() - at.getTime()) / 1_000)}`;
 
 function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem[] {
@@ -36,12 +38,12 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
   if (change === 'none') {
     if (acceptedAs !== 'copy') return [];
     const text = `no row is sent: this database was accepted as a copy at ${acceptedAt.toISOString()}`;
-    return [createProblem('note', 'every client', text, 'pulls continue')];
+    return [createProblem('database_is_copy', 'note', everyClient, text, 'pulls continue')];
   }
   const text = `no row is sent${changedAt === null ? '' : ` ${formatSince(changedAt, now)}`}: the database has changed (database_changed): ${changeInWords[change]}`;
   const remedy =
     'pulls continue; say what this database is: fulfilment-sync database accept --as moved, restored or copy (docs/backup.md)';
-  return [createProblem('bad', 'every client', text, remedy)];
+  return [createProblem('database_changed', 'bad', everyClient, text, remedy)];
 }
 
 function toHoldProblem(health: StoredHealth, now: Date): Problem {
@@ -51,16 +53,14 @@ function toHoldProblem(health: StoredHealth, now: Date): Problem {
     const what = kind === '' ? 'rows are' : `${kind} is`;
     const many = sendWindow === 1 ? 'one row' : `${sendWindow} rows`;
     const text = `${what} sent ${many} at a time since a hold that began ${formatHoldAge(health, now)}: ${reason}`;
-    return createProblem(
-      kind !== '' && sendWindow === 1 ? 'bad' : 'note',
-      client,
-      text,
-      `${others}; the number grows with each row that is done`,
-    );
+    const severity = kind !== '' && sendWindow === 1 ? 'bad' : 'note';
+    const next = `${others}; the number grows with each row that is done`;
+    return { ...createProblem('push_held', severity, { client }, text, next), detail: kind };
   }
   const what = kind === '' ? 'no row is sent' : `no ${kind} is sent`;
   const next = untilInMs > 0 ? `next try in ${formatSpan(untilInMs / 1_000)}` : 'a try is under way';
-  return createProblem('bad', client, `${what} ${formatSince(health.since, now)}: ${reason}`, `${next}; ${others}`);
+  const text = `${what} ${formatSince(health.since, now)}: ${reason}`;
+  return { ...createProblem('push_held', 'bad', { client }, text, `${next}; ${others}`), detail: kind };
 }
 
 const formatHoldAge = ({ since: at }: StoredHealth, now: Date) =>
@@ -68,7 +68,13 @@ const formatHoldAge = ({ since: at }: StoredHealth, now: Date) =>
 
 function toRateProblem({ client, perSecond, since: at, refused }: StoredRate, now: Date): Problem {
   const text = `the service limits the rate (429, ${refused} times ${formatSince(at, now)}): ${perSecond.toFixed(1)} rows a second are sent`;
-  return createProblem('note', client, text, 'the rate grows by itself; a refusal does not count as an attempt');
+  return createProblem(
+    'push_limited',
+    'note',
+    { client },
+    text,
+    'the rate grows by itself; a refusal does not count as an attempt',
+  );
 }
 
 /**
@@ -84,7 +90,15 @@ function findUnservedProblems(row: OutboxStatus, servedAt: Date | null | undefin
       ? 'no worker ever did'
       : `a worker last did ${formatSpan((now.getTime() - servedAt.getTime()) / 1_000)} ago`;
   const text = `${waiting === 1 ? '1 row waits' : `${waiting} rows wait`}, and no worker pushes for this client: ${last}`;
-  return [createProblem('bad', row.client, text, 'start a worker that has this client in its configuration')];
+  return [
+    createProblem(
+      'outbox_unserved',
+      'bad',
+      { client: row.client },
+      text,
+      'start a worker that has this client in its configuration',
+    ),
+  ];
 }
 
 function findDeadRowProblems({ client, dead }: OutboxStatus): Problem[] {
@@ -92,7 +106,10 @@ function findDeadRowProblems({ client, dead }: OutboxStatus): Problem[] {
   const text = dead === 1 ? '1 row is dead and blocks its lane' : `${dead} rows are dead and block their lanes`;
   const remedy = 'retry, mark as done, replace or cancel; list them with: fulfilment-sync outbox list --status dead';
   return [
-    { ...createProblem('bad', client, text, remedy), page: `/outbox?status=dead&client=${encodeURIComponent(client)}` },
+    {
+      ...createProblem('outbox_dead', 'bad', { client }, text, remedy),
+      page: `/outbox?status=dead&client=${encodeURIComponent(client)}`,
+    },
   ];
 }
 
@@ -106,7 +123,7 @@ function findUndecidedRowProblems({ client, toDecide }: OutboxStatus): Problem[]
     'check at the service, then mark as done or retry; list them with: fulfilment-sync outbox list --status unknown';
   return [
     {
-      ...createProblem('bad', client, text, remedy),
+      ...createProblem('outbox_undecided', 'bad', { client }, text, remedy),
       page: `/outbox?status=unknown&client=${encodeURIComponent(client)}`,
     },
   ];

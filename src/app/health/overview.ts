@@ -3,9 +3,10 @@ import { isAutomatic, type Schedule } from '../../../config/schedules.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
+import { findAlertProblems } from './alert-problems.ts';
 import { findLateJobs, type LateJob } from './late-jobs.ts';
 import { findParcelProblems } from './parcel-problems.ts';
-import type { Problem } from './problem.ts';
+import { createProblem, type Problem } from './problem.ts';
 import { findProblems } from './problems.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 import { findStockProblems } from './stock-problems.ts';
@@ -45,31 +46,46 @@ function cacheBriefly<T>(read: () => Promise<T>): () => Promise<T> {
   };
 }
 
-/** Creates the functions with which all parts of the admin server read the current state. */
-export function openStateReaders({ db, config }: { readonly db: Database; readonly config: Config }) {
+/** The database and the configuration that the state is read with. */
+interface StateSource {
+  readonly db: Database;
+  readonly config: Config;
+}
+
+/** Reads the current state, as a process with this configuration sees it. */
+export async function readCurrentState({ db, config }: StateSource): Promise<CurrentState> {
   const configuredClients = new Set(config.clients.map(({ key }) => key));
   const schedules: Readonly<Partial<Record<string, Schedule>>> = config.schedules;
   const isScheduled = (client: string, job: string) => {
     const schedule = schedules[job];
     return configuredClients.has(client) && schedule !== undefined && isAutomatic(schedule);
   };
-  const readState = cacheBriefly(async (): Promise<CurrentState> => {
-    const snapshot = await readSnapshot(db);
-    const acceptedAtByClient = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
-    const jobs = snapshot.jobs.filter(({ client }) => configuredClients.has(client));
-    return { snapshot, stale: findLateJobs(jobs, config.schedules, acceptedAtByClient, snapshot.now), isScheduled };
-  });
+  const snapshot = await readSnapshot(db);
+  const acceptedAtByClient = new Map(snapshot.clients.map(({ client, acceptedAt }) => [client, acceptedAt]));
+  const jobs = snapshot.jobs.filter(({ client }) => configuredClients.has(client));
+  return { snapshot, stale: findLateJobs(jobs, config.schedules, acceptedAtByClient, snapshot.now), isScheduled };
+}
+
+/** Creates the functions with which all parts of the admin server read the current state. */
+export function openStateReaders({ db, config }: StateSource) {
+  const readState = cacheBriefly(() => readCurrentState({ db, config }));
   const readOverview = cacheBriefly(async (): Promise<Overview> => {
-    const [{ snapshot, stale }, recent] = [await readState(), await readRecentRuns(db, barsShown)];
-    const problems = [
-      ...toLateJobProblems(stale, snapshot),
-      ...findProblems(keepScheduledJobs(snapshot, isScheduled), config.LOOKBACK_DAYS),
-      ...findStockProblems(snapshot.watchedArticles, config.schedules['pull-stock']),
-      ...findParcelProblems(snapshot.parcelBacklog, config),
-    ];
-    return { snapshot, stale, recent, problems: problems.sort(bySeverity), isScheduled };
+    const [state, recent] = [await readState(), await readRecentRuns(db, barsShown)];
+    return { ...state, recent, problems: findCurrentProblems(state, config) };
   });
   return { readState, readOverview };
+}
+
+/** Finds all problems of a state, as a process with this configuration sees them. The worst come first. */
+export function findCurrentProblems({ snapshot, stale, isScheduled }: CurrentState, config: Config): Problem[] {
+  const problems = [
+    ...toLateJobProblems(stale, snapshot),
+    ...findProblems(keepScheduledJobs(snapshot, isScheduled), config.LOOKBACK_DAYS),
+    ...findStockProblems(snapshot.watchedArticles, config.schedules['pull-stock']),
+    ...findParcelProblems(snapshot.parcelBacklog, config),
+    ...findAlertProblems(snapshot.alerts, snapshot.now),
+  ];
+  return problems.sort(bySeverity);
 }
 
 /**
@@ -92,10 +108,13 @@ const bySeverity = (one: Problem, other: Problem) =>
 function toLateJobProblems(stale: readonly LateJob[], { now }: Snapshot): Problem[] {
   return stale
     .filter(({ because }) => because === 'not run')
-    .map(({ client, job, lastSuccessAt, since }) => ({
-      severity: 'bad',
-      subject: `${client} ${job}`,
-      text: `late for ${formatSpan((now.getTime() - since.getTime()) / 1_000)}; last success: ${lastSuccessAt === null ? 'never' : lastSuccessAt.toISOString()}`,
-      remedy: `check that a worker is running and that the client is not held; run it now with: fulfilment-sync run ${job} --client ${client}`,
-    }));
+    .map(({ client, job, lastSuccessAt, since }) =>
+      createProblem(
+        'job_late',
+        'bad',
+        { client, part: job },
+        `late for ${formatSpan((now.getTime() - since.getTime()) / 1_000)}; last success: ${lastSuccessAt === null ? 'never' : lastSuccessAt.toISOString()}`,
+        `check that a worker is running and that the client is not held; run it now with: fulfilment-sync run ${job} --client ${client}`,
+      ),
+    );
 }

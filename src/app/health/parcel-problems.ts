@@ -21,6 +21,6 @@ export function findParcelProblems(
         ? 'the job is off in this configuration'
         : `at ${perSecond} requests a second this takes ${formatSpan(shipments / perSecond)}`;
       const text = `the packages of ${shipments} shipped shipments are to be looked up${oldest}; ${span}`;
-      return createProblem('note', `${client} pull-parcels`, text);
+      return createProblem('parcels_waiting', 'note', { client, part: 'pull-parcels' }, text);
     });
 }

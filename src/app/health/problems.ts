@@ -35,7 +35,7 @@ export const describeProblem = ({ severity, subject, text, remedy }: Problem): s
 
 export function findJobProblems(row: JobStatus, now: Date): Problem[] {
   const { client, job, lastError, consecutiveFailures, warnings, lastSkipAt, lastSkipReason, skips } = row;
-  const subject = `${client} ${job}`;
+  const place = { client, part: job };
   const remedy = 'the next run tries again; if it keeps failing, see: fulfilment-sync doctor';
   const runs = `/runs?client=${encodeURIComponent(client)}&job=${job}`;
   const failing =
@@ -43,7 +43,13 @@ export function findJobProblems(row: JobStatus, now: Date): Problem[] {
       ? []
       : [
           {
-            ...createProblem('bad', subject, `failed ${formatTimes(consecutiveFailures)}: ${lastError}`, remedy),
+            ...createProblem(
+              'job_failing',
+              'bad',
+              place,
+              `failed ${formatTimes(consecutiveFailures)}: ${lastError}`,
+              remedy,
+            ),
             page: runs,
           },
         ];
@@ -52,27 +58,29 @@ export function findJobProblems(row: JobStatus, now: Date): Problem[] {
       ? []
       : [
           createProblem(
+            'job_skipped',
             'note',
-            subject,
+            place,
             `${skips} runs skipped or missed so far; the last at ${lastSkipAt.toISOString()}: ${lastSkipReason}`,
           ),
         ];
-  return [...failing, ...warnings.map((warning) => createProblem('warn', subject, warning)), ...skipped];
+  return [...failing, ...warnings.map((warning) => createProblem('job_warning', 'warn', place, warning)), ...skipped];
 }
 
 export function findStreamProblems(row: StreamStatus, lookbackDays: number, now: Date): Problem[] {
-  const subject = `${row.client} ${row.stream}`;
+  const place = { client: row.client, part: row.stream };
   const found: Problem[] = [];
   if (row.firstLoad) {
     const soFar = row.fetchedSoFar === null ? 'no run is under way' : `the current run has read ${row.fetchedSoFar}`;
-    found.push(createProblem('note', subject, `the first load is not done; ${soFar}`));
+    found.push(createProblem('stream_first_load', 'note', place, `the first load is not done; ${soFar}`));
   }
   const sinceSuccessMs = row.lastSuccessAt === null ? null : now.getTime() - row.lastSuccessAt.getTime();
   if (sinceSuccessMs !== null && sinceSuccessMs > dayMs)
     found.push(
       createProblem(
+        'stream_stale',
         'bad',
-        subject,
+        place,
         `no poll completed for ${formatSpan(sinceSuccessMs / 1_000)}`,
         'check that a worker is running',
       ),
@@ -80,28 +88,32 @@ export function findStreamProblems(row: StreamStatus, lookbackDays: number, now:
   else if (row.changedLastDay === 0 && (row.usualPerDay ?? 0) >= minUsualChanges)
     found.push(
       createProblem(
+        'stream_silent',
         'warn',
-        subject,
+        place,
         `polls changed no row in 24 hours; usual: ${Math.round(row.usualPerDay ?? 0)} a day`,
         `compare with the service: fulfilment-sync reconcile ${row.stream} --client ${row.client}`,
       ),
     );
   for (const { from, to } of row.gaps)
-    found.push(
-      createProblem(
+    found.push({
+      ...createProblem(
+        'stream_gap',
         'warn',
-        subject,
+        place,
         `nothing was read from ${from} to ${to}, and the service no longer lists these days`,
         'read missing resources by id: fulfilment-sync refetch',
       ),
-    );
+      detail: `${from}..${to}`,
+    });
   found.push(...toRescanProblems(row));
   const lateDays = (row.lateSecondsP99 ?? 0) / 86_400;
   if (row.readByDay && lateDays > lookbackDays)
     found.push(
       createProblem(
+        'stream_late_changes',
         'warn',
-        subject,
+        place,
         `reconciliations found changes up to ${formatSpan(row.lateSecondsP99)} late, beyond LOOKBACK_DAYS (${lookbackDays})`,
         'raise LOOKBACK_DAYS, or leave such changes to the daily reconciliation',
       ),
@@ -114,7 +126,13 @@ function toRescanProblems({ client, stream, openRescans }: StreamStatus): Proble
     const span = [from === null ? '' : ` --from ${from}`, to === null ? '' : ` --to ${to}`].join('');
     const share = expected === null ? '' : ` of about ${expected}`;
     const next = background ? 'workers continue it' : `continue with: ${kind} ${stream}${span}`;
-    return createProblem('note', `${client} ${stream}`, `${kind} ${id} is not done: ${fetched}${share} read`, next);
+    return createProblem(
+      'stream_rescan',
+      'note',
+      { client, part: stream },
+      `${kind} ${id} is not done: ${fetched}${share} read`,
+      next,
+    );
   });
 }
 
@@ -126,8 +144,9 @@ export function findClientProblems(row: KnownClient, now: Date): Problem[] {
       ? []
       : [
           createProblem(
+            'client_parked',
             'bad',
-            client,
+            { client },
             `parked: a worker or command is set up with ${offeredBaseUrl}, but the rows of the client come from ${baseUrl}`,
             'correct the setting, or accept the account; see: fulfilment-sync client list',
           ),
@@ -137,8 +156,9 @@ export function findClientProblems(row: KnownClient, now: Date): Problem[] {
       ? []
       : [
           createProblem(
+            'client_held',
             'bad',
-            client,
+            { client },
             `no scheduled run since ${holdSince?.toISOString()}: ${holdReason}`,
             `next try: ${formatWait(holdUntil, now)}; try at once with: fulfilment-sync run <job> --client ${client}`,
           ),
@@ -148,8 +168,9 @@ export function findClientProblems(row: KnownClient, now: Date): Problem[] {
 
 export const toPauseProblem = (pause: Pause): Problem =>
   createProblem(
+    'job_paused',
     'note',
-    `${pause.client ?? 'every client'} ${pause.job}`,
+    { client: pause.client, part: pause.job },
     `paused since ${pause.since.toISOString()} by ${pause.by}`,
     `resume with: ${resumeHint(pause)}`,
   );

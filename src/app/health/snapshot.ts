@@ -1,3 +1,4 @@
+import { type AlertBacklog, readAlertBacklog } from '../../erp/alerts/posts.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { isRestricted, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
 import { type PushDatabase, readPushDatabase } from '../../erp/outbox/push-database.ts';
@@ -31,25 +32,41 @@ export interface Snapshot {
   readonly watchedArticles: readonly WatchedArticles[];
   /** Look-ups of packages that are due, by client. */
   readonly parcelBacklog: readonly ParcelBacklog[];
+  /** Posts to ALERT_WEBHOOK_URL that were not delivered. */
+  readonly alerts: AlertBacklog;
 }
 
 /** Reads the snapshot. The queries run at the same time, on several connections of the pool. */
 export async function readSnapshot(db: Database): Promise<Snapshot> {
-  const [now, jobs, streams, outbox, health, rates, clients, gates, pauses, database, watchedArticles, parcelBacklog] =
-    await Promise.all([
-      readDatabaseClock(db),
-      readJobStatus(db),
-      readStreamStatus(db),
-      readOutboxStatus(db),
-      readHealth(db, null),
-      readRates(db),
-      readClients(db),
-      readGates(db),
-      readPauses(db),
-      readPushDatabase(db),
-      countWatchedArticles(db),
-      readParcelBacklog(db),
-    ]);
+  const [
+    now,
+    jobs,
+    streams,
+    outbox,
+    health,
+    rates,
+    clients,
+    gates,
+    pauses,
+    database,
+    watchedArticles,
+    parcelBacklog,
+    alerts,
+  ] = await Promise.all([
+    readDatabaseClock(db),
+    readJobStatus(db),
+    readStreamStatus(db),
+    readOutboxStatus(db),
+    readHealth(db, null),
+    readRates(db),
+    readClients(db),
+    readGates(db),
+    readPauses(db),
+    readPushDatabase(db),
+    countWatchedArticles(db),
+    readParcelBacklog(db),
+    readAlertBacklog(db),
+  ]);
   return {
     now,
     jobs,
@@ -63,5 +80,6 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     database,
     watchedArticles,
     parcelBacklog,
+    alerts,
   };
 }

@@ -7,8 +7,9 @@ export function findStockProblems(watched: readonly WatchedArticles[], schedule:
   if (schedule.kind !== 'off') return [];
   return watched.map(({ client, articles }) =>
     createProblem(
+      'stock_off',
       'warn',
-      client,
+      { client },
       `pull-stock is off in this configuration, but ${articles === 1 ? '1 article is' : `${articles} articles are`} watched (fulfilment.stock_watch)`,
       'set SCHEDULE_PULL_STOCK, such as 1h, or delete these rows',
     ),

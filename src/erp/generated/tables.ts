@@ -1601,6 +1601,115 @@ export interface SyncAdminSecrets {
   secret: Buffer;
 }
 
+export interface SyncAlertChecks {
+  /**
+   * Number of the last check. A check that is not the last one stores nothing
+   */
+  check_no: Generated<number>;
+  /**
+   * Time before which no other check begins
+   */
+  next_at: Timestamp;
+  /**
+   * Client whose jobs and streams are checked by workers that have it; empty: all that every worker sees alike
+   */
+  scope: string;
+}
+
+export interface SyncAlertPosts {
+  /**
+   * When it was given up, because it was too old
+   */
+  abandoned_at: Timestamp | null;
+  /**
+   * Occurrence of the problem (sync.alerts.id)
+   */
+  alert_id: string;
+  /**
+   * Number of attempts
+   */
+  attempts: Generated<number>;
+  /**
+   * What is posted
+   */
+  body: Json;
+  /**
+   * When the beginning or end was found
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * When the receiver took it
+   */
+  delivered_at: Timestamp | null;
+  /**
+   * Number of the post. Retries have the same number, so a receiver can drop duplicates
+   */
+  id: Generated<number>;
+  /**
+   * Why the last attempt failed
+   */
+  last_error: string | null;
+  /**
+   * Time of the next attempt. A worker that posts sets it beyond the end of its attempt
+   */
+  next_attempt_at: Generated<Timestamp>;
+}
+
+export interface SyncAlerts {
+  /**
+   * When the post of its beginning was queued; null: it has not lasted long enough
+   */
+  began_at: Timestamp | null;
+  /**
+   * Client; null: every client
+   */
+  client: string | null;
+  /**
+   * Stable name of the kind of problem
+   */
+  code: string;
+  /**
+   * What tells problems of one code and subject apart, such as the kind of outbox rows
+   */
+  detail: string;
+  /**
+   * Identity of this occurrence of the problem, in both posts
+   */
+  id: string;
+  /**
+   * First check that no longer found the problem; null: the last check found it
+   */
+  missing_since: Timestamp | null;
+  /**
+   * What to do about it; null: nothing
+   */
+  remedy: string | null;
+  /**
+   * The check that finds the problem (sync.alert_checks.scope)
+   */
+  scope: string;
+  /**
+   * Last check that found the problem
+   */
+  seen_at: Generated<Timestamp>;
+  /**
+   * bad or warn, when it was last seen
+   */
+  severity: string;
+  /**
+   * First check that found the problem
+   */
+  since: Generated<Timestamp>;
+  /**
+   * The client, and the job, stream or part of the outbox that is concerned
+   */
+  subject: string;
+  /**
+   * The problem in words, when it was last seen
+   */
+  text: string;
+}
+
 export interface SyncAudit {
   /**
    * paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal
@@ -2615,6 +2724,9 @@ export interface DB {
   "fulfilment.track_traces": FulfilmentTrackTraces;
   "sync.absences": SyncAbsences;
   "sync.admin_secrets": SyncAdminSecrets;
+  "sync.alert_checks": SyncAlertChecks;
+  "sync.alert_posts": SyncAlertPosts;
+  "sync.alerts": SyncAlerts;
   "sync.audit": SyncAudit;
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;

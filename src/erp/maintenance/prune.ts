@@ -87,6 +87,9 @@ export const pruneTargets: readonly PruneTarget[] = [
   ),
   // The look-ups of shipments that are too old to be requested again.
   makePruneTarget('sync.parcel_reads', (days) => sql`t.requested_at < least(${toCutoff(days)}, ${toCutoff(120)})`),
+  // Of clients that no worker has any more: nobody finds the end of these problems.
+  makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
+  makePruneTarget('sync.alert_posts', (days) => sql`coalesce(t.delivered_at, t.abandoned_at) < ${toCutoff(days)}`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),
   feedTarget,
 ];

@@ -110,6 +110,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
   const proxy = await startProxy(sandbox.url);
   const collector = await startCollector();
+  const receiver = await startCollector();
   const role = `canaries_${process.pid}`;
   await database.query(`create role ${role} login superuser password 'kanarie-database'`);
   closers.push(() => database.query(`drop owned by ${role} cascade; drop role ${role}`));
@@ -124,6 +125,8 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     LOG_LEVEL: 'trace',
     HTTP_TIMEOUT_MS: '2000',
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    ALERT_WEBHOOK_URL: `${receiver.url}/kanarie-path`,
+    ALERT_WEBHOOK_SECRET: `whsec_kanarie+${'A'.repeat(24)}`,
     ...Object.fromEntries(
       ['SHIPMENTS', 'ORDERS', 'RETURN_ITEMS', 'INBOUNDS', 'INBOUND_PACKING_SLIPS'].map((name) => [
         `SCHEDULE_PULL_${name}`,
@@ -155,6 +158,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   await insertRow('kanarie.kind', 'SO-4', personal);
   await waitFor('the orders', async () => (await statuses()).every((one) => /done|dead/.test(one)));
   expect(await statuses()).toEqual(['SO-1 done', 'SO-2 dead', 'SO-3 dead', 'SO-4 dead']);
+  await database.query(`insert into sync.alert_posts (alert_id, body) values (gen_random_uuid(), '{}')`);
   await sandbox.advance(86_400);
   await waitFor(
     'a day of the warehouse',
@@ -201,6 +205,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     expect([path, texts.filter((text) => canary.test(text) && !text.includes('kanarie.kind'))]).toEqual([path, []]);
   }
   const metrics = await (await admin('/metrics')).text();
+  await waitFor('the alert', () => receiver.received.includes('/kanarie-path {}'));
   worker.kill('SIGTERM');
   await worker.ended;
 
@@ -244,7 +249,16 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
   for (const { name } of tables) {
     const found = await database.query(
       `select from ${name} t, unnest($1::text[]) as hidden (word) where position(hidden.word in t::text) > 0 limit 1`,
-      [[...tokens, 'kanarie-database', 'kanarie-admin-token-that-is-long-enough', 'kanarie-wrong-token']],
+      [
+        [
+          ...tokens,
+          'kanarie-database',
+          'kanarie-admin-token-that-is-long-enough',
+          'kanarie-wrong-token',
+          'kanarie-path',
+          'whsec_',
+        ],
+      ],
     );
     expect([name, found.length]).toEqual([name, 0]);
   }

@@ -1,6 +1,8 @@
 import { sql, type Transaction } from 'kysely';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
+import * as openAlerts from '../../../src/erp/alerts/open-alerts.ts';
+import * as alertPosts from '../../../src/erp/alerts/posts.ts';
 import { tryRunExclusively } from '../../../src/erp/connection/exclusive.ts';
 import { createLock, lockNameShared } from '../../../src/erp/connection/locks.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
@@ -73,6 +75,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await callSchedules(db);
   await within((trx) => callOutbox(trx, outboxId));
   await callOperator(db, outboxId);
+  await callAlerts(db);
   await within(async (trx) => {
     await lockNameShared(trx, 'a name');
     await createLock(trx, 'another name');
@@ -107,6 +110,18 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readMissingRoles(db);
   await diagnosis.readSessionSettings(db);
   await diagnosis.countWatchedArticles(db);
+}
+
+async function callAlerts(db: Database): Promise<void> {
+  const checks = await openAlerts.takeAlertChecks(db, [''], 1_000);
+  const posts = [{ alertId: crypto.randomUUID(), body: {} }];
+  await openAlerts.storeAlertChecks(db, checks, { alerts: 1, posts: 1 }, () => ({ kept: [], removed: [], posts }));
+  const post = await alertPosts.claimAlertPost(db, 1_000);
+  if (post === null) throw new Error('the post is not due');
+  await alertPosts.recordFailure(db, post.id, 'x', 0);
+  await alertPosts.readAlertBacklog(db);
+  await alertPosts.recordDelivery(db, post.id);
+  await alertPosts.abandonOldPosts(db, 1_000);
 }
 
 async function callPulls(trx: Transaction<DB>): Promise<void> {

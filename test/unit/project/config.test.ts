@@ -96,6 +96,9 @@ describe('readConfig', () => {
     expect(readProblems({ ...withoutPassword, WAREHOUSE_PASSWORD_FILE: file('empty', '\n') }).join()).toContain(
       'it is empty',
     );
+    // An empty file of docker-compose.yml means that nothing is posted.
+    const config = readConfig(needs, { ...base, ALERT_WEBHOOK_URL_FILE: file('no-url', '') });
+    expect(config.ALERT_WEBHOOK_URL).toBeUndefined();
   });
 
   test('checks the schedule of each job; push-outbox takes only a span or off', () => {

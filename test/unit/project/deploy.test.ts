@@ -90,7 +90,10 @@ describe('docker-compose.yml', () => {
     expect(read('.gitignore').split('\n')).toContain('/secrets/');
     for (const [name, { environment = {}, secrets = [] }] of services)
       for (const [variable, value] of Object.entries(environment)) {
-        expect([name, variable]).not.toEqual([name, expect.stringMatching(/(PASSWORD|TOKEN|DATABASE_URL|REDIS_URL)$/)]);
+        expect([name, variable]).not.toEqual([
+          name,
+          expect.stringMatching(/(PASSWORD|TOKEN|DATABASE_URL|REDIS_URL|WEBHOOK_URL|WEBHOOK_SECRET)$/),
+        ]);
         if (variable.endsWith('_FILE')) expect(secrets).toContain(value.replace('/run/secrets/', ''));
       }
     for (const [, { secrets = [] }] of services)
@@ -122,7 +125,11 @@ describe('docker-compose.yml', () => {
       expect(one['redis.conf']).toBe(`requirepass ${one['redis-password']}\n`);
       expect(one['admin-token']?.length).toBeGreaterThanOrEqual(32);
       for (const [name, value] of Object.entries(one))
-        expect([name, value === other[name]]).toEqual([name, name === 'warehouse-password']);
+        expect([name, value === other[name]]).toEqual([
+          name,
+          ['warehouse-password', 'alert-webhook-url'].includes(name),
+        ]);
+      expect(one['alert-webhook-secret']).toMatch(/^whsec_[A-Za-z0-9+/]{32}$/);
       expect(make(folders[0] ?? '')).toEqual(one);
     } finally {
       for (const folder of folders) rmSync(folder, { recursive: true });

@@ -1,0 +1,144 @@
+/**
+ * Posts problems to ALERT_WEBHOOK_URL when they begin and when they end.
+ */
+
+import type { Config } from '../../../config/env.ts';
+import { pushRetryDelayMs } from '../../core/retry.ts';
+import { dayMs, minuteMs } from '../../core/time.ts';
+import { storeAlertChecks, takeAlertChecks } from '../../erp/alerts/open-alerts.ts';
+import {
+  abandonOldPosts,
+  type ClaimedPost,
+  claimAlertPost,
+  recordDelivery,
+  recordFailure,
+} from '../../erp/alerts/posts.ts';
+import type { Database } from '../../erp/connection/pool.ts';
+import { findCurrentProblems, readCurrentState } from '../health/overview.ts';
+import { errorFields, type Logger } from '../logging/logger.ts';
+import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { decideAlerts, toFoundAlerts } from './decide-alerts.ts';
+import { postWebhook, type WebhookOptions } from './webhook.ts';
+
+/** Times of the alerter, in milliseconds. */
+export interface AlertTimes {
+  /** Interval in which a worker looks for due checks and posts. */
+  readonly tickMs: number;
+  /** Minimum time between two checks of one scope, by any worker. */
+  readonly checkMs: number;
+  /** Time that a problem must last before it is posted, and be gone before its end is posted. */
+  readonly holdMs: number;
+  /** Age after which a post is given up. */
+  readonly maxAgeMs: number;
+}
+
+const usualTimes: AlertTimes = { tickMs: 5_000, checkMs: 30_000, holdMs: 30_000, maxAgeMs: 3 * dayMs };
+/** Maximum numbers of open problems and of waiting posts. Further ones wait until there is room. */
+const bounds = { alerts: 500, posts: 1_000 };
+/** Maximum number of posts of one tick. */
+const postsPerTick = 50;
+
+/** What the alerter works with. `config` decides which problems this worker can see. */
+export interface AlerterOptions {
+  readonly db: Database;
+  readonly config: Config;
+  readonly webhook: WebhookOptions;
+  readonly log: Logger;
+  readonly times?: AlertTimes;
+  /** Returns the milliseconds until the next attempt. */
+  readonly retryDelayMs?: typeof pushRetryDelayMs;
+}
+
+/**
+ * Posts problems that begin and end. Several workers share the checks and the posts by Postgres: each problem is posted
+ * once when it begins and once when it ends. While the database is away, nothing is posted.
+ */
+export class Alerter {
+  readonly #options: AlerterOptions;
+  readonly #times: AlertTimes;
+  readonly #warn: ReturnType<typeof throttleWarnings>;
+  readonly #stopping = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #ticking: Promise<void> | undefined;
+  #nextCheckMs = 0;
+
+  constructor(options: AlerterOptions) {
+    this.#options = options;
+    this.#times = options.times ?? usualTimes;
+    this.#warn = throttleWarnings(options.log);
+  }
+
+  /** Checks and posts now, and then in each interval. */
+  start(): void {
+    this.#tick();
+    this.#timer = setInterval(() => this.#tick(), this.#times.tickMs);
+  }
+
+  /** Stops. A post under way is aborted, and sent again by another worker. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#stopping.abort();
+    await this.#ticking;
+  }
+
+  #tick(): void {
+    this.#ticking ??= this.#run().finally(() => {
+      this.#ticking = undefined;
+    });
+  }
+
+  /** Checks and posts once. A part that fails does not stop the other. */
+  async #run(): Promise<void> {
+    for (const [task, work] of [['check', () => this.#check()] as const, ['post', () => this.#post()] as const]) {
+      try {
+        await work();
+      } catch (error) {
+        this.#warn({ event: 'alerts_failed', task, ...errorFields(error) });
+      }
+    }
+  }
+
+  /** Makes the due checks: of the clients of this worker, and of what every worker sees alike. */
+  async #check(): Promise<void> {
+    const { db, config, log } = this.#options;
+    const { checkMs, holdMs, maxAgeMs } = this.#times;
+    // Taking a check locks a row for each client, so it is not tried with every tick.
+    if (performance.now() < this.#nextCheckMs) return;
+    this.#nextCheckMs = performance.now() + checkMs / 2;
+    const checks = await takeAlertChecks(db, ['', ...config.clients.map(({ key }) => key)], checkMs);
+    if (checks.length === 0) return;
+    const problems = findCurrentProblems(await readCurrentState({ db, config }), config);
+    const changes = await storeAlertChecks(db, checks, bounds, (scopes, open, now, room) =>
+      decideAlerts(toFoundAlerts(problems, scopes), open, now, holdMs, room),
+    );
+    if (changes.posts.length > 0) log.info({ event: 'alerts_queued', rows: changes.posts.length });
+    const abandoned = await abandonOldPosts(db, maxAgeMs);
+    if (abandoned > 0) log.error({ event: 'alerts_abandoned', rows: abandoned });
+  }
+
+  /** Posts what is due, one after the other. The first failure ends the tick: the receiver may be away. */
+  async #post(): Promise<void> {
+    const { db, webhook } = this.#options;
+    for (let number = 0; number < postsPerTick && !this.#stopping.signal.aborted; number++) {
+      const post = await claimAlertPost(db, webhook.timeoutMs + minuteMs);
+      if (post === null || !(await this.#deliver(post))) return;
+    }
+  }
+
+  /** Attempts a post, and records the result. Returns false if it failed. */
+  async #deliver(post: ClaimedPost): Promise<boolean> {
+    const { db, webhook, retryDelayMs = pushRetryDelayMs } = this.#options;
+    const answer = await postWebhook(webhook, `alert_${post.id}`, post.body, this.#stopping.signal).catch(
+      (error: unknown) => ({ delivered: false as const, retryAfterMs: undefined, ...errorFields(error) }),
+    );
+    if (answer.delivered) {
+      await recordDelivery(db, post.id);
+      return true;
+    }
+    const delayMs = retryDelayMs(post.attempts, answer.retryAfterMs, Math.random());
+    const code = 'code' in answer ? answer.code : `http_${answer.status}`;
+    this.#warn({ event: 'alert_not_delivered', code, error: answer.error, delayMs });
+    await recordFailure(db, post.id, answer.error, delayMs);
+    return false;
+  }
+}

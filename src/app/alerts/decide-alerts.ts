@@ -1,0 +1,94 @@
+import { randomUUID } from 'node:crypto';
+import { removeQuotes } from '../../core/quote.ts';
+import type { AlertChanges, NewPost, StoredAlert } from '../../erp/alerts/open-alerts.ts';
+import { isSeenByEverybody, type Problem } from '../health/problem.ts';
+import { toPostBody } from './post-body.ts';
+
+/** Maximum number of characters of a text in a post. */
+const maxTextLength = 500;
+
+/** Numbers of alerts and of posts that may still be added. */
+export interface AlertRoom {
+  readonly alerts: number;
+  readonly posts: number;
+}
+
+/** A problem as it is found by a check, before it is known whether it is open already. */
+type FoundAlert = Omit<StoredAlert, 'id' | 'since' | 'beganAt' | 'missingSince'>;
+
+/**
+ * Decides which problems begin, continue and end. A problem is posted after it was found for `holdMs`, and its end after
+ * it was missing for `holdMs`. A problem that goes away earlier is forgotten without a post. If there is no room, new
+ * problems and posts wait for a later check.
+ */
+export function decideAlerts(
+  found: readonly FoundAlert[],
+  open: readonly StoredAlert[],
+  now: Date,
+  holdMs: number,
+  room: AlertRoom,
+): AlertChanges {
+  const known = new Map(open.map((alert) => [toKey(alert), alert]));
+  const present = new Map(found.map((alert) => [toKey(alert), alert]));
+  const isOver = (since: Date) => now.getTime() - since.getTime() >= holdMs;
+  const kept: StoredAlert[] = [];
+  const removed: string[] = [];
+  const posts: NewPost[] = [];
+  for (const [key, alert] of present) {
+    const stored = known.get(key);
+    if (stored === undefined) {
+      if (kept.length < room.alerts + open.length)
+        kept.push({ ...alert, id: randomUUID(), since: now, beganAt: null, missingSince: null });
+      continue;
+    }
+    const begins = stored.beganAt === null && isOver(stored.since) && posts.length < room.posts;
+    const next = { ...stored, ...alert, beganAt: begins ? now : stored.beganAt, missingSince: null };
+    kept.push(next);
+    if (begins) posts.push({ alertId: next.id, body: toPostBody('problem.began', next, now) });
+  }
+  for (const alert of open.filter((one) => !present.has(toKey(one)))) {
+    const missingSince = alert.missingSince ?? now;
+    if (alert.beganAt === null) removed.push(alert.id);
+    else if (!isOver(missingSince) || posts.length >= room.posts) kept.push({ ...alert, missingSince });
+    else {
+      removed.push(alert.id);
+      posts.push({ alertId: alert.id, body: toPostBody('problem.ended', alert, now) });
+    }
+  }
+  return { kept, removed, posts };
+}
+
+/** Returns the identity of a problem, which stays the same while its text changes. */
+const toKey = ({ scope, code, subject, detail }: FoundAlert) => JSON.stringify([scope, code, subject, detail]);
+
+/**
+ * Selects the problems that a check of some scopes posts: bad ones and warnings, without quoted words of others.
+ * Problems of one identity become one, with all texts. A failing job is one problem, without its warnings.
+ */
+export function toFoundAlerts(problems: readonly Problem[], scopes: readonly string[]): FoundAlert[] {
+  const found = new Map<string, FoundAlert>();
+  const failing = new Set(problems.filter(({ code }) => code === 'job_failing').map(({ subject }) => subject));
+  for (const problem of problems) {
+    const { code, severity, client, subject, detail = '', text, remedy } = problem;
+    const scope = isSeenByEverybody(problem) ? '' : (client ?? '');
+    if (severity === 'note' || code === 'alerts_undelivered' || !scopes.includes(scope)) continue;
+    if (code === 'job_warning' && failing.has(subject)) continue;
+    const alert = {
+      scope,
+      code,
+      client,
+      subject,
+      detail,
+      severity,
+      text: clean(text),
+      remedy: remedy && clean(remedy),
+    };
+    const key = toKey(alert);
+    const earlier = found.get(key);
+    found.set(key, earlier === undefined ? alert : { ...earlier, text: clean(`${earlier.text}; ${alert.text}`) });
+  }
+  return [...found.values()];
+}
+
+/** Leaves out quoted words of others, which may contain personal data, and cuts the text. */
+const clean = (text: string) => removeQuotes(text).slice(0, maxTextLength).toWellFormed();

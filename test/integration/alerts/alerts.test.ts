@@ -1,0 +1,143 @@
+import { text } from 'node:stream/consumers';
+import { Webhook } from 'standardwebhooks';
+import { afterEach, expect, test } from 'vitest';
+import { Alerter } from '../../../src/app/alerts/alerter.ts';
+import type { PostBody } from '../../../src/app/alerts/post-body.ts';
+import { openDispatcher } from '../../../src/app/deps/dispatcher.ts';
+import { createLogger } from '../../../src/app/logging/create-logger.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { useServices } from '../../helpers/processes/service.ts';
+import { done, makeConfig, usePuller } from '../../helpers/puller.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const services = useServices();
+const processes = useProcesses();
+const closers: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  await Promise.all(closers.splice(0).map((close) => close()));
+});
+
+const secret = `whsec_${Buffer.alloc(24, 7).toString('base64')}`;
+const times = { tickMs: 20, checkMs: 100, holdMs: 150, maxAgeMs: 60_000 };
+async function insertDeadRow() {
+  await database.query(`insert into fulfilment.outbox (kind, reference, payload) values ('no.such', 'A', '{}')`);
+  await database.query(
+    `update fulfilment.outbox set status = 'dead', next_attempt_at = null, finished_at = now(), last_error = 'no'`,
+  );
+}
+
+const countChecks = async () =>
+  Number((await database.query<{ sum: string | null }>('select sum(check_no) from sync.alert_checks'))[0]?.sum);
+
+/**
+ * Starts a receiver that checks the signature of each post. A slow one answers after two further checks.
+ * @param refuse returns a status to refuse with, by the number of the attempt
+ */
+async function startReceiver(refuse: (number: number) => number | null = () => null, { isSlow = false } = {}) {
+  const attempts: { readonly id: string; readonly taken: boolean; readonly body: PostBody }[] = [];
+  const { url, requests } = await services.start(async (request, response) => {
+    const raw = await text(request);
+    const headers = request.headers as Record<string, string>;
+    const body = new Webhook(secret).verify(raw, headers) as PostBody;
+    const status = refuse(attempts.length);
+    attempts.push({ id: String(headers['webhook-id']), taken: status === null, body });
+    const checks = isSlow ? await countChecks() : 0;
+    if (isSlow) await waitFor('two checks', async () => (await countChecks()) >= checks + 2);
+    response.writeHead(status ?? 204, status === 307 ? { location: '/elsewhere' } : {}).end();
+  });
+  const listTaken = () => attempts.filter(({ taken }) => taken).map(({ body }) => body);
+  return { url: new URL('/services/T0/s3cret', url), attempts, requests, listTaken };
+}
+
+/** Starts what a worker posts alerts with, with short times and connections of its own. */
+function startAlerter(url: URL, { maxAgeMs = times.maxAgeMs } = {}) {
+  const lines: string[] = [];
+  const config = makeConfig(database, sandbox);
+  const dispatcher = openDispatcher(config, 10_000);
+  const alerter = new Alerter({
+    db: database.open(),
+    config,
+    log: createLogger('info', { write: (line) => void lines.push(line) }),
+    webhook: { url: url.href, secret, dispatcher, timeoutMs: 2_000 },
+    times: { ...times, maxAgeMs },
+    retryDelayMs: () => 30,
+  });
+  closers.push(async () => {
+    await alerter.close();
+    await dispatcher.destroy();
+  });
+  alerter.start();
+  return lines;
+}
+
+test('an outage that two workers see is posted once when it begins and once when it ends', async () => {
+  const receiver = await startReceiver((number) => [500, 307, 429][number] ?? null, { isSlow: true });
+  const logs = [startAlerter(receiver.url), startAlerter(receiver.url)];
+  await sandbox.faults({ operation: 'v3.shipments.list', effect: { status: 400 } });
+  expect((await pull('pull-shipments')).status).toBe('failed');
+  const ofJob = () => receiver.listTaken().filter(({ data }) => data.subject === 'default pull-shipments');
+  await waitFor('the first post', () => ofJob().length > 0);
+  const [began] = ofJob();
+  expect(began).toMatchObject({
+    type: 'problem.began',
+    data: { severity: 'bad', code: 'job_failing', client: 'default', text: expect.stringContaining('failed once') },
+    text: expect.stringContaining('fulfilment-sync: Problem: default pull-shipments: failed once'),
+  });
+  // The text changes now: it failed twice.
+  expect((await pull('pull-shipments')).status).toBe('failed');
+  await waitFor('the new text', async () => {
+    const rows = await database.query(`select 1 from sync.alerts where text like 'failed 2 times%'`);
+    return rows.length > 0;
+  });
+  await sandbox.clearFaults();
+  done(await pull('pull-shipments'));
+  await waitFor('the end', () => ofJob().length > 1);
+  await waitFor('no open alert and no waiting post', async () => {
+    const open = await database.query(`
+      select from sync.alerts union all select from sync.alert_posts where delivered_at is null`);
+    return open.length === 0;
+  });
+  expect(ofJob().map(({ type, data }) => [type, data.code, data.id])).toEqual([
+    ['problem.began', 'job_failing', began?.data.id],
+    ['problem.ended', 'job_failing', began?.data.id],
+  ]);
+  // All attempts of a post have one number, so that a receiver can drop duplicates.
+  expect(new Set(receiver.attempts.slice(0, 4).map(({ id }) => id)).size).toBe(1);
+  expect(new Set(receiver.requests.map(({ path }) => path))).toEqual(new Set(['/services/T0/s3cret']));
+  expect(logs.flat().join()).not.toContain('s3cret');
+});
+
+test('a post that nobody takes is shown, logged, and given up when it is too old', async () => {
+  const receiver = await startReceiver(() => 404);
+  await insertDeadRow();
+  const lines = startAlerter(receiver.url, { maxAgeMs: 1_500 });
+  await waitFor('the post to be given up', async () => {
+    const rows = await database.query('select 1 from sync.alert_posts where abandoned_at is not null');
+    return rows.length > 0;
+  });
+  await waitFor('the log', () => lines.some((line) => line.includes('alerts_abandoned')));
+  expect(lines.join()).toContain('the receiver answered 404');
+  const { output } = await runCommand(['status'], workerEnv(database.url, sandbox));
+  expect(output).toContain('1 alert was given up today: the receiver does not take it: the receiver answered 404');
+});
+
+test('a worker posts a problem that has lasted long enough, and its receiver reads it', async () => {
+  const receiver = await startReceiver();
+  await insertDeadRow();
+  await database.query(`
+    insert into sync.alerts (id, scope, code, client, subject, detail, severity, text, since)
+    values (gen_random_uuid(), '', 'outbox_dead', 'default', 'default', '', 'bad', 'old', now() - interval '1 minute')`);
+  const env = { ALERT_WEBHOOK_URL: receiver.url.href, ALERT_WEBHOOK_SECRET: secret };
+  const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, env));
+  await waitFor('the post', () => receiver.listTaken().length > 0);
+  expect(receiver.listTaken()).toMatchObject([
+    { data: { code: 'outbox_dead', text: '1 row is dead and blocks its lane' } },
+  ]);
+  expect(worker.output).not.toContain('s3cret');
+});

@@ -1,0 +1,115 @@
+import { Webhook } from 'standardwebhooks';
+import { describe, expect, test } from 'vitest';
+import { readConfig } from '../../../config/env.ts';
+import { decideAlerts, toFoundAlerts } from '../../../src/app/alerts/decide-alerts.ts';
+import type { PostBody } from '../../../src/app/alerts/post-body.ts';
+import { checkAlerts } from '../../../src/app/doctor/check-alerts.ts';
+import { createProblem } from '../../../src/app/health/problem.ts';
+import type { AlertChanges, StoredAlert } from '../../../src/erp/alerts/open-alerts.ts';
+
+const start = Date.parse('2026-05-04T12:00:00Z');
+const plenty = { alerts: 10, posts: 10 };
+const dead = (text: string) =>
+  toFoundAlerts([createProblem('outbox_dead', 'bad', { client: 'shop' }, text, 'retry')], ['', 'shop']);
+
+/** Makes a check, `seconds` after the start. */
+const check = (found: ReturnType<typeof dead>, open: readonly StoredAlert[], seconds: number, room = plenty) =>
+  decideAlerts(found, open, new Date(start + seconds * 1_000), 30_000, room);
+const listTypes = ({ posts }: AlertChanges) => posts.map(({ body }) => (body as PostBody).type);
+
+describe('a problem', () => {
+  test('is posted when it has lasted 30 seconds, and keeps its identity while its text changes', () => {
+    const first = check(dead('1 row is dead'), [], 0);
+    expect(listTypes(first)).toEqual([]);
+    const early = check(dead('2 rows are dead'), first.kept, 29);
+    expect(listTypes(early)).toEqual([]);
+    const second = check(dead('3 rows are dead'), early.kept, 30);
+    expect(second.posts).toMatchObject([{ alertId: first.kept[0]?.id, body: { data: { text: '3 rows are dead' } } }]);
+    const later = check(dead('400 rows are dead'), second.kept, 60);
+    expect(later.posts).toEqual([]);
+    expect(later.kept).toMatchObject([{ id: first.kept[0]?.id, text: '400 rows are dead' }]);
+  });
+
+  test('that goes away before is forgotten without a post', () => {
+    const first = check(dead('1 row is dead'), [], 0);
+    const second = check([], first.kept, 30);
+    expect(second).toEqual({ kept: [], removed: [first.kept[0]?.id], posts: [] });
+  });
+
+  test('ends when it was missing for 30 seconds, and not if it comes back meanwhile', () => {
+    const first = check(dead('1 row is dead'), [], 0);
+    const began = check(dead('1 row is dead'), first.kept, 30);
+    const missing = check([], began.kept, 60);
+    const back = check(dead('1 row is dead'), missing.kept, 89);
+    const missingAgain = check([], back.kept, 120);
+    const ended = check([], missingAgain.kept, 150);
+    expect([missing, back, missingAgain, ended].map(listTypes)).toEqual([[], [], [], ['problem.ended']]);
+    expect(ended.removed).toEqual([first.kept[0]?.id]);
+  });
+
+  test('waits while there is no room for its row or its post', () => {
+    expect(check(dead('1 row is dead'), [], 0, { alerts: 0, posts: 10 }).kept).toEqual([]);
+    const first = check(dead('1 row is dead'), [], 0);
+    const full = check(dead('1 row is dead'), first.kept, 30, { alerts: 0, posts: 0 });
+    expect([full.kept.length, full.kept[0]?.beganAt, full.posts.length]).toEqual([1, null, 0]);
+    expect(listTypes(check(dead('1 row is dead'), full.kept, 60))).toEqual(['problem.began']);
+  });
+});
+
+test('notes and problems of other clients are not posted; quoted words are left out', () => {
+  const found = toFoundAlerts(
+    [
+      createProblem('push_limited', 'note', { client: 'shop' }, 'the service limits the rate'),
+      createProblem('alerts_undelivered', 'warn', { client: null, part: 'alerts' }, '1 alert waits'),
+      createProblem('job_failing', 'bad', { client: 'other', part: 'reconcile' }, 'failed once'),
+      createProblem('job_failing', 'bad', { client: 'shop', part: 'reconcile' }, 'failed once: «Jane Doe»'),
+      createProblem('job_warning', 'warn', { client: 'shop', part: 'reconcile' }, 'why it failed'),
+      createProblem('job_warning', 'warn', { client: 'shop', part: 'pull-stock' }, 'one'),
+      createProblem('job_warning', 'warn', { client: 'shop', part: 'pull-stock' }, 'two'),
+    ],
+    ['', 'shop'],
+  );
+  expect(found.map(({ subject, text }) => `${subject}: ${text}`)).toEqual([
+    'shop reconcile: failed once: «…»',
+    'shop pull-stock: one; two',
+  ]);
+});
+
+test('the text for chat programs names the problem and the remedy, with escaped characters', () => {
+  const found = toFoundAlerts(
+    [createProblem('client_held', 'bad', { client: 'shop' }, 'no run & no answer', 'run <job>')],
+    [''],
+  );
+  const [post] = check(found, check(found, [], 0).kept, 30).posts;
+  expect((post?.body as PostBody | undefined)?.text).toBe(
+    'fulfilment-sync: Problem: shop: no run &amp; no answer; run &lt;job&gt;',
+  );
+});
+
+describe('the settings', () => {
+  const secret = `whsec_${'A'.repeat(32)}`;
+  const read = (env: Record<string, string>) => readConfig({ database: false, clients: false }, env);
+
+  test.each([
+    ['ALERT_WEBHOOK_URL', 'hooks.example/T0/s3cret', 'must begin with http'],
+    ['ALERT_WEBHOOK_URL', 'https://user:s3cret@hooks.example/', 'must not hold a user name'],
+    ['ALERT_WEBHOOK_SECRET', 's3cret', 'must be whsec_'],
+    ['ALERT_WEBHOOK_SECRET', `whsec_${'A'.repeat(20)}`, 'must be whsec_'],
+  ])('refuse %s %s', (name, value, expected) => {
+    expect(() => read({ [name]: value })).toThrow(expected);
+    expect(() => read({ [name]: value })).not.toThrow('s3cret');
+  });
+
+  test('take a secret that the library can sign with', () => {
+    const config = read({ ALERT_WEBHOOK_SECRET: secret, ALERT_WEBHOOK_URL: 'https://hooks.example/T0/s3cret' });
+    expect(new Webhook(config.ALERT_WEBHOOK_SECRET ?? '').sign('1', new Date(start), '{}')).toMatch(/^v1,/);
+  });
+
+  test('are checked by doctor, which does not show the path, and warns of unsigned posts', () => {
+    const url = { ALERT_WEBHOOK_URL: 'https://hooks.example/T0/s3cret' };
+    const findings = [read({}), read(url), read({ ...url, ALERT_WEBHOOK_SECRET: secret })].map(checkAlerts);
+    expect(findings.map((list) => list.map(({ state }) => state))).toEqual([[], ['warn'], ['ok']]);
+    expect(JSON.stringify(findings)).toContain('https://hooks.example');
+    expect(JSON.stringify(findings)).not.toMatch(/s3cret|AAAA/);
+  });
+});
