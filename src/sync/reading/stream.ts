@@ -47,7 +47,7 @@ export interface Stream extends MirroredResource {
    * Table of lines that no relationship lists, and the operation that reads one line, to find out whether it is gone.
    */
   readonly lines?: { readonly table: string; readonly get: OperationName };
-  /** Requests what else a person who refetches a row wants to have read again. */
+  /** Requests what else is to be read again after a refetch. */
   readonly afterRefetch?: (trx: Transaction<DB>, client: string, id: number) => Promise<void>;
   /** Runs after a rescan. */
   readonly afterWalk?: (context: PullContext) => Promise<void>;
