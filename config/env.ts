@@ -18,9 +18,10 @@ import {
   timeZoneSchema,
   type WarehouseClient,
 } from './files.ts';
-import { defaultSchedules, type JobName, jobNames, pushJob, toScheduleVariable } from './jobs.ts';
+import type { JobName } from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
-import { parseSchedule, type Schedule } from './schedules.ts';
+import { readSchedules } from './read-schedules.ts';
+import type { Schedule } from './schedules.ts';
 import {
   databaseUrl,
   proxyUrl,
@@ -161,35 +162,6 @@ function readSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<
     }
   }
   return env;
-}
-
-function readSchedules(
-  env: Record<string, string | undefined>,
-  problems: string[],
-): Pick<Config, 'schedules' | 'pushSweepMs'> {
-  const names = [...jobNames, pushJob.name];
-  const known = new Map<string, string>(names.map((job) => [toScheduleVariable(job), job]));
-  for (const name of Object.keys(env)) {
-    if (!name.startsWith('SCHEDULE_') || known.has(name)) continue;
-    problems.push(`${name}: is not the schedule of a job; known are ${[...known.keys()].join(', ')}`);
-  }
-  const read = (job: string, fallback: string): Schedule => {
-    try {
-      return parseSchedule(env[toScheduleVariable(job)] ?? fallback);
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      problems.push(`${toScheduleVariable(job)}: ${error.message}`);
-      return { kind: 'off' };
-    }
-  };
-  const schedules = Object.fromEntries(jobNames.map((job) => [job, read(job, defaultSchedules[job])]));
-  const push = read(pushJob.name, pushJob.sweep);
-  if (push.kind !== 'every' && push.kind !== 'off')
-    problems.push(
-      `${toScheduleVariable(pushJob.name)}: must be a span such as 15s, or off; rows are pushed as soon as they arrive`,
-    );
-  const pushSweepMs = push.kind === 'every' ? push.everyMs : null;
-  return { schedules: schedules as Record<JobName, Schedule>, pushSweepMs };
 }
 
 function readClients(
