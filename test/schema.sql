@@ -826,6 +826,7 @@ CREATE INDEX outbox_in_flight ON fulfilment.outbox USING btree (client, family, 
 CREATE INDEX outbox_lanes ON fulfilment.outbox USING btree (client, family, reference, id) WHERE (status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
 CREATE INDEX outbox_leased ON fulfilment.outbox USING btree (lease_until) WHERE (status = 'sending'::text);
 CREATE INDEX outbox_stuck ON fulfilment.outbox USING btree (id) WHERE (status = ANY (ARRAY['dead'::text, 'unknown'::text]));
+CREATE INDEX outbox_targets_by_order ON sync.outbox_targets USING btree (target_id);
 CREATE INDEX outbox_to_settle ON fulfilment.outbox USING btree (client, next_attempt_at, id) WHERE (status = 'unknown'::text);
 CREATE INDEX outbox_waits_by_product ON sync.outbox_waits USING btree (waits_for);
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);

@@ -1,4 +1,5 @@
 import { streams } from '../../../jobs/registry.ts';
+import { replayParcels } from '../../sync/pulls/parcels.ts';
 import { type ReplayCounts, replayQuarantine } from '../../sync/rescan/replay.ts';
 import { withColumnComparison } from '../../sync/rescan/rescan-jobs.ts';
 import type { RunReport } from '../../sync/run/run.ts';
@@ -22,6 +23,10 @@ export async function quarantineReplayCommand(name: string | undefined, options:
         run: async (context: Parameters<typeof replayQuarantine>[0]) => {
           for (const stream of chosen)
             counts.set(stream.name, await replayQuarantine(withColumnComparison(context), stream));
+          // Packages have no stored page to decode again: pull-parcels asks for them once more.
+          const parcels = name === undefined ? await replayParcels(context) : 0;
+          if (parcels > 0 && !options.json)
+            print(`${client.key} pull-parcels: looks up ${parcels} ${parcels === 1 ? 'shipment' : 'shipments'} again`);
         },
       };
       const report = await runWork(deps, work, client, 'manual', stop);

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely';
+import { anyId } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 import { claimSpan, type HeldClaim } from './held-claims.ts';
 import { unfinishedStatuses } from './lane-order.ts';
@@ -68,6 +69,27 @@ export async function findTargetIds(db: Kysely<DB>, rowIds: readonly number[]): 
     ) f
     where o.id = any(${rowIds}::bigint[]) and f.target is not null`.execute(db);
   return new Map(rows.map(({ id, target }) => [id, target]));
+}
+
+/** An order, and the number that an `order.rename` was sent to give it. */
+interface GivenNumber {
+  readonly orderId: number;
+  readonly number: string;
+}
+
+/** Finds the numbers that `order.rename` rows were sent to give these orders, whatever their outcome is. */
+export async function findGivenNumbers(
+  db: Kysely<DB>,
+  client: string,
+  orderIds: readonly number[],
+): Promise<GivenNumber[]> {
+  return db
+    .selectFrom('sync.outbox_targets as t')
+    .innerJoin('fulfilment.outbox as o', 'o.id', 't.outbox_id')
+    .select(['t.target_id as orderId', sql<string>`o.payload ->> 'externalOrderNumber'`.as('number')])
+    .where('o.client', '=', client)
+    .where('t.target_id', '=', anyId(orderIds))
+    .execute();
 }
 
 /**

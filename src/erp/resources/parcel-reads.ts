@@ -25,8 +25,32 @@ export async function requestParcelReads(
     where s.client = ${anyClient(client)} and s.id = ${anyId(shipmentIds)} and s.status = 'SHIPPED'
     order by s.id
     on conflict (client, shipment_id) do update set
-      shipped_on = excluded.shipped_on, due_at = excluded.due_at, requested_at = now(), requests = r.requests + 1
+      shipped_on = excluded.shipped_on, due_at = excluded.due_at, requested_at = now(), requests = r.requests + 1,
+      unanswered = 0
     `.execute(trx);
+}
+
+/**
+ * Requests look-ups of the shipments whose packages are in quarantine.
+ * @param stream name under which they are quarantined
+ * @returns the number of shipments
+ */
+export async function requestQuarantinedParcelReads(
+  trx: Transaction<DB>,
+  client: string,
+  stream: string,
+): Promise<number> {
+  const rows = await trx
+    .selectFrom('sync.quarantine')
+    .select('resource_id as id')
+    .distinct()
+    .where('client', '=', anyClient(client))
+    .where('stream', '=', stream)
+    .where('resource_id', 'is not', null)
+    .execute();
+  const ids = rows.map(({ id }) => id).filter((id) => id !== null);
+  await requestParcelReads(trx, client, ids);
+  return ids.length;
 }
 
 /**

@@ -6,7 +6,7 @@ export interface SearchResult {
   readonly orders: readonly Order[];
   readonly products: readonly Product[];
   readonly slips: readonly Slip[];
-  /** Inbounds that belong to none of the slips. */
+  /** Inbounds of other slips, or without a slip. */
   readonly inbounds: readonly Inbound[];
 }
 

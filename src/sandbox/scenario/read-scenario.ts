@@ -70,5 +70,8 @@ function findWrongOperations({ fault, check = [] }: Step, index: number): string
   const named = [fault, ...check.map(({ requests }) => requests)].flatMap((part) => part?.operation ?? []);
   return named
     .filter((pattern) => !operations.some(({ name }) => matchesOperation(pattern, name)))
-    .map((pattern) => `step ${index + 1}: ${pattern} is none of ${operations.map(({ name }) => name).join(', ')}`);
+    .map(
+      (pattern) =>
+        `step ${index + 1}: ${pattern} matches no operation; known are ${operations.map(({ name }) => name).join(', ')}`,
+    );
 }

@@ -5,7 +5,12 @@ import { isDataRefused } from '../../erp/connection/transaction.ts';
 import { appendChanges } from '../../erp/mirror/feed.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { quarantineResources, releaseQuarantined } from '../../erp/pull/quarantine.ts';
-import { type DueParcelRead, findDueParcelReads, hasReadParcels } from '../../erp/resources/parcel-reads.ts';
+import {
+  type DueParcelRead,
+  findDueParcelReads,
+  hasReadParcels,
+  requestQuarantinedParcelReads,
+} from '../../erp/resources/parcel-reads.ts';
 import { storeParcels } from '../../erp/resources/parcels.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
@@ -58,6 +63,10 @@ export async function pullParcels(context: PullContext): Promise<void> {
       `the service gave no complete list of packages for ${unanswered.count} shipments, such as ${unanswered.first}`,
     );
 }
+
+/** Requests the look-ups whose answers are in quarantine. Returns their number. */
+export const replayParcels = ({ db, client, run }: PullContext): Promise<number> =>
+  underLease(db, run.lease, (trx) => requestQuarantinedParcelReads(trx, client, name));
 
 /** What is known of the path of the look-up. */
 interface RefusalWatch {

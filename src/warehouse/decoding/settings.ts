@@ -4,7 +4,7 @@ import type { Json } from '../../core/json.ts';
 import { idSchema } from './jsonapi.ts';
 
 /** Lists of settings/get (docs/interface.md, 6.2 Settings). */
-const settingLists = [
+export const settingLists = [
   'mainShippingMethods',
   'shippingMethods',
   'returnShippingMethods',

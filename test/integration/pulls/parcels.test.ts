@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { findNextReadSeconds } from '../../../src/sync/pulls/parcel-answers.ts';
+import { replayParcels } from '../../../src/sync/pulls/parcels.ts';
 import { refetch } from '../../../src/sync/rescan/rescan.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';
 import { ServiceClient } from '../../helpers/client.ts';
@@ -222,6 +223,16 @@ test('what cannot be decoded or stored is quarantined, and released by the next 
   await setScheduleClock(database, 1.1 * daySeconds);
   await pullParcels();
   expect(await readParcels()).toHaveLength(2);
+  expect(await database.query('select from sync.quarantine')).toEqual([]);
+});
+
+test('a replay of the quarantine looks up again what was given up', async () => {
+  const [id = 0] = await storeShipped(1);
+  await answerWith([item(id, { packageNumber: { no: 'text' } })]);
+  await pullParcels();
+  await database.query('update sync.parcel_reads set due_at = null, unanswered = 10');
+  await work('replay', async (context) => expect(await replayParcels(context)).toBe(1));
+  expect(await pullParcels()).toMatchObject({ created: 1 });
   expect(await database.query('select from sync.quarantine')).toEqual([]);
 });
 

@@ -243,7 +243,11 @@ describe('a scenario file', () => {
     ['a wrong time', '  - { at: 25:00, jump: 1h }', 'step 1, at: must be a time'],
     ['at and after', '  - { at: 09:00, after: 1h, jump: 1h }', 'step 1: has at and after'],
     ['a time in the past', '  - { at: 09:00, jump: 2h }\n  - { at: 10:00, jump: 1h }', 'step 2, at: is before step 1'],
-    ['an unknown operation', '  - { fault: { operation: v9.x, effect: { reset: true } } }', 'step 1: v9.x is none of'],
+    [
+      'an unknown operation',
+      '  - { fault: { operation: v9.x, effect: { reset: true } } }',
+      'step 1: v9.x matches no operation',
+    ],
     [
       'a wrong effect',
       '  - { fault: { operation: "*", effect: { afterEffect: true } } }',

@@ -4,21 +4,10 @@
 
 import { isObject } from '../../../core/json.ts';
 import { formatSpan } from '../../../core/time.ts';
+import { settingLists } from '../../../warehouse/decoding/settings.ts';
 import { describeAnswer, isDone, readEnvelope } from '../answer.ts';
 import type { Check, CheckContext } from '../check.ts';
 import { cannotTell, differs, type Finding, holds } from '../finding.ts';
-
-/** Lists of the settings (docs/interface.md, 6.2 Settings). */
-const lists = [
-  'mainShippingMethods',
-  'shippingMethods',
-  'returnShippingMethods',
-  'orderTypes',
-  'returnReasons',
-  'languages',
-  'countries',
-  'paymentMethods',
-];
 
 /** Checks whether a token is granted. Without one, nothing else can be asked. */
 export const tokenCheck: Check = {
@@ -80,7 +69,7 @@ async function checkSettings({ service }: CheckContext): Promise<Finding> {
   const answer = await service.call('common.settings.get');
   const settings = readEnvelope(answer)?.result;
   if (!isObject(settings)) return differs(`${describeAnswer(answer)}, without a result that is an object`);
-  const counted = lists.map((name) => {
+  const counted = settingLists.map((name) => {
     const entries = settings[name];
     return { name, entries: Array.isArray(entries) ? entries.length : null };
   });

@@ -75,7 +75,7 @@ async function checkRead(read: AssumedRead, { service, askTrackTrace }: CheckCon
       entry(read.name, route),
     );
   }
-  return cannotTell(`${words}; none of ${routes.length} likely routes answers; ask for the path`);
+  return cannotTell(`${words}; ${routes.length} likely routes were tried and do not answer; ask for the path`);
 }
 
 function askRoute(read: AssumedRead, { method, path: template }: Route, service: CheckContext['service']) {

@@ -74,7 +74,7 @@ async function checkPackages(context: CheckContext): Promise<Finding> {
     if (items.length === colli) seen.fitting++;
   }
   const { several, fitting } = seen;
-  if (several === 0) return cannotTell(`none of ${ids.length} shipments has several packages`);
+  if (several === 0) return cannotTell(`each of the ${ids.length} shipments has one package at most`);
   const words = `${several} of ${ids.length} shipments have several packages; ${fitting} have as many items`;
   return fitting === several ? holds(words) : differs(`${words}; parcels will be missing, and no setting changes that`);
 }

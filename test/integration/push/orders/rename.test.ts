@@ -222,6 +222,21 @@ describe('rows around a rename', () => {
     expect(await countUpdates()).toBe(1);
   });
 
+  test('an order.create with a lost answer does not take a renamed order for its own', async () => {
+    await createOrder('SO-1');
+    await insertRename('SO-1', 'SO-2');
+    await outbox.push();
+    await sandbox.faults({ operation: 'v3.orders.create', count: 1, effect: { status: 500 } });
+    const create = await outbox.insert('order.create', 'SO-2', orderPayload('SO-2'));
+    await outbox.push();
+    await outbox.hurry();
+    await outbox.push();
+    expect(await outbox.row(create)).toMatchObject({
+      status: 'unknown',
+      last_error: expect.stringContaining('SO-2 belongs to another order, which order.rename gave it'),
+    });
+  });
+
   test('rows under the new number wait until the order has it, and use up no attempt', async () => {
     await createOrder('SO-1');
     const dead = await outbox.insert('order.update', 'SO-1', { nonsense: 1 });

@@ -1,5 +1,6 @@
 import { WarehouseError } from '../../../../core/errors.ts';
 import { workOnHalves } from '../../../../core/work-on-halves.ts';
+import { findGivenNumbers } from '../../../../erp/outbox/renames.ts';
 import { encodeValue } from '../../../../warehouse/transport/query.ts';
 import type { LookUpContext, LookUpResult } from '../../payload/kind.ts';
 import { listByNumbers, readOrders } from './find-order.ts';
@@ -19,6 +20,7 @@ interface RowToLookUp {
 
 /**
  * Looks up many orders at once by their numbers. Compares the numbers exactly, even if the service's filter does not.
+ * An order that an `order.rename` gave its number was not made by the row: a person decides.
  */
 export async function findOrders(
   rows: readonly RowToLookUp[],
@@ -89,14 +91,26 @@ async function lookUpBatch(rows: readonly RowToLookUp[], context: LookUpContext)
     const halves = await workOnHalves(rows, (half) => lookUpBatch(half, context));
     return new Map(halves.flatMap((half) => [...half]));
   }
+  return toResults(rows, orders, context);
+}
+
+/** Returns the result for each row: the order that has its number, unless an `order.rename` gave it. */
+async function toResults(
+  rows: readonly RowToLookUp[],
+  orders: ReturnType<typeof readOrders>,
+  { db, client }: LookUpContext,
+): Promise<Map<number, LookUpResult>> {
   const byNumber = new Map(orders.map((order) => [order.order.attributes.externalOrderNumber, order]));
+  const orderIds = orders.map(({ order }) => order.id);
+  const given = orderIds.length === 0 ? [] : await findGivenNumbers(db, client, orderIds);
   return new Map(
     rows.map(({ id, reference }): [number, LookUpResult] => {
-      const order = byNumber.get(reference);
-      return [
-        id,
-        order === undefined ? { seen: 'absent' } : { seen: 'there', resource: order.resource, escaped: order.escaped },
-      ];
+      const found = byNumber.get(reference);
+      if (found === undefined) return [id, { seen: 'absent' }];
+      const isRenamed = given.some(({ orderId, number }) => orderId === found.order.id && number === reference);
+      if (!isRenamed) return [id, { seen: 'there', resource: found.resource, escaped: found.escaped }];
+      const why = `the number ${reference} belongs to another order, which order.rename gave it`;
+      return [id, { seen: 'several', why }];
     }),
   );
 }
