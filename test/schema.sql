@@ -623,6 +623,12 @@ create table sync.quarantine (
   run_job text, -- Job of the run that last received it
   run_lease_token bigint, -- Lease token of that run, as in sync.runs
 ); -- Resources that could not be decoded or stored, kept whole. A later good version releases them
+create table sync.request_budgets (
+  identity text not null, -- Fingerprint of the account
+  second timestamp with time zone not null, -- The last second from which requests were granted. It may lie ahead
+  granted integer not null, -- Number of requests of that second that are granted, or whose time passed without a request
+  taken_at timestamp with time zone not null, -- When requests were last granted. It tells if the clock went back
+) with (fillfactor=50); -- Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account
 create table sync.rereads (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -788,6 +794,8 @@ alter table sync.push_rates add constraint push_rates_pkey PRIMARY KEY (client);
 alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
+alter table sync.request_budgets add constraint request_budgets_granted_check CHECK ((granted >= 0));
+alter table sync.request_budgets add constraint request_budgets_pkey PRIMARY KEY (identity);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
 alter table sync.rescan_pages add constraint rescan_pages_rescan_id_fkey FOREIGN KEY (rescan_id) REFERENCES sync.rescans(id) ON DELETE CASCADE;
 alter table sync.rescans add constraint rescans_check CHECK (((finished_at IS NULL) = (outcome IS NULL)));

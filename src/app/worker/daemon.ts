@@ -124,7 +124,7 @@ async function openConnections(
   await assertSchemaFits(db, version);
   const { keeper } = closers.add(openLeaseKeeper(databaseUrl, log));
   const { warehouses } = closers.add(
-    openWarehouses(config, (client, exchange) => metrics.onExchange(client, exchange)),
+    openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),
   );
   const { backend } = closers.add(await openQueueBackend(config, databaseUrl, log, telemetry));
   const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);

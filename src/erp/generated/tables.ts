@@ -2445,6 +2445,25 @@ export interface SyncQuarantine {
   times: Generated<number>;
 }
 
+export interface SyncRequestBudgets {
+  /**
+   * Number of requests of that second that are granted, or whose time passed without a request
+   */
+  granted: number;
+  /**
+   * Fingerprint of the account
+   */
+  identity: string;
+  /**
+   * The last second from which requests were granted. It may lie ahead
+   */
+  second: Timestamp;
+  /**
+   * When requests were last granted. It tells if the clock went back
+   */
+  taken_at: Timestamp;
+}
+
 export interface SyncRereads {
   /**
    * Client key
@@ -2752,6 +2771,7 @@ export interface DB {
   "sync.push_rates": SyncPushRates;
   "sync.push_workers": SyncPushWorkers;
   "sync.quarantine": SyncQuarantine;
+  "sync.request_budgets": SyncRequestBudgets;
   "sync.rereads": SyncRereads;
   "sync.rescan_pages": SyncRescanPages;
   "sync.rescans": SyncRescans;

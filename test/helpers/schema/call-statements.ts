@@ -52,6 +52,7 @@ import { passGate, readGates } from '../../../src/erp/runs/gates.ts';
 import { renewLeases } from '../../../src/erp/runs/leases.ts';
 import { recordSkip } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
+import { takeRequests } from '../../../src/erp/runs/request-budgets.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { findBlockers } from '../../../src/erp/schema/migration-locks.ts';
 import { assertSchemaFits, isMigratedByNewer } from '../../../src/erp/schema/schema-fit.ts';
@@ -98,6 +99,7 @@ async function readReports(db: Database): Promise<void> {
   await readGates(db);
   await readPauses(db);
   await readAudit(db, 5);
+  await takeRequests(db, { identity: 'x', perSecond: 1 }, 1);
   await readOptions(db, client);
   await readAdminSecret(db, 'a purpose');
   await readSchemaParts(db);
