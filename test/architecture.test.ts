@@ -170,7 +170,7 @@ function findLayer(order: readonly string[], part: string, file: string): number
 const listFiles = (folders: readonly string[]) =>
   folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-      .filter((file) => file.endsWith('.ts'))
+      .filter((file) => file.endsWith('.ts') && !file.includes('node_modules/'))
       .map((file) => `${folder}/${file}`),
   );
 const sourceFiles = listFiles(['config', 'jobs', 'src']);
