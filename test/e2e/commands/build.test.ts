@@ -74,6 +74,12 @@ test('each command loads only the packages that it needs', () => {
       expect([file, packages.filter((name) => listPackages(listLoadedFiles(file)).has(name))]).toEqual([file, []]);
   };
   for (const command of ['status', 'outbox', 'client', 'quarantine', 'pause']) expectWithout(command, heavy);
+  expectWithout('worker', [
+    '@opentelemetry/api',
+    '@opentelemetry/sdk-trace',
+    '@opentelemetry/sdk-metrics',
+    'bullmq-otel',
+  ]);
   expectWithout('sandbox', ['pg', 'kysely', 'bullmq', 'ioredis', 'undici', '@cantoo/pdf-lib', 'prom-client']);
 });
 
