@@ -56,8 +56,10 @@ test('metrics and traces are sent as the OTEL_* variables say, and tell the same
   const labels = { client: 'default', kind: 'order.create', step: 'sent', outcome: 'done' };
   const attempts = () => receiver.exports().at(-1)?.get('fulfilment_push_attempts_total')?.sum;
   await waitFor('the attempt in an export', () => findPoint(attempts()?.dataPoints, labels));
-  const exported = receiver.exports().at(-1) ?? new Map();
   const scraped = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  // The second export from now has begun after the scrape.
+  const count = receiver.exports().length;
+  const exported = await waitFor('two more exports', () => receiver.exports()[count + 1]);
   expect(await stop()).toBe(0);
 
   expect(findPoint(attempts()?.dataPoints, labels)?.asDouble).toBe(1);
