@@ -5,8 +5,8 @@
 import { cpSync } from 'node:fs';
 import { defineConfig, type Plugin } from 'rolldown';
 
-/** Packages that stay outside: they patch what others load, find their own files by path, or are native or optional. */
-export const external = [/^@opentelemetry\//, 'bullmq-otel', /^@bull-board\//, 'msgpackr-extract', 'pg-native'];
+/** Packages that stay outside: they find their own files by path, or are native or optional. */
+export const external = [/^@bull-board\//, 'msgpackr-extract', 'pg-native'];
 
 /** Puts the files that the program reads at run time beside its code (src/core/installation.ts). */
 const copyFiles: Plugin = {

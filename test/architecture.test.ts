@@ -95,6 +95,7 @@ const layers: Record<string, readonly string[]> = {
     'alerts',
     'terminal',
     'metrics',
+    'telemetry',
     'worker',
     'cli',
     'doctor',

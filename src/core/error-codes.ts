@@ -57,5 +57,6 @@ export type ErrorCode =
   | 'schema_missing'
   | 'state_unwritable'
   | 'tables_in_use'
+  | 'telemetry_failed'
   | 'unexpected'
   | 'usage';

@@ -1,10 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import type { Overview } from '../health/overview.ts';
+import { withReadTimeout } from '../health/read-timeout.ts';
 import { addBasePath } from './access/base-path.ts';
 import { maskQuotes } from './pages/mask-quotes.ts';
 import { renderOverviewParts } from './pages/overview.ts';
-import { withReadTimeout } from './read-timeout.ts';
 
 const refreshMs = 2_000;
 /** Maximum milliseconds of one stream of events. The browser then connects again, which checks its session. */

@@ -13,9 +13,7 @@ import { CodedError } from '../../core/errors.ts';
 import { html } from '../../core/html.ts';
 import { assetsFolder } from '../../core/installation.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
-import { openStateReaders } from '../health/overview.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { StateMetrics } from '../metrics/state-metrics.ts';
 import { guardRoutes } from './access/access.ts';
 import { prefixAnswers, stripBasePath } from './access/base-path.ts';
 import { limitConnections, maxFormBytes, requestTimeoutMs, timeoutCheckMs } from './access/request-limits.ts';
@@ -71,9 +69,9 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     // A new token of either kind ends all sessions.
     const signer = createSessionSigner(deps.db, `${token ?? ''}\n${viewerToken ?? ''}`);
     await guardRoutes(app, { token, viewerToken, log, signer });
-    const readers = openStateReaders(deps);
+    const { readers } = deps;
     registerProbeRoutes(app, deps, readers.readState);
-    registerMetricsRoute(app, deps, new StateMetrics(deps.metrics.registry), readers.readState);
+    registerMetricsRoute(app, deps);
     await app.register(async (pages) => {
       registerLiveRoutes(pages, readers.readOverview, basePath);
       registerPageRoutes(pages, deps, readers);

@@ -1,23 +1,20 @@
 import type { HoldCode } from '../../core/push-health.ts';
 import { findDoubtedScope } from '../../core/push-outcome.ts';
 import type { ClaimedRow } from '../../erp/outbox/claim.ts';
-import type { Settlement } from '../../erp/outbox/settle.ts';
-import { attemptRow, type PushDeps, type PushOutcome } from './attempt.ts';
+import { attemptRow, type PushDeps, type PushOutcome, type ReportStatus } from './attempt.ts';
 import { type ClaimSummary, claimDueRows } from './claim.ts';
 import { ClaimedAhead, type WaitingRow } from './claimed-ahead.ts';
 import { ClientHealth } from './client-health.ts';
 import { lookUpDueRows } from './look-up.ts';
-import { SettleQueue } from './settle-queue.ts';
+import { type SettleEvents, SettleQueue } from './settle-queue.ts';
 
 /** Maximum number of answered but unsettled rows per slot. It keeps the service busy while the database commits. */
 const unsettledPerSlot = 3;
+
 /** Events of a pusher. */
-export interface PushEvents {
-  /** Called for each attempt or look-up that settled a row. */
-  readonly onSettled: (settlement: Settlement, kind: string) => void;
+export interface PushEvents extends SettleEvents {
   /** Called when a client (kind empty) or kind is put on hold for this many milliseconds. */
   readonly onHold: (client: string, kind: string, code: HoldCode, ms: number) => void;
-  readonly onError: (task: string, error: unknown) => void;
   /** Called when a slot became free. `look` is true if more rows may be due. */
   readonly onChange: (look: boolean) => void;
 }
@@ -139,7 +136,8 @@ export class ClientPusher {
 
   #begin({ row, claimedAtMs }: WaitingRow): void {
     this.#sending.add(row);
-    this.#inFlight.set(row, this.#push(row, claimedAtMs));
+    const pushed = this.deps.inSpan(row, (report) => this.#push(row, claimedAtMs, report));
+    this.#inFlight.set(row, pushed);
   }
 
   /**
@@ -195,7 +193,7 @@ export class ClientPusher {
     this.#backgroundTasks.add(running);
   }
 
-  async #push(row: ClaimedRow, claimedAtMs: number): Promise<void> {
+  async #push(row: ClaimedRow, claimedAtMs: number, report: ReportStatus): Promise<void> {
     let doubted: string | null = null;
     const endDoubt = () => {
       if (doubted !== null) this.#countDoubt(doubted, -1);
@@ -206,6 +204,7 @@ export class ClientPusher {
       this.#attempting++;
       const outcome = await attemptRow(this.deps, row, claimedAtMs, this.#signal).finally(() => this.#attempting--);
       if (outcome === null) return;
+      report(outcome.settlement.status);
       if (outcome.asked) this.#ahead.noteRequest(performance.now() - beganAtMs);
       if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
       const doubt = findDoubtedScope(outcome.evidence);

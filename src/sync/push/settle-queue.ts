@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { PushDeps, PushOutcome } from './attempt.ts';
@@ -14,7 +15,8 @@ const settleRetryMs = 500;
 const gatherMs = 10;
 
 /** Events of the queue. */
-interface SettleEvents {
+export interface SettleEvents {
+  /** Called for each attempt or look-up that settled a row. */
   readonly onSettled: (settlement: Settlement, kind: string) => void;
   readonly onError: (task: string, error: unknown) => void;
 }
@@ -25,6 +27,8 @@ interface QueuedOutcome {
   readonly kind: string;
   readonly tried: () => void;
   readonly done: () => void;
+  /** Runs a function within the span of the attempt, although other attempts are settled with it. */
+  readonly inSpan: (run: () => void) => void;
 }
 
 /** Settles the outcomes of one client. All outcomes that have arrived are settled in one transaction. */
@@ -57,7 +61,13 @@ export class SettleQueue {
    */
   settle(outcome: PushOutcome, kind: string): { readonly tried: Promise<void>; readonly settled: Promise<void> } {
     const [tried, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    this.#toSettle.push({ outcome, kind, tried: tried.resolve, done: settled.resolve });
+    this.#toSettle.push({
+      outcome,
+      kind,
+      tried: tried.resolve,
+      done: settled.resolve,
+      inSpan: AsyncLocalStorage.snapshot(),
+    });
     if (!this.#shouldGather) this.#endGathering();
     void this.#settleQueued();
     return { tried: tried.promise, settled: settled.promise };
@@ -139,8 +149,8 @@ export class SettleQueue {
     const { settled, busy } = await settle(this.#deps, outcomes);
     await this.#waker.wake(settled.filter(({ status }) => status === 'done'));
     const [ids, locked] = [new Set(settled.map(({ id }) => id)), new Set(busy.map(({ settlement }) => settlement.id))];
-    for (const { outcome, kind } of batch)
-      if (ids.has(outcome.settlement.id)) this.#events.onSettled(outcome.settlement, kind);
+    for (const { outcome, kind, inSpan } of batch)
+      if (ids.has(outcome.settlement.id)) inSpan(() => this.#events.onSettled(outcome.settlement, kind));
     return batch.filter(({ outcome }) => locked.has(outcome.settlement.id));
   }
 

@@ -1,6 +1,6 @@
 import { connect, createServer } from 'node:net';
+import getPort from 'get-port';
 import { describe, expect, test } from 'vitest';
-import { findFreePort } from '../../../src/app/demo/find-free-port.ts';
 import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { expireLeases } from '../../helpers/leases.ts';
@@ -78,7 +78,7 @@ describe.each(['postgres', 'redis'] as const)('a worker with its queue in %s', (
 describe.each(['postgres', 'redis'] as const)('a worker whose %s is not there yet', (kind) => {
   test.skipIf(kind === 'redis' && !redis.available)('waits, and starts as soon as it is there', async () => {
     const sandbox = await processes.sandbox();
-    const port = await findFreePort();
+    const port = await getPort({ host: '127.0.0.1' });
     const behind = (address: string) =>
       Object.assign(new URL(address), { hostname: '127.0.0.1', port: String(port) }).href;
     const settings = kind === 'postgres' ? {} : { REDIS_URL: behind(redis.url) };

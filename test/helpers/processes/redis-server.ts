@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import getPort from 'get-port';
 import { Redis } from 'ioredis';
 import { GenericContainer, getContainerRuntimeClient } from 'testcontainers';
-import { findFreePort } from '../../../src/app/demo/find-free-port.ts';
 import { waitFor } from '../wait.ts';
 
 export interface TestRedis {
@@ -38,7 +38,7 @@ function isOnPath(binary: string): boolean {
 
 async function startServer(binary: string, settings: RedisSettings): Promise<TestRedis> {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-redis-'));
-  const port = await findFreePort();
+  const port = await getPort({ host: '127.0.0.1' });
   const base = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'no', '--dir', folder];
   const url = `redis://127.0.0.1:${port}`;
   const launch = async () => {
