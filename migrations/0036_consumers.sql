@@ -15,23 +15,30 @@ comment on column fulfilment.consumers.seq is 'Last seq that the consumer has re
 comment on column fulfilment.consumers.created_at is 'When it was started first';
 comment on column fulfilment.consumers.moved_at is 'When seq last changed';
 
--- Starts a consumer, or moves it. Call it before the tables are read: what changes meanwhile is then in the feed.
-create function fulfilment.start_consumer(consumer text, after bigint default null)
+-- Starts a consumer, unless it was started before: programs may call it at each start. Call it before the tables are
+-- read: what changes meanwhile is then in the feed.
+create function fulfilment.start_consumer(consumer text, after bigint default null, move boolean default false)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  -- Only committed entries count: an entry that is still being written has a larger seq.
-  place bigint := coalesce(after, (select c.seq from fulfilment.changes c order by c.seq desc limit 1),
-    (select m.pruned_until from sync.feed_mark m));
+  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer and move is not true);
 begin
+  if place is not null then
+    return place;
+  end if;
+  -- Only committed entries count: an entry that is still being written has a larger seq.
+  place := coalesce(after, (select c.seq from fulfilment.changes c order by c.seq desc limit 1),
+    (select m.pruned_until from sync.feed_mark m));
   -- Raises if the entries after this place are not all kept, or if the place was never used.
   perform from fulfilment.changes_since(place, 1);
   insert into fulfilment.consumers as c (name, seq) values (consumer, place)
-  on conflict (name) do update set seq = excluded.seq, moved_at = now();
+  on conflict (name) do update
+  set seq = case when move then excluded.seq else c.seq end, moved_at = case when move then now() else c.moved_at end
+  returning c.seq into place;
   return place;
 end
 $$;
 comment on function fulfilment.start_consumer is
-  'Starts a consumer of the feed after a seq, or moves it there; null: after the newest change. Returns the seq';
+  'Starts a consumer of the feed after a seq (null: after the newest change); moves one that exists only if move is true. Returns its seq';
 
 -- The checkpoint moves in the transaction of the caller: a rollback moves it back. A second reader of the same consumer
 -- waits for the end of the first one's transaction, then continues after it.
@@ -169,7 +176,7 @@ $$;
 comment on function fulfilment.order_state is
   'State of the order with this number (docs/erp.md lists the states), what its outbox rows wait for, pieces and tracking links; no row if it is unknown';
 
-revoke execute on function fulfilment.start_consumer(text, bigint), fulfilment.consume_changes(text, integer),
+revoke execute on function fulfilment.start_consumer(text, bigint, boolean), fulfilment.consume_changes(text, integer),
   fulfilment.drop_consumer(text), fulfilment.order_state(text, text) from public;
 do $$
 declare
@@ -180,7 +187,7 @@ begin
   end loop;
   -- A reader changes nothing, so it keeps its checkpoint itself and calls changes_since.
   if exists (select from pg_roles where rolname = 'fulfilment_writer') then
-    grant execute on function fulfilment.start_consumer(text, bigint), fulfilment.consume_changes(text, integer),
+    grant execute on function fulfilment.start_consumer(text, bigint, boolean), fulfilment.consume_changes(text, integer),
       fulfilment.drop_consumer(text) to fulfilment_writer;
   end if;
 end

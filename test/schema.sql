@@ -1258,21 +1258,27 @@ begin
 end
 $function$
 ;
-CREATE OR REPLACE FUNCTION fulfilment.start_consumer(consumer text, after bigint DEFAULT NULL::bigint)
+CREATE OR REPLACE FUNCTION fulfilment.start_consumer(consumer text, after bigint DEFAULT NULL::bigint, move boolean DEFAULT false)
  RETURNS bigint
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO 'pg_catalog', 'pg_temp'
 AS $function$
 declare
-  -- Only committed entries count: an entry that is still being written has a larger seq.
-  place bigint := coalesce(after, (select c.seq from fulfilment.changes c order by c.seq desc limit 1),
-    (select m.pruned_until from sync.feed_mark m));
+  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer and move is not true);
 begin
+  if place is not null then
+    return place;
+  end if;
+  -- Only committed entries count: an entry that is still being written has a larger seq.
+  place := coalesce(after, (select c.seq from fulfilment.changes c order by c.seq desc limit 1),
+    (select m.pruned_until from sync.feed_mark m));
   -- Raises if the entries after this place are not all kept, or if the place was never used.
   perform from fulfilment.changes_since(place, 1);
   insert into fulfilment.consumers as c (name, seq) values (consumer, place)
-  on conflict (name) do update set seq = excluded.seq, moved_at = now();
+  on conflict (name) do update
+  set seq = case when move then excluded.seq else c.seq end, moved_at = case when move then now() else c.moved_at end
+  returning c.seq into place;
   return place;
 end
 $function$

@@ -29,8 +29,9 @@ const consume = async (session: pg.Client, max = 1_000) =>
   (
     await session.query<{ id: string }>("select * from fulfilment.consume_changes('orders', $1) order by seq", [max])
   ).rows.map(({ id }) => Number(id));
-const start = (session: pg.Client, after: number | null) =>
-  session.query("select fulfilment.start_consumer('orders', $1)", [after]);
+const start = async (session: pg.Client, after: number | null, move = false) =>
+  (await session.query<{ seq: string }>("select fulfilment.start_consumer('orders', $1, $2) as seq", [after, move]))
+    .rows[0]?.seq;
 
 describe('consume_changes', () => {
   test('returns each change once, and moves the checkpoint by what it returned', async () => {
@@ -123,12 +124,23 @@ describe('consume_changes', () => {
     await expect(consume(session, 0)).rejects.toThrow('max must lie between');
     await database.query('update sync.feed_mark set pruned_until = 2');
     await expect(consume(session)).rejects.toThrow('read the tables again, then continue from 3');
-    await start(session, null);
+    await start(session, null, true);
     expect(await consume(session)).toEqual([]);
-    await expect(start(session, 1)).rejects.toThrow('no longer all kept');
-    await expect(start(session, 99)).rejects.toThrow('was never used here');
+    await expect(start(session, 1, true)).rejects.toThrow('no longer all kept');
+    await expect(start(session, 99, true)).rejects.toThrow('was never used here');
     await session.query("select fulfilment.drop_consumer('orders')");
     await expect(consume(session)).rejects.toThrow('there is no consumer orders');
+  });
+
+  test('is not moved by a program that starts again', async () => {
+    const session = await connect();
+    await append(1, 2);
+    expect(await start(session, null)).toBe('2');
+    await append(3);
+    expect(await start(session, 0)).toBe('2');
+    expect(await consume(session)).toEqual([3]);
+    expect(await start(session, 1, true)).toBe('1');
+    expect(await consume(session)).toEqual([2, 3]);
   });
 
   test('is closed to the role that only reads', async () => {
