@@ -64,4 +64,3 @@ function formatPath(path: readonly PropertyKey[]): string {
     '',
   );
 }
-

@@ -32,7 +32,5 @@ export function findCodeChoiceProblems(
   path = '',
 ): string[] {
   const given = Number(isGiven(value, byCode)) + Number(isGiven(value, byId));
-  return given === 2 || (required && given === 0)
-    ? [`${path}${byCode}: give either ${byCode} (code) or ${byId}`]
-    : [];
+  return given === 2 || (required && given === 0) ? [`${path}${byCode}: give either ${byCode} (code) or ${byId}`] : [];
 }

@@ -83,7 +83,9 @@ function renderInterface(name: string, columns: readonly Column[]): string {
     ...(column.comment === null ? [] : [`  /** ${column.comment} */`]),
     `  readonly ${column.column}: ${findType(column)[0]}${column.nullable ? ' | null' : ''};`,
   ]);
-  return [`/** ${columns[0]?.relationComment} */`, `export interface ${toTypeName(name)} {`, ...lines, '}', ''].join('\n');
+  return [`/** ${columns[0]?.relationComment} */`, `export interface ${toTypeName(name)} {`, ...lines, '}', ''].join(
+    '\n',
+  );
 }
 
 function renderRelation(name: string, columns: readonly Column[]): string {

@@ -44,7 +44,10 @@ function render(schema: Schema, indent: string): string {
   if (schema.anyOf !== undefined) return schema.anyOf.map((branch) => render(branch, indent)).join(' | ');
   if (schema.const !== undefined) return JSON.stringify(schema.const).replaceAll('"', "'");
   if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(' | ');
-  return [schema.type ?? 'unknown'].flat().map((type) => renderType(type, schema, indent)).join(' | ');
+  return [schema.type ?? 'unknown']
+    .flat()
+    .map((type) => renderType(type, schema, indent))
+    .join(' | ');
 }
 
 function renderType(type: string, schema: Schema, indent: string): string {
@@ -62,7 +65,10 @@ function renderObject({ properties, required = [], additionalProperties }: Schem
     const isRequired = required.includes(name);
     const comment = schema.description === undefined ? [] : [`${inner}/** ${schema.description} */`];
     const type = render(schema, inner);
-    return [...comment, `${inner}readonly ${name}${isRequired ? '' : '?'}: ${type}${isRequired ? '' : ' | undefined'};`];
+    return [
+      ...comment,
+      `${inner}readonly ${name}${isRequired ? '' : '?'}: ${type}${isRequired ? '' : ' | undefined'};`,
+    ];
   });
   return lines.length === 0 ? '{\n  readonly [member: string]: never;\n}' : ['{', ...lines, `${indent}}`].join('\n');
 }

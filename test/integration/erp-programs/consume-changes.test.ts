@@ -69,8 +69,9 @@ describe('consume_changes', () => {
     await first.query('begin');
     expect(await consume(first, 2)).toEqual([1, 2]);
     const others = consume(second);
-    await waitFor('the second reader to wait', async () =>
-      (await database.query("select from pg_stat_activity where wait_event_type = 'Lock'")).length > 0,
+    await waitFor(
+      'the second reader to wait',
+      async () => (await database.query("select from pg_stat_activity where wait_event_type = 'Lock'")).length > 0,
     );
     await first.query('commit');
     expect(await others).toEqual([3]);

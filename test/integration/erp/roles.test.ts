@@ -55,7 +55,11 @@ describe('fulfilment_writer', () => {
   test('inserts only into outbox and stock_watch, and deletes only from stock_watch', async () => {
     for (const table of await listTables('fulfilment')) {
       const isWatch = table === 'fulfilment.stock_watch';
-      for (const statement of [`update ${table} set ${ownColumn(table)} = default`, `truncate ${table}`, `drop table ${table}`])
+      for (const statement of [
+        `update ${table} set ${ownColumn(table)} = default`,
+        `truncate ${table}`,
+        `drop table ${table}`,
+      ])
         await expect(runAs('fulfilment_writer', statement), statement).rejects.toThrow(denied);
       if (!isWatch) await expect(runAs('fulfilment_writer', `delete from ${table}`), table).rejects.toThrow(denied);
       if (!isWatch && table !== 'fulfilment.outbox')

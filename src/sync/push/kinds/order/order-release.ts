@@ -1,6 +1,6 @@
 import { WarehouseError } from '../../../../core/errors.ts';
-import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { noMembers } from '../../../../payloads/payloads.ts';
+import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { findOrder } from './find-order.ts';

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { returnReplacement } from '../../../../payloads/return.ts';
 import { defineKind } from '../../payload/kind.ts';
 import { findAnnouncedId, readAnnouncement } from './announcement.ts';
-import { buildReturnDocument, findReturnProblems, replacement} from './return-payload.ts';
+import { buildReturnDocument, findReturnProblems, replacement } from './return-payload.ts';
 
 /** Replaces an announcement of a return (docs/interface.md, 11.4 Operations). */
 export const returnReplace = defineKind<z.infer<typeof returnReplacement>>({
