@@ -6,8 +6,11 @@ export interface Queryable {
 /** One connection: a client, or a client of a pool. Nobody else may use it meanwhile. */
 export interface Connection extends Queryable {
   on(event: 'notification', listener: (message: { readonly channel: string }) => void): unknown;
-  on(event: 'error' | 'end', listener: (error?: Error) => void): unknown;
-  removeListener(event: string, listener: (given: never) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'end', listener: () => void): unknown;
+  removeListener(event: 'notification', listener: (message: { readonly channel: string }) => void): unknown;
+  removeListener(event: 'error', listener: (error: Error) => void): unknown;
+  removeListener(event: 'end', listener: () => void): unknown;
 }
 
 /** A pool of the package `pg`. */
