@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -48,39 +48,10 @@ async function install(tarball: string): Promise<string | null> {
   }
 }
 
-/** A program of the ERP in TypeScript. It orders, and follows the feed until the order has an outcome. */
-const erpProgram = `
-import pg from 'pg';
-import { followChanges, insertOutboxRow, PayloadRefusedError, type Payloads, readRow, startConsumer } from 'fulfilment-sync/client';
-
-const pool = new pg.Pool({ connectionString: process.env.DATABASE_URL });
-const payload: Payloads['order.create'] = {
-  externalOrderNumber: 'SO-TS', orderType: 'B2C', locale: 'nl-NL',
-  items: [{ sku: 'MUG-BLUE', quantity: 1 }],
-  deliveryAddress: { lastName: 'de Vries', street1: 'Keizersgracht 12', postcode: '1015CJ', countryCode: 'NL' },
-};
-await startConsumer(pool, 'shop');
-try {
-  await insertOutboxRow(pool, { kind: 'order.rename', reference: 'SO-TS', payload: { externalOrderNumber: '' } });
-} catch (error) {
-  if (error instanceof PayloadRefusedError) console.log(error.problems[0]?.path);
-}
-const id: number = await insertOutboxRow(pool, { kind: 'order.create', reference: 'SO-TS', payload });
-const stop = new AbortController();
-await followChanges(pool, {
-  consumer: 'shop',
-  signal: stop.signal,
-  handle: async (change, db) => {
-    if (change.entity === 'outbox' && change.id === id) {
-      const row = await readRow(db, { ...change, entity: 'outbox' });
-      const status: string | undefined = row?.status;
-      console.log(row?.reference, status);
-      stop.abort();
-    }
-  },
-});
-await pool.end();
-`;
+const consumers = readFileSync(join(root, 'docs/consumers.md'), 'utf8');
+const readBlock = (language: string) => new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 's').exec(consumers)?.[1] ?? '';
+/** The program in TypeScript of docs/consumers.md. */
+const erpProgram = readBlock('ts');
 
 /** Compiles and runs a program of the ERP that uses the installed package, with the compiler's strictest checks. */
 async function useClient(prefix: string): Promise<void> {
@@ -90,10 +61,11 @@ async function useClient(prefix: string): Promise<void> {
   const parsers = ['postgres-array', 'postgres-bytea', 'postgres-date', 'postgres-interval'];
   for (const name of [...own, ...further, ...parsers])
     cpSync(join(root, 'node_modules', name), join(prefix, 'node_modules', name), { recursive: true });
+  await database.query(readBlock('sql'));
   writeFileSync(join(prefix, 'shop.mts'), erpProgram);
   const wrong = erpProgram
-    .replace('quantity: 1', "quantity: 'one'")
-    .replace("change.entity === 'outbox'", "change.entity === 'nothing'");
+    .replace('quantity: 1', 'quantity: true')
+    .replace("change.entity !== 'outbox'", "change.entity !== 'x'");
   writeFileSync(join(prefix, 'wrong.mts'), wrong);
   const flags = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2024'];
   const compile = (file: string) =>
@@ -110,11 +82,12 @@ async function useClient(prefix: string): Promise<void> {
   expect(await compile('shop.mts')).toBe('');
   expect(await compile('wrong.mts')).toMatch(/TS2322.*\n[\s\S]*TS2367/);
   const { PATH = '' } = process.env;
-  const { stdout } = await promisify(execFile)(process.execPath, ['shop.mts'], {
+  const { stdout } = await promisify(execFile)(process.execPath, ['shop.mts', 'SO-TS'], {
     cwd: prefix,
     env: { PATH, DATABASE_URL: database.url },
   });
-  expect(stdout).toBe('externalOrderNumber\nSO-TS done\n');
+  expect(stdout).toBe('SO-TS is done\n');
+  expect(await database.query('select status from shop.orders')).toEqual([{ status: 'done' }]);
 }
 
 test('the packed program migrates, serves the sandbox, works and starts the demo', async ({ skip }) => {

@@ -29,7 +29,11 @@ test.each(pages)('every table, column, function and kind that %s names exists', 
   const kindGroups = new Set(outboxKinds.map(({ name }) => name.split('.')[0]));
   const ours = readNames(page).filter((name) => {
     const [first = '', second] = name.split('.');
-    return second !== undefined && !name.includes(' ') && (tables.has(first) || kindGroups.has(first) || first === 'fulfilment');
+    return (
+      second !== undefined &&
+      !name.includes(' ') &&
+      (tables.has(first) || kindGroups.has(first) || first === 'fulfilment')
+    );
   });
   expect(ours.length).toBeGreaterThan(30);
   expect(ours.filter((name) => !known.has(name))).toEqual([]);
