@@ -48,7 +48,8 @@ export function buildCopyStatement(relation: Relation, { format, columns, client
   }
   const list = columns.map((column) => `t.${name(column.name)}`).join(', ');
   // JSON text holds neither of these control characters, so this CSV neither quotes nor escapes anything.
-  return `copy (select to_json(r) from (select ${list} ${from}) r) to stdout (format csv, quote e'\\x01', delimiter e'\\x02', encoding 'UTF8')`;
+  const unused = "quote e'\\x01', delimiter e'\\x02'";
+  return `copy (select to_json(r) from (select ${list} ${from}) r) to stdout (format csv, ${unused}, encoding 'UTF8')`;
 }
 
 /** Times are written in ISO 8601, booleans as true and false, and lists as JSON. All else is the text of Postgres. */
@@ -68,6 +69,7 @@ function buildSinceCondition(relation: Relation, since: Since): string {
   const others = relation.key.filter((column) => column !== 'client');
   const isById = others.length === 1 && others[0] === 'id';
   const own = isById ? 't.id' : `concat_ws(':', ${others.map((column) => `t.${name(column)}`).join(', ')})`;
-  const entries = `select c.client, c.${isById ? 'id' : 'key'} from fulfilment.changes c where c.seq > ${seq} and c.entity = ${literal(relation.name)}`;
-  return `(t.client, ${own}) in (${entries})`;
+  const conditions = `c.seq > ${seq} and c.entity = ${literal(relation.name)}`;
+  const named = `c.client, c.${isById ? 'id' : 'key'}`;
+  return `(t.client, ${own}) in (select ${named} from fulfilment.changes c where ${conditions})`;
 }
