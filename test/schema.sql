@@ -14,6 +14,12 @@ create table fulfilment.changes (
   operation text not null, -- created, updated, unlisted or removed
   changed_at timestamp with time zone not null default now(), -- Transaction time of the change
 ); -- Feed of every change of the tables in this schema, in the order of commit
+create table fulfilment.consumers (
+  name text not null, -- Name that the program chose, at most 64 characters
+  seq bigint not null, -- Last seq that the consumer has read
+  created_at timestamp with time zone not null default now(), -- When it was started first
+  moved_at timestamp with time zone not null default now(), -- When seq last changed
+) with (fillfactor=50); -- Programs that follow the feed with consume_changes, and how far each has read; written by functions only
 create table fulfilment.documents (
   id bigint not null, -- Id of the outbox row that asked for it
   client text not null, -- Client key
@@ -703,6 +709,9 @@ create table sync.watched_articles (
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
 alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
+alter table fulfilment.consumers add constraint consumers_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64)));
+alter table fulfilment.consumers add constraint consumers_pkey PRIMARY KEY (name);
+alter table fulfilment.consumers add constraint consumers_seq_check CHECK ((seq >= 0));
 alter table fulfilment.documents add constraint documents_entered TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.documents add constraint documents_kind_check CHECK ((kind = ANY (ARRAY['return_label'::text, 'order_attachment'::text])));
 alter table fulfilment.documents add constraint documents_pkey PRIMARY KEY (id);
@@ -1016,6 +1025,143 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION fulfilment.consume_changes(consumer text, max integer DEFAULT 1000)
+ RETURNS SETOF fulfilment.changes
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer);
+  entry fulfilment.changes;
+  last bigint;
+begin
+  if place is null then
+    raise exception 'there is no consumer %; start it with fulfilment.start_consumer', coalesce(left(consumer, 100), 'null')
+      using errcode = '22023';
+  end if;
+  if max is null or max < 1 or max > 100000 then
+    raise exception 'max must lie between 1 and 100000' using errcode = '22023';
+  end if;
+  -- A look that finds nothing locks nothing and writes nothing. The entries of an unfinished reader are found.
+  perform from fulfilment.changes_since(place, 1);
+  if not found then
+    return;
+  end if;
+  select c.seq into place from fulfilment.consumers c where c.name = consumer for update;
+  if not found then
+    raise exception 'consumer % was dropped meanwhile', left(consumer, 100) using errcode = '22023';
+  end if;
+  for entry in select * from fulfilment.changes_since(place, max) loop
+    last := entry.seq;
+    return next entry;
+  end loop;
+  if last is not null then
+    update fulfilment.consumers c set seq = last, moved_at = now() where c.name = consumer;
+  end if;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION fulfilment.drop_consumer(consumer text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  delete from fulfilment.consumers c where c.name = consumer;
+  return found;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION fulfilment.order_state(number text, client text DEFAULT 'default'::text)
+ RETURNS TABLE(order_id bigint, state text, waits_for text, open_rows integer, ordered integer, shipped integer, returned integer, shipments integer, last_shipped_on timestamp with time zone, tracking_urls text[])
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  with asked as (
+    select o.id, o.kind, o.status
+    from fulfilment.outbox o
+    where o.client = order_state.client and o.reference = order_state.number and o.family = 'order'
+  ),
+  -- A number may be used again after a rename. The newest order has it.
+  found as (
+    select o.id, o.on_hold, o.unlisted_since
+    from fulfilment.orders o
+    where o.client = order_state.client and o.external_order_number = order_state.number
+    order by o.unlisted_since is not null, o.id desc
+    limit 1
+  ),
+  lines as (
+    select count(*) as all_lines, coalesce(sum(i.quantity), 0)::integer as pieces
+    from fulfilment.order_items i
+    where i.client = order_state.client and i.order_id = (select f.id from found f) and i.unlisted_since is null
+  ),
+  sent as (
+    select s.id, s.status, s.shipped_on
+    from fulfilment.shipments s
+    where s.client = order_state.client and s.order_id = (select f.id from found f) and s.unlisted_since is null
+  ),
+  sums as (
+    select
+      (select count(*)::integer from sent) as shipments,
+      (select count(*) from sent s where s.status = 'ERROR') as errors,
+      (select max(s.shipped_on) from sent s) as last_shipped_on,
+      coalesce((
+        select sum(i.quantity)
+        from sent s
+        join fulfilment.shipment_items i on i.client = order_state.client and i.shipment_id = s.id
+        where s.status = 'SHIPPED' and i.unlisted_since is null), 0)::integer as shipped,
+      coalesce((
+        select sum(r.quantity)
+        from fulfilment.return_items r
+        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null),
+        0)::integer as returned,
+      (select array_agg(distinct p.track_and_trace_code)
+       from sent s
+       join fulfilment.parcels p on p.client = order_state.client and p.shipment_id = s.id
+       where p.unlisted_since is null and p.track_and_trace_code ~* '^https?://') as tracking_urls
+  ),
+  -- The create that counts: an open one, else the last.
+  creation as (
+    select a.status
+    from asked a
+    where a.kind = 'order.create'
+    order by a.status in ('pending', 'sending', 'unknown', 'dead') desc, a.id desc
+    limit 1
+  )
+  select
+    f.id,
+    case
+      when f.id is null and exists (select from asked a where a.kind = 'order.rename' and a.status = 'done') then 'renamed'
+      when f.id is null then case c.status
+        when 'pending' then 'waiting' when 'sending' then 'waiting' when 'unknown' then 'unknown'
+        when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted' else 'not_found' end
+      when f.unlisted_since is not null then 'unlisted'
+      when l.all_lines > 0 and l.pieces = 0 then 'cancelled'
+      when u.shipped > 0 and u.shipped >= l.pieces then 'shipped'
+      when u.errors > 0 then 'warehouse_error'
+      when u.shipped > 0 then 'partly_shipped'
+      when f.on_hold then 'on_hold'
+      when u.shipments > 0 then 'in_warehouse'
+      else 'accepted'
+    end,
+    (select w.because
+     from fulfilment.outbox_open w
+     where w.client = order_state.client and w.reference = order_state.number
+       and w.id in (select a.id from asked a)
+     order by w.id
+     limit 1),
+    (select count(*)::integer from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
+    l.pieces, u.shipped, u.returned, u.shipments, u.last_shipped_on, coalesce(u.tracking_urls, '{}')
+  from lines l
+  cross join sums u
+  left join found f on true
+  left join creation c on true
+  where f.id is not null or exists (select from asked)
+$function$
+;
 CREATE OR REPLACE FUNCTION fulfilment.outbox_cancel(id bigint)
  RETURNS fulfilment.outbox
  LANGUAGE plpgsql
@@ -1117,6 +1263,31 @@ begin
       (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k) using errcode = '22023';
   end if;
   return found_schema;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION fulfilment.start_consumer(consumer text, after bigint DEFAULT NULL::bigint, move boolean DEFAULT false)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer and move is not true);
+begin
+  if place is not null then
+    return place;
+  end if;
+  -- Only committed entries count: an entry that is still being written has a larger seq.
+  place := coalesce(after, (select c.seq from fulfilment.changes c order by c.seq desc limit 1),
+    (select m.pruned_until from sync.feed_mark m));
+  -- Raises if the entries after this place are not all kept, or if the place was never used.
+  perform from fulfilment.changes_since(place, 1);
+  insert into fulfilment.consumers as c (name, seq) values (consumer, place)
+  on conflict (name) do update
+  set seq = case when move then excluded.seq else c.seq end, moved_at = case when move then now() else c.moved_at end
+  returning c.seq into place;
+  return place;
 end
 $function$
 ;
@@ -1492,6 +1663,8 @@ CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCI
 
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.changes to fulfilment_writer;
+grant select on fulfilment.consumers to fulfilment_reader;
+grant select on fulfilment.consumers to fulfilment_writer;
 grant select on fulfilment.documents to fulfilment_reader;
 grant select on fulfilment.documents to fulfilment_writer;
 grant select on fulfilment.inbound_items to fulfilment_reader;

@@ -64,6 +64,25 @@ export interface FulfilmentChanges {
   seq: Generated<number>;
 }
 
+export interface FulfilmentConsumers {
+  /**
+   * When it was started first
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * When seq last changed
+   */
+  moved_at: Generated<Timestamp>;
+  /**
+   * Name that the program chose, at most 64 characters
+   */
+  name: string;
+  /**
+   * Last seq that the consumer has read
+   */
+  seq: number;
+}
+
 export interface FulfilmentDocuments {
   /**
    * Client key
@@ -2716,6 +2735,7 @@ export interface SyncWatchedArticles {
 
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
+  "fulfilment.consumers": FulfilmentConsumers;
   "fulfilment.documents": FulfilmentDocuments;
   "fulfilment.inbound_items": FulfilmentInboundItems;
   "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;

@@ -6,6 +6,7 @@ import * as alertPosts from '../../../src/erp/alerts/posts.ts';
 import { tryRunExclusively } from '../../../src/erp/connection/exclusive.ts';
 import { createLock, lockNameShared } from '../../../src/erp/connection/locks.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
+import { readRelations } from '../../../src/erp/export/relations.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { readAdminSecret } from '../../../src/erp/maintenance/admin-secrets.ts';
@@ -112,6 +113,7 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readMissingRoles(db);
   await diagnosis.readSessionSettings(db);
   await diagnosis.countWatchedArticles(db);
+  await readRelations(db);
 }
 
 async function callAlerts(db: Database): Promise<void> {
