@@ -1,16 +1,14 @@
 import type { HoldCode } from '../../core/push-health.ts';
 import { findDoubtedScope } from '../../core/push-outcome.ts';
-import type { ClaimedRow } from '../../erp/outbox/claim.ts';
+import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import { attemptRow, type PushDeps, type PushOutcome } from './attempt.ts';
 import { type ClaimSummary, claimDueRows } from './claim.ts';
 import { ClaimedAhead, type WaitingRow } from './claimed-ahead.ts';
 import { ClientHealth } from './client-health.ts';
 import { lookUpDueRows } from './look-up.ts';
-import { SettleQueue } from './settle-queue.ts';
+import { countMaxUnsettled, SettleQueue } from './settle-queue.ts';
 
-/** Maximum number of answered but unsettled rows per slot. It keeps the service busy while the database commits. */
-const unsettledPerSlot = 3;
 /** Events of a pusher. */
 export interface PushEvents {
   /** Called for each attempt or look-up that settled a row. */
@@ -26,6 +24,7 @@ export interface PushEvents {
 export class ClientPusher {
   readonly deps: PushDeps;
   readonly #slots: number;
+  readonly #maxUnsettled: number;
   readonly #events: PushEvents;
   readonly #signal: AbortSignal;
   readonly health: ClientHealth;
@@ -49,10 +48,11 @@ export class ClientPusher {
   constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
     this.deps = deps;
     this.#slots = slots;
+    this.#maxUnsettled = countMaxUnsettled(slots);
     this.#signal = signal;
     this.#events = events;
     // Do not wait for more rows if many rows are unsettled already: soon no row could begin.
-    const mayGather = () => this.#attempting > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
+    const mayGather = () => this.#attempting > 0 && this.#unsettled * 2 < this.#maxUnsettled;
     this.#settlements = new SettleQueue(deps, mayGather, signal, events);
     this.#ahead = new ClaimedAhead(deps.db, slots);
     const onHold = async (kind: string, code: HoldCode, ms: number) => {
@@ -118,7 +118,7 @@ export class ClientPusher {
   /** Number of slots that can take a row now. */
   get #freeSlots(): number {
     if (this.#isInDoubt('')) return 0;
-    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - this.#unsettled));
+    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#maxUnsettled - this.#unsettled));
   }
 
   #isInDoubt(kind: string): boolean {
@@ -207,6 +207,7 @@ export class ClientPusher {
       const outcome = await attemptRow(this.deps, row, claimedAtMs, this.#signal).finally(() => this.#attempting--);
       if (outcome === null) return;
       if (outcome.asked) this.#ahead.noteRequest(performance.now() - beganAtMs);
+      if (this.#ahead.excess > 0) this.#inBackground('give back', () => this.#ahead.giveBackExcess().then(() => false));
       if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
       const doubt = findDoubtedScope(outcome.evidence);
       if (doubt !== null) {
