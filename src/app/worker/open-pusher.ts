@@ -48,7 +48,7 @@ export interface PushConnections {
 
 /** Opens the connections of a pusher. */
 export const openPushConnections = (databaseUrl: string, log: Logger): PushConnections => ({
-  main: connectForWriting(databaseUrl, log, 'push', pushPoolSize),
+  main: connectForWriting(databaseUrl, log, 'push', pushPoolSize, undefined, true),
   claims: connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs),
 });
 

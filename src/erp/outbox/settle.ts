@@ -116,11 +116,15 @@ async function recordHistory(
     ({ step, status, absenceCounts }) => step === 'sent' || status !== 'unknown' || absenceCounts,
   );
   if (noted.length === 0) return;
+  // Without the results: Postgres would parse them a second time.
+  const toEntry = ({ id, step, claimNo, durationMs, status, errorCode, error }: Settlement) => {
+    return { id, step, claimNo, durationMs, status, errorCode, error };
+  };
   await sql`
     insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
     select s.id, s.step, ${worker}, s."claimNo", s."durationMs",
       case when s.id = any(${applied}::bigint[]) then s.status else o.status end, s."errorCode", s.error
-    from json_to_recordset(${toStorableJson(noted)}::json) as s (
+    from json_to_recordset(${toStorableJson(noted.map(toEntry))}::json) as s (
       id bigint, step text, "claimNo" bigint, "durationMs" integer, status text, "errorCode" text, error text)
     join fulfilment.outbox o on o.id = s.id
     where s.id = any(${applied}::bigint[]) or s.step = 'sent' and not exists (

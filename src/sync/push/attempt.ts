@@ -9,7 +9,7 @@ import {
 } from '../../core/push-outcome.ts';
 import type { PushPolicy } from '../../core/retry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import type { ClaimedRow } from '../../erp/outbox/claim.ts';
+import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import { returnClaims } from '../../erp/outbox/held-claims.ts';
 import { isProven } from '../../erp/outbox/holds.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';

@@ -1,15 +1,12 @@
 import type { HoldCode } from '../../core/push-health.ts';
 import { findDoubtedScope } from '../../core/push-outcome.ts';
-import type { ClaimedRow } from '../../erp/outbox/claim.ts';
+import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import { attemptRow, type PushDeps, type PushOutcome, type ReportStatus } from './attempt.ts';
 import { type ClaimSummary, claimDueRows } from './claim.ts';
 import { ClaimedAhead, type WaitingRow } from './claimed-ahead.ts';
 import { ClientHealth } from './client-health.ts';
 import { lookUpDueRows } from './look-up.ts';
-import { type SettleEvents, SettleQueue } from './settle-queue.ts';
-
-/** Maximum number of answered but unsettled rows per slot. It keeps the service busy while the database commits. */
-const unsettledPerSlot = 3;
+import { countMaxUnsettled, type SettleEvents, SettleQueue } from './settle-queue.ts';
 
 /** Events of a pusher. */
 export interface PushEvents extends SettleEvents {
@@ -23,6 +20,7 @@ export interface PushEvents extends SettleEvents {
 export class ClientPusher {
   readonly deps: PushDeps;
   readonly #slots: number;
+  readonly #maxUnsettled: number;
   readonly #events: PushEvents;
   readonly #signal: AbortSignal;
   readonly health: ClientHealth;
@@ -46,10 +44,11 @@ export class ClientPusher {
   constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
     this.deps = deps;
     this.#slots = slots;
+    this.#maxUnsettled = countMaxUnsettled(slots);
     this.#signal = signal;
     this.#events = events;
     // Do not wait for more rows if many rows are unsettled already: soon no row could begin.
-    const mayGather = () => this.#attempting > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
+    const mayGather = () => this.#attempting > 0 && this.#unsettled * 2 < this.#maxUnsettled;
     this.#settlements = new SettleQueue(deps, mayGather, signal, events);
     this.#ahead = new ClaimedAhead(deps.db, slots);
     const onHold = async (kind: string, code: HoldCode, ms: number) => {
@@ -115,7 +114,7 @@ export class ClientPusher {
   /** Number of slots that can take a row now. */
   get #freeSlots(): number {
     if (this.#isInDoubt('')) return 0;
-    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - this.#unsettled));
+    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#maxUnsettled - this.#unsettled));
   }
 
   #isInDoubt(kind: string): boolean {
@@ -206,6 +205,7 @@ export class ClientPusher {
       if (outcome === null) return;
       report(outcome.settlement.status);
       if (outcome.asked) this.#ahead.noteRequest(performance.now() - beganAtMs);
+      if (this.#ahead.excess > 0) this.#inBackground('give back', () => this.#ahead.giveBackExcess().then(() => false));
       if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
       const doubt = findDoubtedScope(outcome.evidence);
       if (doubt !== null) {

@@ -12,7 +12,18 @@ const settleRetryMs = 500;
  * Milliseconds that done rows wait for others while more rows are being sent: one transaction settles many rows as fast
  * as one.
  */
-const gatherMs = 10;
+const gatherMs = 20;
+
+/**
+ * Maximum number of answered but unsettled rows, whatever the number of slots. It keeps the service busy while the
+ * database commits, and one transaction settles many rows. After a crash they have to be looked up, 100 in one request.
+ */
+const maxUnsettled = 256;
+/** Maximum number of answered but unsettled rows for each slot, if that is more. */
+const unsettledPerSlot = 3;
+
+/** Returns how many rows may be answered and not settled. */
+export const countMaxUnsettled = (slots: number) => Math.max(slots * unsettledPerSlot, maxUnsettled);
 
 /** Events of the queue. */
 export interface SettleEvents {
@@ -109,13 +120,16 @@ export class SettleQueue {
   async #settleBatch(batch: readonly QueuedOutcome[]): Promise<void> {
     for (;;) {
       try {
-        const busy = await this.#settleOnce(batch, settleOutcomes);
+        const { busy, woken } = await this.#settleOnce(batch, settleOutcomes);
         // Settle locked rows separately, so that they do not delay the others.
         for (const entry of busy) void this.#settleAlone(entry);
-        for (const entry of batch) {
-          entry.tried();
-          if (!busy.includes(entry)) entry.done();
-        }
+        // The next transaction need not wait until the lanes are awake.
+        void woken.then(() => {
+          for (const entry of batch) {
+            entry.tried();
+            if (!busy.includes(entry)) entry.done();
+          }
+        });
         return;
       } catch (error) {
         this.#events.onError('settle', error);
@@ -135,7 +149,9 @@ export class SettleQueue {
     for (let busy = [entry]; busy.length > 0 && !this.#signal.aborted; ) {
       await this.#pause();
       try {
-        busy = await this.#settleOnce([entry], settleUnlocked);
+        const tried = await this.#settleOnce([entry], settleUnlocked);
+        await tried.woken;
+        busy = tried.busy;
       } catch (error) {
         this.#events.onError('settle', error);
       }
@@ -143,15 +159,21 @@ export class SettleQueue {
     entry.done();
   }
 
-  /** Settles the outcomes whose rows are free, reports them, and returns those whose rows are locked. */
-  async #settleOnce(batch: readonly QueuedOutcome[], settle: typeof settleOutcomes): Promise<QueuedOutcome[]> {
+  /**
+   * Settles the outcomes whose rows are free, and reports them.
+   * @returns the outcomes whose rows are locked; and `woken`, which resolves when the next rows of the lanes are awake
+   */
+  async #settleOnce(
+    batch: readonly QueuedOutcome[],
+    settle: typeof settleOutcomes,
+  ): Promise<{ readonly busy: QueuedOutcome[]; readonly woken: Promise<void> }> {
     const outcomes = batch.map(({ outcome }) => outcome);
     const { settled, busy } = await settle(this.#deps, outcomes);
-    await this.#waker.wake(settled.filter(({ status }) => status === 'done'));
+    const woken = this.#waker.wake(settled.filter(({ status }) => status === 'done'));
     const [ids, locked] = [new Set(settled.map(({ id }) => id)), new Set(busy.map(({ settlement }) => settlement.id))];
     for (const { outcome, kind, inSpan } of batch)
       if (ids.has(outcome.settlement.id)) inSpan(() => this.#events.onSettled(outcome.settlement, kind));
-    return batch.filter(({ outcome }) => locked.has(outcome.settlement.id));
+    return { busy: batch.filter(({ outcome }) => locked.has(outcome.settlement.id)), woken };
   }
 
   async #pause(): Promise<void> {

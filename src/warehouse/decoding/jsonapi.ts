@@ -103,10 +103,27 @@ export interface DecodingProblem {
   readonly reason: string;
 }
 
+/** Values that `decodeKept` has decoded, by the resource object and the schema. */
+const keptValues = new WeakMap<object, Map<z.ZodType, unknown>>();
+
 /** Decodes one resource with a schema. If that fails, it returns the problem with the first member at fault. */
 export function decodeWith<T>(schema: z.ZodType<T>, resource: Json): { value: T } | { problem: DecodingProblem } {
+  const kept = isObject(resource) ? keptValues.get(resource)?.get(schema) : undefined;
+  if (kept !== undefined) return { value: kept as T };
   const result = schema.safeParse(resource);
   if (result.success) return { value: result.data };
   const issue = result.error.issues[0];
   return { problem: { path: issue?.path.join('.') ?? '', reason: issue?.message ?? 'cannot be decoded' } };
+}
+
+/**
+ * Decodes as `decodeWith` does, and keeps the value as long as the resource object exists. Use it for an answer that is
+ * decoded again, for its result and for the tables.
+ */
+export function decodeKept<T>(schema: z.ZodType<T>, resource: Json): ReturnType<typeof decodeWith<T>> {
+  const decoded = decodeWith(schema, resource);
+  if (!isObject(resource) || 'problem' in decoded) return decoded;
+  const values = keptValues.get(resource) ?? new Map<z.ZodType, unknown>();
+  keptValues.set(resource, values.set(schema, decoded.value));
+  return decoded;
 }

@@ -45,6 +45,25 @@ test('a worker that stops gives back the rows that it claimed ahead, without an 
   for (const row of remaining) expect(row).toMatchObject(untouched);
 });
 
+test('if the service becomes slow, rows that were claimed ahead are given back', async () => {
+  const config = makeConfig(database, sandbox, { PUSH_CONCURRENCY: '4', HTTP_TIMEOUT_MS: '30000' });
+  await registerClients(database.db, config.clients.map(toClientIdentity));
+  const { warehouses, close } = openWarehouses(config);
+  const pushing = openPusher({ config, databaseUrl: database.url, warehouses, worker: 'test', log: silentLogger });
+  await insertOrders(1, 40);
+  pushing.pusher.start();
+  await waitFor('the first rows to be done', async () => (await outbox.rows("status = 'done'")).length === 40);
+  await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
+  await insertOrders(41, 400);
+  pushing.pusher.wake();
+  const countClaimed = async () => (await outbox.rows("status = 'sending'")).length;
+  await waitFor('rows to be claimed ahead', async () => (await countClaimed()) > 40);
+  await waitFor('most of them to be given back', async () => (await countClaimed()) <= 30);
+  await pushing.pusher.stop(20_000);
+  await Promise.all([pushing.close(), close()]);
+  expect((await outbox.rows("status = 'pending' and attempts = 0")).length).toBeGreaterThan(350);
+});
+
 test('after a Retry-After, no row that was claimed ahead is sent', async () => {
   await sandbox.faults(
     { operation: 'v3.orders.create', count: 6, effect: { delayMs: 20 } },
