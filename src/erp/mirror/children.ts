@@ -1,6 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
+import { rowSet } from './row-set.ts';
 import {
   type ChildTable,
   type Comparison,
@@ -10,13 +11,10 @@ import {
   differs,
   type Family,
   feedNames,
-  hasSameKey,
   keyColumns,
+  keyTypes,
   type MirrorRow,
-  pickColumns,
-  placeTypes,
-  rowSet,
-  rowsByIds,
+  rowWithSameKey,
   tableRef,
   type WrittenRow,
 } from './tables.ts';
@@ -38,14 +36,23 @@ function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[
   return [...new Map(keyed).values()];
 }
 
-/** Returns SQL: the child rows as a set named i, with their key and parent only. */
-function makePlaceSet(table: ChildTable, families: readonly Family[]) {
-  const types = placeTypes(table);
-  return rowSet(
-    types,
-    collectRows(table, families).map((row) => pickColumns(types, row)),
-  );
+/**
+ * Returns SQL: whether the stored child row t is not among those of the reading. The planner cannot join NOT IN: it
+ * reads the set once and keeps it as a hash table. A join could compare each stored row with each row of the reading.
+ */
+function isAbsent(table: ChildTable, families: readonly Family[]) {
+  const key = keyColumns(table);
+  return sql`(${columnRefs(key, 't')}) not in (
+        select ${columnRefs(key, 'i')} from ${rowSet(keyTypes(table), collectRows(table, families))})`;
 }
+
+/** Returns SQL: the stored child rows of these parents, named t. They are looked up parent by parent. */
+const childrenOf = (table: ChildTable, client: string, parents: readonly number[]) => sql`
+      unnest(${parents}::bigint[]) as p (id)
+    cross join lateral (
+      select *
+      from ${tableRef(table.name)} t
+      where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = p.id offset 0) t`;
 
 /** Lists the ids of the parents whose child rows in this table are complete. */
 const listCompleteParents = (table: ChildTable, families: readonly Family[]) =>
@@ -65,8 +72,9 @@ export function selectMoves(client: string, child: ChildTable, families: readonl
   const stored = sql.ref(`t.${child.parentColumn}`);
   return sql`
     union all
-    select ${stored}, i.goes_to, null::bigint from ${rowsByIds(child, client, ids)}
-    join unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to) on i.id = t.id
+    select ${stored}, i.goes_to, null::bigint
+    from unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to)
+    cross join ${rowWithSameKey(child, client)}
     where ${stored} <> i.goes_to`;
 }
 
@@ -80,17 +88,17 @@ export function selectTouchedByChildren(
   families: readonly Family[],
 ) {
   const [stored, claimed] = [sql.ref(`t.${child.parentColumn}`), sql.ref(`i.${child.parentColumn}`)];
-  const types = comparedTypes(child, compare);
-  const rows = collectRows(child, families).map((row) => pickColumns(types, row));
+  const rows = rowSet(comparedTypes(child, compare), collectRows(child, families));
   return sql`
     union
-    select ${claimed} from ${rowSet(types, rows)}
-    left join ${tableRef(child.name)} t on ${hasSameKey(child, client)}
+    select ${claimed}
+    from ${rows}
+    left join ${rowWithSameKey(child, client)} on true
     where t.client is null or ${differs(child, compare, 'i')}
     union
-    select ${stored} from ${tableRef(child.name)} t
-    where t.client = ${anyClient(client)} and ${stored} = any(${listCompleteParents(child, families)}::bigint[])
-      and not exists (select from ${makePlaceSet(child, families)} where ${hasSameKey(child, client)})`;
+    select ${stored}
+    from ${childrenOf(child, client, listCompleteParents(child, families))}
+    where ${isAbsent(child, families)}`;
 }
 
 /** Writes the child rows of these families that are new or differ. Returns the rows that it wrote. */
@@ -130,7 +138,7 @@ export async function removeChildren(
   const { rows: gone } = await sql<Pick<WrittenRow, 'id' | 'key'>>`
     delete from ${tableRef(table.name)} t
     where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
-      and not exists (select from ${makePlaceSet(table, families)} where ${hasSameKey(table, client)})
+      and ${isAbsent(table, families)}
     returning ${feedNames(table)}`.execute(trx);
   return gone;
 }

@@ -1,21 +1,10 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
-import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { otherReadersExist, rereadsOrQuarantineExist } from '../runs/confirmations.ts';
 import type { Lease } from '../runs/leases.ts';
 import { selectMoves, selectTouchedByChildren } from './children.ts';
-import {
-  type Comparison,
-  comparedTypes,
-  differs,
-  type Family,
-  hasSameKey,
-  type MirrorTables,
-  pickColumns,
-  rowSet,
-  rowsByIds,
-  tableRef,
-} from './tables.ts';
+import { rowSet } from './row-set.ts';
+import { type Comparison, comparedTypes, differs, type Family, type MirrorTables, rowWithSameKey } from './tables.ts';
 
 /** The client, stream and age of a reading, and how it is compared. */
 export interface ReadingScope {
@@ -57,8 +46,8 @@ export async function findTouched(
   const ids = families.map(({ parent }) => parent.id);
   const { rows } = await sql<{ id: number; goesTo: number | null; readNo: number | null }>`
     select t.id, null::bigint as "goesTo", t.read_no as "readNo"
-    from ${tableRef(tables.parent.name)} t
-    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])
+    from unnest(${ids}::bigint[]) as i (id)
+    cross join ${rowWithSameKey(tables.parent, client)}
     ${sql.join(
       tables.children.map((child) => selectMoves(client, child, families)),
       sql``,
@@ -91,16 +80,12 @@ function selectDiffering(
   families: readonly Family[],
 ) {
   const types = comparedTypes(tables.parent, compare);
-  const parents = families.map(({ parent }) => pickColumns(types, parent));
+  const parents = families.map(({ parent }) => parent);
   const byChildren = tables.children.map((child) => selectTouchedByChildren(client, compare, child, families));
   return sql`
     select i.id
     from ${rowSet(types, parents)}
-    left join ${rowsByIds(
-      tables.parent,
-      client,
-      families.map(({ parent }) => parent.id),
-    )} on ${hasSameKey(tables.parent, client)}
+    left join ${rowWithSameKey(tables.parent, client)} on true
     where t.id is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
     ${sql.join(byChildren, sql``)}`;
 }

@@ -126,25 +126,17 @@ export function columnTypes(table: MirrorTable): Readonly<Record<string, string>
 }
 
 /**
- * Returns SQL: rows as a set with typed columns, named i. Columns that a row lacks are null. Rows are passed as JSON,
- * which keeps every digit of `raw`.
+ * Returns SQL: the stored row with the key of the reading i, named t, for a lateral join. It is looked up by its whole
+ * key. The OFFSET keeps the planner from merging this subquery with the join. Merged, it could read all rows of the
+ * client: without statistics it does not know how many there are.
  */
-export function rowSet(types: Readonly<Record<string, string>>, rows: readonly object[]) {
-  const definition = Object.entries(types).map(([column, type]) => sql`${sql.ref(column)} ${sql.raw(type)}`);
-  return sql`jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as i (${sql.join(definition)})`;
-}
-
-/**
- * Returns SQL: the stored rows with these ids, named t, to be joined with a reading. They are looked up once, by their
- * ids. The OFFSET keeps the planner from merging this subquery with the join. Merged, it would search the list of ids
- * for each row of the reading or, without statistics, read all rows of the client.
- */
-export const rowsByIds = (table: MirrorTable | ChildTable, client: string, ids: readonly unknown[]) => sql`(
-      select * from ${tableRef(table.name)}
-      where client = ${anyClient(client)} and id = any(${ids}::bigint[]) offset 0) t`;
+export const rowWithSameKey = (table: MirrorTable | ChildTable, client: string) => sql`lateral (
+      select *
+      from ${tableRef(table.name)} t
+      where ${hasSameKey(table, client)} offset 0) t`;
 
 /** Returns SQL: whether the stored row t and the reading i have the same key. */
-export function hasSameKey(table: MirrorTable | ChildTable, client: string) {
+function hasSameKey(table: MirrorTable | ChildTable, client: string) {
   const pairs = keyColumns(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);
   return sql`t.client = ${anyClient(client)} and ${sql.join(pairs, sql` and `)}`;
 }
@@ -192,12 +184,8 @@ export function comparedTypes(table: MirrorTable | ChildTable, compare: Comparis
   return Object.fromEntries(Object.entries(types).filter(([column]) => needed.has(column)));
 }
 
-/** Returns the key columns and the parent column of a table of child rows, with their types. */
-export function placeTypes(table: ChildTable): Readonly<Record<string, string>> {
-  const needed = [...keyColumns(table), table.parentColumn];
-  return Object.fromEntries(Object.entries(columnTypes(table)).filter(([column]) => needed.includes(column)));
-}
-
-/** Returns a row with the columns of `types` only. */
-export const pickColumns = (types: Readonly<Record<string, string>>, row: MirrorRow) =>
-  Object.fromEntries(Object.keys(types).map((column) => [column, row[column]]));
+/** Returns the key columns of a table of child rows, with their types. */
+export const keyTypes = (table: ChildTable): Readonly<Record<string, string>> => {
+  const key = keyColumns(table);
+  return Object.fromEntries(Object.entries(columnTypes(table)).filter(([column]) => key.includes(column)));
+};

@@ -10,6 +10,7 @@ import { isConfirmedSince, type NumberedReading } from '../runs/confirmations.ts
 import { removeChildren, writeChildren } from './children.ts';
 import { findTouched, type ReadingScope } from './differences.ts';
 import type { Change } from './feed.ts';
+import { rowSet } from './row-set.ts';
 import {
   columnRefs,
   columnTypes,
@@ -18,7 +19,6 @@ import {
   feedNames,
   type MirrorTable,
   type MirrorTables,
-  rowSet,
   tableRef,
   type WrittenRow,
 } from './tables.ts';

@@ -43,5 +43,5 @@ export function convertedText(read: (value: string) => string) {
 
 /** The relationships of a resource. Absent and null both mean that none is known. */
 export function relations<T extends z.core.$ZodLooseShape>(shape: T) {
-  return z.preprocess((value) => value ?? {}, z.looseObject(shape));
+  return z.preprocess((value) => value ?? {}, z.object(shape));
 }
