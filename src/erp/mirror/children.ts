@@ -21,19 +21,14 @@ import {
 
 /** Collects the child rows of a table. If two families bring the same row, the last one counts. */
 function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
-  const rows = families
-    .flatMap(({ children }) => children.filter((set) => set.table === table.name))
-    .flatMap((set) => set.rows);
-  const keyed = rows.map(
-    (row) =>
-      [
-        keyColumns(table)
-          .map((column) => String(row[column]))
-          .join(':'),
-        row,
-      ] as const,
-  );
-  return [...new Map(keyed).values()];
+  const [column, ...more] = keyColumns(table) as [string, ...string[]];
+  const rows = new Map<unknown, MirrorRow>();
+  for (const { children } of families)
+    for (const set of children)
+      if (set.table === table.name)
+        for (const row of set.rows)
+          rows.set(more.length === 0 ? row[column] : [column, ...more].map((name) => String(row[name])).join(':'), row);
+  return [...rows.values()];
 }
 
 /**

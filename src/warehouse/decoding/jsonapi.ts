@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { makeUndecodableError, type WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json, parseExact, ShapeError, toWholeNumber } from '../../core/json.ts';
+import { isMissing, readUsual } from './usual.ts';
 
 /** A resource as received, not decoded yet. */
 export type Resource = { [member: string]: Json };
@@ -39,12 +40,15 @@ function toId(value: unknown): number | null {
 }
 
 /** An id. It is one function and no union of schemas, because a page holds more than a thousand ids. */
-export const idSchema = z.unknown().transform((value, context) => {
-  const id = toId(value);
-  if (id !== null) return id;
-  context.addIssue({ code: 'custom', message: noId });
-  return z.NEVER;
-});
+export const idSchema = z
+  .unknown()
+  .optional()
+  .transform((value, context) => {
+    const id = toId(value);
+    if (id !== null) return id;
+    context.addIssue({ code: 'custom', message: noId });
+    return z.NEVER;
+  });
 
 /** Reads the id of a value that may be a resource. Returns null if it has no valid id. */
 export function readId(resource: Json): number | null {
@@ -53,17 +57,34 @@ export function readId(resource: Json): number | null {
 
 const linkage = z.object({ id: idSchema, type: z.string() });
 
+/** Returns the id of a link as the service usually sends it; undefined for any other value. */
+function readLink(link: unknown): number | undefined {
+  return isObject(link) && typeof link.type === 'string' ? (toId(link.id) ?? undefined) : undefined;
+}
+
 /** A relationship to one resource: its id, or null if there is none. */
-export const toOne = z
-  .object({ data: linkage.nullish() })
-  .nullish()
-  .transform((relationship) => relationship?.data?.id ?? null);
+export const toOne = readUsual(
+  z
+    .object({ data: linkage.nullish() })
+    .nullish()
+    .transform((relationship) => relationship?.data?.id ?? null),
+  (value) =>
+    isMissing(value) ? null : isObject(value) ? (isMissing(value.data) ? null : readLink(value.data)) : undefined,
+);
 
 /** A relationship to several resources: their ids, or null if the resource does not list them. */
-export const toMany = z
-  .object({ data: z.array(linkage).nullish() })
-  .nullish()
-  .transform((relationship) => relationship?.data?.map(({ id }) => id) ?? null);
+export const toMany = readUsual(
+  z
+    .object({ data: z.array(linkage).nullish() })
+    .nullish()
+    .transform((relationship) => relationship?.data?.map(({ id }) => id) ?? null),
+  (value) => {
+    if (isMissing(value)) return null;
+    if (!isObject(value) || !Array.isArray(value.data)) return undefined;
+    const ids = value.data.map(readLink).filter((id) => id !== undefined);
+    return ids.length === value.data.length ? ids : undefined;
+  },
+);
 
 /**
  * Decodes a v3 document, without its resources.
