@@ -29,7 +29,9 @@ function readParent(pid: string): number {
 }
 
 async function measure(stand: Stand, name: string, args: readonly string[], ledger: 'runs' | 'rescans') {
-  const [row] = await stand.query<{ pid: number }>(`select split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int as pid`);
+  const [row] = await stand.query<{ pid: number }>(
+    `select split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int as pid`,
+  );
   const postmaster = row?.pid ?? 0;
   await stand.query('select pg_stat_statements_reset()');
   const before = { postgres: readTreeCpuMs(postmaster), sandbox: readCpuMs(stand.sandboxPid) };

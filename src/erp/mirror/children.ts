@@ -11,16 +11,17 @@ import {
   differs,
   type Family,
   feedNames,
+  hasSameKey,
   keyColumns,
   keyTypes,
   type MirrorRow,
-  rowWithSameKey,
+  rowsWhere,
   tableRef,
   type WrittenRow,
 } from './tables.ts';
 
 /** Collects the child rows of a table. If two families bring the same row, the last one counts. */
-function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
+export function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
   const [column, ...more] = keyColumns(table) as [string, ...string[]];
   const rows = new Map<unknown, MirrorRow>();
   for (const { children } of families)
@@ -38,16 +39,9 @@ function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[
 function isAbsent(table: ChildTable, families: readonly Family[]) {
   const key = keyColumns(table);
   return sql`(${columnRefs(key, 't')}) not in (
-        select ${columnRefs(key, 'i')} from ${rowSet(keyTypes(table), collectRows(table, families))})`;
+        select ${columnRefs(key, 'i')}
+        from ${rowSet(keyTypes(table), collectRows(table, families))})`;
 }
-
-/** Returns SQL: the stored child rows of these parents, named t. They are looked up parent by parent. */
-const childrenOf = (table: ChildTable, client: string, parents: readonly number[]) => sql`
-      unnest(${parents}::bigint[]) as p (id)
-    cross join lateral (
-      select *
-      from ${tableRef(table.name)} t
-      where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = p.id offset 0) t`;
 
 /** Lists the ids of the parents whose child rows in this table are complete. */
 const listCompleteParents = (table: ChildTable, families: readonly Family[]) =>
@@ -55,26 +49,34 @@ const listCompleteParents = (table: ChildTable, families: readonly Family[]) =>
     .filter(({ children }) => children.some((set) => set.table === table.name && set.complete))
     .map(({ parent }) => parent.id);
 
-/**
- * Returns SQL, appended to a query with `union all`: the stored parent of each child row that the reading brings for
- * another parent, and that other parent.
- */
-export function selectMoves(client: string, child: ChildTable, families: readonly Family[]) {
+/** A parent that loses a child row to the parent `goesTo`. */
+export interface ChildMove {
+  readonly id: number;
+  readonly goesTo: number;
+}
+
+/** Finds the stored parents of child rows that these families bring for another parent. */
+export async function findMoves(
+  trx: Transaction<DB>,
+  client: string,
+  child: ChildTable,
+  rows: readonly MirrorRow[],
+): Promise<ChildMove[]> {
   // If the parent is part of its key, a child row cannot move.
-  if (keyColumns(child).includes(child.parentColumn)) return sql``;
-  const rows = collectRows(child, families);
+  if (rows.length === 0 || keyColumns(child).includes(child.parentColumn)) return [];
   const [ids, parents] = [rows.map(({ id }) => id), rows.map((row) => row[child.parentColumn])];
   const stored = sql.ref(`t.${child.parentColumn}`);
-  return sql`
-    union all
-    select ${stored}, i.goes_to, null::bigint
-    from unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to)
-    cross join ${rowWithSameKey(child, client)}
-    where ${stored} <> i.goes_to`;
+  const { rows: moves } = await sql<ChildMove>`
+    select ${stored} as id, i.goes_to as "goesTo"
+    from ${rowsWhere(child, client, 'id', ids)}
+    join unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to) on i.id = t.id
+    where ${stored} <> i.goes_to`.execute(trx);
+  return moves;
 }
 
 /**
  * Returns SQL, appended to a query with `union`: ids of parents whose child rows in this table differ from the stored.
+ * A child row that is stored for a parent elsewhere counts as new. The planner can only hash or merge a full join.
  */
 export function selectTouchedByChildren(
   client: string,
@@ -84,26 +86,45 @@ export function selectTouchedByChildren(
 ) {
   const [stored, claimed] = [sql.ref(`t.${child.parentColumn}`), sql.ref(`i.${child.parentColumn}`)];
   const rows = rowSet(comparedTypes(child, compare), collectRows(child, families));
+  const parents = families.map(({ parent }) => parent.id);
   return sql`
     union
-    select ${claimed}
+    select coalesce(${claimed}, ${stored})
     from ${rows}
-    left join ${rowWithSameKey(child, client)} on true
-    where t.client is null or ${differs(child, compare, 'i')}
-    union
-    select ${stored}
-    from ${childrenOf(child, client, listCompleteParents(child, families))}
-    where ${isAbsent(child, families)}`;
+    full join ${rowsWhere(child, client, child.parentColumn, parents)} on ${hasSameKey(child)}
+    where case
+      when t.client is null then true
+      when ${claimed} is null then ${stored} = any(${listCompleteParents(child, families)}::bigint[])
+      else ${differs(child, compare, 'i')}
+    end`;
 }
 
-/** Writes the child rows of these families that are new or differ. Returns the rows that it wrote. */
+/** Inserts those of these child rows that are not stored at all. Returns the rows that it wrote. */
+export async function insertNewChildren(
+  trx: Transaction<DB>,
+  client: string,
+  table: ChildTable,
+  rows: readonly MirrorRow[],
+): Promise<WrittenRow[]> {
+  if (rows.length === 0) return [];
+  const columns = Object.keys(columnTypes(table));
+  const written = await sql<WrittenRow>`
+    insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
+    select ${client}, ${columnRefs(columns, 'i')}
+    from ${rowSet(columnTypes(table), rows)}
+    order by ${columnRefs(keyColumns(table), 'i')}
+    on conflict (client, ${columnRefs(keyColumns(table))}) do nothing
+    returning ${feedNames(table)}, true as created, true as changed`.execute(trx);
+  return written.rows;
+}
+
+/** Writes those of these child rows that are new or differ. Returns the rows that it wrote. */
 export async function writeChildren(
   trx: Transaction<DB>,
   client: string,
   table: ChildTable,
-  families: readonly Family[],
+  rows: readonly MirrorRow[],
 ): Promise<WrittenRow[]> {
-  const rows = collectRows(table, families);
   if (rows.length === 0) return [];
   const [key, columns] = [keyColumns(table), Object.keys(columnTypes(table))];
   const assignments = columns

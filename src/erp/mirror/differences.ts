@@ -1,10 +1,20 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { otherReadersExist, rereadsOrQuarantineExist } from '../runs/confirmations.ts';
 import type { Lease } from '../runs/leases.ts';
-import { selectMoves, selectTouchedByChildren } from './children.ts';
+import { selectTouchedByChildren } from './children.ts';
 import { rowSet } from './row-set.ts';
-import { type Comparison, comparedTypes, differs, type Family, type MirrorTables, rowWithSameKey } from './tables.ts';
+import {
+  type Comparison,
+  comparedTypes,
+  differs,
+  type Family,
+  hasSameKey,
+  type MirrorTables,
+  rowsWhere,
+  tableRef,
+} from './tables.ts';
 
 /** The client, stream and age of a reading, and how it is compared. */
 export interface ReadingScope {
@@ -29,8 +39,6 @@ interface TouchedParents {
   readonly stored: ReadonlyMap<number, number>;
   /** Ids of parents that are new here, differ, were unlisted, or have children that differ. */
   readonly ids: ReadonlySet<number>;
-  /** The stored parents of child rows that move to another parent. */
-  readonly moves: readonly { readonly id: number; readonly goesTo: number }[];
 }
 
 /**
@@ -44,19 +52,14 @@ export async function findTouched(
   families: readonly Family[],
 ): Promise<TouchedParents> {
   const ids = families.map(({ parent }) => parent.id);
-  const { rows } = await sql<{ id: number; goesTo: number | null; readNo: number | null }>`
-    select t.id, null::bigint as "goesTo", t.read_no as "readNo"
-    from unnest(${ids}::bigint[]) as i (id)
-    cross join ${rowWithSameKey(tables.parent, client)}
-    ${sql.join(
-      tables.children.map((child) => selectMoves(client, child, families)),
-      sql``,
-    )}`.execute(trx);
-  const stored = new Map(rows.flatMap(({ id, goesTo, readNo }) => (goesTo === null ? [[id, readNo ?? 0]] : [])));
-  const moves = rows.flatMap(({ id, goesTo }) => (goesTo === null ? [] : [{ id, goesTo }]));
+  const { rows } = await sql<{ id: number; readNo: number }>`
+    select t.id, t.read_no as "readNo"
+    from ${tableRef(tables.parent.name)} t
+    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])`.execute(trx);
+  const stored = new Map(rows.map(({ id, readNo }) => [id, readNo]));
   const known = families.filter(({ parent }) => stored.has(parent.id));
   const differing = await findDiffering(trx, { client, compare }, tables, known);
-  return { stored, ids: new Set([...ids.filter((id) => !stored.has(id)), ...differing]), moves };
+  return { stored, ids: new Set([...ids.filter((id) => !stored.has(id)), ...differing]) };
 }
 
 /** Finds the parents that differ from the stored rows, in themselves or in their child rows. Expects stored parents. */
@@ -85,7 +88,12 @@ function selectDiffering(
   return sql`
     select i.id
     from ${rowSet(types, parents)}
-    left join ${rowWithSameKey(tables.parent, client)} on true
+    left join ${rowsWhere(
+      tables.parent,
+      client,
+      'id',
+      families.map(({ parent }) => parent.id),
+    )} on ${hasSameKey(tables.parent)}
     where t.id is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
     ${sql.join(byChildren, sql``)}`;
 }

@@ -126,20 +126,26 @@ export function columnTypes(table: MirrorTable): Readonly<Record<string, string>
 }
 
 /**
- * Returns SQL: the stored row with the key of the reading i, named t, for a lateral join. It is looked up by its whole
- * key. The OFFSET keeps the planner from merging this subquery with the join. Merged, it could read all rows of the
- * client: without statistics it does not know how many there are.
+ * Returns SQL: the stored rows whose `column` has one of these values, named t, to be joined with a reading. They are
+ * looked up once for the whole page. The OFFSET keeps the planner from merging this subquery with the join. Merged, it
+ * would search for each row of the reading or, without statistics, read all rows of the client.
  */
-export const rowWithSameKey = (table: MirrorTable | ChildTable, client: string) => sql`lateral (
+export const rowsWhere = (
+  table: MirrorTable | ChildTable,
+  client: string,
+  column: string,
+  values: readonly unknown[],
+) => sql`(
       select *
-      from ${tableRef(table.name)} t
-      where ${hasSameKey(table, client)} offset 0) t`;
+      from ${tableRef(table.name)}
+      where client = ${anyClient(client)} and ${sql.ref(column)} = any(${values}::bigint[]) offset 0) t`;
 
-/** Returns SQL: whether the stored row t and the reading i have the same key. */
-function hasSameKey(table: MirrorTable | ChildTable, client: string) {
-  const pairs = keyColumns(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);
-  return sql`t.client = ${anyClient(client)} and ${sql.join(pairs, sql` and `)}`;
-}
+/** Returns SQL: whether the stored row t and the reading i, both of one client, have the same key. */
+export const hasSameKey = (table: MirrorTable | ChildTable) =>
+  sql.join(
+    keyColumns(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`),
+    sql` and `,
+  );
 
 /** Returns SQL: whether the stored row t differs from the reading `from`. */
 export function differs(table: MirrorTable | ChildTable, compare: Comparison, from: 'i' | 'excluded') {
@@ -174,6 +180,10 @@ export const feedNames = (table: MirrorTable | ChildTable) =>
         sql` || ':' || `,
       )} as key`
     : sql`t.id, null as key`;
+
+/** Returns what identifies a row in the feed: its key as text if the table has one, else its id. */
+export const toFeedKey = (table: ChildTable, row: MirrorRow) =>
+  table.key === undefined ? row.id : table.key.map((column) => String(row[column])).join(':');
 
 /** Returns the columns that a comparison needs, with their types. Comparing by `raw` needs few, which saves work. */
 export function comparedTypes(table: MirrorTable | ChildTable, compare: Comparison): Readonly<Record<string, string>> {
