@@ -33,10 +33,14 @@ export function findNextDue(schedule: Schedule, now: Date, clientJob: ClientJob)
     const tick = CronExpressionParser.parse(schedule.pattern, { currentDate, tz: 'UTC' }).next().getTime();
     return new Date(tick + offsetMs);
   }
-  const { everyMs } = schedule;
-  const phaseMs = Math.floor(toFraction(clientJob) * everyMs);
+  const { everyMs, phaseMs } = toInterval(schedule, clientJob);
   const earliestMs = now.getTime() + everyMs * minShare;
   return new Date(Math.ceil((earliestMs - phaseMs) / everyMs) * everyMs + phaseMs);
+}
+
+/** Returns the interval of a schedule with the phase of a client and job. */
+export function toInterval({ everyMs }: Extract<Schedule, { kind: 'every' }>, clientJob: ClientJob) {
+  return { everyMs, phaseMs: Math.floor(toFraction(clientJob) * everyMs) };
 }
 
 /**
