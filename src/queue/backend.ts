@@ -90,7 +90,7 @@ export interface QueueBackend {
  * its connection loses notifications. A worker that knows of a delayed job checks when that job is due. In Redis, the
  * connection may not be silent for longer than `longestBlockMs`.
  */
-const drainDelay = { postgres: 60, redis: 10 };
+const drainDelay = { postgres: 15, redis: 10 };
 /**
  * Maximum time for which a worker's connection to Redis is silent in normal operation: BullMQ blocks for up to 10 s.
  */

@@ -10,7 +10,13 @@ import { noteDatabase } from '../../erp/outbox/push-database.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { endHoldWaits } from '../../erp/runs/client-holds.ts';
 import { type OfferedAccount, registerClients } from '../../erp/runs/clients.ts';
-import { bringDueTimesForward, findDueJobs, readScheduleClock, reviveAbandoned } from '../../erp/runs/due-jobs.ts';
+import {
+  bringDueTimesForward,
+  findDueJobs,
+  hasAbandonedRuns,
+  readScheduleClock,
+  reviveAbandoned,
+} from '../../erp/runs/due-jobs.ts';
 import { ensureJobs, type WantedJob } from '../../erp/runs/start-run.ts';
 import type { TaskQueue } from '../../queue/backend.ts';
 import type { QueueName } from '../../queue/define-job.ts';
@@ -107,6 +113,7 @@ export class Schedules {
     const warn = throttleWarnings(log);
     return {
       revive: async () => {
+        if (!(await hasAbandonedRuns(db))) return;
         const abandoned = await inTransaction(db, (trx) => reviveAbandoned(trx));
         for (const { client, job } of abandoned) log.warn({ event: 'run_abandoned', client, job });
         // These jobs have waited for the length of a lease already, so they are queued at once.

@@ -36,12 +36,10 @@ export interface DueRunRequest {
  */
 export async function startDueRun(db: Database, request: DueRunRequest): Promise<Run | null> {
   const { client, job, identity, worker, interval, checkedMigration, retries, isLocal } = request;
-  const { rows } = await repeatAfterConflict(() =>
-    sql<{ token: number; startedAt: Date }>`
-      select token, started_at as "startedAt"
-      from sync.start_due_run(${client}, ${job}, ${identity}, ${worker}, ${checkedMigration}, ${interval.everyMs},
-        ${interval.phaseMs}, ${leaseSpan})`.execute(db),
-  );
+  const { rows } = await sql<{ token: number; startedAt: Date }>`
+    select token, started_at as "startedAt"
+    from sync.start_due_run(${client}, ${job}, ${identity}, ${worker}, ${checkedMigration}, ${interval.everyMs},
+      ${interval.phaseMs}, ${leaseSpan})`.execute(db);
   const [started] = rows;
   if (started === undefined) return null;
   const lease = { client, name: job, token: started.token };
