@@ -1,9 +1,10 @@
 /**
  * Measures what pages of a list, claims, `changes_since`, `status` and `/metrics` cost as tables grow:
  * `npm run --silent bench:growth -- [ROWS,ROWS,…]`. SQL makes the rows; the program does the same measured work at each
- * size.
+ * size. `status` is that of the bundle: run `npm run build` first.
  */
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { connectDatabase } from '../src/app/deps/database.ts';
 import { silentLogger } from '../src/app/logging/logger.ts';
 import { timeClaims } from './claims.ts';
@@ -13,6 +14,8 @@ import { measureMedian, measureStatus } from './stand/status-time.ts';
 
 const sizes = (process.argv[2] ?? '1e4,1e5,1e6,5e6').split(',').map(Number);
 const rounds = 5;
+/** The program as users run it. */
+const bundle = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const clients = Array.from({ length: 50 }, (_, index) => `shop-${index + 1}`);
 
 /** Fills the tables up to this number of rows, a third of them shipments. Their ids are below those of the sandbox. */
@@ -136,7 +139,7 @@ async function measureStatusAndMetrics(stand: Stand): Promise<object> {
       }
     worker.stdout?.resume();
     const metrics = await measureMedian(11, async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
-    const status = await measureStatus(stand, env);
+    const status = await measureStatus(stand, env, bundle);
     await endProcess(worker);
     found[rows] = { metricsMs: round(metrics), statusMs: round(status) };
     printLine(

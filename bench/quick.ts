@@ -6,6 +6,7 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { buildBundle } from '../test/helpers/processes/bundle.ts';
 import { startRedis } from '../test/helpers/processes/redis-server.ts';
 import { type Figure, formatFigures, isWorse, readAccepted, writeAccepted } from './stand/accepted.ts';
 import { computePollCost, measureIdle, oftenSchedules, openServed } from './stand/idle-costs.ts';
@@ -65,11 +66,12 @@ async function measureRest(): Promise<Figure[]> {
 }
 
 async function measureStatusOfMany(): Promise<Figure> {
-  const served = await openServed({ clients: 50, redis: null });
+  const [served, bundle] = [await openServed({ clients: 50, redis: null }), await buildBundle()];
   try {
-    const value = round(await measureStatus(served.stand, served.settings));
+    const value = round(await measureStatus(served.stand, served.settings, bundle.program));
     return { name: 'status, 50 clients, ms', value, better: 'less' };
   } finally {
+    bundle.remove();
     await served.close();
   }
 }

@@ -21,6 +21,12 @@ export type Database = Kysely<DB>;
 const sessionTimeoutMs = 5_000;
 
 /**
+ * Time after which an unused connection is closed. It is longer than the usual interval of polls: opening a connection
+ * costs more CPU than a poll that finds nothing new.
+ */
+export const idleTimeoutMillis = 150_000;
+
+/**
  * Parsers of column values. A bigint becomes a number: ids are checked to be safe integers before they are stored. A
  * date stays text, because it has no time zone. Times and numerics keep pg's defaults.
  */
@@ -91,6 +97,7 @@ export function makePoolConfig(
     connectionTimeoutMillis: 10_000,
     // A network that drops packets gives no error. Without this limit a query would wait until the system gives up.
     query_timeout: queryTimeoutMs,
+    idleTimeoutMillis,
     keepAlive: true,
     keepAliveInitialDelayMillis,
   };

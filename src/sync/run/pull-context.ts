@@ -4,6 +4,7 @@ import type { DB } from '../../erp/generated/tables.ts';
 import type { Comparison } from '../../erp/mirror/tables.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
 import type { Run, Totals } from '../../erp/runs/ledger.ts';
+import type { StreamPollEnd } from '../../erp/runs/short-runs.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */
@@ -32,6 +33,8 @@ export interface RunPlan {
   dueAt: Date | null;
   /** Writes something in the transaction that ends the run, if the run is done. */
   record: ((trx: Transaction<DB>) => Promise<void>) | null;
+  /** The end of a poll, if `record` writes nothing else; otherwise null. */
+  poll: StreamPollEnd | null;
 }
 
 /** The mutable state of a run. */

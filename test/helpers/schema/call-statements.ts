@@ -54,10 +54,12 @@ import { renewLeases } from '../../../src/erp/runs/leases.ts';
 import { recordSkip } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
 import { takeRequests } from '../../../src/erp/runs/request-budgets.ts';
+import { endQuietPoll, startDueRun } from '../../../src/erp/runs/short-runs.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { findBlockers } from '../../../src/erp/schema/migration-locks.ts';
 import { assertSchemaFits, isMigratedByNewer } from '../../../src/erp/schema/schema-fit.ts';
 import { toAgeColumns } from '../../../src/sync/reading/stream.ts';
+import { newTotals } from '../../../src/sync/run/pull-context.ts';
 import { inbounds } from '../../../src/sync/streams/inbounds.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';
 
@@ -83,6 +85,14 @@ export async function callStatements(db: Database, url: string, outboxId: number
     await createLock(trx, 'another name');
   });
   await tryRunExclusively(db, 'a name', async () => undefined);
+}
+
+async function callShortRun(db: Database): Promise<void> {
+  const request = { client, job: 'x', identity: 'x', worker: 'x', retries: false, isLocal: false };
+  await startDueRun(db, { ...request, interval: { everyMs: 60_000, phaseMs: 0 }, checkedMigration: 'x' });
+  const rest = { worker: 'x', trigger: 'schedule', startedAt: now, retries: false, isLocal: false } as const;
+  const run = { ...rest, lease: { client, name: 'x', token: 1 }, wasHeld: false, probing: false };
+  await endQuietPoll(db, run, newTotals(), null, { stream: 'x', beganAt: now, newestSource: null, fetched: 0 });
 }
 
 async function readReports(db: Database): Promise<void> {
@@ -204,6 +214,8 @@ async function callRuns(trx: Transaction<DB>): Promise<void> {
 async function callSchedules(db: Database): Promise<void> {
   const job = { client, job: 'prune' };
   await dueJobs.findDueJobs(db, ['prune'], [{ client, identity: 'x' }]);
+  await dueJobs.hasAbandonedRuns(db);
+  await callShortRun(db);
   await dueJobs.readScheduleClock(db);
   await dueJobs.bringDueTimesForward(db, [{ ...job, due: now, ifNever: now }]);
   await dueJobs.bringPollForward(db, client, 'shipments');
