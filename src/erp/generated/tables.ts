@@ -74,6 +74,10 @@ export interface FulfilmentDocuments {
    */
   created_at: Generated<Timestamp>;
   /**
+   * When personal data was removed from the row; null if it was not
+   */
+  erased_at: Timestamp | null;
+  /**
    * File name as received, or of the attachment as sent
    */
   file_name: string | null;
@@ -121,6 +125,25 @@ export interface FulfilmentDocuments {
    * return_label: shippingMethodId (settings list returnShippingMethods)
    */
   shipping_method_id: number | null;
+}
+
+export interface FulfilmentErasedOrders {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * When it was erased
+   */
+  erased_at: Timestamp | null;
+  /**
+   * Your order number when it was erased
+   */
+  external_order_number: string | null;
+  /**
+   * Order (orders.id)
+   */
+  order_id: number | null;
 }
 
 export interface FulfilmentInboundItems {
@@ -715,6 +738,10 @@ export interface FulfilmentOutbox {
    * Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
    */
   database_mark: Generated<string | null>;
+  /**
+   * When personal data was removed from the row; null if it was not
+   */
+  erased_at: Timestamp | null;
   /**
    * Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
    */
@@ -1854,6 +1881,33 @@ export interface SyncCursors {
   watermark: string | null;
 }
 
+export interface SyncErasures {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * orders; or the table of a return that belongs to no stored order
+   */
+  entity: string;
+  /**
+   * When it was erased
+   */
+  erased_at: Generated<Timestamp>;
+  /**
+   * Who erased it: a worker, or the user of the command
+   */
+  erased_by: string;
+  /**
+   * Your order number when it was erased
+   */
+  external_order_number: string | null;
+  /**
+   * Id of the row of that table
+   */
+  id: number;
+}
+
 export interface SyncFeedMark {
   /**
    * There is one row
@@ -2698,6 +2752,7 @@ export interface SyncWatchedArticles {
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.documents": FulfilmentDocuments;
+  "fulfilment.erased_orders": FulfilmentErasedOrders;
   "fulfilment.inbound_items": FulfilmentInboundItems;
   "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;
   "fulfilment.inbound_packing_slips": FulfilmentInboundPackingSlips;
@@ -2731,6 +2786,7 @@ export interface DB {
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
+  "sync.erasures": SyncErasures;
   "sync.feed_mark": SyncFeedMark;
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;
