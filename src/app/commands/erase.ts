@@ -77,7 +77,6 @@ function printCounts({ client, number, id }: FoundOrder, { tables, cancelled }: 
     print(`${isTrial ? 'This would erase' : 'Erased'} the personal data of ${order}:\n`);
     print(formatTable(['table', 'rows'], rows));
   }
-  if (cancelled > 0)
-    print(`\n${cancelled} dead outbox ${cancelled === 1 ? 'row' : 'rows'} ${isTrial ? 'would be' : 'were'} cancelled`);
+  if (cancelled > 0) print(`\nDead outbox rows ${isTrial ? 'to be ' : ''}cancelled: ${cancelled}`);
   if (!isTrial) print('\nThe service, your backups and your own copies still hold it; see docs/privacy.md');
 }
