@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { EraseOptions } from '../commands/erase.ts';
+import type { EraseOptions } from '../commands/privacy/erase.ts';
 import { setExitCode } from './options.ts';
 
 /** Adds the command `erase`. */
@@ -20,6 +20,6 @@ export function addEraseCommand(cli: Command): void {
         '\n\nExamples:\n  fulfilment-sync erase SO-1001 --dry-run\n  fulfilment-sync erase SO-1001 --client default --yes',
     )
     .action(async (order: string, options: EraseOptions) =>
-      setExitCode((await import('../commands/erase.ts')).eraseCommand(order, options)),
+      setExitCode((await import('../commands/privacy/erase.ts')).eraseCommand(order, options)),
     );
 }

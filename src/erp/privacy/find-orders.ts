@@ -42,7 +42,9 @@ export async function findOrders(
     from pushed p
     where not exists (select from stored s where s.client = p.client)
       -- Rows without an id belong to the order that the other rows name.
-      and (p.id is not null or not exists (select from pushed other where other.client = p.client and other.id is not null))
+      and (p.id is not null or not exists (
+        select from pushed named
+        where named.client = p.client and named.id is not null))
     order by client, id`.execute(db);
   return rows;
 }

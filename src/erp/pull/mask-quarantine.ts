@@ -6,9 +6,14 @@ import type { DB } from '../generated/tables.ts';
 const erasedDocument = '{"erased":true}';
 const erasedReason = 'personal data was erased';
 
+/** The beginning of a relationship, before its `data`: some answers show links there. */
+const beforeData = '\\{(?:"links":\\{[^{}]*\\},)?';
+/** The `data` of a relationship to one resource, up to its id. */
+const dataWithId = '"data":\\{[^{}]*"id":"?([0-9]{1,15})';
+
 /** SQL: the id that a relationship of a quarantined resource links to; null if there is none. */
 const linkedId = (relationship: 'order' | 'shipment') =>
-  sql`substring(q.document from ${`"${relationship}":\\{(?:"links":\\{[^{}]*\\},)?"data":\\{[^{}]*"id":"?([0-9]{1,15})`})::bigint`;
+  sql`substring(q.document from ${`"${relationship}":${beforeData}${dataWithId}`})::bigint`;
 
 /**
  * Masks resources in quarantine whose order was erased. The reading itself stays: the resource is read again as before.
@@ -46,9 +51,8 @@ export async function maskErasedQuarantine(
         where e.client = ${anyClient(client)} and e.entity = replace(m.stream, '-', '_') and e.id = m.resource_id)
       or (m.order_id is null and exists (
         select from sync.erasures e
-        where e.client = ${anyClient(client)} and e.entity = 'orders' and e.external_order_number = m.number)))`.execute(
-    trx,
-  );
+        where e.client = ${anyClient(client)} and e.entity = 'orders'
+          and e.external_order_number = m.number)))`.execute(trx);
   return Number(numAffectedRows ?? 0);
 }
 

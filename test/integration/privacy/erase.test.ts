@@ -10,7 +10,7 @@ import { shipments } from '../../../src/sync/streams/shipments.ts';
 import { encodeQuery } from '../../../src/warehouse/transport/query.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { findTexts, type PlacedOrder, placeOrder } from '../../helpers/personal-data.ts';
+import { findTexts, type PlacedOrder, placeOrder } from '../../helpers/privacy/placed-order.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { dailyJobs, done, usePuller, useWork } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
@@ -91,13 +91,13 @@ async function runAllJobs({ shipmentId }: PlacedOrder): Promise<void> {
 
 /** An order with everything that the service and the ERP say of it, and another order beside it. */
 async function prepareOrders(): Promise<{ order: PlacedOrder; other: PlacedOrder }> {
-  const order = await placeOrder(flows, 'SO-ERASED', 'qzerasedqz');
+  const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
   await addToAnswers(order);
   const { authorizationId } = order;
   await sandbox.call('POST', '/_sandbox/return/process', { client: 'default', authorizationId });
   await runAllJobs(order);
   done(await work('refetch', rereadAuthorizations));
-  const other = await placeOrder(flows, 'SO-OTHER', 'qzotherqz');
+  const other = await placeOrder(flows, 'SO-OTHER', 'qz-other');
   await runAllJobs(order);
   await quarantineOrder(order);
   await database.query(`
@@ -207,7 +207,7 @@ test('erase leaves no text of the person, and no later reading brings one back',
 });
 
 test('an order with open rows, an unknown order and an ambiguous number are refused', { timeout: 60_000 }, async () => {
-  const order = await placeOrder(flows, 'SO-ERASED', 'qzerasedqz');
+  const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
   await database.query(`update fulfilment.outbox set status = 'cancelled' where status = 'dead'`);
   const open = await outbox.insert('order.cancel', 'SO-ERASED');
   const before = await findTexts(database, order.searched);
@@ -233,30 +233,34 @@ test('an order with open rows, an unknown order and an ambiguous number are refu
 });
 
 test('rows of an order that was renamed are erased under both numbers', { timeout: 60_000 }, async () => {
-  const create = await outbox.insert('order.create', 'SO-OLD', orderPayload('SO-OLD', { email: 'qzold@example.test' }));
+  const create = await outbox.insert(
+    'order.create',
+    'SO-OLD',
+    orderPayload('SO-OLD', { email: 'qz-old@example.test' }),
+  );
   await outbox.insert('order.rename', 'SO-OLD', { externalOrderNumber: 'SO-NEW' });
   await outbox.push();
-  await outbox.insert('order.update', 'SO-NEW', { email: 'qznew@example.test' });
+  await outbox.insert('order.update', 'SO-NEW', { email: 'qz-new@example.test' });
   await outbox.push();
   expect((await outbox.row(create)).status).toBe('done');
   expect((await erase('SO-OLD')).code).toBe(0);
-  expect(await findTexts(database, ['qzold@example.test', 'qznew@example.test', 'Keizersgracht'])).toEqual([]);
+  expect(await findTexts(database, ['qz-old@example.test', 'qz-new@example.test', 'Keizersgracht'])).toEqual([]);
 });
 
 test('an order that never reached the service is erased from the outbox', async () => {
-  await outbox.insert('order.create', 'SO-DEAD', { ...orderPayload('SO-DEAD'), wrong: 'qzwrong' });
+  await outbox.insert('order.create', 'SO-DEAD', { ...orderPayload('SO-DEAD'), wrong: 'qz-wrong' });
   await outbox.push();
   expect(await erase('SO-DEAD')).toMatchObject({
     code: 0,
     output: expect.stringContaining('Dead outbox rows cancelled: 1'),
   });
-  expect(await findTexts(database, ['qzwrong', 'anna@example.com', 'Keizersgracht'])).toEqual([]);
+  expect(await findTexts(database, ['qz-wrong', 'anna@example.com', 'Keizersgracht'])).toEqual([]);
   const [row] = await outbox.rows();
   expect(row).toMatchObject({ status: 'cancelled', last_error: 'erased' });
 });
 
 test('a reading that began before the erasure cannot bring anything back', { timeout: 60_000 }, async () => {
-  const order = await placeOrder(flows, 'SO-ERASED', 'qzerasedqz');
+  const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
   await work('refetch', async (context) => {
     const readNo = await drawReadNo(context.db);
     const answer = await context.warehouse.get('v3.orders.get', order.id, encodeQuery({ include: orders.include }), {

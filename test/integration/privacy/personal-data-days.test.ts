@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { findTexts, placeOrder } from '../../helpers/personal-data.ts';
+import { findTexts, placeOrder } from '../../helpers/privacy/placed-order.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -38,7 +38,7 @@ async function age(days: number): Promise<void> {
 }
 
 test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', { timeout: 120_000 }, async () => {
-  const order = await placeOrder(flows, 'SO-OLD', 'qzoldqz');
+  const order = await placeOrder(flows, 'SO-OLD', 'qz-old');
   const { authorizationId } = order;
   await sandbox.call('POST', '/_sandbox/return/process', { client: 'default', authorizationId });
   for (const job of dailyJobs) done(await pull(job));
@@ -58,7 +58,7 @@ test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', { timeo
   const open = await outbox.insert(
     'order.create',
     'SO-OPEN',
-    orderPayload('SO-OPEN', { email: 'qzopen@example.test' }),
+    orderPayload('SO-OPEN', { email: 'qz-open@example.test' }),
   );
   await outbox.push();
   expect((await outbox.row(open)).status).toBe('done');
@@ -85,11 +85,11 @@ test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', { timeo
 test('returns without a stored order are erased by their own age', { timeout: 60_000 }, async () => {
   await database.query(`
     insert into fulfilment.return_items (client, id, order_id, processed_on, comment, raw, read_no)
-    select 'default', n, 900 + n, (now() - make_interval(days => 29 + n))::date, 'qzcomment', '{"attributes": {"comment": "qzcomment"}}', 1
+    select 'default', n, 900 + n, (now() - make_interval(days => 29 + n))::date, 'qz-comment', '{"attributes": {"comment": "qz-comment"}}', 1
     from generate_series(1, 250) n`);
   done(await prune(100));
-  const left = await database.query(`select id from fulfilment.return_items where comment = 'qzcomment'`);
+  const left = await database.query(`select id from fulfilment.return_items where comment = 'qz-comment'`);
   expect(left).toHaveLength(70);
-  const raw = await database.query(`select id from fulfilment.return_items where raw::text like '%qzcomment%'`);
+  const raw = await database.query(`select id from fulfilment.return_items where raw::text like '%qz-comment%'`);
   expect(raw).toHaveLength(70);
 });

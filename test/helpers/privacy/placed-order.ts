@@ -1,9 +1,9 @@
-import { writePage } from '../../src/sandbox/rules/pdf.ts';
-import type { TestDatabase } from './database.ts';
-import { orderPayload } from './order-payload.ts';
-import type { Pull } from './puller.ts';
-import type { usePusher } from './pusher.ts';
-import type { SandboxControl } from './sandbox-control.ts';
+import { writePage } from '../../../src/sandbox/rules/pdf.ts';
+import type { TestDatabase } from '../database.ts';
+import { orderPayload } from '../order-payload.ts';
+import type { Pull } from '../puller.ts';
+import type { usePusher } from '../pusher.ts';
+import type { SandboxControl } from '../sandbox-control.ts';
 
 /** A person with texts that nothing else contains. */
 function makePerson(mark: string) {

@@ -1,11 +1,13 @@
+/** Commands about personal data. They print numbers of rows, never what the rows hold. */
+
 import { createInterface } from 'node:readline/promises';
-import { type ErasedCounts, eraseOrder } from '../../erp/privacy/erase-orders.ts';
-import { type FoundOrder, findOrders } from '../../erp/privacy/find-orders.ts';
-import { readOperatorName } from '../cli/operator.ts';
-import { print } from '../cli/print.ts';
-import { UsageError } from '../cli/usage.ts';
-import { withDatabase } from '../cli/with-database.ts';
-import { formatTable } from '../terminal/table.ts';
+import { type ErasedCounts, eraseOrder } from '../../../erp/privacy/erase-orders.ts';
+import { type FoundOrder, findOrders } from '../../../erp/privacy/find-orders.ts';
+import { readOperatorName } from '../../cli/operator.ts';
+import { print } from '../../cli/print.ts';
+import { UsageError } from '../../cli/usage.ts';
+import { withDatabase } from '../../cli/with-database.ts';
+import { formatTable } from '../../terminal/table.ts';
 
 export interface EraseOptions {
   readonly client?: string;
