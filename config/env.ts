@@ -54,6 +54,7 @@ const variables = z.object({
   PUSH_MAX_AGE: span.default(3 * 86_400_000),
   QUARANTINE_MAX_SHARE: share.default(0.2),
   RETENTION_DAYS: wholeNumber(1, 3_650).default(90),
+  PERSONAL_DATA_DAYS: wholeNumber(1, 3_650).optional(),
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: wholeNumber(0, 65_535).default(8080),
   ADMIN_TOKEN: adminTokenSchema.optional(),
@@ -206,7 +207,7 @@ function readClients(
 export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   const isOurs = (name: string) =>
-    ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PARCEL|QUARANTINE|RETENTION|OTEL)_/.test(name);
+    ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION|OTEL)_/.test(name);
   return Object.keys(source).filter((name) => source[name] !== '' && isOurs(name));
 }
 

@@ -50,6 +50,7 @@ const layers: Record<string, readonly string[]> = {
     'rescan',
     'resources',
     'outbox',
+    'privacy',
     'alerts',
     'reports',
     'maintenance',

@@ -35,6 +35,7 @@ create table fulfilment.documents (
   is_paperless boolean, -- return_label: isPaperlessReturnShippingMethod as received
   result jsonb not null, -- result of the outbox row: for a return_label the answer as received, with the content of the document
   created_at timestamp with time zone not null default now(), -- When the outbox row became done
+  erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
 ); -- Return labels and order attachments that the service made for outbox rows; kept until an operator deletes them; personal data
 create table fulfilment.inbound_items (
   client text not null, -- Client key
@@ -202,6 +203,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   bounded_attempts integer not null default 0, -- Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them
   unburnt integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
   database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
+  erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result
 create table fulfilment.parcels (
   client text not null, -- Client key
@@ -449,6 +451,14 @@ create table sync.cursors (
   completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
   updated_at timestamp with time zone not null default now(), -- Last change of this row
 ) with (fillfactor=50); -- Place of each walk over a list; written together with the rows of its page
+create table sync.erasures (
+  client text not null, -- Client key
+  entity text not null, -- orders; or the table of a return that belongs to no stored order
+  id bigint not null, -- Id of the row of that table
+  external_order_number text, -- Your order number when it was erased
+  erased_at timestamp with time zone not null default now(), -- When it was erased
+  erased_by text not null, -- Who erased it: a worker, or the user of the command
+); -- Orders and returns whose personal data was erased; each later reading of them is masked before it is written
 create table sync.feed_lock (
 
 ); -- Has no columns. A transaction that writes to the feed locks it until the commit
@@ -770,6 +780,8 @@ alter table sync.clients add constraint clients_check1 CHECK ((((hold_code IS NU
 alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
+alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'return_items'::text, 'return_merchandise_authorizations'::text])));
+alter table sync.erasures add constraint erasures_pkey PRIMARY KEY (client, entity, id);
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
 alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
@@ -826,6 +838,7 @@ CREATE INDEX alert_posts_open ON sync.alert_posts USING btree (next_attempt_at) 
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
+CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
 CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
@@ -874,6 +887,13 @@ CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client)
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_token);
 
+create view fulfilment.erased_orders as -- Orders whose personal data was erased here; erase your own copies too
+ SELECT client,
+    id AS order_id,
+    external_order_number,
+    erased_at
+   FROM sync.erasures
+  WHERE (entity = 'orders'::text);
 create view fulfilment.open_inbound_expectations as -- Announced goods that have not arrived completely
  SELECT s.client,
     s.id AS inbound_packing_slip_id,
@@ -1737,6 +1757,8 @@ grant select on fulfilment.consumers to fulfilment_reader;
 grant select on fulfilment.consumers to fulfilment_writer;
 grant select on fulfilment.documents to fulfilment_reader;
 grant select on fulfilment.documents to fulfilment_writer;
+grant select on fulfilment.erased_orders to fulfilment_reader;
+grant select on fulfilment.erased_orders to fulfilment_writer;
 grant select on fulfilment.inbound_items to fulfilment_reader;
 grant select on fulfilment.inbound_items to fulfilment_writer;
 grant select on fulfilment.inbound_packing_slip_items to fulfilment_reader;

@@ -31,6 +31,9 @@ export type ErrorCode =
   | 'stopped'
   | 'too_many_extras'
   | 'undone'
+  // Erasing.
+  | 'order_open'
+  | 'order_unread'
   // Pushes.
   | 'claim_lost'
   | 'document_not_read'

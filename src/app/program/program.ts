@@ -19,6 +19,7 @@ import type { RunOptions } from '../commands/run.ts';
 import type { SandboxOptions } from '../commands/sandbox.ts';
 import type { StatusOptions } from '../commands/status.ts';
 import { version } from '../version.ts';
+import { addEraseCommand } from './erase-command.ts';
 import { addExportCommand } from './export-command.ts';
 import { createChoiceArgument, parseWholeNumber, setExitCode } from './options.ts';
 import { addOutboxCommands } from './outbox-commands.ts';
@@ -96,6 +97,7 @@ export function createCli(): Command {
   addOutboxCommands(cli);
   addQuarantineCommands(cli);
   addExportCommand(cli);
+  addEraseCommand(cli);
   addSandboxCommands(cli);
   addCompletion(cli);
   return cli;

@@ -150,6 +150,7 @@ function createPullContext(
     lookbackDays: config.LOOKBACK_DAYS,
     quarantineMaxShare: config.QUARANTINE_MAX_SHARE,
     retentionDays: config.RETENTION_DAYS,
+    personalDataDays: config.PERSONAL_DATA_DAYS ?? null,
     compare: 'raw',
     state: { totals, plan, service: newServiceClock(), share: newShare() },
   };

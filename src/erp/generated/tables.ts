@@ -93,6 +93,10 @@ export interface FulfilmentDocuments {
    */
   created_at: Generated<Timestamp>;
   /**
+   * When personal data was removed from the row; null if it was not
+   */
+  erased_at: Timestamp | null;
+  /**
    * File name as received, or of the attachment as sent
    */
   file_name: string | null;
@@ -140,6 +144,25 @@ export interface FulfilmentDocuments {
    * return_label: shippingMethodId (settings list returnShippingMethods)
    */
   shipping_method_id: number | null;
+}
+
+export interface FulfilmentErasedOrders {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * When it was erased
+   */
+  erased_at: Timestamp | null;
+  /**
+   * Your order number when it was erased
+   */
+  external_order_number: string | null;
+  /**
+   * Order (orders.id)
+   */
+  order_id: number | null;
 }
 
 export interface FulfilmentInboundItems {
@@ -734,6 +757,10 @@ export interface FulfilmentOutbox {
    * Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
    */
   database_mark: Generated<string | null>;
+  /**
+   * When personal data was removed from the row; null if it was not
+   */
+  erased_at: Timestamp | null;
   /**
    * Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
    */
@@ -1873,6 +1900,33 @@ export interface SyncCursors {
   watermark: string | null;
 }
 
+export interface SyncErasures {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * orders; or the table of a return that belongs to no stored order
+   */
+  entity: string;
+  /**
+   * When it was erased
+   */
+  erased_at: Generated<Timestamp>;
+  /**
+   * Who erased it: a worker, or the user of the command
+   */
+  erased_by: string;
+  /**
+   * Your order number when it was erased
+   */
+  external_order_number: string | null;
+  /**
+   * Id of the row of that table
+   */
+  id: number;
+}
+
 export interface SyncFeedMark {
   /**
    * There is one row
@@ -2737,6 +2791,7 @@ export interface DB {
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.consumers": FulfilmentConsumers;
   "fulfilment.documents": FulfilmentDocuments;
+  "fulfilment.erased_orders": FulfilmentErasedOrders;
   "fulfilment.inbound_items": FulfilmentInboundItems;
   "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;
   "fulfilment.inbound_packing_slips": FulfilmentInboundPackingSlips;
@@ -2770,6 +2825,7 @@ export interface DB {
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
+  "sync.erasures": SyncErasures;
   "sync.feed_mark": SyncFeedMark;
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;

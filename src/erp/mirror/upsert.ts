@@ -9,6 +9,7 @@ import type { DB } from '../generated/tables.ts';
 import { isConfirmedSince, type NumberedReading } from '../runs/confirmations.ts';
 import { collectRows, findMoves, insertNewChildren, removeChildren, writeChildren } from './children.ts';
 import { findTouched, type ReadingScope } from './differences.ts';
+import { maskErasedFamilies } from './erasures.ts';
 import type { Change } from './feed.ts';
 import { rowSet } from './row-set.ts';
 import {
@@ -47,14 +48,15 @@ const nothingWritten = { created: 0, updated: 0, removed: 0, changes: [], insert
 /**
  * Writes only the families that differ. A reading applies if its number is larger than that of the stored parent, and
  * no newer reading confirmed that parent. The parent decides for its child rows too. Therefore a parent is also written
- * if only its child rows changed: its `read_no` must be that of the reading.
+ * if only its child rows changed: its `read_no` must be that of the reading. Families of erased orders are masked.
  */
 export async function upsertFamilies(
   trx: Transaction<DB>,
   scope: ReadingScope,
   tables: MirrorTables,
-  families: readonly Family[],
+  read: readonly Family[],
 ): Promise<UpsertResult> {
+  const families = await maskErasedFamilies(trx, scope.client, tables, read);
   // A list may repeat a row. Within one page the last one counts.
   const byId = new Map(families.map((family) => [family.parent.id, family]));
   const { stored, ids: touchedIds } = await findTouched(trx, scope, tables, [...byId.values()]);

@@ -57,6 +57,8 @@ export interface PullContext {
   readonly lookbackDays: number;
   readonly quarantineMaxShare: number;
   readonly retentionDays: number;
+  /** PERSONAL_DATA_DAYS; null: personal data is kept. */
+  readonly personalDataDays: number | null;
   /** Fingerprint of the account. */
   readonly identity: string;
   /** PARCEL_REQUESTS_PER_SECOND. */

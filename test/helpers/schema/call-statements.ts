@@ -24,8 +24,12 @@ import * as rates from '../../../src/erp/outbox/rates.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { findRenameTo, findTargetIds, stampSentFor } from '../../../src/erp/outbox/renames.ts';
 import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle.ts';
+import * as agedData from '../../../src/erp/privacy/aged-data.ts';
+import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
+import { findOrders } from '../../../src/erp/privacy/find-orders.ts';
 import { recordAbsences } from '../../../src/erp/pull/absences.ts';
 import { recordGap } from '../../../src/erp/pull/freshness.ts';
+import { maskAgedQuarantine } from '../../../src/erp/pull/mask-quarantine.ts';
 import { findStillOpen, readPositions } from '../../../src/erp/pull/open-rows.ts';
 import * as quarantine from '../../../src/erp/pull/quarantine.ts';
 import * as rereads from '../../../src/erp/pull/rereads.ts';
@@ -85,6 +89,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
     await createLock(trx, 'another name');
   });
   await tryRunExclusively(db, 'a name', async () => undefined);
+  await callErasing(db);
 }
 
 async function callShortRun(db: Database): Promise<void> {
@@ -124,6 +129,21 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readSessionSettings(db);
   await diagnosis.countWatchedArticles(db);
   await readRelations(db);
+}
+
+async function callErasing(db: Database): Promise<void> {
+  const step = { client, by: 'x', days: 0, limit: 5 };
+  const [order] = await findOrders(db, null, { number: 'NEW' });
+  if (order === undefined) throw new Error('there is no order NEW');
+  await agedData.findClientsWithoutPrune(db, client);
+  await db.transaction().execute(async (trx) => {
+    await agedData.findAgedOrders(trx, step, 0);
+    await agedData.maskAgedRows(trx, step, null);
+    await agedData.maskAgedDocuments(trx, step);
+    await agedData.maskAgedReturns(trx, step);
+    await maskAgedQuarantine(trx, client, 0);
+  });
+  await eraseOrder(db, order, 'x', false);
 }
 
 async function callAlerts(db: Database): Promise<void> {
