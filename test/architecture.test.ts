@@ -39,6 +39,7 @@ const layers: Record<string, readonly string[]> = {
     'resources',
     'outbox',
     'alerts',
+    'figures',
     'reports',
     'maintenance',
   ],

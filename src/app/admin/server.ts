@@ -24,8 +24,10 @@ import { registerActionRoutes } from './actions.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { registerBoardRoutes } from './board.ts';
+import { registerOpenApiRoute } from './json/openapi.ts';
 import { registerLiveRoutes } from './live.ts';
 import { registerMetricsRoute } from './metrics-route.ts';
+import { registerOrderRoutes } from './order-routes.ts';
 import { renderBarePage } from './pages/view.ts';
 import { registerProbeRoutes } from './probes.ts';
 import { registerPageRoutes } from './routes.ts';
@@ -77,6 +79,8 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     await app.register(async (pages) => {
       registerLiveRoutes(pages, readers.readOverview, basePath);
       registerPageRoutes(pages, deps, readers);
+      registerOrderRoutes(pages, deps);
+      registerOpenApiRoute(pages, basePath);
       registerActionRoutes(pages, deps);
     });
     await registerAssetRoutes(app);
