@@ -25,6 +25,7 @@ import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { registerBoardRoutes } from './board.ts';
 import { registerOpenApiRoute } from './json/openapi.ts';
+import { wantsJson } from './json/wants-json.ts';
 import { registerLiveRoutes } from './live.ts';
 import { registerMetricsRoute } from './metrics-route.ts';
 import { registerOrderRoutes } from './order-routes.ts';
@@ -135,7 +136,8 @@ function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
     const { status, words } = toErrorAnswer(error);
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
     reply.code(status);
-    if (!(request.headers.accept ?? '').includes('text/html')) return reply.send({ error: words });
+    const { accept } = request.headers;
+    if (!(accept ?? '').includes('text/html') || wantsJson(accept)) return reply.send({ error: words });
     const title = STATUS_CODES[status] ?? 'Error';
     return reply
       .type('text/html')

@@ -16,7 +16,7 @@ export function registerOpenApiRoute(app: FastifyInstance, basePath: string): vo
 }
 
 /** Creates the document from the schemas of the pages. */
-export function createOpenApiDocument(basePath: string): Record<string, unknown> {
+function createOpenApiDocument(basePath: string): Record<string, unknown> {
   const paths = Object.entries(pageDescriptions).map(([path, page]) => [path, { get: describePage(path, page) }]);
   return {
     openapi: '3.1.0',

@@ -27,6 +27,9 @@ export interface Wall {
 /** A pending row that is older than this, in seconds, is shown as a warning. */
 const slowRowS = 1_800;
 
+/** Formats a number in few characters, such as 19.3K. */
+const shorten = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+
 /** Chooses the figures of the wall screen. */
 export function toWall({ problems, stale, snapshot, charts }: Overview): Wall {
   const { outbox, jobs, streams } = snapshot;
@@ -48,24 +51,24 @@ export function toWall({ problems, stale, snapshot, charts }: Overview): Wall {
   const oldest = Math.max(0, ...outbox.map(({ oldestMovingSeconds }) => oldestMovingSeconds ?? 0));
   const day = charts[0]?.drawn;
   const latest = (series: readonly Series[] | undefined, name: string) =>
-    series?.find((one) => one.name === name)?.values.at(-1);
+    series?.find((one) => one.name === name)?.values.findLast((value) => value !== null);
   const p99 = latest(day?.waits, 'p99');
   const stuck = sum('dead') + sum('toDecide');
   return {
     state,
     headline,
     figures: [
-      { name: 'stuck rows', value: String(stuck), tone: stuck > 0 ? 'bad' : 'good' },
-      { name: 'waiting rows', value: String(sum('pending') + sum('sending')), tone: 'good' },
+      { name: 'stuck rows', value: shorten.format(stuck), tone: stuck > 0 ? 'bad' : 'good' },
+      { name: 'waiting rows', value: shorten.format(sum('pending') + sum('sending')), tone: 'good' },
       { name: 'oldest waiting', value: formatSpan(oldest), tone: oldest > slowRowS ? 'warn' : 'good' },
       { name: 'late jobs', value: String(stale.length), tone: stale.length > 0 ? 'bad' : 'good' },
-      { name: 'done in 24 h', value: String(sum('doneLastDay')), tone: 'good' },
+      { name: 'done in 24 h', value: shorten.format(sum('doneLastDay')), tone: 'good' },
       {
         name: 'rows read in 24 h',
-        value: String(streams.reduce((total, { changedLastDay }) => total + changedLastDay, 0)),
+        value: shorten.format(streams.reduce((total, { changedLastDay }) => total + changedLastDay, 0)),
         tone: 'good',
       },
-      { name: 'sent per minute', value: String(Math.round(latest(day?.pushes, 'done') ?? 0)), tone: 'good' },
+      { name: 'sent per minute', value: shorten.format(latest(day?.pushes, 'done') ?? 0), tone: 'good' },
       {
         name: 'insert to done, p99',
         value: p99 == null ? '–' : p99 < 1 ? `${Math.round(p99 * 1_000)} ms` : formatSpan(p99),
