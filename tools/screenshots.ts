@@ -8,7 +8,7 @@ import { orderPayload } from '../test/helpers/order-payload.ts';
 import { launchBrowser } from '../test/helpers/processes/chromium.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { drawSandbox } from './sandbox-picture.ts';
-import { storeOrderOfShipment, storePast } from './stored-past.ts';
+import { returnedParcel, storeOrderOfShipment, storePast } from './stored-past.ts';
 
 // `npm run screenshots` makes the pictures in docs/images: from the demo, with a past of 30 days and a dead row in its
 // outbox, and from a sandbox.
@@ -41,14 +41,10 @@ try {
     'a dead row',
     async () => (await client.query(`select from fulfilment.outbox where status = 'dead'`)).rowCount,
   );
-  const parcels = `select from fulfilment.parcels having count(*) > 0`;
-  await waitFor('a parcel', async () => (await client.query(parcels)).rowCount, 120_000);
-  const number = await storeOrderOfShipment(client);
+  await waitFor('a returned parcel', async () => (await client.query(returnedParcel)).rowCount, 120_000);
   await storePast(client);
   const made = `select from sync.figure_marks where at > now() - interval '5 minutes'`;
   await waitFor('figures', async () => (await client.query(made)).rowCount, 120_000);
-  await client.end();
-  const order = `/order?${new URLSearchParams({ client: 'default', number }).toString()}`;
   const browser = await launchBrowser();
   mkdirSync(folder, { recursive: true });
   const draw = async (name: string, path: string, width: number, colorScheme: 'light' | 'dark') => {
@@ -57,13 +53,16 @@ try {
     await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
     await page.close();
   };
-  for (const width of widths)
-    for (const scheme of schemes) {
-      await draw(`overview-${width}-${scheme}`, '/', width, scheme);
-      await draw(`order-${width}-${scheme}`, order, width, scheme);
-    }
+  const drawAll = async (name: string, path: string) => {
+    for (const width of widths)
+      for (const scheme of schemes) await draw(`${name}-${width}-${scheme}`, path, width, scheme);
+  };
+  await drawAll('overview', '/');
   await draw('wall', '/wall', 1_600, 'dark');
   await draw('dead-letter', '/outbox/2', 1_600, 'light');
+  const number = await storeOrderOfShipment(client);
+  await client.end();
+  await drawAll('order', `/order?${new URLSearchParams({ client: 'default', number }).toString()}`);
   await drawSandbox(browser, folder);
   await browser.close();
 } finally {

@@ -1,6 +1,11 @@
 import type pg from 'pg';
+import { waitFor } from '../test/helpers/wait.ts';
 
 const past = '20 days';
+const running = 'select from sync.leases where expires_at > now()';
+/** SQL: a parcel of an order with a returned item. */
+export const returnedParcel = `select from fulfilment.parcels p join fulfilment.shipments s on s.client = p.client and s.id = p.shipment_id
+  join fulfilment.return_items i on i.client = s.client and i.order_id = s.order_id limit 1`;
 
 /**
  * Stores a past of 30 days for pictures: runs, and rows of the outbox with their attempts. The worker makes the figures
@@ -50,17 +55,19 @@ export async function storePast(client: pg.Client): Promise<void> {
 
 /**
  * Stores the row with which an order that the service has shipped was made. Moves the order to the past: the clock of the
- * demo's service is ahead. Returns the order's number.
+ * demo's service is ahead. Pauses all jobs, which would read the order again. Returns the order's number.
  */
 export async function storeOrderOfShipment(client: pg.Client): Promise<string> {
+  await client.query(`insert into sync.pauses (job, by) select distinct job, 'pictures' from sync.jobs`);
+  await waitFor('the end of all runs', async () => (await client.query(running)).rowCount === 0, 60_000);
   const { rows } = await client.query<{ number: string }>(`
     with chosen as (
       select s.external_order_number as number, s.ready_to_pick_on - interval '40 minutes' as at
       from fulfilment.shipments s
       join fulfilment.parcels p on p.client = s.client and p.shipment_id = s.id
-      left join fulfilment.return_items i on i.client = s.client and i.order_id = s.order_id
+      join fulfilment.return_items i on i.client = s.client and i.order_id = s.order_id
       where s.shipped_on is not null and s.external_order_number is not null
-      order by i.id is null, s.id
+      order by s.id
       limit 1
     ), pushed as (
       insert into fulfilment.outbox (kind, reference, status, next_attempt_at, result, created_at, finished_at)
@@ -73,7 +80,7 @@ export async function storeOrderOfShipment(client: pg.Client): Promise<string> {
     )
     select number from chosen`);
   const [order] = rows;
-  if (order === undefined) throw new Error('No shipment of the demo has a parcel');
+  if (order === undefined) throw new Error('No order of the demo has a parcel and a return');
   await client.query(
     `update fulfilment.outbox set created_at = created_at - $2::interval, finished_at = finished_at - $2::interval
      where reference = $1`,
@@ -99,6 +106,10 @@ export async function storeOrderOfShipment(client: pg.Client): Promise<string> {
        set shipping_date = p.shipping_date - $2::interval, first_seen_at = m.shipped_on + interval '12 minutes',
          changed_at = m.shipped_on + interval '12 minutes'
        from moved m where m.id = p.shipment_id
+     ), traced as (
+       update fulfilment.track_trace_events t
+       set current_track_trace_status_date_time = t.current_track_trace_status_date_time - $2::interval
+       from moved m where m.id = t.shipment_id
      )
      update fulfilment.return_items i
      set processed_on = i.processed_on - 20, restock_on = i.restock_on - $2::interval,

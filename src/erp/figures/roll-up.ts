@@ -82,7 +82,8 @@ async function readWindow(trx: Transaction<DB>, intervalMs: number): Promise<Win
     )
     select s.start::text as since, least(s.now, s.start + ${longestWindow})::text as until,
       coalesce((
-        select m.attempt_id from sync.figure_marks m where m.at <= s.start order by m.at desc limit 1), 0) as "attemptId",
+        select m.attempt_id from sync.figure_marks m where m.at <= s.start order by m.at desc limit 1
+      ), 0) as "attemptId",
       s.start + ${longestWindow} < s.now as "isBehind",
       ${toSpan(sql`least(s.now, s.start + ${longestWindow})`, '5 minutes')} > ${toSpan(sql`s.at`, '5 minutes')}
         as "endsSpan"
