@@ -52,6 +52,7 @@ const layers: Record<string, readonly string[]> = {
     'outbox',
     'privacy',
     'alerts',
+    'figures',
     'reports',
     'maintenance',
     'export',

@@ -466,6 +466,18 @@ create table sync.feed_mark (
   only_row boolean not null default true, -- There is one row
   pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
 ); -- The part of the feed that was pruned
+create table sync.figure_marks (
+  at timestamp with time zone not null, -- Time of a roll-up. What was committed three minutes before it is in sync.figures
+  attempt_id bigint not null, -- Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
+); -- Up to where the figures are made. The last mark is the end of the last roll-up
+create table sync.figures (
+  client text not null, -- Client key; empty: all clients together
+  minutes smallint not null, -- Length of the span: 5 or 60 minutes
+  at timestamp with time zone not null, -- Beginning of the span
+  measure text not null, -- rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert), oldest_pending or stream_age (seconds, the largest seen)
+  part text not null default ''::text, -- rows and stream_age: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
+  value double precision not null, -- A number of rows or attempts, or seconds
+) with (fillfactor=70); -- What happened in spans of 5 minutes (kept for two days) and of an hour (kept for 32 days), for the charts of the pages
 create table sync.findings (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -784,6 +796,9 @@ alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = 
 alter table sync.erasures add constraint erasures_pkey PRIMARY KEY (client, entity, id);
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
+alter table sync.figure_marks add constraint figure_marks_pkey PRIMARY KEY (at);
+alter table sync.figures add constraint figures_minutes_check CHECK ((minutes = ANY (ARRAY[5, 60])));
+alter table sync.figures add constraint figures_pkey PRIMARY KEY (client, minutes, at, measure, part);
 alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
@@ -839,6 +854,7 @@ CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
 CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
+CREATE INDEX figures_by_time ON sync.figures USING btree (minutes, at);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
 CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
@@ -862,6 +878,7 @@ CREATE INDEX outbox_waits_by_product ON sync.outbox_waits USING btree (waits_for
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
 CREATE INDEX parcel_reads_by_request ON sync.parcel_reads USING btree (requested_at);
 CREATE INDEX parcel_reads_due ON sync.parcel_reads USING btree (client, due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX parcels_by_code ON fulfilment.parcels USING btree (track_and_trace_code) WHERE (track_and_trace_code IS NOT NULL);
 CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
 CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (finished_at IS NOT NULL);
@@ -871,6 +888,7 @@ CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (clien
 CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (restock_on IS NULL);
 CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
 CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return_merchandise_authorizations USING btree (external_reference, client);
+CREATE INDEX return_merchandise_authorizations_by_shipment ON fulfilment.return_merchandise_authorizations USING btree (client, shipment_id) WHERE (shipment_id IS NOT NULL);
 CREATE INDEX runs_by_end ON sync.runs USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
 CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);

@@ -22,8 +22,11 @@ import { registerActionRoutes } from './actions.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { registerBoardRoutes } from './board.ts';
+import { registerOpenApiRoute } from './json/openapi.ts';
+import { wantsJson } from './json/wants-json.ts';
 import { registerLiveRoutes } from './live.ts';
 import { registerMetricsRoute } from './metrics-route.ts';
+import { registerOrderRoutes } from './order-routes.ts';
 import { renderBarePage } from './pages/view.ts';
 import { registerProbeRoutes } from './probes.ts';
 import { registerPageRoutes } from './routes.ts';
@@ -75,6 +78,8 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     await app.register(async (pages) => {
       registerLiveRoutes(pages, readers.readOverview, basePath);
       registerPageRoutes(pages, deps, readers);
+      registerOrderRoutes(pages, deps);
+      registerOpenApiRoute(pages, basePath);
       registerActionRoutes(pages, deps);
     });
     await registerAssetRoutes(app);
@@ -129,7 +134,8 @@ function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
     const { status, words } = toErrorAnswer(error);
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
     reply.code(status);
-    if (!(request.headers.accept ?? '').includes('text/html')) return reply.send({ error: words });
+    const { accept } = request.headers;
+    if (!(accept ?? '').includes('text/html') || wantsJson(accept)) return reply.send({ error: words });
     const title = STATUS_CODES[status] ?? 'Error';
     return reply
       .type('text/html')

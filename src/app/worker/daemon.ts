@@ -23,6 +23,7 @@ import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import type { Tracing } from '../telemetry/traces.ts';
 import { version } from '../version.ts';
 import { Closers } from './closers.ts';
+import { FigureMaker } from './figure-maker.ts';
 import { openAlerter } from './open-alerter.ts';
 import { openPusher } from './open-pusher.ts';
 import { createProcessor } from './processor.ts';
@@ -78,6 +79,7 @@ export async function startDaemon(
     for (const running of workers) runInBackground(running.run(), log);
     sweeper.start();
     closers.add(openAlerter(deps, databaseUrl));
+    closers.add(new FigureMaker(deps.db, log)).start();
     runInBackground(logReachability(warehouses, log, stopping.signal), log);
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {

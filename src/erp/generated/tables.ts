@@ -1938,6 +1938,44 @@ export interface SyncFeedMark {
   pruned_until: Generated<number>;
 }
 
+export interface SyncFigureMarks {
+  /**
+   * Time of a roll-up. What was committed three minutes before it is in sync.figures
+   */
+  at: Timestamp;
+  /**
+   * Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
+   */
+  attempt_id: number;
+}
+
+export interface SyncFigures {
+  /**
+   * Beginning of the span
+   */
+  at: Timestamp;
+  /**
+   * Client key; empty: all clients together
+   */
+  client: string;
+  /**
+   * rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert), oldest_pending or stream_age (seconds, the largest seen)
+   */
+  measure: string;
+  /**
+   * Length of the span: 5 or 60 minutes
+   */
+  minutes: number;
+  /**
+   * rows and stream_age: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
+   */
+  part: Generated<string>;
+  /**
+   * A number of rows or attempts, or seconds
+   */
+  value: number;
+}
+
 export interface SyncFindings {
   /**
    * Client key
@@ -2827,6 +2865,8 @@ export interface DB {
   "sync.cursors": SyncCursors;
   "sync.erasures": SyncErasures;
   "sync.feed_mark": SyncFeedMark;
+  "sync.figure_marks": SyncFigureMarks;
+  "sync.figures": SyncFigures;
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;

@@ -7,6 +7,8 @@ import { tryRunExclusively } from '../../../src/erp/connection/exclusive.ts';
 import { createLock, lockNameShared } from '../../../src/erp/connection/locks.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
 import { readRelations } from '../../../src/erp/export/relations.ts';
+import { readFigures } from '../../../src/erp/figures/read-figures.ts';
+import { rollUpFigures } from '../../../src/erp/figures/roll-up.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { readAdminSecret } from '../../../src/erp/maintenance/admin-secrets.ts';
@@ -35,6 +37,8 @@ import * as quarantine from '../../../src/erp/pull/quarantine.ts';
 import * as rereads from '../../../src/erp/pull/rereads.ts';
 import * as diagnosis from '../../../src/erp/reports/database-facts.ts';
 import { readDatabaseClock, readJobStatus } from '../../../src/erp/reports/job-status.ts';
+import * as orderSearch from '../../../src/erp/reports/order-search.ts';
+import { readOrderTimeline } from '../../../src/erp/reports/order-timeline.ts';
 import { readOutboxStatus } from '../../../src/erp/reports/outbox-status.ts';
 import { listRuns, readRecentRuns } from '../../../src/erp/reports/run-list.ts';
 import { countRows, readLatestLines, readTable } from '../../../src/erp/reports/stored-rows.ts';
@@ -144,6 +148,11 @@ async function callErasing(db: Database): Promise<void> {
     await maskAgedQuarantine(trx, client, 0);
   });
   await eraseOrder(db, order, 'x', false);
+  await sql`update sync.figure_marks set at = at - interval '1 hour'`.execute(db);
+  await rollUpFigures(db, 0);
+  await orderSearch.findOrders(db, '7', 5);
+  await readOrderTimeline(db, client, 'NEW', 50);
+  await readFigures(db, '', { minutes: 5, stepMinutes: 15, from: now });
 }
 
 async function callAlerts(db: Database): Promise<void> {
