@@ -89,7 +89,9 @@ async function fillJobs(stand: Stand, clients: number, schedules: Record<string,
     const everyMs = Number.parseInt(schedules[toScheduleVariable(job)] ?? '', 10) * 1_000;
     return Array.from({ length: clients }, (_, index) => {
       const client = `shop-${index + 1}`;
-      const due = findNextDue({ kind: 'every', everyMs }, now, { client, job }) ?? now;
+      // From now, a due time within the first tenth of the interval would be skipped.
+      const from = new Date(now.getTime() - everyMs / 10);
+      const due = findNextDue({ kind: 'every', everyMs }, from, { client, job }) ?? now;
       return { client, job, stream, due, last: new Date(due.getTime() - everyMs) };
     });
   });
