@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely';
+import { type RawBuilder, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { maskFamily } from './personal-columns.ts';
@@ -25,8 +25,22 @@ export async function recordErasures(
     on conflict do nothing`.execute(trx);
 }
 
-/** SQL: true if anything of the client was erased. Postgres evaluates it once per statement, before all other tables. */
-const anyErasure = (client: string) => sql`exists (select from sync.erasures where client = ${anyClient(client)})`;
+/**
+ * SQL: true if anything of the client was erased. Postgres evaluates it once per statement, before all other tables. The
+ * order makes it use the key: otherwise it could read all erasures of other clients.
+ */
+const anyErasure = (client: string) => sql`(
+  select e.client
+  from sync.erasures e
+  where e.client = ${anyClient(client)}
+  order by e.entity, e.id
+  limit 1) is not null`;
+
+/** SQL: the id of a resource if it was erased, looked up by the key of sync.erasures. */
+const findErasure = (client: string, entity: string, id: RawBuilder<unknown>) => sql`(
+  select e.id
+  from sync.erasures e
+  where e.client = ${anyClient(client)} and e.entity = ${entity} and e.id = ${id})`;
 
 /** The members of a parent row that lead to its order. */
 const orderLinks: Readonly<Record<string, readonly ('order' | 'shipment' | 'number')[]>> = {
@@ -51,29 +65,35 @@ export async function maskErasedFamilies(
   if (links === undefined || families.length === 0) return families;
   const take = (link: 'order' | 'shipment' | 'number', column: string) =>
     families.map(({ parent }) => (links.includes(link) ? (parent[column] ?? null) : null));
+  const ids = families.map(({ parent }) => parent.id);
+  // Each erasure is looked up by its key. As joins, they would read all erasures while statistics do not know them.
   const { rows } = await sql<{ id: number }>`
-    with read as (
+    with read as materialized (
       select *
-      from unnest(${families.map(({ parent }) => parent.id)}::bigint[], ${take('order', 'order_id')}::bigint[],
+      from unnest(${ids}::bigint[], ${take('order', 'order_id')}::bigint[],
         ${take('shipment', 'shipment_id')}::bigint[], ${take('number', 'external_order_number')}::text[])
         as i (id, order_id, shipment_id, number)
       where ${anyErasure(client)}
+    ), found as materialized (
+      select i.id, ${findErasure(client, table, sql`i.id`)} as own,
+        ${findErasure(
+          client,
+          'orders',
+          sql`coalesce(i.order_id, (
+          select s.order_id
+          from fulfilment.shipments s
+          where s.client = ${anyClient(client)} and s.id = i.shipment_id))`,
+        )} as of_order,
+        (select e.id
+          from sync.erasures e
+          where i.order_id is null and e.client = ${anyClient(client)} and e.entity = 'orders'
+            and e.external_order_number = i.number
+          limit 1) as by_number
+      from read i
     )
-    select i.id
-    from read i
-    join sync.erasures e on e.client = ${anyClient(client)} and e.entity = ${table} and e.id = i.id
-    union
-    select i.id
-    from read i
-    left join fulfilment.shipments s on s.client = ${anyClient(client)} and s.id = i.shipment_id
-    join sync.erasures e
-      on e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = coalesce(i.order_id, s.order_id)
-    union
-    select i.id
-    from read i
-    join sync.erasures e
-      on e.client = ${anyClient(client)} and e.entity = 'orders' and e.external_order_number = i.number
-    where i.order_id is null`.execute(trx);
+    select id
+    from found
+    where coalesce(own, of_order, by_number) is not null`.execute(trx);
   const erased = new Set(rows.map(({ id }) => id));
   if (erased.size === 0) return families;
   return families.map((family) => (erased.has(family.parent.id) ? maskFamily(table, family) : family));
@@ -86,11 +106,13 @@ export async function findErasedShipments(
   shipmentIds: readonly number[],
 ): Promise<ReadonlySet<number>> {
   const { rows } = await sql<{ id: number }>`
-    select s.id
-    from fulfilment.shipments s
-    where ${anyErasure(client)} and s.client = ${anyClient(client)} and s.id = any(${shipmentIds}::bigint[])
-      and exists (
-        select from sync.erasures e
-        where e.client = s.client and e.entity = 'orders' and e.id = s.order_id)`.execute(trx);
+    with found as materialized (
+      select s.id, ${findErasure(client, 'orders', sql`s.order_id`)} as erased
+      from fulfilment.shipments s
+      where ${anyErasure(client)} and s.client = ${anyClient(client)} and s.id = any(${shipmentIds}::bigint[])
+    )
+    select id
+    from found
+    where erased is not null`.execute(trx);
   return new Set(rows.map(({ id }) => id));
 }

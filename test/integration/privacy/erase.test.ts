@@ -112,6 +112,10 @@ async function prepareOrders(): Promise<{ order: PlacedOrder; other: PlacedOrder
 async function readAgain(order: PlacedOrder): Promise<void> {
   await runAllJobs(order);
   await quarantineOrder(order);
+  expect(await findTexts(database, order.searched)).toEqual([]);
+  expect(await database.query('select resource_id::int as id, document from sync.quarantine')).toEqual([
+    { id: order.id, document: '{"erased":true}' },
+  ]);
   done(await work('replay', async (context) => void (await replayQuarantine(context, orders))));
   done(await work('refetch', rereadAuthorizations));
   for (const [stream, id] of [
