@@ -71,7 +71,7 @@ export function toWall({ problems, stale, snapshot, charts }: Overview): Wall {
       { name: 'sent per minute', value: shorten.format(latest(day?.pushes, 'done') ?? 0), tone: 'good' },
       {
         name: 'p99 to done',
-        value: p99 == null ? '–' : p99 < 1 ? `${Math.round(p99 * 1_000)}ms` : formatSpan(p99),
+        value: p99 == null ? '–' : p99 < 10 ? `${p99.toFixed(1)}s` : formatSpan(p99),
         tone: 'good',
       },
     ],
