@@ -47,8 +47,8 @@ async function startShort(): Promise<Run | null> {
 const readState = async () => ({
   jobs: await database.query(`
     select due_at, last_outcome, last_error, consecutive_failures, last_pages, last_fetched, last_changed,
-      uneventful_runs, warnings, skips, last_started_at is null as unstarted, last_finished_at is null as unfinished,
-      last_success_at is null as unsuccessful from sync.jobs`),
+      uneventful_runs, warnings, skips, last_started_at is null as never_started, last_finished_at is null as never_finished,
+      last_success_at is null as never_done from sync.jobs`),
   leases: await database.query('select holder, expires_at is null as free from sync.leases'),
   freshness: await database.query(
     'select client, stream, complete_at, newest_source_at, usual_fetched from sync.freshness',
