@@ -12,7 +12,7 @@ const requestBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60
 const runBuckets = [0.1, 0.5, 1, 5, 15, 60, 300, 1_800];
 /**
  * Interval in which the lag of the event loop is sampled; `nodejs_eventloop_lag_*` contains it. The default of 10 ms
- * costs an idle worker more CPU than all its other work.
+ * wakes an idle worker a hundred times a second.
  */
 const eventLoopSampleMs = 100;
 const rowOutcomes = ['created', 'updated', 'removed', 'unchanged', 'stale', 'quarantined'] as const;
