@@ -1,6 +1,6 @@
 import { Agent, request } from 'undici';
-import { ServiceSettings } from '../../src/sandbox/store/settings.ts';
 import type { OrderPayload } from '../../src/payloads/order.ts';
+import { ServiceSettings } from '../../src/sandbox/store/settings.ts';
 import { buildOrderDocument } from '../../src/sync/push/kinds/order/order-payload.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 

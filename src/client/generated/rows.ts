@@ -62,6 +62,20 @@ export interface DocumentsRow {
   readonly result: Json;
   /** When the outbox row became done */
   readonly created_at: Date;
+  /** When personal data was removed from the row; null if it was not */
+  readonly erased_at: Date | null;
+}
+
+/** Orders whose personal data was erased here; erase your own copies too */
+export interface ErasedOrdersRow {
+  /** Client key */
+  readonly client: string | null;
+  /** Order (orders.id) */
+  readonly order_id: number | null;
+  /** Your order number when it was erased */
+  readonly external_order_number: string | null;
+  /** When it was erased */
+  readonly erased_at: Date | null;
 }
 
 /** Lines of inbounds (v3 inboundItem) */
@@ -418,6 +432,8 @@ export interface OutboxRow {
   readonly unburnt: number;
   /** Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column */
   readonly database_mark: string | null;
+  /** When personal data was removed from the row; null if it was not */
+  readonly erased_at: Date | null;
 }
 
 /** Rows of the outbox that are not done or cancelled, and what each row waits for */
@@ -847,6 +863,7 @@ export interface Rows {
   changes: ChangesRow;
   consumers: ConsumersRow;
   documents: DocumentsRow;
+  erased_orders: ErasedOrdersRow;
   inbound_items: InboundItemsRow;
   inbound_packing_slip_items: InboundPackingSlipItemsRow;
   inbound_packing_slips: InboundPackingSlipsRow;
@@ -937,6 +954,16 @@ export const relations: Readonly<
       is_paperless: '',
       result: '',
       created_at: '',
+      erased_at: '',
+    },
+  },
+  erased_orders: {
+    key: [],
+    columns: {
+      client: '',
+      order_id: 'float8',
+      external_order_number: '',
+      erased_at: '',
     },
   },
   inbound_items: {
@@ -1145,6 +1172,7 @@ export const relations: Readonly<
       bounded_attempts: '',
       unburnt: '',
       database_mark: '',
+      erased_at: '',
     },
   },
   outbox_open: {

@@ -94,8 +94,20 @@ const reasons: [string, () => Promise<unknown>][] = [
       database.query(`update sync.clients set hold_code = 'no_answer', hold_reason = 'x', hold_since = now(),
         hold_until = now()`),
   ],
-  ['a run is under way', () => database.query(`update sync.leases set holder = 'b', acquired_at = now(), expires_at = now() + interval '1 minute'`)],
-  ['its worker was lost', () => database.query(`update sync.leases set holder = 'b', acquired_at = now(), expires_at = now() - interval '1 minute'`)],
+  [
+    'a run is under way',
+    () =>
+      database.query(
+        `update sync.leases set holder = 'b', acquired_at = now(), expires_at = now() + interval '1 minute'`,
+      ),
+  ],
+  [
+    'its worker was lost',
+    () =>
+      database.query(
+        `update sync.leases set holder = 'b', acquired_at = now(), expires_at = now() - interval '1 minute'`,
+      ),
+  ],
   [
     'the database was migrated',
     () => database.query(`insert into sync.migrations (name, oldest_code, applied_by) values ('9999_x', '0.1.0', 'x')`),
