@@ -50,7 +50,7 @@ const listCompleteParents = (table: ChildTable, families: readonly Family[]) =>
     .map(({ parent }) => parent.id);
 
 /** A parent that loses a child row to the parent `goesTo`. */
-export interface ChildMove {
+interface ChildMove {
   readonly id: number;
   readonly goesTo: number;
 }

@@ -7,8 +7,8 @@ const plainTypes = new Set(['bigint', 'boolean', 'date', 'integer', 'numeric', '
 /**
  * Returns SQL: rows as a set with typed columns, named i. Columns that a row lacks are null.
  *
- * Each column is one array, which Postgres reads in half the time that it needs for the same rows as JSON. `raw` is one
- * text with a line per row: JSON text has no line breaks, and an array would need a backslash before each quote.
+ * Each column is one array, which Postgres reads in two thirds of the time that the same rows take as JSON. `raw` is
+ * one text with a line per row: JSON text has no line breaks, and an array would need a backslash before each quote.
  */
 export function rowSet(types: Readonly<Record<string, string>>, rows: readonly object[]) {
   const values = rows as readonly Readonly<Record<string, unknown>>[];

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { parseExact } from '../../../src/core/json.ts';
-import { rowSet } from '../../../src/erp/mirror/row-set.ts';
-import { useDatabase } from '../../helpers/database.ts';
+import { parseExact } from '../../../../src/core/json.ts';
+import { rowSet } from '../../../../src/erp/mirror/row-set.ts';
+import { useDatabase } from '../../../helpers/database.ts';
 
 const database = useDatabase();
 
@@ -37,7 +37,7 @@ test.each([
   String.raw`back\slash \n \" \\`,
   'two\nlines\r\nand a\ttab',
   ' spaces ',
-  '𝄞 ünïcode',
+  '𝄞 ü',
   "it's $1",
 ])('a text is the same in Postgres: %j', async (text) => {
   const [row] = await readBack([

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { parseExact } from '../../../src/core/json.ts';
-import { appendChanges } from '../../../src/erp/mirror/feed.ts';
-import type { Family } from '../../../src/erp/mirror/tables.ts';
-import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
-import { shipments } from '../../../src/sync/streams/shipments.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { parseExact } from '../../../../src/core/json.ts';
+import { appendChanges } from '../../../../src/erp/mirror/feed.ts';
+import type { Family } from '../../../../src/erp/mirror/tables.ts';
+import { upsertFamilies } from '../../../../src/erp/mirror/upsert.ts';
+import { shipments } from '../../../../src/sync/streams/shipments.ts';
+import { useDatabase } from '../../../helpers/database.ts';
+import { waitFor } from '../../../helpers/wait.ts';
 
 const database = useDatabase();
 
@@ -97,6 +97,26 @@ describe('upsertFamilies', () => {
     expect(await database.query('select shipment_id::int from fulfilment.shipment_items')).toEqual([
       { shipment_id: 2 },
     ]);
+  });
+
+  test('a line can move to a parent that is new here', async () => {
+    await upsert(1, shipment(1, 'A', [[11, 1]]));
+    expect(
+      await upsert(
+        5,
+        shipment(3, 'A', [
+          [11, 1],
+          [12, 1],
+        ]),
+      ),
+    ).toMatchObject({ created: 2, updated: 1 });
+    expect(await database.query('select id::int, shipment_id::int from fulfilment.shipment_items order by id')).toEqual(
+      [
+        { id: 11, shipment_id: 3 },
+        { id: 12, shipment_id: 3 },
+      ],
+    );
+    expect(await upsert(3, shipment(1, 'B', [[11, 1]]))).toMatchObject({ stale: [1] });
   });
 
   test('an older reading changes nothing, of parent or children', async () => {
