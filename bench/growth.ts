@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { connectDatabase } from '../src/app/deps/database.ts';
 import { silentLogger } from '../src/app/logging/logger.ts';
-import { timeClaims } from './claims.ts';
+import { timeClaims } from './stand/claims.ts';
 import { median, printLine, round, saveResults } from './stand/measure.ts';
 import { createSettings, endProcess, openStand, type Stand } from './stand/stand.ts';
 import { measureMedian, measureStatus } from './stand/status-time.ts';

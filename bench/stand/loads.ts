@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
-import { bulkUpsert, insertOneByOne, PageReader, prepareTables, toRows } from '../pull-parts.ts';
 import { type Figures, measureByTurns } from './measure.ts';
+import { bulkUpsert, insertOneByOne, PageReader, prepareTables, toRows } from './pull-parts.ts';
 import { collectOutput, readLastRate, type Stand } from './stand.ts';
 
 /** Number of rows per shipment: itself and its two items. */

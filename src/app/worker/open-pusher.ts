@@ -5,7 +5,7 @@
 import type { Config } from '../../../config/env.ts';
 import { toIdentity } from '../../../config/files.ts';
 import { changeInWords } from '../../core/database-mark.ts';
-import type { HoldCode } from '../../core/push-health.ts';
+import type { HoldCode } from '../../core/push/push-health.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { PushSpans } from '../../sync/push/attempt.ts';
 import type { PushEvents } from '../../sync/push/client-pusher.ts';

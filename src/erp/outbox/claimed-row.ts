@@ -40,7 +40,8 @@ export interface ReadRow extends Omit<ClaimedRow, 'id'> {
 
 /** SQL: the columns of `ReadRow`, of a claimed outbox row `c`. */
 export const claimedColumns = sql`c.id, c.client, c.kind, c.reference, c.payload::text as payload, c.attempts,
-      c.attempts - c.bounded_attempts as "boundedAttempts", c.claim_no as "claimNo", c.unburnt, c.due_at::text as "dueAt",
+      c.attempts - c.bounded_attempts as "boundedAttempts", c.claim_no as "claimNo",
+      c.unburnt, c.due_at::text as "dueAt",
       extract(epoch from statement_timestamp() - c.bounded_from)::float8 * 1000 as "ageMs",
       c.sent_at is not null as stamped, c.written_at is not null as "mayBeWritten", c.absences >= 2 as cleared,
       known.id as "knownId", known.count as "knownCount"`;

@@ -38,7 +38,8 @@ export async function recordPoll(
   { trx, client, stream }: StreamScope,
   { beganAt, newestSource, fetched }: PollEnd,
 ): Promise<void> {
-  const average = sql<number>`sync.freshness.usual_fetched * (1 - ${averageShare}::float8) + ${fetched} * ${averageShare}::float8`;
+  const average = sql<number>`sync.freshness.usual_fetched * (1 - ${averageShare}::float8)
+      + ${fetched} * ${averageShare}::float8`;
   const changes = {
     complete_at: sql<Date>`greatest(sync.freshness.complete_at, excluded.complete_at)`,
     newest_source_at: sql<Date | null>`greatest(sync.freshness.newest_source_at, excluded.newest_source_at)`,

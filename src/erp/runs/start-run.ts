@@ -8,7 +8,7 @@ import { reviveAbandoned } from './due-jobs.ts';
 import { findRefusal, type JobState, readJobState, type StartRefusal } from './job-state.ts';
 import { acquireLease, releaseLease } from './leases.ts';
 import { type Run, recordSkip, type Trigger } from './ledger.ts';
-import { type DueInterval, startDueRun } from './short-runs.ts';
+import { type DueInterval, startDueRun } from './start-due-run.ts';
 
 export interface RunRequest extends OfferedAccount {
   readonly job: string;

@@ -6,7 +6,7 @@ import {
   readEvidence,
   type ScopedEvidence,
   type Verdict,
-} from '../../core/push-outcome.ts';
+} from '../../core/push/push-outcome.ts';
 import type { PushPolicy } from '../../core/retry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';

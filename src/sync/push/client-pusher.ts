@@ -1,5 +1,5 @@
-import type { HoldCode } from '../../core/push-health.ts';
-import { findDoubtedScope } from '../../core/push-outcome.ts';
+import type { HoldCode } from '../../core/push/push-health.ts';
+import { findDoubtedScope } from '../../core/push/push-outcome.ts';
 import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import { attemptRow, type PushDeps, type PushOutcome, type ReportStatus } from './attempt.ts';
 import { type ClaimSummary, claimDueRows } from './claim.ts';

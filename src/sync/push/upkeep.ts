@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { operatorChoices, type UnknownRule } from '../../core/push-outcome.ts';
+import { operatorChoices, type UnknownRule } from '../../core/push/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { markUnknownClientRowsDead } from '../../erp/outbox/due-work.ts';
 import { type HeldClaim, renewClaims, type TakenOverRow, takeOverClaims } from '../../erp/outbox/held-claims.ts';

@@ -12,9 +12,9 @@ import {
   WarehouseError,
 } from '../../core/errors.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { endQuietPoll, isQuiet } from '../../erp/pull/quiet-poll.ts';
 import type { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { finishRun, type Run, type RunEnd, type Totals } from '../../erp/runs/ledger.ts';
-import { endQuietPoll, isQuiet } from '../../erp/runs/short-runs.ts';
 import { type RunRequest, type SkippedStart, startRun } from '../../erp/runs/start-run.ts';
 import { newTotals, type RunPlan } from './pull-context.ts';
 

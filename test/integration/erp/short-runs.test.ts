@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../../src/erp/connection/transaction.ts';
 import { recordPoll } from '../../../src/erp/pull/freshness.ts';
+import { endQuietPoll } from '../../../src/erp/pull/quiet-poll.ts';
 import { reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
 import { finishRun, type Run } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob } from '../../../src/erp/runs/pauses.ts';
-import { endQuietPoll, startDueRun } from '../../../src/erp/runs/short-runs.ts';
+import { startDueRun } from '../../../src/erp/runs/start-due-run.ts';
 import { startRun } from '../../../src/erp/runs/start-run.ts';
 import { assertCodeFits } from '../../../src/erp/schema/schema-fit.ts';
 import { findNextDue, toInterval } from '../../../src/queue/next-due.ts';

@@ -5,7 +5,7 @@
 import type { z } from 'zod';
 import { hasCode, WarehouseError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
-import { mayBeNoRoute } from '../../../../core/push-outcome.ts';
+import { mayBeNoRoute } from '../../../../core/push/push-outcome.ts';
 import { product as savedProduct } from '../../../../payloads/goods.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';

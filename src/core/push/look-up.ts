@@ -1,5 +1,5 @@
+import type { PushPolicy } from '../retry.ts';
 import { findGiveUpReason, operatorChoices, type Verdict } from './push-outcome.ts';
-import type { PushPolicy } from './retry.ts';
 
 /** A row that is looked up. Its spans are measured by the database's clock. */
 export interface LookedUpRow {

@@ -1,7 +1,7 @@
-import { WarehouseError } from './errors.ts';
+import { WarehouseError } from '../errors.ts';
+import { type PushPolicy, pushRetryDelayMs } from '../retry.ts';
+import { hourMs } from '../time.ts';
 import type { Evidence } from './push-health.ts';
-import { type PushPolicy, pushRetryDelayMs } from './retry.ts';
-import { hourMs } from './time.ts';
 
 /**
  * What happens after an attempt with an unknown outcome: the row is looked up at the service, it is sent again (for

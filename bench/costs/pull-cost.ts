@@ -1,11 +1,11 @@
 /**
  * Tells what a page of a first load and of a rescan costs: the CPU of each process, and the statements of Postgres.
- * `node bench/pull-cost.ts [SHIPMENTS] [CHECKOUT] [PROFILE.cpuprofile]`. These figures depend little on other load.
+ * `node bench/costs/pull-cost.ts [SHIPMENTS] [CHECKOUT] [PROFILE.cpuprofile]`. These figures depend little on other load.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, dirname, resolve } from 'node:path';
-import { printLine, readCpuMs, round } from './stand/measure.ts';
-import { collectOutput, openStand, readLastRate, type Stand } from './stand/stand.ts';
+import { printLine, readCpuMs, round } from '../stand/measure.ts';
+import { collectOutput, openStand, readLastRate, type Stand } from '../stand/stand.ts';
 
 const [, , shipments = '20000', checkout, profile] = process.argv;
 const pages = Number(shipments) / 100;

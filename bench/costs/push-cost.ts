@@ -1,12 +1,12 @@
 /**
- * Measures where the time of a pushed order goes: `node bench/push-cost.ts [LATENCY] [AT_A_TIME] [ORDERS] [CHECKOUT]
+ * Measures where the time of a pushed order goes: `node bench/costs/push-cost.ts [LATENCY] [AT_A_TIME] [ORDERS] [CHECKOUT]
  * [PROFILE_FOLDER]`. Prints the orders per second, the CPU per order of worker, Postgres and service, and the statements
  * that Postgres spent most time on, planning included. With a folder, the worker writes a CPU profile there.
  */
 import { readdirSync, readFileSync } from 'node:fs';
-import { printLine, readCpuMs, round } from './stand/measure.ts';
-import { pushOrders } from './stand/push-orders.ts';
-import { endProcess, openStand, type Stand, schedulesOff } from './stand/stand.ts';
+import { printLine, readCpuMs, round } from '../stand/measure.ts';
+import { pushOrders } from '../stand/push-orders.ts';
+import { endProcess, openStand, type Stand, schedulesOff } from '../stand/stand.ts';
 
 const [, , latency = '0', concurrency = '8', orders = '4000', checkout, profiles] = process.argv;
 const shown = 24;

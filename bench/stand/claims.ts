@@ -1,5 +1,5 @@
-import type { Database } from '../src/erp/connection/pool.ts';
-import { claimRows } from '../src/erp/outbox/claim.ts';
+import type { Database } from '../../src/erp/connection/pool.ts';
+import { claimRows } from '../../src/erp/outbox/claim.ts';
 
 class RollbackError extends Error {}
 
