@@ -130,6 +130,8 @@ async function callErasing(db: Database): Promise<void> {
     await maskAgedQuarantine(trx, client, 0);
   });
   await eraseOrder(db, order, 'x', false);
+  // Readings are compared with erasures only if there are any.
+  await db.transaction().execute(callUpsert);
 }
 
 async function callAlerts(db: Database): Promise<void> {
