@@ -50,6 +50,12 @@ const orderLinks: Readonly<Record<string, readonly ('order' | 'shipment' | 'numb
   return_merchandise_authorizations: ['shipment'],
 };
 
+/** Returns true if anything of the client was erased. Most pages need only this. */
+async function hasErasures(trx: Transaction<DB>, client: string): Promise<boolean> {
+  const first = trx.selectFrom('sync.erasures').select('id').where('client', '=', anyClient(client));
+  return (await first.orderBy('entity').orderBy('id').limit(1).executeTakeFirst()) !== undefined;
+}
+
 /**
  * Masks the families whose order was erased, and returns the others unchanged. Call it in the transaction that writes
  * them, after it has locked their stream: an erasure locks all streams of orders.
@@ -62,7 +68,7 @@ export async function maskErasedFamilies(
 ): Promise<readonly Family[]> {
   const table = tables.parent.name;
   const links = orderLinks[table];
-  if (links === undefined || families.length === 0) return families;
+  if (links === undefined || families.length === 0 || !(await hasErasures(trx, client))) return families;
   const take = (link: 'order' | 'shipment' | 'number', column: string) =>
     families.map(({ parent }) => (links.includes(link) ? (parent[column] ?? null) : null));
   const ids = families.map(({ parent }) => parent.id);

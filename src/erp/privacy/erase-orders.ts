@@ -85,7 +85,7 @@ export async function eraseOrders(
 }
 
 function checkOrderRows(orders: readonly OrderToErase[], open: readonly OrderRow[], rows: readonly OrderRow[]): void {
-  if (open.length > 999) throw new OpenOrderError(open);
+  if (open.length > 0) throw new OpenOrderError(open);
   const isPlaced = rows.some(({ kind, status }) => kind === 'order.create' && status === 'done');
   // Without its id, a later reading of the order could not be masked.
   if (isPlaced && orders.some(({ id }) => id === null))
