@@ -21,10 +21,10 @@ export type Database = Kysely<DB>;
 const sessionTimeoutMs = 5_000;
 
 /**
- * Time after which an unused connection is closed. It is longer than the usual interval of polls: opening a connection
- * costs more CPU than a poll that finds nothing new.
+ * Time after which an unused connection is closed. The polls of one client use a connection more often than that: opening
+ * one costs more CPU than a poll that finds nothing new.
  */
-export const idleTimeoutMillis = 150_000;
+export const idleTimeoutMillis = 60_000;
 
 /**
  * Parsers of column values. A bigint becomes a number: ids are checked to be safe integers before they are stored. A

@@ -149,16 +149,13 @@ async function callErasing(db: Database): Promise<void> {
     await maskAgedQuarantine(trx, client, 0);
   });
   await eraseOrder(db, order, 'x', false);
-<<<<<<< HEAD
   await sql`update sync.figure_marks set at = at - interval '1 hour'`.execute(db);
   await rollUpFigures(db, 0);
   await orderSearch.findOrders(db, '7', 5);
   await readOrderTimeline(db, client, 'NEW', 50);
   await readFigures(db, '', { minutes: 5, stepMinutes: 15, from: now });
-=======
   // Readings are compared with erasures only if there are any.
   await db.transaction().execute(callUpsert);
->>>>>>> wt-privacy
 }
 
 async function callAlerts(db: Database): Promise<void> {

@@ -34,3 +34,9 @@ test('the columns of orders that are erased are those that docs/privacy.md names
   const masked = Object.entries(personalColumns).map(([table, columns]) => [table, Object.keys(columns).toSorted()]);
   expect(Object.fromEntries(mirrored)).toEqual(Object.fromEntries(masked));
 });
+
+test('the statements of docs/privacy.md run', async () => {
+  const statements = [...page.matchAll(/```sql\n(.*?)```/gs)].map(([, text]) => text ?? '');
+  expect(statements.length).toBeGreaterThan(0);
+  for (const statement of statements) expect(await database.query(statement)).toEqual([]);
+});
