@@ -1,18 +1,21 @@
 /**
  * Measures what pages of a list, claims, `changes_since`, `status` and `/metrics` cost as tables grow:
  * `npm run --silent bench:growth -- [ROWS,ROWS,…]`. SQL makes the rows; the program does the same measured work at each
- * size.
+ * size. `status` is that of the bundle: run `npm run build` first.
  */
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { connectDatabase } from '../src/app/deps/database.ts';
 import { silentLogger } from '../src/app/logging/logger.ts';
-import { timeClaims } from './claims.ts';
+import { timeClaims } from './stand/claims.ts';
 import { median, printLine, round, saveResults } from './stand/measure.ts';
-
-import { collectOutput, createSettings, endProcess, openStand, type Stand } from './stand/stand.ts';
+import { createSettings, endProcess, openStand, type Stand } from './stand/stand.ts';
+import { measureMedian, measureStatus } from './stand/status-time.ts';
 
 const sizes = (process.argv[2] ?? '1e4,1e5,1e6,5e6').split(',').map(Number);
 const rounds = 5;
+/** The program as users run it. */
+const bundle = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const clients = Array.from({ length: 50 }, (_, index) => `shop-${index + 1}`);
 
 /** Fills the tables up to this number of rows, a third of them shipments. Their ids are below those of the sandbox. */
@@ -58,16 +61,6 @@ async function measurePageCost(stand: Stand): Promise<number> {
     costs.push(run?.ms ?? Number.NaN);
   }
   return median(costs);
-}
-
-async function measureMedian(times: number, work: () => Promise<unknown>): Promise<number> {
-  const found: number[] = [];
-  for (let turn = 0; turn < times; turn++) {
-    const startedAtMs = performance.now();
-    await work();
-    found.push(performance.now() - startedAtMs);
-  }
-  return median(found);
 }
 
 async function measurePages(stand: Stand): Promise<Record<string, number>> {
@@ -146,9 +139,7 @@ async function measureStatusAndMetrics(stand: Stand): Promise<object> {
       }
     worker.stdout?.resume();
     const metrics = await measureMedian(11, async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text());
-    const status = await measureMedian(5, () =>
-      collectOutput(stand.start([...stand.program, 'status', '--json'], env), 'status'),
-    );
+    const status = await measureStatus(stand, env, bundle);
     await endProcess(worker);
     found[rows] = { metricsMs: round(metrics), statusMs: round(status) };
     printLine(

@@ -1,61 +1,33 @@
 /**
- * Measures the statements that every worker repeats for all clients, with 50, 1,000 and 10,000 clients:
- * `npm run --silent bench:clients`.
+ * Measures many clients. `npm run --silent bench:clients` measures the statements that every worker repeats for all
+ * clients, with 50, 1,000 and 10,000 clients. With `-- --workers 1,2,4 [--queues Postgres,Redis] [--clients 1000]
+ * [--speed 1] [--seconds 45]`, it runs that many workers against a light service with empty lists.
  */
-import pg from 'pg';
-import { jobNames } from '../config/jobs.ts';
-import { migrateDatabase } from '../src/app/commands/migrate.ts';
-import { startEmbeddedPostgres } from '../src/app/demo/embedded-postgres.ts';
-import { connectDatabase } from '../src/app/deps/database.ts';
-import { silentLogger } from '../src/app/logging/logger.ts';
-import { readDueWork } from '../src/erp/outbox/due-work.ts';
-import { registerClients } from '../src/erp/runs/clients.ts';
-import { findDueJobs, reviveAbandoned } from '../src/erp/runs/due-jobs.ts';
+import { parseArgs } from 'node:util';
+import { measureStatements } from './stand/client-statements.ts';
+import { type FleetCase, measureFleet } from './stand/fleet.ts';
+import { printLine, saveResults } from './stand/measure.ts';
 
-const rounds = 11;
-const postgres = await startEmbeddedPostgres();
-await migrateDatabase(postgres.url, silentLogger);
-const { db, close } = connectDatabase(postgres.url, silentLogger);
-const client = new pg.Client(postgres.url);
-await client.connect();
+const { values } = parseArgs({
+  options: {
+    workers: { type: 'string' },
+    queues: { type: 'string', default: 'Postgres,Redis' },
+    clients: { type: 'string', default: '1000' },
+    speed: { type: 'string', default: '1' },
+    seconds: { type: 'string', default: '45' },
+    name: { type: 'string', default: 'many-clients' },
+  },
+});
 
-for (const count of [50, 1_000, 10_000]) {
-  const clients = Array.from({ length: count }, (_, index) => ({
-    client: `shop-${index}`,
-    identity: 'f'.repeat(64),
-    baseUrl: 'https://service.test/',
-  }));
-  await client.query('truncate sync.jobs, sync.clients, sync.leases');
-  await registerClients(db, clients);
-  await client.query(
-    `insert into sync.jobs (client, job, due_at)
-     select k, j, now() + random() * interval '5 minutes' from unnest($1::text[]) k, unnest($2::text[]) j`,
-    [clients.map(({ client: key }) => key), jobNames],
-  );
-  await client.query('insert into sync.leases (client, name) select client, job from sync.jobs');
-  await client.query('analyze');
-  const statements = {
-    'overdue (every 3 s)': () => findDueJobs(db, jobNames, clients, -5_000),
-    'abandoned (every 3 s)': () => db.transaction().execute((trx) => reviveAbandoned(trx)),
-    'registered (every 15 s)': () => registerClients(db, clients),
-    'a tick, two minutes ahead': () => findDueJobs(db, ['pull-shipments'], clients, 120_000),
-    'a look of the pusher': () => readDueWork(db, clients, ['order.create']),
-  };
-  const figures: string[] = [];
-  for (const [name, run] of Object.entries(statements)) figures.push(`${name} ${(await median(run)).toFixed(1)} ms`);
-  process.stdout.write(`${count.toLocaleString('en')} clients: ${figures.join(', ')}\n`);
+if (values.workers === undefined) await measureStatements();
+else {
+  const found: object[] = [];
+  const [clients, speed, seconds] = [Number(values.clients), Number(values.speed), Number(values.seconds)];
+  for (const queue of values.queues.split(',') as FleetCase['queue'][])
+    for (const workers of values.workers.split(',').map(Number)) {
+      const figures = await measureFleet({ clients, workers, queue, speed, seconds });
+      printLine(JSON.stringify(figures));
+      found.push(figures);
+    }
+  saveResults(values.name, { found });
 }
-
-async function median(run: () => Promise<unknown>): Promise<number> {
-  const times: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    const startedAtMs = performance.now();
-    await run();
-    times.push(performance.now() - startedAtMs);
-  }
-  return times.sort((a, b) => a - b)[Math.floor(rounds / 2)] ?? 0;
-}
-
-await client.end();
-await close();
-await postgres.stop();

@@ -3,12 +3,10 @@
  * send the same requests: `npm run --silent bench:push -- [--rounds 5] [--cells LATENCY:AT_A_TIME:ORDERS,…]`. Each
  * sends the same number of orders per round. The time is from the first to the last request that the service received.
  */
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { startRedis } from '../test/helpers/processes/redis-server.ts';
-import { measureByTurns, median, medianRatio, printLine, round, saveResults } from './stand/measure.ts';
-import { computeRate, pushOrders } from './stand/push-orders.ts';
-import { collectOutput, endProcess, openStand, type Stand, schedulesOff } from './stand/stand.ts';
+import { median, medianRatio, printLine, round, saveResults } from './stand/measure.ts';
+import { type Cell, measureCell } from './stand/push-cell.ts';
 
 const { values } = parseArgs({
   options: {
@@ -20,55 +18,22 @@ const { values } = parseArgs({
 });
 const rounds = Number(values.rounds);
 
-/** One measurement: its latency, its number of requests at the same time, and its orders per round. */
-interface Cell {
-  readonly latencyMs: number;
-  readonly concurrency: number;
-  readonly orders: number;
-}
 const cells = values.cells.split(',').map((text): Cell => {
   const [latencyMs = 0, concurrency = 1, orders = 0] = text.split(':').map(Number);
   return { latencyMs, concurrency, orders };
 });
 const rivals = ['bare', 'bullmq', 'pg-boss', 'graphile-worker'];
-let batch = 0;
 
-async function measureRival(
-  stand: Stand,
-  name: string,
-  { concurrency, orders }: Cell,
-  redisUrl: string,
-): Promise<number> {
-  const place = await stand.sandbox.lastPlace();
-  const program = fileURLToPath(new URL(`./rivals/push-${name}.ts`, import.meta.url));
-  const args = [stand.sandbox.url.href, concurrency, `R${++batch}`, orders, stand.url, redisUrl].map(String);
-  await collectOutput(stand.start([program, ...args]), name);
-  return computeRate(stand, place, orders);
-}
-
-/** Measures one cell on a new Postgres and a new sandbox, so that earlier cells do not affect it. */
 async function measure(cell: Cell, redisUrl: string) {
-  const { latencyMs, concurrency, orders } = cell;
-  const stand = await openStand();
-  if (latencyMs > 0) await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latencyMs } });
-  const worker = await stand.startWorker({ ...schedulesOff, PUSH_CONCURRENCY: String(concurrency), LOG_LEVEL: 'info' });
-  try {
-    const figures = await measureByTurns(rounds, {
-      product: () => pushOrders(stand, orders),
-      ...Object.fromEntries(rivals.map((name) => [name, () => measureRival(stand, name, cell, redisUrl)])),
-    });
-    const perSecond = Object.fromEntries(Object.entries(figures).map(([name, rates]) => [name, round(median(rates))]));
-    const ratios = Object.fromEntries(
-      rivals.map((name) => [`product : ${name}`, round(medianRatio(figures, 'product', name))]),
-    );
-    printLine(
-      `${latencyMs} ms, ${concurrency} at a time: ${JSON.stringify(perSecond)} orders/s; ${JSON.stringify(ratios)}`,
-    );
-    return { ...cell, perSecond, ratios, rounds: figures };
-  } finally {
-    await endProcess(worker);
-    await stand.stop();
-  }
+  const figures = await measureCell(cell, { rounds, rivals, redisUrl });
+  const perSecond = Object.fromEntries(Object.entries(figures).map(([name, rates]) => [name, round(median(rates))]));
+  const ratios = Object.fromEntries(
+    rivals.map((name) => [`product : ${name}`, round(medianRatio(figures, 'product', name))]),
+  );
+  printLine(
+    `${cell.latencyMs} ms, ${cell.concurrency} at a time: ${JSON.stringify(perSecond)} orders/s; ${JSON.stringify(ratios)}`,
+  );
+  return { ...cell, perSecond, ratios, rounds: figures };
 }
 
 const redis = await startRedis(['--maxmemory-policy', 'noeviction']);

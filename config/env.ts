@@ -22,6 +22,7 @@ import type { JobName } from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
 import { readSchedules } from './read-schedules.ts';
 import type { Schedule } from './schedules.ts';
+import { readTelemetry, type TelemetrySettings, telemetrySecrets, telemetryVariables } from './telemetry.ts';
 import {
   databaseUrl,
   proxyUrl,
@@ -53,6 +54,7 @@ const variables = z.object({
   PUSH_MAX_AGE: span.default(3 * 86_400_000),
   QUARANTINE_MAX_SHARE: share.default(0.2),
   RETENTION_DAYS: wholeNumber(1, 3_650).default(90),
+  PERSONAL_DATA_DAYS: wholeNumber(1, 3_650).optional(),
   ADMIN_HOST: z.string().default('127.0.0.1'),
   ADMIN_PORT: wholeNumber(0, 65_535).default(8080),
   ADMIN_TOKEN: adminTokenSchema.optional(),
@@ -64,7 +66,7 @@ const variables = z.object({
   ALERT_WEBHOOK_SECRET: webhookSecret.optional(),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   LOG_PRETTY: yesNo.optional(),
-  OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional(),
+  ...telemetryVariables,
   HTTP_PROXY: proxyUrl.optional(),
   HTTPS_PROXY: proxyUrl.optional(),
   NO_PROXY: z.string().optional(),
@@ -72,7 +74,7 @@ const variables = z.object({
 
 export const variableNames = Object.keys(variables.shape) as (keyof typeof variables.shape)[];
 
-/** Variables that name proxies, for requests to the service and to the collector of traces. */
+/** Variables that name proxies, for requests to the service, and to the receiver of traces and metrics. */
 const proxyNames = ['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'] as const;
 
 /** Variables whose value may come from a file instead. NAME_FILE holds the path of that file. */
@@ -84,10 +86,11 @@ export const secretNames = [
   'ADMIN_VIEWER_TOKEN',
   'ALERT_WEBHOOK_URL',
   'ALERT_WEBHOOK_SECRET',
+  ...telemetrySecrets,
 ] as const;
 
 /** Of these files, an empty one counts as unset. They switch a feature on, and guard nothing. */
-const mayBeEmpty: readonly string[] = ['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET'];
+const mayBeEmpty: readonly string[] = ['ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET', ...telemetrySecrets];
 
 export type Config = z.infer<typeof variables> & {
   readonly clients: readonly WarehouseClient[];
@@ -97,6 +100,8 @@ export type Config = z.infer<typeof variables> & {
    * Interval in which workers look for outbox rows without a notification, in milliseconds; null: nothing is pushed.
    */
   readonly pushSweepMs: number | null;
+  /** Where traces and metrics are sent; null: nowhere. */
+  readonly telemetry: TelemetrySettings | null;
 };
 
 /** The parts of the configuration that a command requires. */
@@ -117,6 +122,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     for (const issue of result.error.issues) problems.push(`${issue.path.join('.')}: ${issue.message}`);
   }
   const { schedules, pushSweepMs } = readSchedules(env, problems);
+  const telemetry = readTelemetry(env, problems);
   const path = env.WAREHOUSE_OPERATIONS_FILE;
   const merged = path === undefined ? operations : readOperationsFile(path, problems);
   const clients = readClients(env, result.success ? result.data : undefined, needs, problems);
@@ -136,7 +142,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     );
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
-  return { ...result.data, clients, operations: merged, schedules, pushSweepMs };
+  return { ...result.data, clients, operations: merged, schedules, pushSweepMs, telemetry };
 }
 
 /** Returns true if only this machine can reach a server that listens on `host`. */
@@ -201,7 +207,7 @@ function readClients(
 export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   const isOurs = (name: string) =>
-    ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PARCEL|QUARANTINE|RETENTION)_/.test(name);
+    ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION|OTEL)_/.test(name);
   return Object.keys(source).filter((name) => source[name] !== '' && isOurs(name));
 }
 

@@ -29,7 +29,10 @@ const files = globSync(
     'scenarios/*.yaml',
     'migrations/002[6-9]*.sql',
   ],
-  { cwd: fileURLToPath(new URL('..', import.meta.url)), exclude: ['src/erp/generated/**', 'test/language.test.ts'] },
+  {
+    cwd: fileURLToPath(new URL('..', import.meta.url)),
+    exclude: ['**/node_modules/**', 'src/erp/generated/**', 'test/language.test.ts'],
+  },
 ).sort();
 
 test.each(banned)('no file says %s', (phrase, instead) => {

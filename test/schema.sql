@@ -14,6 +14,12 @@ create table fulfilment.changes (
   operation text not null, -- created, updated, unlisted or removed
   changed_at timestamp with time zone not null default now(), -- Transaction time of the change
 ); -- Feed of every change of the tables in this schema, in the order of commit
+create table fulfilment.consumers (
+  name text not null, -- Name that the program chose, at most 64 characters
+  seq bigint not null, -- Last seq that the consumer has read
+  created_at timestamp with time zone not null default now(), -- When it was started first
+  moved_at timestamp with time zone not null default now(), -- When seq last changed
+) with (fillfactor=50); -- Programs that follow the feed with consume_changes, and how far each has read; written by functions only
 create table fulfilment.documents (
   id bigint not null, -- Id of the outbox row that asked for it
   client text not null, -- Client key
@@ -29,6 +35,7 @@ create table fulfilment.documents (
   is_paperless boolean, -- return_label: isPaperlessReturnShippingMethod as received
   result jsonb not null, -- result of the outbox row: for a return_label the answer as received, with the content of the document
   created_at timestamp with time zone not null default now(), -- When the outbox row became done
+  erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
 ); -- Return labels and order attachments that the service made for outbox rows; kept until an operator deletes them; personal data
 create table fulfilment.inbound_items (
   client text not null, -- Client key
@@ -196,6 +203,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   bounded_attempts integer not null default 0, -- Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them
   unburnt integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
   database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
+  erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result
 create table fulfilment.parcels (
   client text not null, -- Client key
@@ -443,6 +451,14 @@ create table sync.cursors (
   completed_at timestamp with time zone, -- When the walk first reached its end; null while the first load is under way
   updated_at timestamp with time zone not null default now(), -- Last change of this row
 ) with (fillfactor=50); -- Place of each walk over a list; written together with the rows of its page
+create table sync.erasures (
+  client text not null, -- Client key
+  entity text not null, -- orders; or the table of a return that belongs to no stored order
+  id bigint not null, -- Id of the row of that table
+  external_order_number text, -- Your order number when it was erased
+  erased_at timestamp with time zone not null default now(), -- When it was erased
+  erased_by text not null, -- Who erased it: a worker, or the user of the command
+); -- Orders and returns whose personal data was erased; each later reading of them is masked before it is written
 create table sync.feed_lock (
 
 ); -- Has no columns. A transaction that writes to the feed locks it until the commit
@@ -450,6 +466,18 @@ create table sync.feed_mark (
   only_row boolean not null default true, -- There is one row
   pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
 ); -- The part of the feed that was pruned
+create table sync.figure_marks (
+  at timestamp with time zone not null, -- Time of a roll-up. What was committed three minutes before it is in sync.figures
+  attempt_id bigint not null, -- Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
+); -- Up to where the figures are made. The last mark is the end of the last roll-up
+create table sync.figures (
+  client text not null, -- Client key; empty: all clients together
+  minutes smallint not null, -- Length of the span: 5 or 60 minutes
+  at timestamp with time zone not null, -- Beginning of the span
+  measure text not null, -- rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert), oldest_pending or stream_age (seconds, the largest seen)
+  part text not null default ''::text, -- rows and stream_age: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
+  value double precision not null, -- A number of rows or attempts, or seconds
+) with (fillfactor=70); -- What happened in spans of 5 minutes (kept for two days) and of an hour (kept for 32 days), for the charts of the pages
 create table sync.findings (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -623,6 +651,12 @@ create table sync.quarantine (
   run_job text, -- Job of the run that last received it
   run_lease_token bigint, -- Lease token of that run, as in sync.runs
 ); -- Resources that could not be decoded or stored, kept whole. A later good version releases them
+create table sync.request_budgets (
+  identity text not null, -- Fingerprint of the account
+  second timestamp with time zone not null, -- The last second from which requests were granted. It may lie ahead
+  granted integer not null, -- Number of requests of that second that are granted, or whose time passed without a request
+  taken_at timestamp with time zone not null, -- When requests were last granted. It tells if the clock went back
+) with (fillfactor=50); -- Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account
 create table sync.rereads (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -697,6 +731,9 @@ create table sync.watched_articles (
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
 alter table fulfilment.changes add constraint changes_pkey PRIMARY KEY (seq);
+alter table fulfilment.consumers add constraint consumers_name_check CHECK (((length(name) >= 1) AND (length(name) <= 64)));
+alter table fulfilment.consumers add constraint consumers_pkey PRIMARY KEY (name);
+alter table fulfilment.consumers add constraint consumers_seq_check CHECK ((seq >= 0));
 alter table fulfilment.documents add constraint documents_entered TRIGGER DEFERRABLE INITIALLY DEFERRED;
 alter table fulfilment.documents add constraint documents_kind_check CHECK ((kind = ANY (ARRAY['return_label'::text, 'order_attachment'::text])));
 alter table fulfilment.documents add constraint documents_pkey PRIMARY KEY (id);
@@ -755,8 +792,13 @@ alter table sync.clients add constraint clients_check1 CHECK ((((hold_code IS NU
 alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
+alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'return_items'::text, 'return_merchandise_authorizations'::text])));
+alter table sync.erasures add constraint erasures_pkey PRIMARY KEY (client, entity, id);
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);
+alter table sync.figure_marks add constraint figure_marks_pkey PRIMARY KEY (at);
+alter table sync.figures add constraint figures_minutes_check CHECK ((minutes = ANY (ARRAY[5, 60])));
+alter table sync.figures add constraint figures_pkey PRIMARY KEY (client, minutes, at, measure, part);
 alter table sync.findings add constraint findings_finding_check CHECK ((finding = ANY (ARRAY['missing'::text, 'stale'::text, 'extra'::text])));
 alter table sync.freshness add constraint freshness_pkey PRIMARY KEY (client, stream);
 alter table sync.gaps add constraint gaps_pkey PRIMARY KEY (client, stream, from_at);
@@ -788,6 +830,8 @@ alter table sync.push_rates add constraint push_rates_pkey PRIMARY KEY (client);
 alter table sync.push_workers add constraint push_workers_pkey PRIMARY KEY (worker);
 alter table sync.quarantine add constraint quarantine_client_stream_resource_key_key UNIQUE (client, stream, resource_key);
 alter table sync.quarantine add constraint quarantine_pkey PRIMARY KEY (id);
+alter table sync.request_budgets add constraint request_budgets_granted_check CHECK ((granted >= 0));
+alter table sync.request_budgets add constraint request_budgets_pkey PRIMARY KEY (identity);
 alter table sync.rereads add constraint rereads_pkey PRIMARY KEY (client, stream, id);
 alter table sync.rescan_pages add constraint rescan_pages_rescan_id_fkey FOREIGN KEY (rescan_id) REFERENCES sync.rescans(id) ON DELETE CASCADE;
 alter table sync.rescans add constraint rescans_check CHECK (((finished_at IS NULL) = (outcome IS NULL)));
@@ -809,6 +853,8 @@ CREATE INDEX alert_posts_open ON sync.alert_posts USING btree (next_attempt_at) 
 CREATE INDEX audit_by_time ON sync.audit USING btree (at);
 CREATE INDEX confirmations_by_stream ON sync.confirmations USING btree (client, stream, read_no);
 CREATE INDEX documents_by_reference ON fulfilment.documents USING btree (client, reference);
+CREATE INDEX erasures_by_number ON sync.erasures USING btree (client, external_order_number);
+CREATE INDEX figures_by_time ON sync.figures USING btree (minutes, at);
 CREATE INDEX findings_by_stream ON sync.findings USING btree (client, stream, found_at);
 CREATE INDEX inbound_items_by_inbound ON fulfilment.inbound_items USING btree (client, inbound_id);
 CREATE INDEX inbound_packing_slip_items_by_slip ON fulfilment.inbound_packing_slip_items USING btree (client, inbound_packing_slip_id);
@@ -832,6 +878,7 @@ CREATE INDEX outbox_waits_by_product ON sync.outbox_waits USING btree (waits_for
 CREATE INDEX outbox_written ON fulfilment.outbox USING btree (client, family, reference, written_at) WHERE (written_at IS NOT NULL);
 CREATE INDEX parcel_reads_by_request ON sync.parcel_reads USING btree (requested_at);
 CREATE INDEX parcel_reads_due ON sync.parcel_reads USING btree (client, due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX parcels_by_code ON fulfilment.parcels USING btree (track_and_trace_code) WHERE (track_and_trace_code IS NOT NULL);
 CREATE INDEX quarantine_by_time ON sync.quarantine USING btree (last_seen_at);
 CREATE INDEX rescan_pages_by_rescan ON sync.rescan_pages USING btree (rescan_id);
 CREATE INDEX rescans_by_end ON sync.rescans USING btree (finished_at) WHERE (finished_at IS NOT NULL);
@@ -841,6 +888,7 @@ CREATE INDEX return_items_by_order ON fulfilment.return_items USING btree (clien
 CREATE INDEX return_items_to_restock ON fulfilment.return_items USING btree (client, processed_on) WHERE (restock_on IS NULL);
 CREATE INDEX return_merchandise_authorization_items_by_parent ON fulfilment.return_merchandise_authorization_items USING btree (client, return_merchandise_authorization_id);
 CREATE INDEX return_merchandise_authorizations_by_reference ON fulfilment.return_merchandise_authorizations USING btree (external_reference, client);
+CREATE INDEX return_merchandise_authorizations_by_shipment ON fulfilment.return_merchandise_authorizations USING btree (client, shipment_id) WHERE (shipment_id IS NOT NULL);
 CREATE INDEX runs_by_end ON sync.runs USING btree (finished_at) WHERE (finished_at IS NOT NULL);
 CREATE INDEX runs_by_job ON sync.runs USING btree (client, job, id DESC);
 CREATE INDEX runs_running ON sync.runs USING btree (client, job) WHERE (status = 'running'::text);
@@ -857,6 +905,13 @@ CREATE INDEX track_traces_listed ON fulfilment.track_traces USING btree (client)
 CREATE UNIQUE INDEX rescans_open ON sync.rescans USING btree (client, stream, kind, background, COALESCE(from_day, '-infinity'::date), COALESCE(to_day, 'infinity'::date)) WHERE (finished_at IS NULL);
 CREATE UNIQUE INDEX runs_by_lease ON sync.runs USING btree (client, job, lease_token);
 
+create view fulfilment.erased_orders as -- Orders whose personal data was erased here; erase your own copies too
+ SELECT client,
+    id AS order_id,
+    external_order_number,
+    erased_at
+   FROM sync.erasures
+  WHERE (entity = 'orders'::text);
 create view fulfilment.open_inbound_expectations as -- Announced goods that have not arrived completely
  SELECT s.client,
     s.id AS inbound_packing_slip_id,
@@ -1008,6 +1063,143 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION fulfilment.consume_changes(consumer text, max integer DEFAULT 1000)
+ RETURNS SETOF fulfilment.changes
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer);
+  entry fulfilment.changes;
+  last bigint;
+begin
+  if place is null then
+    raise exception 'there is no consumer %; start it with fulfilment.start_consumer', coalesce(left(consumer, 100), 'null')
+      using errcode = '22023';
+  end if;
+  if max is null or max < 1 or max > 100000 then
+    raise exception 'max must lie between 1 and 100000' using errcode = '22023';
+  end if;
+  -- A look that finds nothing locks nothing and writes nothing. The entries of an unfinished reader are found.
+  perform from fulfilment.changes_since(place, 1);
+  if not found then
+    return;
+  end if;
+  select c.seq into place from fulfilment.consumers c where c.name = consumer for update;
+  if not found then
+    raise exception 'consumer % was dropped meanwhile', left(consumer, 100) using errcode = '22023';
+  end if;
+  for entry in select * from fulfilment.changes_since(place, max) loop
+    last := entry.seq;
+    return next entry;
+  end loop;
+  if last is not null then
+    update fulfilment.consumers c set seq = last, moved_at = now() where c.name = consumer;
+  end if;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION fulfilment.drop_consumer(consumer text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+begin
+  delete from fulfilment.consumers c where c.name = consumer;
+  return found;
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION fulfilment.order_state(number text, client text DEFAULT 'default'::text)
+ RETURNS TABLE(order_id bigint, state text, waits_for text, open_rows integer, ordered integer, shipped integer, returned integer, shipments integer, last_shipped_on timestamp with time zone, tracking_urls text[])
+ LANGUAGE sql
+ STABLE
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+  with asked as (
+    select o.id, o.kind, o.status
+    from fulfilment.outbox o
+    where o.client = order_state.client and o.reference = order_state.number and o.family = 'order'
+  ),
+  -- A number may be used again after a rename. The newest order has it.
+  found as (
+    select o.id, o.on_hold, o.unlisted_since
+    from fulfilment.orders o
+    where o.client = order_state.client and o.external_order_number = order_state.number
+    order by o.unlisted_since is not null, o.id desc
+    limit 1
+  ),
+  lines as (
+    select count(*) as all_lines, coalesce(sum(i.quantity), 0)::integer as pieces
+    from fulfilment.order_items i
+    where i.client = order_state.client and i.order_id = (select f.id from found f) and i.unlisted_since is null
+  ),
+  sent as (
+    select s.id, s.status, s.shipped_on
+    from fulfilment.shipments s
+    where s.client = order_state.client and s.order_id = (select f.id from found f) and s.unlisted_since is null
+  ),
+  sums as (
+    select
+      (select count(*)::integer from sent) as shipments,
+      (select count(*) from sent s where s.status = 'ERROR') as errors,
+      (select max(s.shipped_on) from sent s) as last_shipped_on,
+      coalesce((
+        select sum(i.quantity)
+        from sent s
+        join fulfilment.shipment_items i on i.client = order_state.client and i.shipment_id = s.id
+        where s.status = 'SHIPPED' and i.unlisted_since is null), 0)::integer as shipped,
+      coalesce((
+        select sum(r.quantity)
+        from fulfilment.return_items r
+        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null),
+        0)::integer as returned,
+      (select array_agg(distinct p.track_and_trace_code)
+       from sent s
+       join fulfilment.parcels p on p.client = order_state.client and p.shipment_id = s.id
+       where p.unlisted_since is null and p.track_and_trace_code ~* '^https?://') as tracking_urls
+  ),
+  -- The create that counts: an open one, else the last.
+  creation as (
+    select a.status
+    from asked a
+    where a.kind = 'order.create'
+    order by a.status in ('pending', 'sending', 'unknown', 'dead') desc, a.id desc
+    limit 1
+  )
+  select
+    f.id,
+    case
+      when f.id is null and exists (select from asked a where a.kind = 'order.rename' and a.status = 'done') then 'renamed'
+      when f.id is null then case c.status
+        when 'pending' then 'waiting' when 'sending' then 'waiting' when 'unknown' then 'unknown'
+        when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted' else 'not_found' end
+      when f.unlisted_since is not null then 'unlisted'
+      when l.all_lines > 0 and l.pieces = 0 then 'cancelled'
+      when u.shipped > 0 and u.shipped >= l.pieces then 'shipped'
+      when u.errors > 0 then 'warehouse_error'
+      when u.shipped > 0 then 'partly_shipped'
+      when f.on_hold then 'on_hold'
+      when u.shipments > 0 then 'in_warehouse'
+      else 'accepted'
+    end,
+    (select w.because
+     from fulfilment.outbox_open w
+     where w.client = order_state.client and w.reference = order_state.number
+       and w.id in (select a.id from asked a)
+     order by w.id
+     limit 1),
+    (select count(*)::integer from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
+    l.pieces, u.shipped, u.returned, u.shipments, u.last_shipped_on, coalesce(u.tracking_urls, '{}')
+  from lines l
+  cross join sums u
+  left join found f on true
+  left join creation c on true
+  where f.id is not null or exists (select from asked)
+$function$
+;
 CREATE OR REPLACE FUNCTION fulfilment.outbox_cancel(id bigint)
  RETURNS fulfilment.outbox
  LANGUAGE plpgsql
@@ -1112,6 +1304,31 @@ begin
 end
 $function$
 ;
+CREATE OR REPLACE FUNCTION fulfilment.start_consumer(consumer text, after bigint DEFAULT NULL::bigint, move boolean DEFAULT false)
+ RETURNS bigint
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'pg_catalog', 'pg_temp'
+AS $function$
+declare
+  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer and move is not true);
+begin
+  if place is not null then
+    return place;
+  end if;
+  -- Only committed entries count: an entry that is still being written has a larger seq.
+  place := coalesce(after, (select c.seq from fulfilment.changes c order by c.seq desc limit 1),
+    (select m.pruned_until from sync.feed_mark m));
+  -- Raises if the entries after this place are not all kept, or if the place was never used.
+  perform from fulfilment.changes_since(place, 1);
+  insert into fulfilment.consumers as c (name, seq) values (consumer, place)
+  on conflict (name) do update
+  set seq = case when move then excluded.seq else c.seq end, moved_at = case when move then now() else c.moved_at end
+  returning c.seq into place;
+  return place;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.check_outbox_limits()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1176,6 +1393,38 @@ begin
   end if;
   return concat_ws('/', coalesce(server, '-'), (select d.oid from pg_database d where d.datname = current_database()),
     to_regclass('fulfilment.outbox')::oid, coalesce(timeline, '-'));
+end
+$function$
+;
+CREATE OR REPLACE FUNCTION sync.end_quiet_poll(of_client text, of_job text, of_token bigint, of_stream text, pages integer, fetched integer, of_warnings text[], due timestamp with time zone, began_at timestamp with time zone, newest_source timestamp with time zone, share double precision, rescan_jobs text[])
+ RETURNS boolean
+ LANGUAGE plpgsql
+AS $function$
+begin
+  update sync.leases l
+  set holder = null, expires_at = null
+  where l.client = of_client and l.name = of_job and l.token = of_token and l.expires_at is not null;
+  if not found then return false; end if;
+  update sync.jobs j
+  set last_finished_at = now(), last_outcome = 'done', last_error = null, last_success_at = now(),
+    consecutive_failures = 0, last_pages = pages, last_fetched = fetched, last_changed = 0,
+    uneventful_runs = j.uneventful_runs + 1, warnings = of_warnings,
+    due_at = greatest(coalesce(due, j.due_at), sync.clock())
+  where j.client = of_client and j.job = of_job;
+  insert into sync.freshness as f (client, stream, complete_at, newest_source_at)
+  values (of_client, of_stream, began_at, newest_source)
+  on conflict (client, stream) do update
+  set complete_at = greatest(f.complete_at, excluded.complete_at),
+    newest_source_at = greatest(f.newest_source_at, excluded.newest_source_at),
+    usual_fetched = case when fetched = 0 then f.usual_fetched
+      else coalesce(f.usual_fetched * (1 - share) + fetched * share, fetched) end;
+  delete from sync.confirmations c
+  where c.client = of_client and not exists (
+    select from sync.leases l
+    left join sync.jobs j on j.client = l.client and j.job = l.name
+    where l.client = c.client and l.expires_at is not null and l.name <> of_job
+      and (j.stream = c.stream or l.name = any(rescan_jobs)));
+  return true;
 end
 $function$
 ;
@@ -1396,6 +1645,44 @@ AS $function$
   select case when given #>> '{}' ~ '^[0-9]{1,16}$' then (given #>> '{}')::bigint end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.start_due_run(of_client text, of_job text, of_identity text, of_holder text, checked_migration text, every_ms double precision, phase_ms double precision, lease_span interval, OUT token bigint, OUT started_at timestamp with time zone)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+AS $function$
+declare
+  due timestamptz;
+begin
+  if (select max(m.name) from sync.migrations m) is distinct from checked_migration then return; end if;
+  perform from sync.locks l where l.name = 'identity ' || of_client for share;
+  if not found then return; end if;
+  select j.due_at into due
+  from sync.jobs j
+  join sync.clients c on c.client = j.client
+  where j.client = of_client and j.job = of_job and c.identity = of_identity and c.hold_code is null
+    and j.due_at <= sync.clock() and j.due_at > sync.clock() - make_interval(secs => every_ms / 1000)
+    and not exists (select from sync.pauses p where p.client in ('', of_client) and p.job = of_job);
+  if not found then return; end if;
+  update sync.leases l
+  set token = l.token + 1, holder = of_holder, acquired_at = clock_timestamp(),
+    expires_at = clock_timestamp() + lease_span
+  where l.client = of_client and l.name = of_job and l.expires_at is null
+  returning l.token into token;
+  if not found then return; end if;
+  -- Another run may have begun and ended while this statement waited for the lease.
+  update sync.jobs j
+  set last_started_at = now(),
+    due_at = to_timestamp((phase_ms + every_ms * ceil(
+      (extract(epoch from sync.clock())::float8 * 1000 + every_ms / 10 - phase_ms) / every_ms)) / 1000)
+  where j.client = of_client and j.job = of_job and j.due_at = due;
+  if not found then
+    update sync.leases l set holder = null, expires_at = null where l.client = of_client and l.name = of_job;
+    return;
+  end if;
+  started_at := now();
+  return next;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.store_document()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1484,8 +1771,12 @@ CREATE TRIGGER stock_watch_gone AFTER DELETE ON fulfilment.stock_watch REFERENCI
 
 grant select on fulfilment.changes to fulfilment_reader;
 grant select on fulfilment.changes to fulfilment_writer;
+grant select on fulfilment.consumers to fulfilment_reader;
+grant select on fulfilment.consumers to fulfilment_writer;
 grant select on fulfilment.documents to fulfilment_reader;
 grant select on fulfilment.documents to fulfilment_writer;
+grant select on fulfilment.erased_orders to fulfilment_reader;
+grant select on fulfilment.erased_orders to fulfilment_writer;
 grant select on fulfilment.inbound_items to fulfilment_reader;
 grant select on fulfilment.inbound_items to fulfilment_writer;
 grant select on fulfilment.inbound_packing_slip_items to fulfilment_reader;

@@ -8,17 +8,15 @@ import { orderPayload } from '../test/helpers/order-payload.ts';
 import { launchBrowser } from '../test/helpers/processes/chromium.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { drawSandbox } from './sandbox-picture.ts';
+import { returnedParcel, storeOrderOfShipment, storePast } from './stored-past.ts';
 
-// `npm run screenshots` makes the pictures in docs/images: from the demo, with an outbox that has a dead row, and from a
-// sandbox.
+// `npm run screenshots` makes the pictures in docs/images: from the demo, with a past of 30 days and a dead row in its
+// outbox, and from a sandbox.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = `${root}docs/images`;
-const shots = [
-  ['overview', '/'],
-  ['dead-letter', '/outbox/2'],
-  ['schedules', '/schedules'],
-] as const;
+const widths = [360, 1_600];
+const schemes = ['light', 'dark'] as const;
 
 const demo = spawn(process.execPath, ['src/app/main.ts', 'demo'], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
 const lines: string[] = [];
@@ -43,21 +41,28 @@ try {
     'a dead row',
     async () => (await client.query(`select from fulfilment.outbox where status = 'dead'`)).rowCount,
   );
-  const recent = `select from sync.runs where job = 'pull-shipments' having count(*) > 20`;
-  await waitFor('some runs', async () => (await client.query(recent)).rowCount, 120_000);
-  await client.end();
+  await waitFor('a returned parcel', async () => (await client.query(returnedParcel)).rowCount, 120_000);
+  await storePast(client);
+  const made = `select from sync.figure_marks where at > now() - interval '5 minutes'`;
+  await waitFor('figures', async () => (await client.query(made)).rowCount, 120_000);
   const browser = await launchBrowser();
   mkdirSync(folder, { recursive: true });
-  for (const [name, path] of shots)
-    for (const width of [360, 900, 1_600]) {
-      const page = await browser.newPage({
-        viewport: { width, height: 800 },
-        colorScheme: width === 900 ? 'dark' : 'light',
-      });
-      await page.goto(base + path);
-      await page.screenshot({ path: `${folder}/${name}-${width}.png`, fullPage: true });
-      await page.close();
-    }
+  const draw = async (name: string, path: string, width: number, colorScheme: 'light' | 'dark') => {
+    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
+    await page.goto(base + path);
+    await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
+    await page.close();
+  };
+  const drawAll = async (name: string, path: string) => {
+    for (const width of widths)
+      for (const scheme of schemes) await draw(`${name}-${width}-${scheme}`, path, width, scheme);
+  };
+  await drawAll('overview', '/');
+  await draw('wall', '/wall', 1_600, 'dark');
+  await draw('dead-letter', '/outbox/2', 1_600, 'light');
+  const number = await storeOrderOfShipment(client);
+  await client.end();
+  await drawAll('order', `/order?${new URLSearchParams({ client: 'default', number }).toString()}`);
   await drawSandbox(browser, folder);
   await browser.close();
 } finally {

@@ -1,6 +1,7 @@
 import { Agent, request } from 'undici';
+import type { OrderPayload } from '../../src/payloads/order.ts';
 import { ServiceSettings } from '../../src/sandbox/store/settings.ts';
-import { type OrderPayload, orderDocument } from '../../src/sync/push/kinds/order/order-payload.ts';
+import { buildOrderDocument } from '../../src/sync/push/kinds/order/order-payload.ts';
 import { orderPayload } from '../../test/helpers/order-payload.ts';
 
 const [, , base = '', concurrency = '1', prefix = '', count = '0', database = '', redis = ''] = process.argv;
@@ -21,7 +22,7 @@ export async function post(number: string): Promise<void> {
     dispatcher: agent,
     method: 'POST',
     headers: { authorization: `bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify(orderDocument(orderPayload(number) as unknown as OrderPayload, ids, 'inside')),
+    body: JSON.stringify(buildOrderDocument(orderPayload(number) as unknown as OrderPayload, ids, {})),
   });
   const text = await body.text();
   if (statusCode !== 200 && statusCode !== 201) throw new Error(`${number}: ${statusCode} ${text}`);

@@ -64,14 +64,15 @@ export function saveResults(name: string, results: object): void {
     benchmark: name,
     at: new Date().toISOString().slice(0, 16),
     commit,
-    machine: machine(),
+    machine: describeMachine(),
     ...results,
   };
   writeFileSync(`${folder}${name}.json`, `${JSON.stringify(document, null, 2)}\n`);
   printLine(`Kept in bench/results/${name}.json`);
 }
 
-function machine(): string {
+/** Describes the machine in words. */
+export function describeMachine(): string {
   const memory = Math.round(totalmem() / 1_024 ** 3);
   return `${cpus().length} cores of ${cpus()[0]?.model ?? 'an unknown make'}, ${memory} GB, Node ${process.versions.node}`;
 }

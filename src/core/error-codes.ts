@@ -31,6 +31,9 @@ export type ErrorCode =
   | 'stopped'
   | 'too_many_extras'
   | 'undone'
+  // Erasing.
+  | 'order_open'
+  | 'order_unread'
   // Pushes.
   | 'claim_lost'
   | 'document_not_read'
@@ -57,5 +60,6 @@ export type ErrorCode =
   | 'schema_missing'
   | 'state_unwritable'
   | 'tables_in_use'
+  | 'telemetry_failed'
   | 'unexpected'
   | 'usage';

@@ -9,7 +9,7 @@ const dateForm = /^(\d{4})-(\d{2})-(\d{2})$/;
 const dateTimeForm = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}):([0-5]\d):([0-5]\d)(?:[.,](\d{1,12}))?(Z|[+-]\d{2}:?\d{2})?$/i;
 
 /**
- * The offset of each zone and local hour; null if the hour has no single offset. The map is cleared when it is full.
+ * The offset of each zone and local day or hour; null if it has no single offset. The map is cleared when it is full.
  */
 const offsets = new Map<string, string | null>();
 const maxOffsets = 50_000;
@@ -20,7 +20,7 @@ const maxOffsets = 50_000;
  */
 export function readDate(text: string): string {
   if (!dateForm.test(text) || text.startsWith('0000')) throw new RangeError('is not a date in the form YYYY-MM-DD');
-  return Temporal.PlainDate.from(text, { overflow: 'reject' }).toString();
+  return isCalendarDay(text) ? text : Temporal.PlainDate.from(text, { overflow: 'reject' }).toString();
 }
 
 /**
@@ -37,13 +37,43 @@ export function readDateTime(text: string, zone: string): string {
   const local = `${date}T${hour}:${minute}:${second}.${micros}`;
   if (designator !== undefined) {
     // This only validates date, hour and offset. The text itself is returned, so that no digit is lost.
-    Temporal.Instant.from(`${local}${designator}`);
+    const isUtc = designator === 'Z' && hour < '24' && isCalendarDay(date);
+    if (!isUtc) Temporal.Instant.from(`${local}${designator}`);
     return `${local}${designator.toUpperCase()}`;
   }
-  const offset = findHourOffset(zone, `${date}T${hour}`);
+  const dayOffset = hour < '24' ? findDayOffset(zone, date) : null;
+  const offset = dayOffset ?? findHourOffset(zone, `${date}T${hour}`);
   if (offset !== null) return `${local}${offset}`;
   const zoned = Temporal.PlainDateTime.from(local).toZonedDateTime(zone, { disambiguation: 'compatible' });
   return zoned.toInstant().toString({ fractionalSecondDigits: 6 });
+}
+
+/** Returns whether a text in the form YYYY-MM-DD is a day of the calendar. Temporal says the same, but takes longer. */
+function isCalendarDay(date: string): boolean {
+  const [year, month, day] = [Number(date.slice(0, 4)), Number(date.slice(5, 7)), Number(date.slice(8))];
+  if (month < 1 || month > 12 || day < 1) return false;
+  const isLeapYear = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+  return day <= (month === 2 ? (isLeapYear ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31);
+}
+
+/** Returns the offset of a local day; null if the offset changes within it, or if there is no such day. */
+function findDayOffset(zone: string, date: string): string | null {
+  const key = `${zone} ${date}`;
+  const known = offsets.get(key);
+  if (known !== undefined) return known;
+  const offset = isCalendarDay(date) ? computeDayOffset(zone, date) : null;
+  keepOffset(key, offset);
+  return offset;
+}
+
+function computeDayOffset(zone: string, date: string): string | null {
+  const day = Temporal.PlainDate.from(date);
+  const start = day.toZonedDateTime(zone);
+  const end = day.add({ days: 1 }).toZonedDateTime(zone);
+  // The day before the start counts too: its last hour may occur twice and reach into this day.
+  const change = start.subtract({ hours: 24 }).getTimeZoneTransition('next');
+  const isStable = change === null || change.epochNanoseconds > end.add({ hours: 24 }).epochNanoseconds;
+  return isStable ? start.offset : null;
 }
 
 /**
@@ -60,9 +90,13 @@ function findHourOffset(zone: string, localHour: string): string | null {
     return earlier.epochNanoseconds === later.epochNanoseconds ? earlier.offset : null;
   });
   const offset = first !== undefined && first === last ? first : null;
+  keepOffset(key, offset);
+  return offset;
+}
+
+function keepOffset(key: string, offset: string | null): void {
   if (offsets.size >= maxOffsets) offsets.clear();
   offsets.set(key, offset);
-  return offset;
 }
 
 /** Returns the calendar day that is `days` after `date`, or before it if `days` is negative. Dates are YYYY-MM-DD. */

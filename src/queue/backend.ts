@@ -35,7 +35,6 @@ export interface QueuedJob {
 export interface SchedulerEntry {
   readonly key: string;
   readonly every?: number;
-  readonly pattern?: string;
   readonly template?: { readonly data?: JobData };
 }
 
@@ -52,7 +51,7 @@ export interface TaskQueue {
   getJobSchedulers(start: number, end: number): Promise<SchedulerEntry[]>;
   upsertJobScheduler(
     id: string,
-    repeat: { every: number } | { pattern: string; tz: string },
+    repeat: { every: number },
     template: { name: string; data: JobData; opts: { attempts: number } },
   ): Promise<unknown>;
   removeJobScheduler(id: string): Promise<boolean>;
@@ -88,9 +87,10 @@ export interface QueueBackend {
 
 /**
  * Seconds after which an idle worker checks the queue by itself if it knows of no delayed job. It needs this check if
- * its connection loses notifications. A worker that knows of a delayed job checks when that job is due.
+ * its connection loses notifications. A worker that knows of a delayed job checks when that job is due. In Redis, the
+ * connection may not be silent for longer than `longestBlockMs`.
  */
-const drainDelay = 5;
+const drainDelay = { postgres: 15, redis: 10 };
 /**
  * Maximum time for which a worker's connection to Redis is silent in normal operation: BullMQ blocks for up to 10 s.
  */
@@ -100,17 +100,18 @@ function makeQueueOptions(telemetry: Telemetry | undefined) {
   return { streams: { events: { maxLen: 1_000 } }, ...(telemetry === undefined ? {} : { telemetry }) };
 }
 
-function makeWorkerOptions(concurrency: number, telemetry: Telemetry | undefined) {
+function makeWorkerOptions(kind: QueueBackend['kind'], concurrency: number, telemetry: Telemetry | undefined) {
   return {
     ...(telemetry === undefined ? {} : { telemetry }),
     // A Worker that starts automatically on a schema that is not ready starves the event loop.
     autorun: false,
     concurrency,
     lockDuration: 10_000,
-    stalledInterval: 5_000,
+    // The sweeper does not wait for this check: it queues the run of a lost worker again as soon as its lease expires.
+    stalledInterval: 30_000,
     maxStalledCount: 10,
     runRetryDelay: 1_000,
-    drainDelay,
+    drainDelay: drainDelay[kind],
     removeOnComplete: { count: 100 },
     removeOnFail: { count: 100 },
   };
@@ -124,7 +125,7 @@ export function buildPostgresBackend(pool: PgPool, telemetry?: Telemetry): Queue
     queue: (name) => new backed.Queue<JobData>(name, { ...makeQueueOptions(telemetry), connection: pool }),
     worker: (name, processor, concurrency) =>
       new backed.Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
-        ...makeWorkerOptions(concurrency, telemetry),
+        ...makeWorkerOptions('postgres', concurrency, telemetry),
         connection: pool,
       }),
   };
@@ -141,7 +142,7 @@ export function buildRedisBackend(producer: Redis, consumer: Redis, telemetry?: 
     queue: (name) => new Queue<JobData>(name, { ...makeQueueOptions(telemetry), connection: producer }),
     worker: (name, processor, concurrency) =>
       new Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
-        ...makeWorkerOptions(concurrency, telemetry),
+        ...makeWorkerOptions('redis', concurrency, telemetry),
         connection: consumer,
       }),
   };

@@ -1,3 +1,5 @@
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
 import { createBullBoard } from '@bull-board/api';
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import { FastifyAdapter } from '@bull-board/fastify';
@@ -22,6 +24,7 @@ export function openBoard(basePath: string, path: string): QueueBoard {
     queues: [],
     serverAdapter,
     options: {
+      uiBasePath: dirname(createRequire(import.meta.url).resolve('@bull-board/ui/package.json')),
       uiConfig: {
         boardTitle: 'fulfilment-sync',
         pollingInterval: { forceInterval: 5 },

@@ -12,6 +12,7 @@ const marginMs = 50;
 
 /** A run to queue. */
 export interface DueRun {
+  readonly job: JobName;
   readonly client: string;
   /** Milliseconds until the run is due; 0 or less: now. */
   readonly inMs: number;
@@ -41,26 +42,21 @@ export interface OverdueOptions {
 }
 
 /**
- * Queues runs of a job. Runs that are not due yet get a delay. BullMQ's deduplication mark keeps a run from being
+ * Queues runs. Runs that are not due yet get a delay. BullMQ's deduplication mark keeps a run from being
  * queued twice for the same due time. If a run is queued twice anyway, the second one is not due and ends at once.
  * @param overdue set by the sweeper. Its time is part of the deduplication mark: if BullMQ keeps a mark by mistake,
  *   the next mark lets the run through. A run that waits in the queue is not queued again, so that the queue holds each
  *   job of each client once, even if the workers cannot keep up. If too many runs wait, an overdue run is queued every
  *   10 minutes.
  */
-export async function dispatchRuns(
-  queue: TaskQueue,
-  job: JobName,
-  runs: readonly DueRun[],
-  overdue?: OverdueOptions,
-): Promise<void> {
+export async function dispatchRuns(queue: TaskQueue, runs: readonly DueRun[], overdue?: OverdueOptions): Promise<void> {
   const waiting = overdue?.waiting;
-  const wanted = waiting instanceof Set ? runs.filter(({ client }) => !waiting.has(`${job} ${client}`)) : runs;
+  const wanted = waiting instanceof Set ? runs.filter(({ job, client }) => !waiting.has(`${job} ${client}`)) : runs;
   if (wanted.length === 0) return;
   const bucketMs = waiting === 'too many' ? crowdedBucketMs : overdueBucketMs;
   const bucket = overdue === undefined ? '' : `-overdue-${bucketMs}-${Math.floor(overdue.nowMs / bucketMs)}`;
   await queue.addBulk(
-    wanted.map(({ client, inMs, dueMs }) => ({
+    wanted.map(({ job, client, inMs, dueMs }) => ({
       name: job,
       data: { client },
       opts: {

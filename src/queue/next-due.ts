@@ -6,8 +6,6 @@ import type { Schedule } from '../../config/schedules.ts';
 const minShare = 0.1;
 /** After a time of the cron expression, the clients start within this span, each with a fixed offset. */
 const cronSpreadMs = 30_000;
-/** Maximum time that a tick looks ahead. */
-const maxReachMs = 600_000;
 /** After a required gap between two runs, the clients start within this span, each with a fixed offset. */
 const gapSpreadMs = 20_000;
 /** A due time that lies at most this long before the end of a gap is moved to that end. */
@@ -35,10 +33,14 @@ export function findNextDue(schedule: Schedule, now: Date, clientJob: ClientJob)
     const tick = CronExpressionParser.parse(schedule.pattern, { currentDate, tz: 'UTC' }).next().getTime();
     return new Date(tick + offsetMs);
   }
-  const { everyMs } = schedule;
-  const phaseMs = Math.floor(toFraction(clientJob) * everyMs);
+  const { everyMs, phaseMs } = toInterval(schedule, clientJob);
   const earliestMs = now.getTime() + everyMs * minShare;
   return new Date(Math.ceil((earliestMs - phaseMs) / everyMs) * everyMs + phaseMs);
+}
+
+/** Returns the interval of a schedule with the phase of a client and job. */
+export function toInterval({ everyMs }: Extract<Schedule, { kind: 'every' }>, clientJob: ClientJob) {
+  return { everyMs, phaseMs: Math.floor(toFraction(clientJob) * everyMs) };
 }
 
 /**
@@ -54,15 +56,6 @@ export function findDueNotBefore(schedule: Schedule, earliest: Date, gapMs: numb
   const share = schedule.kind === 'every' ? schedule.everyMs * minShare : 0;
   const dueAt = findNextDue(schedule, new Date(earliest.getTime() - earlyStartMs - share), clientJob);
   return dueAt === null ? null : new Date(Math.max(dueAt.getTime(), earliest.getTime()));
-}
-
-/**
- * Returns how many milliseconds a tick looks ahead. Runs that are due within this time are queued with a delay. Later
- * runs are left to the next tick or the sweeper.
- */
-export function toTickReachMs(schedule: Schedule): number {
-  if (schedule.kind === 'cron') return cronSpreadMs;
-  return schedule.kind === 'every' ? Math.min(schedule.everyMs, maxReachMs) : 0;
 }
 
 /** Counts the due times since `due`, without `due` itself. One run replaces all of them, and reports their number. */

@@ -1,64 +1,74 @@
-import type { JobName } from '../../config/jobs.ts';
 import type { Schedule } from '../../config/schedules.ts';
 import { isOlder } from '../core/version.ts';
 import type { SchedulerEntry, TaskQueue } from './backend.ts';
+import { tickName } from './define-job.ts';
 
-/** A job and its schedule, as the queue should have it. */
-export interface SchedulerPlan {
-  readonly job: JobName;
-  readonly schedule: Schedule;
+/** Maximum time between two ticks. A cron expression is exact to the minute. */
+const maxTickMs = 60_000;
+
+/**
+ * Returns the interval of the tick, which starts the jobs of all schedules: the shortest interval among them, at most a
+ * minute. Returns null if no job is started by its schedule.
+ */
+export function findTickMs(schedules: readonly Schedule[]): number | null {
+  const spans = schedules.flatMap((schedule) => {
+    if (schedule.kind === 'every') return [schedule.everyMs];
+    return schedule.kind === 'cron' ? [maxTickMs] : [];
+  });
+  return spans.length === 0 ? null : Math.min(maxTickMs, ...spans);
 }
 
-/** The changes to the schedulers of one queue, as names of jobs. */
+/** The changes that make the schedulers of a queue fit. */
 export interface SchedulerChanges {
-  readonly set: readonly string[];
-  /** The jobs of `set` that had no scheduler: at the first start, or after the queue was emptied. */
-  readonly missing: readonly string[];
+  /** True if the tick has no scheduler, or one with another interval. */
+  readonly set: boolean;
+  /** True if the tick had no scheduler: at the first start, or after the queue was emptied. */
+  readonly missing: boolean;
+  /** Schedulers to remove, by name. */
   readonly removed: readonly string[];
 }
 
 /**
- * Aligns the schedulers of a queue with the plan: one per job, whose tick finds the clients that are due. It changes
- * only schedulers that differ, because BullMQ fires a changed interval at once. Only one process at a time may call it,
- * since it takes no lock. Schedulers of a newer version stay unchanged, so that old and new workers do not overwrite
- * each other.
+ * Finds what makes the schedulers of a queue differ from the only one it should have: the tick. Schedulers of a newer
+ * version stay unchanged, so that old and new workers do not overwrite each other.
+ * @param tickMs interval of the tick; null if the queue should have none
+ */
+export async function findSchedulerChanges(
+  queue: TaskQueue,
+  tickMs: number | null,
+  version: string,
+): Promise<SchedulerChanges> {
+  const present = await queue.getJobSchedulers(0, -1);
+  const isNewer = (entry: SchedulerEntry) => isOlder(version, entry.template?.data?.version ?? version);
+  const tick = present.find(({ key }) => key === tickName);
+  const isSet = tick !== undefined && (isNewer(tick) || Number(tick.every) === tickMs);
+  const unwanted = present.filter((entry) => (entry.key !== tickName || tickMs === null) && !isNewer(entry));
+  return {
+    set: tickMs !== null && !isSet,
+    missing: tickMs !== null && tick === undefined,
+    removed: unwanted.map(({ key }) => key),
+  };
+}
+
+/** Returns true if there is anything to change. */
+export const hasChanges = ({ set, removed }: SchedulerChanges): boolean => set || removed.length > 0;
+
+/**
+ * Aligns the schedulers of a queue. It changes only what differs, because BullMQ fires a changed interval at once. Only
+ * one process at a time may call it, since it takes no lock.
  */
 export async function alignSchedulers(
   queue: TaskQueue,
-  plan: readonly SchedulerPlan[],
+  tickMs: number | null,
   version: string,
 ): Promise<SchedulerChanges> {
-  const present = new Map((await queue.getJobSchedulers(0, -1)).map((entry) => [entry.key, entry]));
-  const wanted = new Map(
-    plan.filter(({ schedule }) => toRepeat(schedule) !== null).map((entry) => [entry.job as string, entry]),
-  );
-  const set: string[] = [];
-  const missing: string[] = [];
-  for (const [job, { schedule }] of wanted) {
-    const entry = present.get(job);
-    if (hasSchedule(entry, schedule) || isOlder(version, entry?.template?.data?.version ?? version)) continue;
-    const repeat = toRepeat(schedule);
-    if (repeat === null) continue;
-    await queue.upsertJobScheduler(job, repeat, { name: job, data: { version }, opts: { attempts: 1 } });
-    set.push(job);
-    if (entry === undefined) missing.push(job);
-  }
-  const removed: string[] = [];
-  for (const [job, entry] of present) {
-    if (wanted.has(job) || isOlder(version, entry.template?.data?.version ?? version)) continue;
-    await queue.removeJobScheduler(job);
-    removed.push(job);
-  }
-  return { set, missing, removed };
-}
-
-function toRepeat(schedule: Schedule): { every: number } | { pattern: string; tz: string } | null {
-  if (schedule.kind === 'every') return { every: schedule.everyMs };
-  return schedule.kind === 'cron' ? { pattern: schedule.pattern, tz: 'UTC' } : null;
-}
-
-function hasSchedule(entry: SchedulerEntry | undefined, schedule: Schedule): boolean {
-  if (entry === undefined) return false;
-  if (schedule.kind === 'every') return Number(entry.every) === schedule.everyMs;
-  return schedule.kind === 'cron' && entry.pattern === schedule.pattern;
+  const changes = await findSchedulerChanges(queue, tickMs, version);
+  if (changes.set && tickMs !== null)
+    await queue.upsertJobScheduler(
+      tickName,
+      { every: tickMs },
+      { name: tickName, data: { version }, opts: { attempts: 1 } },
+    );
+  for (const key of changes.removed) await queue.removeJobScheduler(key);
+  return changes;
 }

@@ -1,7 +1,9 @@
 import { afterEach } from 'vitest';
 import { readConfig } from '../../config/env.ts';
 import { type AdminServer, startAdmin } from '../../src/app/admin/server.ts';
+import { openStateReaders } from '../../src/app/health/overview.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
+import { Metrics } from '../../src/app/metrics/metrics.ts';
 import { WorkMetrics } from '../../src/app/metrics/work-metrics.ts';
 import type { Database } from '../../src/erp/connection/pool.ts';
 import { outboxKinds } from '../../src/sync/push/kinds/registry.ts';
@@ -73,9 +75,11 @@ export function useAdmin(database: TestDatabase) {
     const logged: string[] = [];
     const log = createLogger('trace', { write: (line: string) => logged.push(line) });
     const kinds = outboxKinds.map(({ name }) => name);
-    const metrics = new WorkMetrics('0.0.0', kinds, () => undefined);
-    const server = await startAdmin({ config, db: db ?? database.db, log, metrics, daemon: () => null });
+    const work = new WorkMetrics('0.0.0', kinds, () => undefined);
+    const readers = openStateReaders({ db: db ?? database.db, config });
+    const metrics = new Metrics({ config, log, work, readState: readers.readState, queues: () => [] });
+    const server = await startAdmin({ config, db: db ?? database.db, log, metrics, readers, daemon: () => null });
     servers.push(server);
-    return { visitor: new Visitor(`http://127.0.0.1:${server.port}`), metrics, logged, port: server.port };
+    return { visitor: new Visitor(`http://127.0.0.1:${server.port}`), metrics: work, logged, port: server.port };
   };
 }

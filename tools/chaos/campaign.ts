@@ -9,7 +9,7 @@ import type { Fault } from './fault.ts';
 import { countOrders, findCursorsAhead, findProblemsAtRest, watchTables } from './invariants.ts';
 import { Load } from './load.ts';
 import type { Servers } from './servers.ts';
-import { Stage } from './stage.ts';
+import { Stage, workersAtATime } from './stage.ts';
 
 /** The result of one campaign. */
 export interface CampaignResult {
@@ -48,8 +48,10 @@ export interface CampaignOptions {
 const deadlineMs = 150_000;
 /** How much the memory of a worker may grow: a heap that was larger for a while keeps some pages. */
 const memorySlackMb = 120;
-/** How many more connections all workers may have to Postgres, Redis and the service: idle ones close only later. */
-const connectionSlack = [8, 2, 32];
+/** Maximum number of connections of one worker to Postgres (docs/scaling.md). Unused ones close only after a minute. */
+const postgresConnections = 30;
+/** How many more connections all workers may have to Redis and the service after a campaign: idle ones close later. */
+const [redisSlack, serviceSlack] = [2, 32];
 
 /** Chooses the queue of a campaign: Redis and Postgres take turns, unless the fault needs one of them. */
 export function chooseQueue(fault: Fault, seed: number): CampaignResult['queue'] {
@@ -96,7 +98,8 @@ export async function play(
     // Orders that settle after that comparison appear in the tables a moment later.
     await recordFailure(waitFor('the tables to equal the service', async () => (await readDifferences()).length === 0));
     problems.push(...(await readDifferences()).slice(0, 5));
-    const allowed = before.connections.map((count, index) => count + (connectionSlack[index] ?? 0));
+    const [, redisBefore, serviceBefore] = before.connections;
+    const allowed = [workersAtATime * postgresConnections, redisBefore + redisSlack, serviceBefore + serviceSlack];
     const haveClosed = () => stage.connections.every((count, index) => count <= (allowed[index] ?? 0));
     await recordFailure(waitFor(`at most ${allowed.join(', ')} connections`, haveClosed, 90_000));
     const after = { memory: stage.readMaxMemoryMb(), connections: stage.connections };

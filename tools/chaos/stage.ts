@@ -13,7 +13,8 @@ import { TcpProxy } from './proxy.ts';
 import { type ChaosDatabase, queryAt, type Servers } from './servers.ts';
 
 export const clients = ['shop-a', 'shop-b'];
-const workersAtATime = 2;
+/** Number of workers that run at the same time. */
+export const workersAtATime = 2;
 const ordersPerDay = 40;
 const historyDays = 3;
 /** Heap of a worker. With all memory of this machine, it would grow for a long time before garbage is collected. */

@@ -24,7 +24,8 @@ import { nameSenders } from './access/identity.ts';
 import { maxPayloadBytes } from './access/request-limits.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
-import { idSchema, sendRowPage } from './routes.ts';
+import { idSchema } from './routes.ts';
+import { sendRowPage } from './send-page.ts';
 
 /** Registers the routes of the actions on outbox rows and schedules. */
 export function registerActionRoutes(app: FastifyInstance, deps: AdminDeps): void {

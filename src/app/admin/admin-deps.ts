@@ -1,7 +1,8 @@
 import type { Config } from '../../../config/env.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import type { openStateReaders } from '../health/overview.ts';
 import type { Logger } from '../logging/logger.ts';
-import type { WorkMetrics } from '../metrics/work-metrics.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { Daemon } from '../worker/daemon.ts';
 
 /** The parts that the admin server uses. */
@@ -10,7 +11,8 @@ export interface AdminDeps {
   /** A separate pool, so that pages never wait for the connections of runs, and runs never for those of pages. */
   readonly db: Database;
   readonly log: Logger;
-  readonly metrics: WorkMetrics;
+  readonly metrics: Metrics;
+  readonly readers: ReturnType<typeof openStateReaders>;
   /** Returns the worker; null until it has started. */
   readonly daemon: () => Daemon | null;
 }

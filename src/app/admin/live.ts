@@ -1,17 +1,22 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
+import { z } from 'zod';
+import type { Html } from '../../core/html.ts';
 import type { Overview } from '../health/overview.ts';
+import { withReadTimeout } from '../health/read-timeout.ts';
 import { addBasePath } from './access/base-path.ts';
 import { maskQuotes } from './pages/mask-quotes.ts';
 import { renderOverviewParts } from './pages/overview.ts';
-import { withReadTimeout } from './read-timeout.ts';
+import { renderWallParts } from './pages/wall.ts';
 
 const refreshMs = 2_000;
 /** Maximum milliseconds of one stream of events. The browser then connects again, which checks its session. */
 const maxStreamMs = 15 * 60_000;
 const maxWatchers = 50;
+/** The page that shows the parts. */
+const viewSchema = z.object({ view: z.string().optional().catch(undefined) });
 
-/** Registers `/events`, which sends the changed parts of the overview as server-sent events. */
+/** Registers `/events`, which sends the changed parts of the overview, or of the wall screen, as server-sent events. */
 export function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Overview>, basePath: string): void {
   const closing = new AbortController();
   let watchers = 0;
@@ -32,7 +37,9 @@ export function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Ove
     });
     const isViewer = request.role === 'viewer';
     const toText = (markup: string) => addBasePath(isViewer ? maskQuotes(markup) : markup, basePath);
-    await sendChanges(reply, read, end, toText).finally(() => {
+    const { view } = viewSchema.parse(request.query);
+    const render = view === 'wall' ? renderWallParts : renderOverviewParts;
+    await sendChanges(reply, async () => render(await read()), end, toText).finally(() => {
       watchers--;
       reply.raw.end();
     });
@@ -43,14 +50,14 @@ export function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Ove
 /** Sends changed parts until `end` is aborted. */
 async function sendChanges(
   reply: FastifyReply,
-  read: () => Promise<Overview>,
+  readParts: () => Promise<Readonly<Record<string, Html>>>,
   end: AbortSignal,
   toText: (markup: string) => string,
 ): Promise<void> {
   const sent = new Map<string, string>();
   while (!end.aborted) {
-    const parts = await withReadTimeout(read()).then(
-      (overview) => Object.entries(renderOverviewParts(overview)).map(([id, { text }]) => [id, toText(text)] as const),
+    const parts = await withReadTimeout(readParts()).then(
+      (found) => Object.entries(found).map(([id, { text }]) => [id, toText(text)] as const),
       // The next read may reach the database again.
       () => [['headline', '<h1 class="bad">The database cannot be reached</h1>']] as const,
     );

@@ -2,8 +2,8 @@ import type { FastifyInstance } from 'fastify';
 import { sweepMs } from '../../queue/sweeper.ts';
 import type { LateJob } from '../health/late-jobs.ts';
 import type { CurrentState } from '../health/overview.ts';
+import { withReadTimeout } from '../health/read-timeout.ts';
 import type { AdminDeps } from './admin-deps.ts';
-import { withReadTimeout } from './read-timeout.ts';
 
 /** A worker is not ready if its last complete sweep is older than this, in milliseconds. */
 const lateAfterMs = 20 * sweepMs;

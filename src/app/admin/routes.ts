@@ -1,36 +1,31 @@
 /**
- * The pages that only show something. A viewer gets them without forms and without words of the service.
+ * The pages that only show something, as HTML or JSON. A viewer gets them without forms and without words of the service.
  */
 
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { streams } from '../../../jobs/registry.ts';
-import type { Html } from '../../core/html.ts';
-import {
-  listOutbox,
-  type OutboxDetail,
-  type OutboxFilter,
-  outboxStatuses,
-  readOutbox,
-} from '../../erp/outbox/read-outbox.ts';
+import { html } from '../../core/html.ts';
+import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../../erp/outbox/read-outbox.ts';
 import { listQuarantined } from '../../erp/pull/quarantine.ts';
+import { readDatabaseClock } from '../../erp/reports/job-status.ts';
 import { listRuns, type RunFilter } from '../../erp/reports/run-list.ts';
 import { readAudit } from '../../erp/runs/audit.ts';
-import { shortenResult } from '../../sync/push/payload/mask.ts';
 import type { openStateReaders } from '../health/overview.ts';
+import { readTrends } from '../health/read-trends.ts';
 import { readSnapshot } from '../health/snapshot.ts';
-import { toShownPayload } from '../terminal/shown-payload.ts';
-import { hasSession, readFormOwner } from './access/access.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
-import { formMessages } from './pages/form-messages.ts';
+import { toChartsJson, toOverviewJson, toSchedulesJson } from './json/answers.ts';
+import { wantsJson } from './json/wants-json.ts';
+import { renderChartsPage } from './pages/charts.ts';
 import { renderAuditPage, renderQuarantinePage } from './pages/lists.ts';
-import { maskQuotes } from './pages/mask-quotes.ts';
-import { renderOutboxPage, renderOutboxRowPage } from './pages/outbox.ts';
+import { renderOutboxPage } from './pages/outbox.ts';
 import { renderOverviewPage } from './pages/overview.ts';
 import { renderRunsPage, runJobs, runStatuses } from './pages/runs.ts';
 import { renderSchedulesPage } from './pages/schedules.ts';
-import { renderPage } from './pages/view.ts';
+import { renderWallPage, toWall } from './pages/wall.ts';
+import { sendMarkup, sendPage, sendRowPage } from './send-page.ts';
 
 const rowsShown = 100;
 
@@ -53,9 +48,23 @@ export function registerPageRoutes(
 ): void {
   const { db, config } = deps;
   const clients = config.clients.map(({ key }) => key);
-  app.get('/', async (request, reply) =>
-    sendPage(request, reply, 'Overview', renderOverviewPage(await readers.readOverview()), { live: true }),
-  );
+  app.get('/', async (request, reply) => {
+    const overview = await readers.readOverview();
+    const body = renderOverviewPage(overview);
+    return sendPage(request, reply, { title: 'Overview', body, data: toOverviewJson(overview), live: true });
+  });
+  app.get('/wall', async (request, reply) => {
+    const overview = await readers.readOverview();
+    if (wantsJson(request.headers.accept))
+      return sendPage(request, reply, { title: 'Wall', body: html``, data: toWall(overview) });
+    return sendMarkup(reply.header('vary', 'accept'), renderWallPage(overview), request.role === 'viewer');
+  });
+  app.get('/charts', async (request, reply) => {
+    const { client } = z.object({ client: optionalText }).parse(request.query);
+    const charts = await readTrends(db, client ?? '', await readDatabaseClock(db));
+    const body = renderChartsPage(charts, clients, client);
+    return sendPage(request, reply, { title: 'Charts', body, data: { charts: toChartsJson(charts) } });
+  });
   app.get('/outbox', async (request, reply) => {
     const chosen = z
       .object({
@@ -68,7 +77,8 @@ export function registerPageRoutes(
     const given = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined));
     const filter: OutboxFilter = chosen.status === undefined ? { ...given, open: true } : given;
     const rows = await listOutbox(db, filter, rowsShown);
-    return sendPage(request, reply, 'Outbox', renderOutboxPage(rows, chosen, clients, rowsShown, new Date()));
+    const body = renderOutboxPage(rows, chosen, clients, rowsShown, new Date());
+    return sendPage(request, reply, { title: 'Outbox', body, data: { rows, hasMore: rows.length === rowsShown } });
   });
   app.get('/outbox/:id', async (request, reply) => {
     const { id } = idSchema.parse(request.params);
@@ -76,6 +86,12 @@ export function registerPageRoutes(
     if (row === null) throw new AdminError(404, `There is no row ${id} in the outbox`);
     return sendRowPage(request, reply, row, false);
   });
+  registerListRoutes(app, deps);
+}
+
+/** Registers the pages of runs, schedules, quarantine and audit. */
+function registerListRoutes(app: FastifyInstance, { db, config }: AdminDeps): void {
+  const clients = config.clients.map(({ key }) => key);
   app.get('/runs', async (request, reply) => {
     const filter = z
       .object({
@@ -85,66 +101,29 @@ export function registerPageRoutes(
         before: optionalParam(z.coerce.number().int().positive()),
       })
       .parse(request.query) as RunFilter;
-    return sendPage(
-      request,
-      reply,
-      'Runs',
-      renderRunsPage(await listRuns(db, filter, rowsShown), filter, clients, rowsShown),
-    );
+    const runs = await listRuns(db, filter, rowsShown);
+    const body = renderRunsPage(runs, filter, clients, rowsShown);
+    return sendPage(request, reply, { title: 'Runs', body, data: { runs, hasMore: runs.length === rowsShown } });
   });
   app.get('/schedules', async (request, reply) => {
     const { client } = z.object({ client: optionalText }).parse(request.query);
     // Not from the cache: after an action, the page has to show its effect.
     const snapshot = await readSnapshot(db);
-    return sendPage(request, reply, 'Schedules', (csrf) => renderSchedulesPage(snapshot, config, csrf, client));
+    return sendPage(request, reply, {
+      title: 'Schedules',
+      body: (csrf) => renderSchedulesPage(snapshot, config, csrf, client),
+      data: toSchedulesJson(snapshot, config, client),
+    });
   });
   app.get('/quarantine', async (request, reply) => {
     const chosen = z.object({ client: optionalText, stream: optionalText }).parse(request.query);
     const rows = await listQuarantined(db, { client: chosen.client ?? null, stream: chosen.stream ?? null }, rowsShown);
     const names = streams.map(({ name }) => name);
-    return sendPage(request, reply, 'Quarantine', renderQuarantinePage(rows, chosen, clients, names, rowsShown));
+    const body = renderQuarantinePage(rows, chosen, clients, names, rowsShown);
+    return sendPage(request, reply, { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } });
   });
-  app.get('/audit', async (request, reply) =>
-    sendPage(request, reply, 'Audit', renderAuditPage(await readAudit(db, rowsShown))),
-  );
-}
-
-/** Sends a page. The token of its forms is bound to the session. A viewer gets no forms that change something. */
-function sendPage(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  title: string,
-  body: Html | ((csrf: string | null) => Html),
-  { live = false }: { readonly live?: boolean } = {},
-): FastifyReply {
-  const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
-  const { said } = z.object({ said: optionalText.catch(undefined) }).parse(request.query);
-  const frame = {
-    title,
-    path: request.url.split('?', 1)[0] ?? '/',
-    loggedIn: hasSession(request),
-    message: said !== undefined && Object.hasOwn(formMessages, said) ? formMessages[said] : undefined,
-    live,
-    csrf,
-  };
-  const isViewer = request.role === 'viewer';
-  const markup = renderPage(frame, typeof body === 'function' ? body(isViewer ? null : csrf) : body);
-  return reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
-}
-
-/**
- * Sends the page of an outbox row.
- * @param isRevealed true to show the payload without masks
- */
-export function sendRowPage(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  row: OutboxDetail,
-  isRevealed: boolean,
-): FastifyReply {
-  const shown = toShownPayload(row, isRevealed);
-  const result = row.result === null || isRevealed ? row.result : shortenResult(row.result);
-  return sendPage(request, reply, `Row ${row.id}`, (csrf) =>
-    renderOutboxRowPage({ ...row, result }, shown, isRevealed, csrf, new Date()),
-  );
+  app.get('/audit', async (request, reply) => {
+    const entries = await readAudit(db, rowsShown);
+    return sendPage(request, reply, { title: 'Audit', body: renderAuditPage(entries), data: { entries } });
+  });
 }

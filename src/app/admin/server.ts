@@ -13,9 +13,7 @@ import { CodedError } from '../../core/errors.ts';
 import { html } from '../../core/html.ts';
 import { assetsFolder } from '../../core/installation.ts';
 import { readSqlState } from '../../erp/connection/transaction.ts';
-import { openStateReaders } from '../health/overview.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { StateMetrics } from '../metrics/state-metrics.ts';
 import { guardRoutes } from './access/access.ts';
 import { prefixAnswers, stripBasePath } from './access/base-path.ts';
 import { limitConnections, maxFormBytes, requestTimeoutMs, timeoutCheckMs } from './access/request-limits.ts';
@@ -24,8 +22,11 @@ import { registerActionRoutes } from './actions.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { registerBoardRoutes } from './board.ts';
+import { registerOpenApiRoute } from './json/openapi.ts';
+import { wantsJson } from './json/wants-json.ts';
 import { registerLiveRoutes } from './live.ts';
 import { registerMetricsRoute } from './metrics-route.ts';
+import { registerOrderRoutes } from './order-routes.ts';
 import { renderBarePage } from './pages/view.ts';
 import { registerProbeRoutes } from './probes.ts';
 import { registerPageRoutes } from './routes.ts';
@@ -71,12 +72,14 @@ export async function startAdmin(deps: AdminDeps): Promise<AdminServer> {
     // A new token of either kind ends all sessions.
     const signer = createSessionSigner(deps.db, `${token ?? ''}\n${viewerToken ?? ''}`);
     await guardRoutes(app, { token, viewerToken, log, signer });
-    const readers = openStateReaders(deps);
+    const { readers } = deps;
     registerProbeRoutes(app, deps, readers.readState);
-    registerMetricsRoute(app, deps, new StateMetrics(deps.metrics.registry), readers.readState);
+    registerMetricsRoute(app, deps);
     await app.register(async (pages) => {
       registerLiveRoutes(pages, readers.readOverview, basePath);
       registerPageRoutes(pages, deps, readers);
+      registerOrderRoutes(pages, deps);
+      registerOpenApiRoute(pages, basePath);
       registerActionRoutes(pages, deps);
     });
     await registerAssetRoutes(app);
@@ -131,7 +134,8 @@ function registerErrorHandlers(app: FastifyInstance, log: Logger): void {
     const { status, words } = toErrorAnswer(error);
     if (status >= 500) log.error({ event: 'admin_failed', ...errorFields(error) });
     reply.code(status);
-    if (!(request.headers.accept ?? '').includes('text/html')) return reply.send({ error: words });
+    const { accept } = request.headers;
+    if (!(accept ?? '').includes('text/html') || wantsJson(accept)) return reply.send({ error: words });
     const title = STATUS_CODES[status] ?? 'Error';
     return reply
       .type('text/html')

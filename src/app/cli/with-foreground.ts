@@ -46,7 +46,7 @@ export async function withForeground<T>(
   const log = quietLog ? silentLogger : await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   const { db, close } = connectForWriting(databaseUrl, log);
   const leases = openLeaseKeeper(databaseUrl, log);
-  const { warehouses, close: closeWarehouses } = openWarehouses(config);
+  const { warehouses, close: closeWarehouses } = openWarehouses(config, { log });
   const stop = new AbortController();
   const onSignal = () => stop.abort(new StoppedError());
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);

@@ -1,5 +1,5 @@
 import { changeInWords } from '../../core/database-mark.ts';
-import { operatorChoices } from '../../core/push-outcome.ts';
+import { operatorChoices } from '../../core/push/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { acceptDatabase, type OperatorAnswer } from '../../erp/outbox/accept-database.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';

@@ -1,4 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises';
+import getPort from 'get-port';
 import { polledStreams, toScheduleVariable } from '../../../config/jobs.ts';
 import { streams } from '../../../jobs/registry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
@@ -8,7 +9,6 @@ import { watchArticles } from '../../erp/resources/stock.ts';
 import { print } from '../cli/print.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
-import { findFreePort } from '../demo/find-free-port.ts';
 import { compareWithSandbox } from '../demo/oracle.ts';
 import { DemoProcess, startSandbox } from '../demo/processes.ts';
 import { DemoView, describeLine } from '../demo/view.ts';
@@ -56,7 +56,7 @@ export async function demoCommand({ once = false }: DemoOptions): Promise<number
     // The worker starts with a history, so that its first look finds rows of every kind.
     await advance(sandbox, cycleDays);
     await watchArticles(database.db, 'default', watchedSkus);
-    const adminPort = await findFreePort(preferredAdminPort);
+    const adminPort = await getPort({ host: '127.0.0.1', port: preferredAdminPort });
     const worker = startWorker(postgres.url, sandbox, adminPort, started);
     const page = `http://127.0.0.1:${adminPort}/`;
     print(`Worker started; its status page is ${page}`);

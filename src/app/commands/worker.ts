@@ -6,12 +6,15 @@ import { startAdmin } from '../admin/server.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
+import { openStateReaders } from '../health/overview.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
+import { Metrics } from '../metrics/metrics.ts';
 import { WorkMetrics } from '../metrics/work-metrics.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
+import type { Tracing } from '../telemetry/traces.ts';
 import { version } from '../version.ts';
 import { type Daemon, startDaemon } from '../worker/daemon.ts';
-import { startTracing, type Tracing } from '../worker/tracing.ts';
 
 const bootRetryMs = 2_000;
 /** Time after which the process is ended if something keeps it alive although everything is closed. */
@@ -26,21 +29,29 @@ const adminQueryMs = 10_000;
 /** Runs the daemon until it is stopped. */
 export async function workerCommand(): Promise<number> {
   const config = readConfig({ database: true, clients: true });
-  const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
+  let telemetry: Telemetry | null = null;
+  const log = await openLogger({
+    level: config.LOG_LEVEL,
+    pretty: config.LOG_PRETTY,
+    ...(config.telemetry === null ? {} : { readSpanIds: () => telemetry?.tracing?.readSpanIds() ?? {} }),
+  });
   exitOnUncaughtError(log);
   const stop = createStopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
   const stopped = once(stop, 'abort');
   let daemon: Daemon | null = null;
   const kinds = outboxKinds.map(({ name }) => name);
-  const metrics = new WorkMetrics(version, kinds, () => daemon?.sinceLastSweepMs());
+  const work = new WorkMetrics(version, kinds, () => daemon?.sinceLastSweepMs());
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'admin', adminPoolSize, adminQueryMs);
-  const tracing = await startTracing(config);
-  if (tracing !== null) log.info({ event: 'tracing_started', endpoint: tracing.endpoint });
+  const readers = openStateReaders({ db, config });
+  // A queue that is closed cannot be asked any more.
+  const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
+  const metrics = new Metrics({ config, log, work, readState: readers.readState, queues });
+  telemetry = await openTelemetry(config, metrics, log);
   try {
-    const admin = await startAdmin({ config, db, log, metrics, daemon: () => daemon });
+    const admin = await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon });
     log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
     try {
-      daemon = await boot(config, log, metrics, tracing, stop);
+      daemon = await boot(config, log, work, telemetry?.tracing ?? null, stop);
       if (daemon === null) return 0;
       const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
       // Something hangs and would keep the process alive. The process ends here, and its leases expire.
@@ -51,10 +62,19 @@ export async function workerCommand(): Promise<number> {
       await admin.close();
     }
   } finally {
-    await Promise.all([close(), tracing?.close()]);
+    // The last export reads the state, so the database is closed after it.
+    await telemetry?.close();
+    await close();
     // Half-open connections would keep the process alive although its work is done.
     setTimeout(() => process.exit(), lingerMs).unref();
   }
+}
+
+/** Starts to send telemetry if the settings name a receiver. Otherwise no library is loaded. */
+async function openTelemetry(config: Config, metrics: Metrics, log: Logger): Promise<Telemetry | null> {
+  if (config.telemetry === null) return null;
+  const { startTelemetry } = await import('../telemetry/telemetry.ts');
+  return startTelemetry(config, config.telemetry, metrics, log);
 }
 
 /**
@@ -70,7 +90,7 @@ async function boot(
 ): Promise<Daemon | null> {
   while (!stop.aborted) {
     try {
-      return await startDaemon(config, config.DATABASE_URL ?? '', log, metrics, tracing?.telemetry);
+      return await startDaemon(config, config.DATABASE_URL ?? '', log, metrics, tracing);
     } catch (error) {
       if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
       log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });

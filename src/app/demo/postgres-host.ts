@@ -23,8 +23,8 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import getPort from 'get-port';
 import { z } from 'zod';
-import { findFreePort } from './find-free-port.ts';
 import { loadBinaries } from './postgres-binaries.ts';
 
 /** A request to stop Postgres, by fast (SIGINT) or immediate (SIGQUIT) shutdown, and to start it after `downMs`. */
@@ -175,7 +175,7 @@ async function main(): Promise<void> {
     const password = randomBytes(12).toString('hex');
     initialise(binaries.initdb, folder, password, owner);
     for (let attempt = 1; attempt <= maxAttempts; attempt++) {
-      const port = await findFreePort();
+      const port = await getPort({ host: '127.0.0.1' });
       postgres = launch(binaries.postgres, folder, port, owner);
       if (!(await waitUntilUp(postgres))) continue;
       const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;

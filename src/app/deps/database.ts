@@ -5,7 +5,14 @@
 import { hostname } from 'node:os';
 import type pg from 'pg';
 import { Listener } from '../../erp/connection/listener.ts';
-import { assertWritable, type Database, makePool, makePoolConfig, openDatabase } from '../../erp/connection/pool.ts';
+import {
+  assertWritable,
+  type Database,
+  makePool,
+  makePoolConfig,
+  openDatabase,
+  type PoolOptions,
+} from '../../erp/connection/pool.ts';
 import { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
@@ -34,6 +41,7 @@ export function connectDatabase(
 /**
  * Opens the ERP database for work that must write. A new connection that takes no writes is closed at once, because the
  * pool would otherwise keep it. During a failover, a connection may be read-only.
+ * @param prepares true if Postgres plans each statement once per connection, for work that repeats few statements
  */
 export function connectForWriting(
   databaseUrl: string,
@@ -41,15 +49,16 @@ export function connectForWriting(
   name = 'main',
   max = databasePoolSize,
   queryTimeoutMs = 60_000,
+  prepares = false,
 ): OpenDatabase {
-  const config = makePoolConfig(databaseUrl, name, max, queryTimeoutMs);
+  const config = makePoolConfig(databaseUrl, name, max, queryTimeoutMs, prepares);
   return toOpenDatabase(openPool({ ...config, onConnect: assertWritable }, log));
 }
 
 const toOpenDatabase = (pool: pg.Pool): OpenDatabase => ({ db: openDatabase(pool), close: () => pool.end() });
 
 /** Opens a pool whose broken connections are logged and replaced. */
-export function openPool(options: pg.PoolConfig, log: Logger): pg.Pool {
+export function openPool(options: PoolOptions, log: Logger): pg.Pool {
   const pool = makePool(options);
   const warn = throttleWarnings(log);
   const logLostConnection = (error: Error) => warn({ event: 'database_connection_lost', ...errorFields(error) });

@@ -1,6 +1,12 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
-import { assertWritable, keepAliveInitialDelayMillis, mergeOptions, openDatabase } from '../../erp/connection/pool.ts';
+import {
+  assertWritable,
+  idleTimeoutMillis,
+  keepAliveInitialDelayMillis,
+  mergeOptions,
+  openDatabase,
+} from '../../erp/connection/pool.ts';
 import {
   assertPostgresQueueFits,
   assertRedisFits,
@@ -62,6 +68,7 @@ const queuePoolConfig = (databaseUrl: string) => ({
   keepAliveInitialDelayMillis,
   connectionTimeoutMillis: 10_000,
   query_timeout: 60_000,
+  idleTimeoutMillis,
   application_name: 'fulfilment-sync queue',
 });
 

@@ -3,43 +3,53 @@
  */
 
 import type { Config } from '../../../config/env.ts';
-import type { WarehouseClient } from '../../../config/files.ts';
+import { toIdentity, type WarehouseClient } from '../../../config/files.ts';
 import { Warehouse } from '../../warehouse/client.ts';
 import type { Exchange } from '../../warehouse/transport/http.ts';
 import { Prober } from '../../warehouse/transport/prober.ts';
+import { type Logger, silentLogger } from '../logging/logger.ts';
 import { openDispatcher } from './dispatcher.ts';
+import { openRequestBudgets } from './request-budgets.ts';
 
 /** Maximum bytes of one answer. A page of 100 shipments has about 200 KB, a list of 100,000 parcels about 30 MB. */
 const maxResponseBytes = 64 * 1024 * 1024;
 
-/**
- * Opens the service of every configured client.
- * @param onExchange receives every request with its outcome
- */
+/** What the services of all clients are opened with. */
+interface WarehousesOptions {
+  /** Receives every request with its outcome. */
+  readonly onExchange?: (client: string, exchange: Exchange) => void;
+  readonly log?: Logger;
+}
+
+/** Opens the service of every configured client. */
 export function openWarehouses(
   config: Config,
-  onExchange?: (client: string, exchange: Exchange) => void,
+  { onExchange, log = silentLogger }: WarehousesOptions = {},
 ): { warehouses: Map<string, Warehouse>; close: () => Promise<void> } {
-  const dispatcher = openDispatcher(config, maxResponseBytes);
-  const options = {
-    operations: config.operations,
-    dispatcher,
-    timeoutMs: config.HTTP_TIMEOUT_MS,
-    requestsPerSecond: config.REQUESTS_PER_SECOND,
-  };
+  const { options, budgets, close } = openTransport(config, log);
   const warehouses = new Map(
     config.clients.map((client) => {
       const observer = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
-      return [client.key, new Warehouse(client, { ...options, ...observer })];
+      const budget = budgets.open(toIdentity(client));
+      return [client.key, new Warehouse(client, { ...options, budget, ...observer })];
     }),
   );
-  return { warehouses, close: () => dispatcher.destroy() };
+  return { warehouses, close };
 }
 
 /** Opens the service of one client for questions with any method and path. */
 export function openProber(config: Config, client: WarehouseClient): { prober: Prober; close: () => Promise<void> } {
+  const { options, budgets, close } = openTransport(config, silentLogger);
+  return { prober: new Prober(client, { ...options, budget: budgets.open(toIdentity(client)) }), close };
+}
+
+/** Opens what the requests of all clients share. `close` lets requests fail that wait or are under way. */
+function openTransport(config: Config, log: Logger) {
   const dispatcher = openDispatcher(config, maxResponseBytes);
-  const { operations, HTTP_TIMEOUT_MS: timeoutMs, REQUESTS_PER_SECOND: requestsPerSecond } = config;
-  const prober = new Prober(client, { operations, dispatcher, timeoutMs, requestsPerSecond });
-  return { prober, close: () => dispatcher.destroy() };
+  const budgets = openRequestBudgets(config, log);
+  const { operations, HTTP_TIMEOUT_MS: timeoutMs } = config;
+  const close = async () => {
+    await Promise.all([budgets.close(), dispatcher.destroy()]);
+  };
+  return { options: { operations, dispatcher, timeoutMs }, budgets, close };
 }

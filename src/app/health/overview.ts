@@ -2,17 +2,21 @@ import type { Config } from '../../../config/env.ts';
 import { isAutomatic, type Schedule } from '../../../config/schedules.ts';
 import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { readDatabaseClock } from '../../erp/reports/job-status.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
 import { findAlertProblems } from './alert-problems.ts';
 import { findLateJobs, type LateJob } from './late-jobs.ts';
 import { findParcelProblems } from './parcel-problems.ts';
 import { createProblem, type Problem } from './problem.ts';
 import { findProblems } from './problems.ts';
+import { type ChartedSpan, readTrends } from './read-trends.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 import { findStockProblems } from './stock-problems.ts';
 
 /** How long a result is reused, in milliseconds, so that many watchers cost the database no more than one. */
 const cacheMs = 1_500;
+/** How long charts are reused, in milliseconds. Their figures change once a minute. */
+const chartCacheMs = 15_000;
 /** Number of recent runs of each stream that the overview draws as bars. */
 const barsShown = 24;
 
@@ -28,10 +32,12 @@ export interface CurrentState {
 export interface Overview extends CurrentState {
   readonly problems: readonly Problem[];
   readonly recent: readonly RecentRuns[];
+  /** Figures of all clients together. */
+  readonly charts: readonly ChartedSpan[];
 }
 
-/** Reuses the result of `read` for a moment. Callers at the same time wait for the same result. */
-function cacheBriefly<T>(read: () => Promise<T>): () => Promise<T> {
+/** Reuses the result of `read` for a while. Callers at the same time wait for the same result. */
+function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise<T> {
   let reading: Promise<T> | undefined;
   return () => {
     if (reading !== undefined) return reading;
@@ -40,7 +46,7 @@ function cacheBriefly<T>(read: () => Promise<T>): () => Promise<T> {
       reading = undefined;
     };
     // The time starts when the result is there, so a slow read is not started twice. A failure is not reused.
-    started.then(() => setTimeout(forget, cacheMs).unref(), forget);
+    started.then(() => setTimeout(forget, forMs).unref(), forget);
     reading = started;
     return started;
   };
@@ -69,9 +75,10 @@ export async function readCurrentState({ db, config }: StateSource): Promise<Cur
 /** Creates the functions with which all parts of the admin server read the current state. */
 export function openStateReaders({ db, config }: StateSource) {
   const readState = cacheBriefly(() => readCurrentState({ db, config }));
+  const readCharts = cacheBriefly(async () => readTrends(db, '', await readDatabaseClock(db)), chartCacheMs);
   const readOverview = cacheBriefly(async (): Promise<Overview> => {
-    const [state, recent] = [await readState(), await readRecentRuns(db, barsShown)];
-    return { ...state, recent, problems: findCurrentProblems(state, config) };
+    const [state, recent, charts] = [await readState(), await readRecentRuns(db, barsShown), await readCharts()];
+    return { ...state, recent, charts, problems: findCurrentProblems(state, config) };
   });
   return { readState, readOverview };
 }

@@ -6,24 +6,32 @@ export interface LogOptions {
   readonly level: string;
   /** Formats lines for people instead of JSON; undefined: only if standard output is a terminal. */
   readonly pretty: boolean | undefined;
+  /** Returns further fields of every line; undefined: there are none. */
+  readonly readSpanIds?: (() => object) | undefined;
 }
 
 /** Creates the logger of a command. The formatter for people is loaded only if it is used. */
-export async function openLogger({ level, pretty = process.stdout.isTTY }: LogOptions): Promise<Logger> {
-  if (!pretty) return createLogger(level);
+export async function openLogger({ level, pretty = process.stdout.isTTY, readSpanIds }: LogOptions): Promise<Logger> {
+  if (!pretty) return createLogger(level, pino.destination(1), readSpanIds);
   const { default: pinoPretty } = await import('pino-pretty');
-  return createLogger(level, pinoPretty({ colorize: wantsColours(), sync: true }));
+  return createLogger(level, pinoPretty({ colorize: wantsColours(), sync: true }), readSpanIds);
 }
 
 /**
  * Creates a logger that writes one JSON line per event, with the fields that log-schema.ts knows.
  * @param destination standard output by default
+ * @param mixin returns further fields of every line, which must be safe to log
  */
-export function createLogger(level: string, destination: pino.DestinationStream = pino.destination(1)): Logger {
+export function createLogger(
+  level: string,
+  destination: pino.DestinationStream = pino.destination(1),
+  mixin?: () => object,
+): Logger {
   const options: pino.LoggerOptions = {
     level,
     base: null,
     timestamp: pino.stdTimeFunctions.isoTime,
+    ...(mixin === undefined ? {} : { mixin }),
     formatters: {
       level: (label) => ({ level: label }),
     },

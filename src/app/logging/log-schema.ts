@@ -1,7 +1,7 @@
 import { removeQuotes } from '../../core/quote.ts';
 
 /**
- * Every field that a log line may have, and its meaning. Of any other field, only the name is written. No field holds a
+ * Every field that a log line may have, and its meaning. While traces are sent, the logger adds trace_id and span_id. Of any other field, only the name is written. No field holds a
  * request, an answer, a row, or a member of one.
  */
 const logFields = {
@@ -34,7 +34,7 @@ const logFields = {
   quarantined: 'resources put into quarantine',
   rows: 'number of rows concerned',
   heldBack: 'number of lines of this kind that were left out since the last one',
-  task: 'part of a sweep',
+  task: 'part of a sweep; or traces, or metrics',
   queue: 'backend or name of the queue',
   set: 'schedulers that were set',
   removedSchedulers: 'schedulers that were removed',
@@ -47,7 +47,7 @@ const logFields = {
   port: 'port listened on',
   action: 'what an operator did on a page',
   from: 'address from which a request to the admin server came',
-  endpoint: 'origin that traces are sent to',
+  endpoint: 'origin that traces or metrics are sent to',
 } as const;
 
 const known = new Set(Object.keys(logFields));

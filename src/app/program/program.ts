@@ -19,6 +19,8 @@ import type { RunOptions } from '../commands/run.ts';
 import type { SandboxOptions } from '../commands/sandbox.ts';
 import type { StatusOptions } from '../commands/status.ts';
 import { version } from '../version.ts';
+import { addEraseCommand } from './erase-command.ts';
+import { addExportCommand } from './export-command.ts';
 import { createChoiceArgument, parseWholeNumber, setExitCode } from './options.ts';
 import { addOutboxCommands } from './outbox-commands.ts';
 import { addQuarantineCommands } from './quarantine-commands.ts';
@@ -94,6 +96,8 @@ export function createCli(): Command {
   addRescanCommands(cli);
   addOutboxCommands(cli);
   addQuarantineCommands(cli);
+  addExportCommand(cli);
+  addEraseCommand(cli);
   addSandboxCommands(cli);
   addCompletion(cli);
   return cli;

@@ -10,7 +10,7 @@ import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError } from '../../core/errors.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
-import type { QueueBackend, QueueTelemetry, TaskQueue } from '../../queue/backend.ts';
+import type { QueueBackend, TaskQueue } from '../../queue/backend.ts';
 import type { QueueName } from '../../queue/define-job.ts';
 import { RunSlots } from '../../queue/run-slots.ts';
 import { Sweeper } from '../../queue/sweeper.ts';
@@ -20,8 +20,10 @@ import { openWarehouses } from '../deps/warehouses.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
+import type { Tracing } from '../telemetry/traces.ts';
 import { version } from '../version.ts';
 import { Closers } from './closers.ts';
+import { FigureMaker } from './figure-maker.ts';
 import { openAlerter } from './open-alerter.ts';
 import { openPusher } from './open-pusher.ts';
 import { createProcessor } from './processor.ts';
@@ -62,21 +64,22 @@ export async function startDaemon(
   databaseUrl: string,
   log: Logger,
   metrics: WorkMetrics,
-  telemetry?: QueueTelemetry,
+  tracing: Tracing | null,
 ): Promise<Daemon> {
   const closers = new Closers();
   try {
-    const { deps, backend } = await openConnections(closers, { config, databaseUrl, log, metrics, telemetry });
+    const { deps, backend } = await openConnections(closers, { config, databaseUrl, log, metrics, tracing });
     const { queues, schedules, workers, stopping, outdated } = await openQueues(closers, deps, backend);
     await schedules.prepare();
     // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
-    const pushing = config.pushSweepMs === null ? null : closers.add(startPushing(deps, databaseUrl, metrics));
+    const pushing = config.pushSweepMs === null ? null : closers.add(startPushing(deps, databaseUrl, metrics, tracing));
     const sweeper = new Sweeper(schedules.sweeperTasks());
     closers.add({ close: () => sweeper.stop() });
     const { worker, warehouses } = deps;
     for (const running of workers) runInBackground(running.run(), log);
     sweeper.start();
     closers.add(openAlerter(deps, databaseUrl));
+    closers.add(new FigureMaker(deps.db, log)).start();
     runInBackground(logReachability(warehouses, log, stopping.signal), log);
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {
@@ -112,21 +115,21 @@ interface DaemonOptions {
   readonly databaseUrl: string;
   readonly log: Logger;
   readonly metrics: WorkMetrics;
-  readonly telemetry: QueueTelemetry | undefined;
+  readonly tracing: Tracing | null;
 }
 
 /** Opens the database, the service of each client and the queue. */
 async function openConnections(
   closers: Closers,
-  { config, databaseUrl, log, metrics, telemetry }: DaemonOptions,
+  { config, databaseUrl, log, metrics, tracing }: DaemonOptions,
 ): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
   const { db } = closers.add(connectForWriting(databaseUrl, log));
   await assertSchemaFits(db, version);
   const { keeper } = closers.add(openLeaseKeeper(databaseUrl, log));
   const { warehouses } = closers.add(
-    openWarehouses(config, (client, exchange) => metrics.onExchange(client, exchange)),
+    openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),
   );
-  const { backend } = closers.add(await openQueueBackend(config, databaseUrl, log, telemetry));
+  const { backend } = closers.add(await openQueueBackend(config, databaseUrl, log, tracing?.queue));
   const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
   const worker = workerName();
   return { deps: { config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun }, backend };
@@ -156,11 +159,13 @@ function startPushing(
   deps: RunnerDeps,
   databaseUrl: string,
   metrics: WorkMetrics,
+  tracing: Tracing | null,
 ): { readonly close: () => Promise<void> } {
   const { pusher, close } = openPusher({
     ...deps,
     databaseUrl,
     onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
+    spans: tracing?.push,
   });
   const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => void pusher.wakeFor(payload), deps.log);
   pusher.start();

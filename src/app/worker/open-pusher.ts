@@ -5,8 +5,9 @@
 import type { Config } from '../../../config/env.ts';
 import { toIdentity } from '../../../config/files.ts';
 import { changeInWords } from '../../core/database-mark.ts';
-import type { HoldCode } from '../../core/push-health.ts';
+import type { HoldCode } from '../../core/push/push-health.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
+import type { PushSpans } from '../../sync/push/attempt.ts';
 import type { PushEvents } from '../../sync/push/client-pusher.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { applyOperations } from '../../sync/push/payload/kind.ts';
@@ -22,6 +23,8 @@ import { throttleWarnings } from '../logging/throttle-warnings.ts';
 const pushPoolSize = 6;
 const heartbeatTimeoutMs = 5_000;
 
+const withoutSpan: PushSpans = (_row, attempt) => attempt(() => undefined);
+
 /** The parts of a process that pushing uses. */
 export interface PushSetup {
   readonly config: Config;
@@ -33,6 +36,8 @@ export interface PushSetup {
   readonly only?: string;
   /** Called with every outcome, in addition to the log. */
   readonly onSettled?: PushEvents['onSettled'];
+  /** Undefined if nothing is traced. */
+  readonly spans?: PushSpans | undefined;
 }
 
 /** Connections of a pusher: a pool for claiming and settling, and a connection that only renews claims. */
@@ -43,7 +48,7 @@ export interface PushConnections {
 
 /** Opens the connections of a pusher. */
 export const openPushConnections = (databaseUrl: string, log: Logger): PushConnections => ({
-  main: connectForWriting(databaseUrl, log, 'push', pushPoolSize),
+  main: connectForWriting(databaseUrl, log, 'push', pushPoolSize, undefined, true),
   claims: connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs),
 });
 
@@ -77,6 +82,7 @@ export function openPusher(
         timeoutMs: config.HTTP_TIMEOUT_MS,
         worker,
         sent,
+        inSpan: options.spans ?? withoutSpan,
       },
     ];
   });

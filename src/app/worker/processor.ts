@@ -3,13 +3,13 @@ import { jobs } from '../../../jobs/registry.ts';
 import { CodedError, StoppedError } from '../../core/errors.ts';
 import { SchemaError } from '../../erp/schema/migration-files.ts';
 import type { Processor } from '../../queue/backend.ts';
-import { jobDataSchema } from '../../queue/define-job.ts';
+import { jobDataSchema, tickName } from '../../queue/define-job.ts';
 import type { RunSlots } from '../../queue/run-slots.ts';
 import { errorFields } from '../logging/logger.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
 import type { Schedules } from './schedules.ts';
 
-/** Creates the processor of queued jobs. It queues a run for each due client on a tick, and runs everything else. */
+/** Creates the processor of queued jobs. On a tick it queues what is due soon. It runs everything else. */
 export function createProcessor(
   deps: RunnerDeps,
   schedules: Schedules,
@@ -19,19 +19,20 @@ export function createProcessor(
 ): Processor {
   const clients = new Map(deps.config.clients.map((client) => [client.key, client]));
   return async ({ name, data }, _token, cancelled) => {
+    if (name === tickName) return schedules.onTick();
     const job = jobNames.find((known) => known === name);
     // A worker of another version or configuration queued it. That worker runs it.
     if (job === undefined || deps.config.schedules[job].kind === 'off') return;
     const { client: key } = jobDataSchema.parse(data);
-    if (key === undefined) return schedules.onTick(job);
-    const client = clients.get(key);
-    if (client === undefined) return;
+    const client = key === undefined ? undefined : clients.get(key);
+    // A tick of a former version names a job and no client.
+    if (client === undefined) return key === undefined ? schedules.onTick() : undefined;
     const room = new AbortController();
     const makeRoom = () => {
-      deps.log.info({ event: 'run_makes_room', client: key, job });
+      deps.log.info({ event: 'run_makes_room', client: client.key, job });
       room.abort(new StoppedError());
     };
-    const slot = slots.take(key, job, jobs[job].savesProgress ? makeRoom : null);
+    const slot = slots.take(client.key, job, jobs[job].savesProgress ? makeRoom : null);
     // Without a slot the job stays due. It is queued again when a run of this client, or a long run, ends.
     if (slot === null) return;
     let hasEnded = true;
@@ -39,7 +40,7 @@ export function createProcessor(
       const signal = AbortSignal.any([stop, room.signal, ...(cancelled === undefined ? [] : [cancelled])]);
       const report = await runJob(deps, job, client, 'schedule', signal).catch((error: unknown) => {
         // A failed run would be recorded. Here the database could not store the record.
-        deps.log.error({ event: 'run_unrecorded', client: key, job, ...errorFields(error) });
+        deps.log.error({ event: 'run_unrecorded', client: client.key, job, ...errorFields(error) });
         if (error instanceof SchemaError) onOutdated(error);
         throw new CodedError('run_unrecorded', `the database could not store the record of ${job}; see the log`);
       });

@@ -8,7 +8,7 @@ import type { OfferedAccount } from '../../erp/runs/clients.ts';
 import type { LeaseKeeper } from '../../erp/runs/leases.ts';
 import type { Trigger } from '../../erp/runs/ledger.ts';
 import type { RunRequest } from '../../erp/runs/start-run.ts';
-import { countMissedRuns, findDueNotBefore, findNextDue } from '../../queue/next-due.ts';
+import { countMissedRuns, findDueNotBefore, findNextDue, toInterval } from '../../queue/next-due.ts';
 import { newServiceClock, newShare, type PullContext } from '../../sync/run/pull-context.ts';
 import { type RunReport, type RunScope, runUnderLease } from '../../sync/run/run.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
@@ -113,6 +113,9 @@ function toRunRequest(deps: RunnerDeps, work: Work, client: WarehouseClient, tri
     trigger,
     version,
     ...(work.nextDue === undefined ? {} : { nextDue: work.nextDue }),
+    ...(schedule?.kind === 'every' && work.nextDue !== undefined
+      ? { interval: toInterval(schedule, { client: client.key, job: work.name }) }
+      : {}),
     ...(schedule === undefined ? {} : { missed: (due: Date, now: Date) => countMissedRuns(schedule, due, now) }),
     retries: work.retries ?? false,
     isLocal: work.isLocal ?? false,
@@ -147,6 +150,7 @@ function createPullContext(
     lookbackDays: config.LOOKBACK_DAYS,
     quarantineMaxShare: config.QUARANTINE_MAX_SHARE,
     retentionDays: config.RETENTION_DAYS,
+    personalDataDays: config.PERSONAL_DATA_DAYS ?? null,
     compare: 'raw',
     state: { totals, plan, service: newServiceClock(), share: newShare() },
   };

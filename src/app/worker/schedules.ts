@@ -10,19 +10,29 @@ import { noteDatabase } from '../../erp/outbox/push-database.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { endHoldWaits } from '../../erp/runs/client-holds.ts';
 import { type OfferedAccount, registerClients } from '../../erp/runs/clients.ts';
-import { bringDueTimesForward, findDueJobs, readScheduleClock, reviveAbandoned } from '../../erp/runs/due-jobs.ts';
+import {
+  bringDueTimesForward,
+  findDueJobs,
+  hasAbandonedRuns,
+  readScheduleClock,
+  reviveAbandoned,
+} from '../../erp/runs/due-jobs.ts';
 import { ensureJobs, type WantedJob } from '../../erp/runs/start-run.ts';
 import type { TaskQueue } from '../../queue/backend.ts';
 import type { QueueName } from '../../queue/define-job.ts';
 import { dispatchRuns, readWaitingRuns } from '../../queue/dispatch.ts';
-import { findNextDue, toTickReachMs } from '../../queue/next-due.ts';
-import { alignSchedulers } from '../../queue/schedulers.ts';
+import { findNextDue } from '../../queue/next-due.ts';
+import { alignSchedulers, findSchedulerChanges, findTickMs, hasChanges } from '../../queue/schedulers.ts';
 import type { SweeperTasks } from '../../queue/sweeper.ts';
 import { errorFields } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 import { version } from '../version.ts';
 import { type RunnerDeps, toClientIdentity } from './runner.ts';
 
+/** The queue that holds the tick. */
+const tickQueue: QueueName = 'poll';
+/** Milliseconds that a tick looks further ahead than its interval, because the next tick may be late. */
+const tickSlackMs = 1_000;
 /** Milliseconds that a job is overdue before the sweeper queues it, because the ticks missed it. */
 const overdueMs = 5_000;
 /** Milliseconds that a job that sets its own due time may be later than its schedule. */
@@ -36,6 +46,7 @@ export class Schedules {
   readonly #queues: ReadonlyMap<QueueName, TaskQueue>;
   readonly #clients: readonly OfferedAccount[];
   readonly #enabled: readonly JobName[];
+  readonly #tickMs: number | null;
   /** Clients that were logged as parked. */
   #parked: readonly string[] = [];
 
@@ -44,6 +55,7 @@ export class Schedules {
     this.#queues = queues;
     this.#clients = deps.config.clients.map(toClientIdentity);
     this.#enabled = jobNames.filter((job) => deps.config.schedules[job].kind !== 'off');
+    this.#tickMs = findTickMs(jobNames.map((job) => deps.config.schedules[job]));
   }
 
   /** Gives every job of every client its row in `sync.jobs`. A schedule that became shorter takes effect at once. */
@@ -80,9 +92,9 @@ export class Schedules {
     await bringDueTimesForward(db, latest);
   }
 
-  /** Queues a run of the job for every client for which it is due now or soon. */
-  async onTick(job: JobName): Promise<void> {
-    await this.#fanOut([job], this.#clients, toTickReachMs(this.#deps.config.schedules[job]));
+  /** Queues every run that is due before the next tick, with a delay until its due time. */
+  async onTick(): Promise<void> {
+    await this.#fanOut(this.#enabled, this.#clients, (this.#tickMs ?? 0) + tickSlackMs);
   }
 
   /** Queues the due jobs of a client at once, for example when a slot becomes free. */
@@ -101,6 +113,7 @@ export class Schedules {
     const warn = throttleWarnings(log);
     return {
       revive: async () => {
+        if (!(await hasAbandonedRuns(db))) return;
         const abandoned = await inTransaction(db, (trx) => reviveAbandoned(trx));
         for (const { client, job } of abandoned) log.warn({ event: 'run_abandoned', client, job });
         // These jobs have waited for the length of a lease already, so they are queued at once.
@@ -109,8 +122,9 @@ export class Schedules {
       dispatchOverdue: () => this.#fanOut(this.#enabled, this.#clients, -overdueMs, { look: true }),
       align: async () => {
         await this.#register();
+        const isAligned = await Promise.all([...this.#queues].map(([name, queue]) => this.#isAligned(name, queue)));
         // One worker at a time. A worker that does not get the lock leaves it to the one that has it.
-        await tryRunExclusively(db, 'schedulers', () => this.#align());
+        if (isAligned.includes(false)) await tryRunExclusively(db, 'schedulers', () => this.#align());
       },
       onError: (task, error) => {
         // No stack: a server that is away is not a fault of this program.
@@ -133,29 +147,31 @@ export class Schedules {
   ): Promise<void> {
     const due = await findDueJobs(this.#deps.db, names, clients, withinMs, localJobs);
     const nowMs = Date.now();
-    for (const [name, runs] of Map.groupBy(due, (run) => jobs[run.job as JobName].queue)) {
+    const runs = due.map((run) => ({ ...run, job: run.job as JobName }));
+    for (const [name, queueRuns] of Map.groupBy(runs, ({ job }) => jobs[job].queue)) {
       const queue = this.#queues.get(name);
       if (queue === undefined) continue;
       const options = overdue && { nowMs, ...(overdue.look ? { waiting: await readWaitingRuns(queue) } : {}) };
-      for (const [job, jobRuns] of Map.groupBy(runs, (run) => run.job as JobName))
-        await dispatchRuns(queue, job, jobRuns, options);
+      await dispatchRuns(queue, queueRuns, options);
     }
+  }
+
+  async #isAligned(name: QueueName, queue: TaskQueue): Promise<boolean> {
+    return !hasChanges(await findSchedulerChanges(queue, name === tickQueue ? this.#tickMs : null, version));
   }
 
   /** Makes the schedulers of all queues fit the configuration. */
   async #align(): Promise<void> {
-    const { db, config, log, worker } = this.#deps;
+    const { db, log, worker } = this.#deps;
     for (const [name, queue] of this.#queues) {
-      const plan = jobNames
-        .filter((job) => jobs[job].queue === name)
-        .map((job) => ({ job, schedule: config.schedules[job] }));
-      const { set, missing, removed } = await alignSchedulers(queue, plan, version);
-      if (set.length + removed.length === 0) continue;
-      log.info({ event: 'schedulers_aligned', queue: name, set, lost: missing, removedSchedulers: removed });
-      // Workers of different configurations change each other's schedulers again and again; only missing ones are news.
-      if (missing.length === 0) continue;
-      const detail = `queue ${name}: ${missing.join(', ')}`;
-      await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail });
+      const tickMs = name === tickQueue ? this.#tickMs : null;
+      const changes = await alignSchedulers(queue, tickMs, version);
+      if (!hasChanges(changes)) continue;
+      const { set, missing, removed } = changes;
+      log.info({ event: 'schedulers_aligned', queue: name, set, lost: missing, tickMs, removedSchedulers: removed });
+      // Workers of different configurations change each other's tick again and again; only a missing one is news.
+      if (missing)
+        await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail: `queue ${name}` });
     }
   }
 

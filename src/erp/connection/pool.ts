@@ -7,6 +7,7 @@ import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
 import type { DB } from '../generated/tables.ts';
+import { keyedPlanSettings, prepareStatements } from './prepared.ts';
 
 /** Idle time after which the system sends a keep-alive probe to the other side. The system's default is two hours. */
 export const keepAliveInitialDelayMillis = 10_000;
@@ -18,6 +19,12 @@ export type Database = Kysely<DB>;
  * Limit of the time that a session idles in a transaction or waits for a lock. A frozen worker keeps no lock longer.
  */
 const sessionTimeoutMs = 5_000;
+
+/**
+ * Time after which an unused connection is closed. The polls of one client use a connection more often than that: opening
+ * one costs more CPU than a poll that finds nothing new.
+ */
+export const idleTimeoutMillis = 60_000;
 
 /**
  * Parsers of column values. A bigint becomes a number: ids are checked to be safe integers before they are stored. A
@@ -57,18 +64,32 @@ export function mergeOptions(
   };
 }
 
+/** Settings of a pool. */
+export interface PoolOptions extends pg.PoolConfig {
+  /** True if sessions prepare each statement, so that Postgres plans it only once (src/erp/connection/prepared.ts). */
+  readonly prepares?: boolean;
+}
+
 /**
  * Returns the settings of a pool. The queue uses another pool. The time zone is UTC, so that a timestamp without a zone
  * has one meaning.
  */
-export function makePoolConfig(databaseUrl: string, name: string, max: number, queryTimeoutMs = 60_000): pg.PoolConfig {
+export function makePoolConfig(
+  databaseUrl: string,
+  name: string,
+  max: number,
+  queryTimeoutMs = 60_000,
+  prepares = false,
+): PoolOptions {
   return {
+    prepares,
     ...mergeOptions(databaseUrl, [
       '-c timezone=UTC',
       '-c search_path=pg_catalog',
       `-c idle_in_transaction_session_timeout=${sessionTimeoutMs}`,
       `-c lock_timeout=${sessionTimeoutMs}`,
       `-c statement_timeout=${statementTimeoutMs(queryTimeoutMs)}`,
+      ...(prepares ? keyedPlanSettings : []),
     ]),
     max,
     types: typeParsers,
@@ -76,6 +97,7 @@ export function makePoolConfig(databaseUrl: string, name: string, max: number, q
     connectionTimeoutMillis: 10_000,
     // A network that drops packets gives no error. Without this limit a query would wait until the system gives up.
     query_timeout: queryTimeoutMs,
+    idleTimeoutMillis,
     keepAlive: true,
     keepAliveInitialDelayMillis,
   };
@@ -122,10 +144,13 @@ class WatchedClient extends pg.Client {
  * Makes a pool. If a connection is lost, its errors have the code `database_lost`. If a query has no answer in time,
  * its connection is ended: pg would continue to use it, and every later query on it would wait in vain.
  */
-export function makePool(options: pg.PoolConfig): pg.Pool {
+export function makePool({ prepares = false, ...options }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({ ...options, Client: WatchedClient });
   const queryTimeoutMs = options.query_timeout ?? Number.POSITIVE_INFINITY;
-  pool.on('connect', (client) => watchQueries(client, queryTimeoutMs));
+  pool.on('connect', (client) => {
+    if (prepares) prepareStatements(client);
+    watchQueries(client, queryTimeoutMs);
+  });
   watchConnects(pool, options.connectionTimeoutMillis ?? Number.POSITIVE_INFINITY);
   return pool;
 }

@@ -11,14 +11,19 @@ const maxAttempts = 5;
  * in all. Therefore `work` must be repeatable.
  * @param waitForLocks if false, a lock timeout is thrown at once. The caller then leaves out what is locked.
  */
-export async function inTransaction<T>(
+export function inTransaction<T>(
   db: Database,
   work: (trx: Transaction<DB>) => Promise<T>,
-  { waitForLocks = true } = {},
+  options: { readonly waitForLocks?: boolean } = {},
 ): Promise<T> {
+  return repeatAfterConflict(() => db.transaction().execute(work), options);
+}
+
+/** Runs a statement or a transaction, and repeats it as `inTransaction` does. */
+export async function repeatAfterConflict<T>(work: () => Promise<T>, { waitForLocks = true } = {}): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await db.transaction().execute(work);
+      return await work();
     } catch (error) {
       if (
         attempt >= maxAttempts ||

@@ -64,6 +64,25 @@ export interface FulfilmentChanges {
   seq: Generated<number>;
 }
 
+export interface FulfilmentConsumers {
+  /**
+   * When it was started first
+   */
+  created_at: Generated<Timestamp>;
+  /**
+   * When seq last changed
+   */
+  moved_at: Generated<Timestamp>;
+  /**
+   * Name that the program chose, at most 64 characters
+   */
+  name: string;
+  /**
+   * Last seq that the consumer has read
+   */
+  seq: number;
+}
+
 export interface FulfilmentDocuments {
   /**
    * Client key
@@ -73,6 +92,10 @@ export interface FulfilmentDocuments {
    * When the outbox row became done
    */
   created_at: Generated<Timestamp>;
+  /**
+   * When personal data was removed from the row; null if it was not
+   */
+  erased_at: Timestamp | null;
   /**
    * File name as received, or of the attachment as sent
    */
@@ -121,6 +144,25 @@ export interface FulfilmentDocuments {
    * return_label: shippingMethodId (settings list returnShippingMethods)
    */
   shipping_method_id: number | null;
+}
+
+export interface FulfilmentErasedOrders {
+  /**
+   * Client key
+   */
+  client: string | null;
+  /**
+   * When it was erased
+   */
+  erased_at: Timestamp | null;
+  /**
+   * Your order number when it was erased
+   */
+  external_order_number: string | null;
+  /**
+   * Order (orders.id)
+   */
+  order_id: number | null;
 }
 
 export interface FulfilmentInboundItems {
@@ -715,6 +757,10 @@ export interface FulfilmentOutbox {
    * Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
    */
   database_mark: Generated<string | null>;
+  /**
+   * When personal data was removed from the row; null if it was not
+   */
+  erased_at: Timestamp | null;
   /**
    * Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product
    */
@@ -1854,6 +1900,33 @@ export interface SyncCursors {
   watermark: string | null;
 }
 
+export interface SyncErasures {
+  /**
+   * Client key
+   */
+  client: string;
+  /**
+   * orders; or the table of a return that belongs to no stored order
+   */
+  entity: string;
+  /**
+   * When it was erased
+   */
+  erased_at: Generated<Timestamp>;
+  /**
+   * Who erased it: a worker, or the user of the command
+   */
+  erased_by: string;
+  /**
+   * Your order number when it was erased
+   */
+  external_order_number: string | null;
+  /**
+   * Id of the row of that table
+   */
+  id: number;
+}
+
 export interface SyncFeedMark {
   /**
    * There is one row
@@ -1863,6 +1936,44 @@ export interface SyncFeedMark {
    * Changes up to this seq are no longer kept
    */
   pruned_until: Generated<number>;
+}
+
+export interface SyncFigureMarks {
+  /**
+   * Time of a roll-up. What was committed three minutes before it is in sync.figures
+   */
+  at: Timestamp;
+  /**
+   * Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
+   */
+  attempt_id: number;
+}
+
+export interface SyncFigures {
+  /**
+   * Beginning of the span
+   */
+  at: Timestamp;
+  /**
+   * Client key; empty: all clients together
+   */
+  client: string;
+  /**
+   * rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert), oldest_pending or stream_age (seconds, the largest seen)
+   */
+  measure: string;
+  /**
+   * Length of the span: 5 or 60 minutes
+   */
+  minutes: number;
+  /**
+   * rows and stream_age: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
+   */
+  part: Generated<string>;
+  /**
+   * A number of rows or attempts, or seconds
+   */
+  value: number;
 }
 
 export interface SyncFindings {
@@ -2445,6 +2556,25 @@ export interface SyncQuarantine {
   times: Generated<number>;
 }
 
+export interface SyncRequestBudgets {
+  /**
+   * Number of requests of that second that are granted, or whose time passed without a request
+   */
+  granted: number;
+  /**
+   * Fingerprint of the account
+   */
+  identity: string;
+  /**
+   * The last second from which requests were granted. It may lie ahead
+   */
+  second: Timestamp;
+  /**
+   * When requests were last granted. It tells if the clock went back
+   */
+  taken_at: Timestamp;
+}
+
 export interface SyncRereads {
   /**
    * Client key
@@ -2697,7 +2827,9 @@ export interface SyncWatchedArticles {
 
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
+  "fulfilment.consumers": FulfilmentConsumers;
   "fulfilment.documents": FulfilmentDocuments;
+  "fulfilment.erased_orders": FulfilmentErasedOrders;
   "fulfilment.inbound_items": FulfilmentInboundItems;
   "fulfilment.inbound_packing_slip_items": FulfilmentInboundPackingSlipItems;
   "fulfilment.inbound_packing_slips": FulfilmentInboundPackingSlips;
@@ -2731,7 +2863,10 @@ export interface DB {
   "sync.clients": SyncClients;
   "sync.confirmations": SyncConfirmations;
   "sync.cursors": SyncCursors;
+  "sync.erasures": SyncErasures;
   "sync.feed_mark": SyncFeedMark;
+  "sync.figure_marks": SyncFigureMarks;
+  "sync.figures": SyncFigures;
   "sync.findings": SyncFindings;
   "sync.freshness": SyncFreshness;
   "sync.gaps": SyncGaps;
@@ -2752,6 +2887,7 @@ export interface DB {
   "sync.push_rates": SyncPushRates;
   "sync.push_workers": SyncPushWorkers;
   "sync.quarantine": SyncQuarantine;
+  "sync.request_budgets": SyncRequestBudgets;
   "sync.rereads": SyncRereads;
   "sync.rescan_pages": SyncRescanPages;
   "sync.rescans": SyncRescans;

@@ -167,6 +167,8 @@ const forgottenTables = [
   'sync.settings_reads',
   'sync.rescans',
   'sync.quarantine',
+  // Ids of the former service may be those of other orders at the new one.
+  'sync.erasures',
 ] as const;
 
 /**

@@ -90,6 +90,9 @@ export const pruneTargets: readonly PruneTarget[] = [
   // Of clients that no worker has any more: nobody finds the end of these problems.
   makePruneTarget('sync.alerts', (days) => sql`t.seen_at < ${toCutoff(days)}`),
   makePruneTarget('sync.alert_posts', (days) => sql`coalesce(t.delivered_at, t.abandoned_at) < ${toCutoff(days)}`),
+  // Figures do not depend on the days: charts show a day in spans of 5 minutes, and a month in hours.
+  makePruneTarget('sync.figures', () => sql`t.minutes = 5 and t.at < now() - interval '2 days'`),
+  makePruneTarget('sync.figures', () => sql`t.minutes = 60 and t.at < now() - interval '32 days'`),
   makePruneTarget('sync.audit', (days) => sql`t.at < ${toCutoff(days)}`),
   feedTarget,
 ];

@@ -1,6 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
+import { rowSet } from './row-set.ts';
 import {
   type ChildTable,
   type Comparison,
@@ -12,39 +13,34 @@ import {
   feedNames,
   hasSameKey,
   keyColumns,
+  keyTypes,
   type MirrorRow,
-  pickColumns,
-  placeTypes,
-  rowSet,
-  rowsByIds,
+  rowsWhere,
   tableRef,
   type WrittenRow,
 } from './tables.ts';
 
 /** Collects the child rows of a table. If two families bring the same row, the last one counts. */
-function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
-  const rows = families
-    .flatMap(({ children }) => children.filter((set) => set.table === table.name))
-    .flatMap((set) => set.rows);
-  const keyed = rows.map(
-    (row) =>
-      [
-        keyColumns(table)
-          .map((column) => String(row[column]))
-          .join(':'),
-        row,
-      ] as const,
-  );
-  return [...new Map(keyed).values()];
+export function collectRows(table: ChildTable, families: readonly Family[]): MirrorRow[] {
+  const [column, ...more] = keyColumns(table) as [string, ...string[]];
+  const rows = new Map<unknown, MirrorRow>();
+  for (const { children } of families)
+    for (const set of children)
+      if (set.table === table.name)
+        for (const row of set.rows)
+          rows.set(more.length === 0 ? row[column] : [column, ...more].map((name) => String(row[name])).join(':'), row);
+  return [...rows.values()];
 }
 
-/** Returns SQL: the child rows as a set named i, with their key and parent only. */
-function makePlaceSet(table: ChildTable, families: readonly Family[]) {
-  const types = placeTypes(table);
-  return rowSet(
-    types,
-    collectRows(table, families).map((row) => pickColumns(types, row)),
-  );
+/**
+ * Returns SQL: whether the stored child row t is not among those of the reading. The planner cannot join NOT IN: it
+ * reads the set once and keeps it as a hash table. A join could compare each stored row with each row of the reading.
+ */
+function isAbsent(table: ChildTable, families: readonly Family[]) {
+  const key = keyColumns(table);
+  return sql`(${columnRefs(key, 't')}) not in (
+        select ${columnRefs(key, 'i')}
+        from ${rowSet(keyTypes(table), collectRows(table, families))})`;
 }
 
 /** Lists the ids of the parents whose child rows in this table are complete. */
@@ -53,25 +49,34 @@ const listCompleteParents = (table: ChildTable, families: readonly Family[]) =>
     .filter(({ children }) => children.some((set) => set.table === table.name && set.complete))
     .map(({ parent }) => parent.id);
 
-/**
- * Returns SQL, appended to a query with `union all`: the stored parent of each child row that the reading brings for
- * another parent, and that other parent.
- */
-export function selectMoves(client: string, child: ChildTable, families: readonly Family[]) {
+/** A parent that loses a child row to the parent `goesTo`. */
+interface ChildMove {
+  readonly id: number;
+  readonly goesTo: number;
+}
+
+/** Finds the stored parents of child rows that these families bring for another parent. */
+export async function findMoves(
+  trx: Transaction<DB>,
+  client: string,
+  child: ChildTable,
+  rows: readonly MirrorRow[],
+): Promise<ChildMove[]> {
   // If the parent is part of its key, a child row cannot move.
-  if (keyColumns(child).includes(child.parentColumn)) return sql``;
-  const rows = collectRows(child, families);
+  if (rows.length === 0 || keyColumns(child).includes(child.parentColumn)) return [];
   const [ids, parents] = [rows.map(({ id }) => id), rows.map((row) => row[child.parentColumn])];
   const stored = sql.ref(`t.${child.parentColumn}`);
-  return sql`
-    union all
-    select ${stored}, i.goes_to, null::bigint from ${rowsByIds(child, client, ids)}
+  const { rows: moves } = await sql<ChildMove>`
+    select ${stored} as id, i.goes_to as "goesTo"
+    from ${rowsWhere(child, client, 'id', ids)}
     join unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to) on i.id = t.id
-    where ${stored} <> i.goes_to`;
+    where ${stored} <> i.goes_to`.execute(trx);
+  return moves;
 }
 
 /**
  * Returns SQL, appended to a query with `union`: ids of parents whose child rows in this table differ from the stored.
+ * A child row that is stored for a parent elsewhere counts as new. The planner can only hash or merge a full join.
  */
 export function selectTouchedByChildren(
   client: string,
@@ -80,27 +85,46 @@ export function selectTouchedByChildren(
   families: readonly Family[],
 ) {
   const [stored, claimed] = [sql.ref(`t.${child.parentColumn}`), sql.ref(`i.${child.parentColumn}`)];
-  const types = comparedTypes(child, compare);
-  const rows = collectRows(child, families).map((row) => pickColumns(types, row));
+  const rows = rowSet(comparedTypes(child, compare), collectRows(child, families));
+  const parents = families.map(({ parent }) => parent.id);
   return sql`
     union
-    select ${claimed} from ${rowSet(types, rows)}
-    left join ${tableRef(child.name)} t on ${hasSameKey(child, client)}
-    where t.client is null or ${differs(child, compare, 'i')}
-    union
-    select ${stored} from ${tableRef(child.name)} t
-    where t.client = ${anyClient(client)} and ${stored} = any(${listCompleteParents(child, families)}::bigint[])
-      and not exists (select from ${makePlaceSet(child, families)} where ${hasSameKey(child, client)})`;
+    select coalesce(${claimed}, ${stored})
+    from ${rows}
+    full join ${rowsWhere(child, client, child.parentColumn, parents)} on ${hasSameKey(child)}
+    where case
+      when t.client is null then true
+      when ${claimed} is null then ${stored} = any(${listCompleteParents(child, families)}::bigint[])
+      else ${differs(child, compare, 'i')}
+    end`;
 }
 
-/** Writes the child rows of these families that are new or differ. Returns the rows that it wrote. */
+/** Inserts those of these child rows that are not stored at all. Returns the rows that it wrote. */
+export async function insertNewChildren(
+  trx: Transaction<DB>,
+  client: string,
+  table: ChildTable,
+  rows: readonly MirrorRow[],
+): Promise<WrittenRow[]> {
+  if (rows.length === 0) return [];
+  const columns = Object.keys(columnTypes(table));
+  const written = await sql<WrittenRow>`
+    insert into ${tableRef(table.name)} as t (client, ${columnRefs(columns)})
+    select ${client}, ${columnRefs(columns, 'i')}
+    from ${rowSet(columnTypes(table), rows)}
+    order by ${columnRefs(keyColumns(table), 'i')}
+    on conflict (client, ${columnRefs(keyColumns(table))}) do nothing
+    returning ${feedNames(table)}, true as created, true as changed`.execute(trx);
+  return written.rows;
+}
+
+/** Writes those of these child rows that are new or differ. Returns the rows that it wrote. */
 export async function writeChildren(
   trx: Transaction<DB>,
   client: string,
   table: ChildTable,
-  families: readonly Family[],
+  rows: readonly MirrorRow[],
 ): Promise<WrittenRow[]> {
-  const rows = collectRows(table, families);
   if (rows.length === 0) return [];
   const [key, columns] = [keyColumns(table), Object.keys(columnTypes(table))];
   const assignments = columns
@@ -130,7 +154,7 @@ export async function removeChildren(
   const { rows: gone } = await sql<Pick<WrittenRow, 'id' | 'key'>>`
     delete from ${tableRef(table.name)} t
     where t.client = ${anyClient(client)} and ${sql.ref(`t.${table.parentColumn}`)} = any(${complete}::bigint[])
-      and not exists (select from ${makePlaceSet(table, families)} where ${hasSameKey(table, client)})
+      and ${isAbsent(table, families)}
     returning ${feedNames(table)}`.execute(trx);
   return gone;
 }

@@ -3,7 +3,8 @@ import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { otherReadersExist, rereadsOrQuarantineExist } from '../runs/confirmations.ts';
 import type { Lease } from '../runs/leases.ts';
-import { selectMoves, selectTouchedByChildren } from './children.ts';
+import { selectTouchedByChildren } from './children.ts';
+import { rowSet } from './row-set.ts';
 import {
   type Comparison,
   comparedTypes,
@@ -11,9 +12,7 @@ import {
   type Family,
   hasSameKey,
   type MirrorTables,
-  pickColumns,
-  rowSet,
-  rowsByIds,
+  rowsWhere,
   tableRef,
 } from './tables.ts';
 
@@ -40,8 +39,6 @@ interface TouchedParents {
   readonly stored: ReadonlyMap<number, number>;
   /** Ids of parents that are new here, differ, were unlisted, or have children that differ. */
   readonly ids: ReadonlySet<number>;
-  /** The stored parents of child rows that move to another parent. */
-  readonly moves: readonly { readonly id: number; readonly goesTo: number }[];
 }
 
 /**
@@ -55,19 +52,14 @@ export async function findTouched(
   families: readonly Family[],
 ): Promise<TouchedParents> {
   const ids = families.map(({ parent }) => parent.id);
-  const { rows } = await sql<{ id: number; goesTo: number | null; readNo: number | null }>`
-    select t.id, null::bigint as "goesTo", t.read_no as "readNo"
+  const { rows } = await sql<{ id: number; readNo: number }>`
+    select t.id, t.read_no as "readNo"
     from ${tableRef(tables.parent.name)} t
-    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])
-    ${sql.join(
-      tables.children.map((child) => selectMoves(client, child, families)),
-      sql``,
-    )}`.execute(trx);
-  const stored = new Map(rows.flatMap(({ id, goesTo, readNo }) => (goesTo === null ? [[id, readNo ?? 0]] : [])));
-  const moves = rows.flatMap(({ id, goesTo }) => (goesTo === null ? [] : [{ id, goesTo }]));
+    where t.client = ${anyClient(client)} and t.id = any(${ids}::bigint[])`.execute(trx);
+  const stored = new Map(rows.map(({ id, readNo }) => [id, readNo]));
   const known = families.filter(({ parent }) => stored.has(parent.id));
   const differing = await findDiffering(trx, { client, compare }, tables, known);
-  return { stored, ids: new Set([...ids.filter((id) => !stored.has(id)), ...differing]), moves };
+  return { stored, ids: new Set([...ids.filter((id) => !stored.has(id)), ...differing]) };
 }
 
 /** Finds the parents that differ from the stored rows, in themselves or in their child rows. Expects stored parents. */
@@ -91,16 +83,17 @@ function selectDiffering(
   families: readonly Family[],
 ) {
   const types = comparedTypes(tables.parent, compare);
-  const parents = families.map(({ parent }) => pickColumns(types, parent));
+  const parents = families.map(({ parent }) => parent);
   const byChildren = tables.children.map((child) => selectTouchedByChildren(client, compare, child, families));
   return sql`
     select i.id
     from ${rowSet(types, parents)}
-    left join ${rowsByIds(
+    left join ${rowsWhere(
       tables.parent,
       client,
+      'id',
       families.map(({ parent }) => parent.id),
-    )} on ${hasSameKey(tables.parent, client)}
+    )} on ${hasSameKey(tables.parent)}
     where t.id is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
     ${sql.join(byChildren, sql``)}`;
 }

@@ -126,28 +126,26 @@ export function columnTypes(table: MirrorTable): Readonly<Record<string, string>
 }
 
 /**
- * Returns SQL: rows as a set with typed columns, named i. Columns that a row lacks are null. Rows are passed as JSON,
- * which keeps every digit of `raw`.
+ * Returns SQL: the stored rows whose `column` has one of these values, named t, to be joined with a reading. They are
+ * looked up once for the whole page. The OFFSET keeps the planner from merging this subquery with the join. Merged, it
+ * would search for each row of the reading or, without statistics, read all rows of the client.
  */
-export function rowSet(types: Readonly<Record<string, string>>, rows: readonly object[]) {
-  const definition = Object.entries(types).map(([column, type]) => sql`${sql.ref(column)} ${sql.raw(type)}`);
-  return sql`jsonb_to_recordset(${JSON.stringify(rows)}::jsonb) as i (${sql.join(definition)})`;
-}
+export const rowsWhere = (
+  table: MirrorTable | ChildTable,
+  client: string,
+  column: string,
+  values: readonly unknown[],
+) => sql`(
+      select *
+      from ${tableRef(table.name)}
+      where client = ${anyClient(client)} and ${sql.ref(column)} = any(${values}::bigint[]) offset 0) t`;
 
-/**
- * Returns SQL: the stored rows with these ids, named t, to be joined with a reading. They are looked up once, by their
- * ids. The OFFSET keeps the planner from merging this subquery with the join. Merged, it would search the list of ids
- * for each row of the reading or, without statistics, read all rows of the client.
- */
-export const rowsByIds = (table: MirrorTable | ChildTable, client: string, ids: readonly unknown[]) => sql`(
-      select * from ${tableRef(table.name)}
-      where client = ${anyClient(client)} and id = any(${ids}::bigint[]) offset 0) t`;
-
-/** Returns SQL: whether the stored row t and the reading i have the same key. */
-export function hasSameKey(table: MirrorTable | ChildTable, client: string) {
-  const pairs = keyColumns(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`);
-  return sql`t.client = ${anyClient(client)} and ${sql.join(pairs, sql` and `)}`;
-}
+/** Returns SQL: whether the stored row t and the reading i, both of one client, have the same key. */
+export const hasSameKey = (table: MirrorTable | ChildTable) =>
+  sql.join(
+    keyColumns(table).map((column) => sql`${sql.ref(`t.${column}`)} = ${sql.ref(`i.${column}`)}`),
+    sql` and `,
+  );
 
 /** Returns SQL: whether the stored row t differs from the reading `from`. */
 export function differs(table: MirrorTable | ChildTable, compare: Comparison, from: 'i' | 'excluded') {
@@ -183,6 +181,10 @@ export const feedNames = (table: MirrorTable | ChildTable) =>
       )} as key`
     : sql`t.id, null as key`;
 
+/** Returns what identifies a row in the feed: its key as text if the table has one, else its id. */
+export const toFeedKey = (table: ChildTable, row: MirrorRow) =>
+  table.key === undefined ? row.id : table.key.map((column) => String(row[column])).join(':');
+
 /** Returns the columns that a comparison needs, with their types. Comparing by `raw` needs few, which saves work. */
 export function comparedTypes(table: MirrorTable | ChildTable, compare: Comparison): Readonly<Record<string, string>> {
   const types = columnTypes(table);
@@ -192,12 +194,8 @@ export function comparedTypes(table: MirrorTable | ChildTable, compare: Comparis
   return Object.fromEntries(Object.entries(types).filter(([column]) => needed.has(column)));
 }
 
-/** Returns the key columns and the parent column of a table of child rows, with their types. */
-export function placeTypes(table: ChildTable): Readonly<Record<string, string>> {
-  const needed = [...keyColumns(table), table.parentColumn];
-  return Object.fromEntries(Object.entries(columnTypes(table)).filter(([column]) => needed.includes(column)));
-}
-
-/** Returns a row with the columns of `types` only. */
-export const pickColumns = (types: Readonly<Record<string, string>>, row: MirrorRow) =>
-  Object.fromEntries(Object.keys(types).map((column) => [column, row[column]]));
+/** Returns the key columns of a table of child rows, with their types. */
+export const keyTypes = (table: ChildTable): Readonly<Record<string, string>> => {
+  const key = keyColumns(table);
+  return Object.fromEntries(Object.entries(columnTypes(table)).filter(([column]) => key.includes(column)));
+};

@@ -7,19 +7,23 @@ import { sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
 import { isConfirmedSince, type NumberedReading } from '../runs/confirmations.ts';
-import { removeChildren, writeChildren } from './children.ts';
+import { collectRows, findMoves, insertNewChildren, removeChildren, writeChildren } from './children.ts';
 import { findTouched, type ReadingScope } from './differences.ts';
+import { maskErasedFamilies } from './erasures.ts';
 import type { Change } from './feed.ts';
+import { rowSet } from './row-set.ts';
 import {
+  type ChildTable,
   columnRefs,
   columnTypes,
   differs,
   type Family,
   feedNames,
+  type MirrorRow,
   type MirrorTable,
   type MirrorTables,
-  rowSet,
   tableRef,
+  toFeedKey,
   type WrittenRow,
 } from './tables.ts';
 
@@ -44,17 +48,18 @@ const nothingWritten = { created: 0, updated: 0, removed: 0, changes: [], insert
 /**
  * Writes only the families that differ. A reading applies if its number is larger than that of the stored parent, and
  * no newer reading confirmed that parent. The parent decides for its child rows too. Therefore a parent is also written
- * if only its child rows changed: its `read_no` must be that of the reading.
+ * if only its child rows changed: its `read_no` must be that of the reading. Families of erased orders are masked.
  */
 export async function upsertFamilies(
   trx: Transaction<DB>,
   scope: ReadingScope,
   tables: MirrorTables,
-  families: readonly Family[],
+  read: readonly Family[],
 ): Promise<UpsertResult> {
+  const families = await maskErasedFamilies(trx, scope.client, tables, read);
   // A list may repeat a row. Within one page the last one counts.
   const byId = new Map(families.map((family) => [family.parent.id, family]));
-  const { stored, ids: touchedIds, moves } = await findTouched(trx, scope, tables, [...byId.values()]);
+  const { stored, ids: touchedIds } = await findTouched(trx, scope, tables, [...byId.values()]);
   const isAgeUnclear = (id: number) =>
     (stored.get(id) ?? 0) > (scope.readNoAtRequest?.get(id) ?? Number.POSITIVE_INFINITY);
   const unclearIds = [...touchedIds].filter(isAgeUnclear);
@@ -65,17 +70,9 @@ export async function upsertFamilies(
   const parents = await writeParents(trx, scope, tables.parent, touched);
   const accepted = new Set(parents.map(({ id }) => id));
   const applied = touched.filter(({ parent }) => accepted.has(parent.id));
-  await raiseFormerParents(
-    trx,
-    scope,
-    tables.parent,
-    moves
-      .filter(({ goesTo }) => accepted.has(goesTo))
-      .map(({ id, goesTo }) => ({ id, readNo: byId.get(goesTo)?.parent.read_no ?? scope.readNo })),
-  );
   const changes = parents.filter(({ changed }) => changed).map(toChange(tables.parent.name));
   for (const child of tables.children) {
-    changes.push(...(await writeChildren(trx, scope.client, child, applied)).map(toChange(child.name)));
+    changes.push(...(await writeFamilyChildren(trx, scope, tables.parent, child, applied, stored)));
     // Only parents that were stored before can have child rows to remove.
     const storedBefore = applied.filter(({ parent }) => stored.has(parent.id));
     const gone = await removeChildren(trx, scope.client, child, storedBefore);
@@ -93,6 +90,31 @@ export async function upsertFamilies(
     inserted: parents.filter(({ created }) => created).map(({ id }) => id as number),
     changed: parents.filter(({ created }) => !created).map(({ id }) => id as number),
   };
+}
+
+/**
+ * Writes the child rows of these families in one table. Rows of a parent that was not stored are usually new, so they
+ * are inserted without a look at the table. Only the others, and those that are stored nevertheless, may have moved.
+ */
+async function writeFamilyChildren(
+  trx: Transaction<DB>,
+  scope: ReadingScope,
+  parent: MirrorTable,
+  child: ChildTable,
+  families: readonly Family[],
+  stored: ReadonlyMap<number, number>,
+): Promise<Change[]> {
+  const rows = collectRows(child, families);
+  const isNew = (row: MirrorRow) => !stored.has(row[child.parentColumn] as number);
+  const inserted = await insertNewChildren(trx, scope.client, child, rows.filter(isNew));
+  const insertedKeys = new Set(inserted.map(({ id, key }) => key ?? id));
+  const others = rows.filter((row) => !isNew(row) || !insertedKeys.has(toFeedKey(child, row)));
+  const moves = await findMoves(trx, scope.client, child, others);
+  const readNos = new Map(families.map(({ parent: { id, read_no } }) => [id, read_no ?? scope.readNo]));
+  const former = moves.map(({ id, goesTo }) => ({ id, readNo: readNos.get(goesTo) ?? scope.readNo }));
+  await raiseFormerParents(trx, scope, parent, former);
+  const written = await writeChildren(trx, scope.client, child, others);
+  return [...inserted, ...written].map(toChange(child.name));
 }
 
 const toChange =

@@ -5,49 +5,20 @@
 
 import { type Kysely, type RawBuilder, sql } from 'kysely';
 import type { DB } from '../generated/tables.ts';
+import { type ClaimedRow, claimedColumns, type ReadRow, selectKnown } from './claimed-row.ts';
 import { mayPush, pendingKinds } from './due-work.ts';
 import { claimSpan } from './held-claims.ts';
 import { holds, restricts, tryLockHealth } from './holds.ts';
 import { judgedRows, lingerSpan, type WaitRule } from './lane-order.ts';
 
-/** Number of due rows that are searched for heads of lanes if a shorter search did not fill the slots. */
-const wideWindow = 100;
+/** Minimum number of due rows that are searched for heads of lanes if a shorter search found few. */
+const minWideWindow = 100;
+const toWideWindow = (slots: number) => Math.max(minWideWindow, slots * 4);
 /**
  * Maximum bytes of payloads that one claim reads. A first row that is larger is read alone. As JSON inside JSON,
  * payloads can take twice as many bytes.
  */
 const maxBytes = 8 * 1024 * 1024;
-
-/** A row that this process may send now. */
-export interface ClaimedRow {
-  readonly id: number;
-  readonly client: string;
-  readonly kind: string;
-  readonly reference: string;
-  /** JSON text, with every digit. */
-  readonly payload: string;
-  /** Number of attempts, including this one. */
-  readonly attempts: number;
-  /** Number of attempts that count for PUSH_MAX_ATTEMPTS, including this one. */
-  readonly boundedAttempts: number;
-  readonly ageMs: number;
-  /** Number of attempts since the last one that counted that failed for reasons outside this row. */
-  readonly unburnt: number;
-  /** Due time of the row. It is restored when the claim is given back. */
-  readonly dueAt: string;
-  /** Claim number, drawn before any request. Settlements and readings are recognised by it. */
-  readonly claimNo: number;
-  /** True if the claim itself recorded that the request may be written. */
-  readonly stamped: boolean;
-  /** True if the service may have carried out an earlier attempt. */
-  readonly mayBeWritten: boolean;
-  /** True if two look-ups since that attempt did not find the row at the service. */
-  readonly cleared: boolean;
-  /** Id of the order or the announced return that the tables hold for the reference. */
-  readonly knownId: number | null;
-  /** Number of orders or announced returns that the tables hold for the reference. */
-  readonly knownCount: number;
-}
 
 export interface ClaimOptions {
   readonly client: string;
@@ -87,10 +58,11 @@ export interface ClaimResult {
  */
 export async function claimRows(db: Kysely<DB>, options: ClaimOptions): Promise<ClaimResult> {
   if (options.few !== undefined) return claimInSendWindow(db, { ...options, few: options.few });
-  const window = Math.min(wideWindow, options.slots * 4);
-  const near = await claimWithin(db, options, window);
-  if (near.rows.length === options.slots || near.seen < window) return near;
-  const wide = await claimWithin(db, { ...options, slots: options.slots - near.rows.length }, wideWindow);
+  const { slots } = options;
+  // Usually each lane has one row. To read and lock more rows than are wanted would cost more than it finds.
+  const near = await claimWithin(db, options, slots);
+  if (near.rows.length * 2 > slots || near.seen < slots) return near;
+  const wide = await claimWithin(db, { ...options, slots: slots - near.rows.length }, toWideWindow(slots));
   return { rows: [...near.rows, ...wide.rows], putOff: near.putOff + wide.putOff };
 }
 
@@ -104,7 +76,7 @@ function claimInSendWindow(
 ): Promise<ClaimResult> {
   return db.transaction().execute(async (trx) => {
     const isLocked = await tryLockHealth(trx, { client: options.client, kind: options.few.kind });
-    return isLocked ? claimWithin(trx, options, wideWindow) : { rows: [], putOff: 0 };
+    return isLocked ? claimWithin(trx, options, toWideWindow(options.slots)) : { rows: [], putOff: 0 };
   });
 }
 
@@ -115,7 +87,7 @@ async function claimWithin(
 ): Promise<ClaimResult & { readonly seen: number }> {
   const { client, slots, stamped, few } = options;
   const maxRows = few === undefined ? sql`${slots}::int` : sql`(select coalesce(max(rows), 0) from room)`;
-  const { rows } = await sql<{ rows: ClaimedRow[]; seen: number; putOff: number }>`
+  const { rows } = await sql<ReadRow>`
     with recursive ${claimableKinds(options)}, ${few === undefined ? sql`` : roomInSendWindow(client, few.kind, slots)}
     seen as materialized (
       select d.*
@@ -182,10 +154,16 @@ async function claimWithin(
       where o.id = h.id
       returning o.*, h.due_at
     )
-    select (select count(*)::int from seen) as seen, (select count(not_before)::int from judged) as "putOff",
-      coalesce((select json_agg(${claimedRowJson} order by c.due_at, c.id) from c), '[]') as rows`.execute(db);
-  const { rows: claimed, seen, putOff } = rows[0] as { rows: ClaimedRow[]; seen: number; putOff: number };
-  return { rows: claimed, seen, putOff };
+    select s.seen, s."putOff", ${claimedColumns}
+    from (select (select count(*)::int from seen) as seen, (select count(not_before)::int from judged) as "putOff") s
+    left join c on true
+    cross join lateral (${selectKnown}) known
+    order by c.due_at, c.id`.execute(db);
+  return {
+    rows: rows.flatMap(({ seen: _seen, putOff: _putOff, id, ...row }) => (id === null ? [] : [{ ...row, id }])),
+    seen: rows[0]?.seen ?? 0,
+    putOff: rows[0]?.putOff ?? 0,
+  };
 }
 
 /** SQL: the kinds whose rows may be claimed. */
@@ -211,21 +189,3 @@ function roomInSendWindow(client: string, kind: string, slots: number) {
       where h.client = ${client} and h.kind = ${kind} and not ${holds} and h.send_window is not null
     ),`;
 }
-
-/** SQL: an aggregate over the ids that the tables hold for a reference. `of` is an aggregate of r.id. */
-const selectKnown = (of: RawBuilder<unknown>) => sql`case c.family
-  when 'order' then (
-    select ${of} from fulfilment.orders r
-    where r.client = c.client and r.external_order_number = c.reference and r.unlisted_since is null)
-  when 'return' then (
-    select ${of} from fulfilment.return_merchandise_authorizations r
-    where r.client = c.client and r.external_reference = c.reference and r.unlisted_since is null)
-  end`;
-
-const claimedRowJson = sql`json_build_object(
-  'id', c.id, 'client', c.client, 'kind', c.kind, 'reference', c.reference, 'payload', c.payload::text,
-  'attempts', c.attempts, 'boundedAttempts', c.attempts - c.bounded_attempts, 'claimNo', c.claim_no,
-  'unburnt', c.unburnt, 'dueAt', c.due_at,
-  'ageMs', extract(epoch from statement_timestamp() - c.bounded_from)::float8 * 1000,
-  'stamped', c.sent_at is not null, 'mayBeWritten', c.written_at is not null, 'cleared', c.absences >= 2,
-  'knownId', ${selectKnown(sql`max(r.id)`)}, 'knownCount', coalesce(${selectKnown(sql`count(*)`)}, 0))`;

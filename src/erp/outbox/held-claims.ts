@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { UnknownRule } from '../../core/push-outcome.ts';
+import type { UnknownRule } from '../../core/push/push-outcome.ts';
 import type { Database } from '../connection/pool.ts';
 import type { DB } from '../generated/tables.ts';
 

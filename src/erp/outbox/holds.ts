@@ -1,5 +1,11 @@
 import { type Kysely, sql } from 'kysely';
-import { type Evidence, type Health, type HoldCode, isEndedByQuestion, judgeHealth } from '../../core/push-health.ts';
+import {
+  type Evidence,
+  type Health,
+  type HoldCode,
+  isEndedByQuestion,
+  judgeHealth,
+} from '../../core/push/push-health.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';

@@ -104,7 +104,8 @@ export async function settleRows(
 /**
  * Records the settlements in the history of the rows. A look-up that changes nothing is not recorded, because there may
  * be many. An answer that came too late is recorded with the present state of its row. An answer that an earlier
- * transaction already recorded is not recorded again: its commit may have succeeded without our knowledge.
+ * transaction already recorded is not recorded again: its commit may have succeeded without our knowledge. A late
+ * answer to a row whose personal data was erased is recorded without its words.
  */
 async function recordHistory(
   trx: Transaction<DB>,
@@ -116,11 +117,16 @@ async function recordHistory(
     ({ step, status, absenceCounts }) => step === 'sent' || status !== 'unknown' || absenceCounts,
   );
   if (noted.length === 0) return;
+  // Without the results: Postgres would parse them a second time.
+  const toEntry = ({ id, step, claimNo, durationMs, status, errorCode, error }: Settlement) => {
+    return { id, step, claimNo, durationMs, status, errorCode, error };
+  };
   await sql`
     insert into sync.outbox_attempts (outbox_id, step, by, claim_no, duration_ms, became, error_code, error)
     select s.id, s.step, ${worker}, s."claimNo", s."durationMs",
-      case when s.id = any(${applied}::bigint[]) then s.status else o.status end, s."errorCode", s.error
-    from json_to_recordset(${toStorableJson(noted)}::json) as s (
+      case when s.id = any(${applied}::bigint[]) then s.status else o.status end, s."errorCode",
+      case when o.erased_at is null then s.error end
+    from json_to_recordset(${toStorableJson(noted.map(toEntry))}::json) as s (
       id bigint, step text, "claimNo" bigint, "durationMs" integer, status text, "errorCode" text, error text)
     join fulfilment.outbox o on o.id = s.id
     where s.id = any(${applied}::bigint[]) or s.step = 'sent' and not exists (

@@ -11,7 +11,7 @@ export interface Freshness {
 }
 
 /** The share of one poll in the moving average of fetched resources. */
-const share = 0.1;
+export const averageShare = 0.1;
 
 /** Reads the freshness of a stream. Both values are null if it has no complete poll yet. */
 export async function readFreshness(db: Kysely<DB>, client: string, stream: string): Promise<Freshness> {
@@ -38,7 +38,8 @@ export async function recordPoll(
   { trx, client, stream }: StreamScope,
   { beganAt, newestSource, fetched }: PollEnd,
 ): Promise<void> {
-  const average = sql<number>`sync.freshness.usual_fetched * (1 - ${share}::float8) + ${fetched} * ${share}::float8`;
+  const average = sql<number>`sync.freshness.usual_fetched * (1 - ${averageShare}::float8)
+      + ${fetched} * ${averageShare}::float8`;
   const changes = {
     complete_at: sql<Date>`greatest(sync.freshness.complete_at, excluded.complete_at)`,
     newest_source_at: sql<Date | null>`greatest(sync.freshness.newest_source_at, excluded.newest_source_at)`,

@@ -5,6 +5,7 @@ import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
 import type { NumberedReading } from '../runs/confirmations.ts';
 import type { Run } from '../runs/ledger.ts';
+import { maskErasedQuarantine } from './mask-quarantine.ts';
 
 /** A resource that could not be decoded, with everything that was included for it. */
 export interface QuarantineEntry {
@@ -64,8 +65,13 @@ export async function quarantineResources(
         }))
         .whereRef('sync.quarantine.read_no', '<=', 'excluded.read_no'),
     )
-    .returning(sql<boolean>`xmax = 0`.as('isNew'))
+    .returning(['id', sql<boolean>`xmax = 0`.as('isNew')])
     .execute();
+  await maskErasedQuarantine(
+    trx,
+    lease.client,
+    written.map(({ id }) => id),
+  );
   return written.filter(({ isNew }) => isNew).length;
 }
 

@@ -1,10 +1,12 @@
 import { sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
+import { maskJson } from '../../core/personal-data.ts';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
+import { findErasedShipments } from '../mirror/erasures.ts';
 import type { Change } from '../mirror/feed.ts';
 import { listedPauseDays } from './parcel-reads.ts';
-import type { TrackTraceRow } from './track-trace.ts';
+import { maskErasedPackages, type TrackTraceRow } from './track-trace.ts';
 
 /** A package as a look-up returned it. Texts are null if they are absent. */
 interface ParcelRow {
@@ -52,14 +54,27 @@ export async function storeParcels(
   client: string,
   answers: readonly ParcelAnswer[],
 ): Promise<ParcelResult> {
+  const erased = await findErasedShipments(
+    trx,
+    client,
+    answers.map(({ shipmentId }) => shipmentId),
+  );
   const rows = answers.flatMap(({ shipmentId, readNo, parcels }) =>
-    parcels.map((parcel) => ({ shipmentId, readNo, ...parcel })),
+    parcels.map((parcel) => ({ shipmentId, readNo, ...(erased.has(shipmentId) ? maskParcel(parcel) : parcel) })),
   );
   const written = await writeParcels(trx, client, rows);
   const unlisted = await unlistAbsent(trx, client, answers);
   await planReads(trx, client, answers);
   return toResult([...written, ...unlisted]);
 }
+
+/** Returns a package of an erased order. Its codes may hold an address: a link, or a postcode as a bar code. */
+const maskParcel = (parcel: ParcelRow): ParcelRow => ({
+  ...parcel,
+  code: null,
+  barCode: null,
+  raw: maskJson(parcel.raw),
+});
 
 const toResult = (changes: readonly Change[]): ParcelResult => {
   const created = changes.filter(({ operation }) => operation === 'created').length;
@@ -179,8 +194,9 @@ export async function storeListedParcels(
   readNo: number,
 ): Promise<ParcelResult> {
   const numbered = new Set(rows.filter((row) => row.packageNumber !== '').map(({ shipmentId }) => shipmentId));
-  const kept = rows.filter((row) => row.packageNumber !== '' || !numbered.has(row.shipmentId));
-  if (kept.length === 0) return toResult([]);
+  const unnumbered = rows.filter((row) => row.packageNumber !== '' || !numbered.has(row.shipmentId));
+  if (unnumbered.length === 0) return toResult([]);
+  const kept = await maskErasedPackages(trx, client, unnumbered);
   const { rows: changed } = await sql<{ key: string; created: boolean }>`
     insert into fulfilment.parcels as t (client, shipment_id, package_number, current_track_trace_status,
       current_track_trace_exception_level, read_no, raw)

@@ -12,6 +12,18 @@ import type { Change } from '../mirror/feed.ts';
 const toChanges = (rows: readonly { id: number }[]): Change[] =>
   rows.map(({ id }) => ({ entity: 'shipments', id, operation: 'updated' }));
 
+/** Returns true if a shipment lacks its order number, and the order is stored. */
+export async function lackOrderNumbers(db: Kysely<DB>, client: string): Promise<boolean> {
+  const { rows } = await sql`
+    select
+    from fulfilment.shipments s
+    join fulfilment.orders o on o.client = s.client and o.id = s.order_id
+    where s.client = ${anyClient(client)} and s.external_order_number is null and s.order_id is not null
+      and o.external_order_number is not null
+    limit 1`.execute(db);
+  return rows.length > 0;
+}
+
 /**
  * Fills missing order numbers of shipments, at most `limit`. It looks at the stored rows, so it does not matter whether
  * the order or the shipment was stored first.

@@ -1,7 +1,9 @@
 import { sql, type Transaction } from 'kysely';
 import type { Json } from '../../core/json.ts';
+import { maskJson } from '../../core/personal-data.ts';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
+import { findErasedShipments } from '../mirror/erasures.ts';
 import type { Change } from '../mirror/feed.ts';
 
 /** The current state of one package, as it is stored. There is at most one per shipment and package number. */
@@ -30,6 +32,17 @@ export interface TrackTraceResult {
   readonly changes: readonly Change[];
 }
 
+/** Masks the packages of erased orders, and returns the others unchanged. */
+export async function maskErasedPackages<Row extends Pick<TrackTraceRow, 'shipmentId' | 'raw'>>(
+  trx: Transaction<DB>,
+  client: string,
+  rows: readonly Row[],
+): Promise<readonly Row[]> {
+  const ids = rows.map(({ shipmentId }) => shipmentId);
+  const erased = await findErasedShipments(trx, client, ids);
+  return rows.map((row) => (erased.has(row.shipmentId) ? { ...row, raw: maskJson(row.raw) } : row));
+}
+
 const columns = sql`shipment_id, package_number, external_order_number, shipment_method, current_track_trace_status,
   current_track_trace_status_date_time, current_track_trace_exception_level, raw`;
 
@@ -43,9 +56,10 @@ const columns = sql`shipment_id, package_number, external_order_number, shipment
 export async function storeTrackTraces(
   trx: Transaction<DB>,
   client: string,
-  rows: readonly TrackTraceRow[],
+  read: readonly TrackTraceRow[],
   present: readonly number[] | null,
 ): Promise<TrackTraceResult> {
+  const rows = await maskErasedPackages(trx, client, read);
   const listed = sql`json_to_recordset(${JSON.stringify(rows)}::json) as i (
     "shipmentId" bigint, "packageNumber" text, "externalOrderNumber" text, "shipmentMethod" text, status integer,
     "statusAt" timestamptz, "exceptionLevel" integer, raw jsonb)`;

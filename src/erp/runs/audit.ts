@@ -13,6 +13,7 @@ export interface AuditEntry {
     | 'database_accepted'
     | 'schedulers_set'
     | 'pruned'
+    | 'erased'
     | 'outbox_retry'
     | 'outbox_done'
     | 'outbox_cancel'

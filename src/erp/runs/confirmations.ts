@@ -18,7 +18,7 @@ export interface NumberedReading {
 }
 
 /** Jobs other than polls that read streams. */
-const rescanJobs = ['reconcile', 'backfill', 'refetch', 'replay'];
+export const rescanJobs = ['reconcile', 'backfill', 'refetch', 'replay'];
 
 /** What a reader learns when it enters a stream. */
 export interface StreamEntry {

@@ -49,6 +49,12 @@ export async function findDueJobs(
   return rows;
 }
 
+/** Returns true if a lease has expired: its worker was lost. */
+export async function hasAbandonedRuns(db: Database): Promise<boolean> {
+  const expired = db.selectFrom('sync.leases').select('name').where('expires_at', '<=', sql<Date>`clock_timestamp()`);
+  return (await expired.limit(1).executeTakeFirst()) !== undefined;
+}
+
 /**
  * Makes the jobs of lost workers due again. A worker is lost if its lease has expired. Its runs are recorded as
  * abandoned; what they committed stays.

@@ -14,7 +14,8 @@ const leaseMs = 10_000;
 /** Milliseconds between two renewals of a lease. */
 const heartbeatMs = 3_000;
 
-const leaseSpan = sql`make_interval(secs => ${leaseMs / 1_000})`;
+/** SQL: the time that a lease lasts without renewal. */
+export const leaseSpan = sql`make_interval(secs => ${leaseMs / 1_000})`;
 
 /** The right to run a job of a client. Its token is the fence: a holder of an older token cannot write. */
 export interface Lease {

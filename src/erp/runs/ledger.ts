@@ -67,7 +67,7 @@ function countWrittenRows(totals: Totals): number {
 /**
  * Returns true if the run wrote or quarantined anything, or found stale readings. Other runs get no row in the ledger.
  */
-const isEventful = (totals: Totals) => countWrittenRows(totals) + totals.quarantined + totals.stale > 0;
+export const isEventful = (totals: Totals) => countWrittenRows(totals) + totals.quarantined + totals.stale > 0;
 
 /** Writes the ledger row of a run under way, if the run has done something. Call it in the transaction of a page. */
 export async function recordProgress(trx: Transaction<DB>, run: Run, totals: Totals): Promise<void> {

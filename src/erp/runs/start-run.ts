@@ -8,6 +8,7 @@ import { reviveAbandoned } from './due-jobs.ts';
 import { findRefusal, type JobState, readJobState, type StartRefusal } from './job-state.ts';
 import { acquireLease, releaseLease } from './leases.ts';
 import { type Run, recordSkip, type Trigger } from './ledger.ts';
+import { type DueInterval, startDueRun } from './start-due-run.ts';
 
 export interface RunRequest extends OfferedAccount {
   readonly job: string;
@@ -22,6 +23,8 @@ export interface RunRequest extends OfferedAccount {
    * stays.
    */
   readonly nextDue?: (now: Date) => Date | null;
+  /** The interval of a scheduled job that has one. `nextDue` then returns the due times of this interval. */
+  readonly interval?: DueInterval;
   /** Counts the runs that were missed between a due time and now, without this one. */
   readonly missed?: (due: Date, now: Date) => number;
   /** True if a failed run is repeated with growing pauses, before its next due time. */
@@ -45,6 +48,9 @@ export type StartResult =
   | { readonly kind: 'started'; readonly run: Run; readonly afterAbandoned: boolean; readonly missed: number }
   | SkippedStart;
 
+/** The newest migration with which this program was found to work, for each database. */
+const checkedMigrations = new WeakMap<Database, string>();
+
 /**
  * Starts a run: acquires the lease and moves the due time. A scheduled run starts only if it is due, so that a job that
  * the queue delivers twice runs once. If the worker of the last run was lost, the job is due at once: the queue may
@@ -52,9 +58,19 @@ export type StartResult =
  * @throws SchemaError if the schema is newer than this program
  */
 export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
+  const { trigger, interval, retries = false, isLocal = false } = request;
+  const checkedMigration = checkedMigrations.get(db);
+  if (trigger === 'schedule' && interval !== undefined && checkedMigration !== undefined) {
+    const run = await startDueRun(db, { ...request, interval, checkedMigration, retries, isLocal });
+    if (run !== null) return { kind: 'started', run, afterAbandoned: false, missed: 0 };
+  }
+  return startStepByStep(db, request);
+}
+
+async function startStepByStep(db: Database, request: RunRequest): Promise<StartResult> {
   const { client, job, worker, trigger } = request;
   return db.transaction().execute(async (trx): Promise<StartResult> => {
-    await assertCodeFits(trx, request.version);
+    checkedMigrations.set(db, await assertCodeFits(trx, request.version));
     await lockIdentity(trx, client);
     const { row, afterAbandoned } = await prepareJob(trx, request);
     const refusal = findRefusal(request, row);

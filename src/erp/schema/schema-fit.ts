@@ -31,10 +31,13 @@ export async function isMigratedByNewer<T>(db: Kysely<T>): Promise<boolean> {
 
 /**
  * Checks, before a run begins, that this code still works with the schema: a newer version may have migrated it.
+ * @returns the newest migration of the database
  * @throws SchemaError `code_too_old`
  */
-export async function assertCodeFits<T>(db: Kysely<T>, version: string): Promise<void> {
-  assertNotTooOld(await readAppliedMigrations(db), version);
+export async function assertCodeFits<T>(db: Kysely<T>, version: string): Promise<string> {
+  const applied = await readAppliedMigrations(db);
+  assertNotTooOld(applied, version);
+  return applied.at(-1)?.name ?? '';
 }
 
 function assertNotTooOld(applied: readonly { name: string; oldestCode: string }[], version: string): void {

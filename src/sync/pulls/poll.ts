@@ -30,11 +30,13 @@ export const pollStream =
     if (totals.fetched === 0 && (before.usualFetched ?? 0) >= minUsualFetched) {
       warn(context, `fetched nothing; a poll usually fetches ${Math.round(before.usualFetched ?? 0)} resources`);
     }
+    const newestSource = service.newestSourceMs === null ? null : new Date(service.newestSourceMs);
+    const end = { stream: stream.name, beganAt, newestSource, fetched: totals.fetched };
+    const hasGap = listedSince !== null && gapFrom !== null && gapFrom < listedSince;
     plan.record = async (trx) => {
       const scope = { trx, client, stream: stream.name };
-      if (listedSince !== null && gapFrom !== null && gapFrom < listedSince)
-        await recordGap(scope, gapFrom, listedSince);
-      const newestSource = service.newestSourceMs === null ? null : new Date(service.newestSourceMs);
-      await recordPoll(scope, { beganAt, newestSource, fetched: totals.fetched });
+      if (hasGap) await recordGap(scope, gapFrom, listedSince);
+      await recordPoll(scope, end);
     };
+    plan.poll = hasGap ? null : end;
   };

@@ -3,13 +3,15 @@ import { pruneTargets } from '../../erp/maintenance/prune.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
+import { eraseAged } from './erase-aged.ts';
 
 /** Maximum number of rows that one transaction deletes. Short transactions do not block others. */
 const batchSize = 2_000;
 
 /**
  * Deletes data older than RETENTION_DAYS of all clients, in small batches. Rows that mirror the service are never
- * deleted. Each client has a run, and the first one does the work for all.
+ * deleted. Each client has a run, and the first one does the work for all. Then erases personal data of its own client
+ * that is older than PERSONAL_DATA_DAYS.
  */
 export async function prune(context: PullContext): Promise<void> {
   const { db, run, retentionDays, signal } = context;
@@ -30,4 +32,5 @@ export async function prune(context: PullContext): Promise<void> {
   }
   if (counts.length > 0)
     await recordAudit(db, { by: run.worker, action: 'pruned', client: null, detail: counts.join(', ') });
+  await eraseAged(context);
 }

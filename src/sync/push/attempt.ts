@@ -6,10 +6,10 @@ import {
   readEvidence,
   type ScopedEvidence,
   type Verdict,
-} from '../../core/push-outcome.ts';
+} from '../../core/push/push-outcome.ts';
 import type { PushPolicy } from '../../core/retry.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import type { ClaimedRow } from '../../erp/outbox/claim.ts';
+import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import { returnClaims } from '../../erp/outbox/held-claims.ts';
 import { isProven } from '../../erp/outbox/holds.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';
@@ -27,6 +27,15 @@ import { checkPayload, readPayload } from './payload/payload.ts';
 import type { SettingCodes } from './payload/setting-codes.ts';
 import { ClaimLostError, createContext } from './push-context.ts';
 import type { RecentSends } from './recent-sends.ts';
+
+/** Tells the span of an attempt the new status of its row. */
+export type ReportStatus = (status: Settlement['status']) => void;
+
+/** Runs an attempt within a span of a trace, if traces are sent. */
+export type PushSpans = (
+  row: Pick<ClaimedRow, 'id' | 'client' | 'kind'>,
+  attempt: (report: ReportStatus) => Promise<void>,
+) => Promise<void>;
 
 /** What the pushes of one client work with. */
 export interface PushDeps {
@@ -46,6 +55,7 @@ export interface PushDeps {
   readonly worker: string;
   /** Rows that this process has sent last. */
   readonly sent: RecentSends;
+  readonly inSpan: PushSpans;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { minAbsenceAgeMs } from '../../core/look-up.ts';
+import { minAbsenceAgeMs } from '../../core/push/look-up.ts';
 import { type ClaimResult, claimRows } from '../../erp/outbox/claim.ts';
 import { returnClaims } from '../../erp/outbox/held-claims.ts';
 import { isAccepted } from '../../erp/runs/clients.ts';

@@ -1,6 +1,6 @@
 import { WarehouseError } from '../../core/errors.ts';
-import type { Evidence, HoldCode } from '../../core/push-health.ts';
-import type { ScopedEvidence } from '../../core/push-outcome.ts';
+import type { Evidence, HoldCode } from '../../core/push/push-health.ts';
+import type { ScopedEvidence } from '../../core/push/push-outcome.ts';
 import { noteEvidence, recordProof, type StoredHealth, takeProbe } from '../../erp/outbox/holds.ts';
 import { type Allowance, lowerRate, returnAllowance, takeAllowance } from '../../erp/outbox/rates.ts';
 import type { PushDeps } from './attempt.ts';

@@ -1,23 +1,17 @@
-import type { HoldCode } from '../../core/push-health.ts';
-import { findDoubtedScope } from '../../core/push-outcome.ts';
-import type { ClaimedRow } from '../../erp/outbox/claim.ts';
-import type { Settlement } from '../../erp/outbox/settle.ts';
-import { attemptRow, type PushDeps, type PushOutcome } from './attempt.ts';
+import type { HoldCode } from '../../core/push/push-health.ts';
+import { findDoubtedScope } from '../../core/push/push-outcome.ts';
+import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
+import { attemptRow, type PushDeps, type PushOutcome, type ReportStatus } from './attempt.ts';
 import { type ClaimSummary, claimDueRows } from './claim.ts';
 import { ClaimedAhead, type WaitingRow } from './claimed-ahead.ts';
 import { ClientHealth } from './client-health.ts';
 import { lookUpDueRows } from './look-up.ts';
-import { SettleQueue } from './settle-queue.ts';
+import { countMaxUnsettled, type SettleEvents, SettleQueue } from './settle-queue.ts';
 
-/** Maximum number of answered but unsettled rows per slot. It keeps the service busy while the database commits. */
-const unsettledPerSlot = 3;
 /** Events of a pusher. */
-export interface PushEvents {
-  /** Called for each attempt or look-up that settled a row. */
-  readonly onSettled: (settlement: Settlement, kind: string) => void;
+export interface PushEvents extends SettleEvents {
   /** Called when a client (kind empty) or kind is put on hold for this many milliseconds. */
   readonly onHold: (client: string, kind: string, code: HoldCode, ms: number) => void;
-  readonly onError: (task: string, error: unknown) => void;
   /** Called when a slot became free. `look` is true if more rows may be due. */
   readonly onChange: (look: boolean) => void;
 }
@@ -26,6 +20,7 @@ export interface PushEvents {
 export class ClientPusher {
   readonly deps: PushDeps;
   readonly #slots: number;
+  readonly #maxUnsettled: number;
   readonly #events: PushEvents;
   readonly #signal: AbortSignal;
   readonly health: ClientHealth;
@@ -49,10 +44,11 @@ export class ClientPusher {
   constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
     this.deps = deps;
     this.#slots = slots;
+    this.#maxUnsettled = countMaxUnsettled(slots);
     this.#signal = signal;
     this.#events = events;
     // Do not wait for more rows if many rows are unsettled already: soon no row could begin.
-    const mayGather = () => this.#attempting > 0 && this.#unsettled < slots * (unsettledPerSlot - 1);
+    const mayGather = () => this.#attempting > 0 && this.#unsettled * 2 < this.#maxUnsettled;
     this.#settlements = new SettleQueue(deps, mayGather, signal, events);
     this.#ahead = new ClaimedAhead(deps.db, slots);
     const onHold = async (kind: string, code: HoldCode, ms: number) => {
@@ -118,7 +114,7 @@ export class ClientPusher {
   /** Number of slots that can take a row now. */
   get #freeSlots(): number {
     if (this.#isInDoubt('')) return 0;
-    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#slots * unsettledPerSlot - this.#unsettled));
+    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#maxUnsettled - this.#unsettled));
   }
 
   #isInDoubt(kind: string): boolean {
@@ -139,7 +135,8 @@ export class ClientPusher {
 
   #begin({ row, claimedAtMs }: WaitingRow): void {
     this.#sending.add(row);
-    this.#inFlight.set(row, this.#push(row, claimedAtMs));
+    const pushed = this.deps.inSpan(row, (report) => this.#push(row, claimedAtMs, report));
+    this.#inFlight.set(row, pushed);
   }
 
   /**
@@ -195,7 +192,7 @@ export class ClientPusher {
     this.#backgroundTasks.add(running);
   }
 
-  async #push(row: ClaimedRow, claimedAtMs: number): Promise<void> {
+  async #push(row: ClaimedRow, claimedAtMs: number, report: ReportStatus): Promise<void> {
     let doubted: string | null = null;
     const endDoubt = () => {
       if (doubted !== null) this.#countDoubt(doubted, -1);
@@ -206,7 +203,9 @@ export class ClientPusher {
       this.#attempting++;
       const outcome = await attemptRow(this.deps, row, claimedAtMs, this.#signal).finally(() => this.#attempting--);
       if (outcome === null) return;
+      report(outcome.settlement.status);
       if (outcome.asked) this.#ahead.noteRequest(performance.now() - beganAtMs);
+      if (this.#ahead.excess > 0) this.#inBackground('give back', () => this.#ahead.giveBackExcess().then(() => false));
       if (outcome.fault !== undefined) this.#events.onError('push', outcome.fault);
       const doubt = findDoubtedScope(outcome.evidence);
       if (doubt !== null) {

@@ -1,6 +1,6 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
-import { type AbsenceVerdict, judgeAbsence } from '../../core/look-up.ts';
-import { operatorChoices, readLookUpEvidence, type ScopedEvidence } from '../../core/push-outcome.ts';
+import { type AbsenceVerdict, judgeAbsence } from '../../core/push/look-up.ts';
+import { operatorChoices, readLookUpEvidence, type ScopedEvidence } from '../../core/push/push-outcome.ts';
 import { drawReadNo } from '../../erp/mirror/read-no.ts';
 import { takeUnknownRows, type UnknownRow } from '../../erp/outbox/look-ups.ts';
 import type { Settlement } from '../../erp/outbox/settle.ts';

@@ -1,6 +1,6 @@
 import type { Operations } from '../../../config/operations.ts';
 import { CodedError } from '../../core/errors.ts';
-import type { ClaimedRow } from '../../erp/outbox/claim.ts';
+import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import { claimMs, stampSent } from '../../erp/outbox/held-claims.ts';
 import { stampSentFor } from '../../erp/outbox/renames.ts';
 import type { Warehouse } from '../../warehouse/client.ts';

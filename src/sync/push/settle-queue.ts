@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Settlement } from '../../erp/outbox/settle.ts';
 import type { PushDeps, PushOutcome } from './attempt.ts';
@@ -11,10 +12,22 @@ const settleRetryMs = 500;
  * Milliseconds that done rows wait for others while more rows are being sent: one transaction settles many rows as fast
  * as one.
  */
-const gatherMs = 10;
+const gatherMs = 20;
+
+/**
+ * Maximum number of answered but unsettled rows, whatever the number of slots. It keeps the service busy while the
+ * database commits, and one transaction settles many rows. After a crash they have to be looked up, 100 in one request.
+ */
+const maxUnsettled = 256;
+/** Maximum number of answered but unsettled rows for each slot, if that is more. */
+const unsettledPerSlot = 3;
+
+/** Returns how many rows may be answered and not settled. */
+export const countMaxUnsettled = (slots: number) => Math.max(slots * unsettledPerSlot, maxUnsettled);
 
 /** Events of the queue. */
-interface SettleEvents {
+export interface SettleEvents {
+  /** Called for each attempt or look-up that settled a row. */
   readonly onSettled: (settlement: Settlement, kind: string) => void;
   readonly onError: (task: string, error: unknown) => void;
 }
@@ -25,6 +38,8 @@ interface QueuedOutcome {
   readonly kind: string;
   readonly tried: () => void;
   readonly done: () => void;
+  /** Runs a function within the span of the attempt, although other attempts are settled with it. */
+  readonly inSpan: (run: () => void) => void;
 }
 
 /** Settles the outcomes of one client. All outcomes that have arrived are settled in one transaction. */
@@ -57,7 +72,13 @@ export class SettleQueue {
    */
   settle(outcome: PushOutcome, kind: string): { readonly tried: Promise<void>; readonly settled: Promise<void> } {
     const [tried, settled] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-    this.#toSettle.push({ outcome, kind, tried: tried.resolve, done: settled.resolve });
+    this.#toSettle.push({
+      outcome,
+      kind,
+      tried: tried.resolve,
+      done: settled.resolve,
+      inSpan: AsyncLocalStorage.snapshot(),
+    });
     if (!this.#shouldGather) this.#endGathering();
     void this.#settleQueued();
     return { tried: tried.promise, settled: settled.promise };
@@ -99,13 +120,16 @@ export class SettleQueue {
   async #settleBatch(batch: readonly QueuedOutcome[]): Promise<void> {
     for (;;) {
       try {
-        const busy = await this.#settleOnce(batch, settleOutcomes);
+        const { busy, woken } = await this.#settleOnce(batch, settleOutcomes);
         // Settle locked rows separately, so that they do not delay the others.
         for (const entry of busy) void this.#settleAlone(entry);
-        for (const entry of batch) {
-          entry.tried();
-          if (!busy.includes(entry)) entry.done();
-        }
+        // The next transaction need not wait until the lanes are awake.
+        void woken.then(() => {
+          for (const entry of batch) {
+            entry.tried();
+            if (!busy.includes(entry)) entry.done();
+          }
+        });
         return;
       } catch (error) {
         this.#events.onError('settle', error);
@@ -125,7 +149,9 @@ export class SettleQueue {
     for (let busy = [entry]; busy.length > 0 && !this.#signal.aborted; ) {
       await this.#pause();
       try {
-        busy = await this.#settleOnce([entry], settleUnlocked);
+        const tried = await this.#settleOnce([entry], settleUnlocked);
+        await tried.woken;
+        busy = tried.busy;
       } catch (error) {
         this.#events.onError('settle', error);
       }
@@ -133,15 +159,21 @@ export class SettleQueue {
     entry.done();
   }
 
-  /** Settles the outcomes whose rows are free, reports them, and returns those whose rows are locked. */
-  async #settleOnce(batch: readonly QueuedOutcome[], settle: typeof settleOutcomes): Promise<QueuedOutcome[]> {
+  /**
+   * Settles the outcomes whose rows are free, and reports them.
+   * @returns the outcomes whose rows are locked; and `woken`, which resolves when the next rows of the lanes are awake
+   */
+  async #settleOnce(
+    batch: readonly QueuedOutcome[],
+    settle: typeof settleOutcomes,
+  ): Promise<{ readonly busy: QueuedOutcome[]; readonly woken: Promise<void> }> {
     const outcomes = batch.map(({ outcome }) => outcome);
     const { settled, busy } = await settle(this.#deps, outcomes);
-    await this.#waker.wake(settled.filter(({ status }) => status === 'done'));
+    const woken = this.#waker.wake(settled.filter(({ status }) => status === 'done'));
     const [ids, locked] = [new Set(settled.map(({ id }) => id)), new Set(busy.map(({ settlement }) => settlement.id))];
-    for (const { outcome, kind } of batch)
-      if (ids.has(outcome.settlement.id)) this.#events.onSettled(outcome.settlement, kind);
-    return batch.filter(({ outcome }) => locked.has(outcome.settlement.id));
+    for (const { outcome, kind, inSpan } of batch)
+      if (ids.has(outcome.settlement.id)) inSpan(() => this.#events.onSettled(outcome.settlement, kind));
+    return { busy: batch.filter(({ outcome }) => locked.has(outcome.settlement.id)), woken };
   }
 
   async #pause(): Promise<void> {

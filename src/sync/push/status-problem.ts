@@ -1,5 +1,5 @@
 import { describeError, WarehouseError } from '../../core/errors.ts';
-import { isServiceAnswer } from '../../core/push-outcome.ts';
+import { isServiceAnswer } from '../../core/push/push-outcome.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 
 /** Milliseconds after which a service that has not answered counts as not reachable. */

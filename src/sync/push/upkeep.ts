@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { operatorChoices, type UnknownRule } from '../../core/push-outcome.ts';
+import { operatorChoices, type UnknownRule } from '../../core/push/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { markUnknownClientRowsDead } from '../../erp/outbox/due-work.ts';
 import { type HeldClaim, renewClaims, type TakenOverRow, takeOverClaims } from '../../erp/outbox/held-claims.ts';
@@ -10,6 +10,10 @@ import type { RecentSends } from './recent-sends.ts';
 
 /** Milliseconds between two renewals of claims, and between two searches for lost workers. */
 const upkeepMs = 3_000;
+/** Milliseconds between two runs of tasks that nothing waits for. What they record is exact to half a minute. */
+const slowTaskMs = 12_000;
+
+const isSlowTaskDue = (lastAtMs: number) => performance.now() - lastAtMs >= slowTaskMs;
 
 export interface UpkeepOptions {
   readonly db: Database;
@@ -41,6 +45,10 @@ export class Upkeep {
   /** When the database that this process sends from was accepted. */
   #acceptedAtMs: number | null = null;
   #timer: NodeJS.Timeout | undefined;
+  /** The last result of the check of the database. */
+  #change: PushDatabase['change'] | undefined;
+  #markedAliveAtMs = Number.NEGATIVE_INFINITY;
+  #tidiedUpAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(options: UpkeepOptions) {
     this.#options = options;
@@ -79,8 +87,13 @@ export class Upkeep {
         const isOther = this.#acceptedAtMs !== null && this.#acceptedAtMs !== acceptedAtMs;
         if (isOther && database.acceptedAs !== 'failover') sent.clear();
         this.#acceptedAtMs = acceptedAtMs;
-        await markAlive(db, this.#process);
+        // After a change of the database it is marked at once: the mark also withdraws a confirmation.
+        if (isSlowTaskDue(this.#markedAliveAtMs) || this.#change !== 'none') {
+          await markAlive(db, this.#process);
+          this.#markedAliveAtMs = performance.now();
+        }
       }
+      this.#change = database.change;
       onDatabase(database);
     });
   }
@@ -89,10 +102,12 @@ export class Upkeep {
   async #tidyUp(): Promise<void> {
     const { db, worker, clients, rules, onTakenOver, onMarkedDead } = this.#options;
     for (const row of await takeOverClaims(db, worker, rules, operatorChoices)) onTakenOver(row);
+    if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
     await markServed(db, clients);
     await forgetOldHealth(db);
     const unknownClientRows = await markUnknownClientRowsDead(db, worker);
     if (unknownClientRows > 0) onMarkedDead(unknownClientRows);
+    this.#tidiedUpAtMs = performance.now();
   }
 
   #runOnce(task: string, work: () => Promise<void>): Promise<void> {

@@ -2,6 +2,7 @@ import type { Transaction } from 'kysely';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Comparison } from '../../erp/mirror/tables.ts';
+import type { StreamPollEnd } from '../../erp/pull/quiet-poll.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
 import type { Run, Totals } from '../../erp/runs/ledger.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
@@ -32,6 +33,8 @@ export interface RunPlan {
   dueAt: Date | null;
   /** Writes something in the transaction that ends the run, if the run is done. */
   record: ((trx: Transaction<DB>) => Promise<void>) | null;
+  /** The end of a poll, if `record` writes nothing else; otherwise null. */
+  poll: StreamPollEnd | null;
 }
 
 /** The mutable state of a run. */
@@ -54,6 +57,8 @@ export interface PullContext {
   readonly lookbackDays: number;
   readonly quarantineMaxShare: number;
   readonly retentionDays: number;
+  /** PERSONAL_DATA_DAYS; null: personal data is kept. */
+  readonly personalDataDays: number | null;
   /** Fingerprint of the account. */
   readonly identity: string;
   /** PARCEL_REQUESTS_PER_SECOND. */

@@ -12,6 +12,7 @@ import {
   WarehouseError,
 } from '../../core/errors.ts';
 import type { Database } from '../../erp/connection/pool.ts';
+import { endQuietPoll, isQuiet } from '../../erp/pull/quiet-poll.ts';
 import type { LeaseKeeper } from '../../erp/runs/leases.ts';
 import { finishRun, type Run, type RunEnd, type Totals } from '../../erp/runs/ledger.ts';
 import { type RunRequest, type SkippedStart, startRun } from '../../erp/runs/start-run.ts';
@@ -63,7 +64,7 @@ export async function runUnderLease(
   }
   const { run, afterAbandoned, missed } = start;
   const totals = newTotals();
-  const plan: RunPlan = { dueAt: null, record: null };
+  const plan: RunPlan = { dueAt: null, record: null, poll: null };
   const facts = { totals, token: run.lease.token };
   const lost = keeper.keep(run.lease);
   try {
@@ -71,7 +72,7 @@ export async function runUnderLease(
     const failure = await catchFailure(work({ run, totals, afterAbandoned, missed, plan, signal }));
     if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
     const end = toRunEnd(failure, plan);
-    await finishRun(db, run, totals, end, plan.record);
+    await endRun(db, run, totals, end, plan);
     if (end.status === 'skipped')
       return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
     return { ...facts, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
@@ -81,6 +82,13 @@ export async function runUnderLease(
   } finally {
     keeper.drop(run.lease);
   }
+}
+
+/** Ends a run. A poll that found nothing new is ended by one statement. */
+async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd, plan: RunPlan): Promise<void> {
+  if (plan.poll === null || !isQuiet(run, totals, end)) return finishRun(db, run, totals, end, plan.record);
+  if (await endQuietPoll(db, run, totals, end.dueAt ?? null, plan.poll)) return;
+  throw new LeaseLostError(run.lease.client, run.lease.name);
 }
 
 async function catchFailure(work: Promise<void>): Promise<unknown> {

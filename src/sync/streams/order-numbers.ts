@@ -1,5 +1,5 @@
 import { appendChanges } from '../../erp/mirror/feed.ts';
-import { fillOrderNumbers } from '../../erp/resources/shipments.ts';
+import { fillOrderNumbers, lackOrderNumbers } from '../../erp/resources/shipments.ts';
 import { underLease } from '../../erp/runs/leases.ts';
 import { recordProgress } from '../../erp/runs/ledger.ts';
 import type { PullContext } from '../run/pull-context.ts';
@@ -13,6 +13,7 @@ const batchSize = 5_000;
 export async function repairOrderNumbers(context: PullContext): Promise<void> {
   const { client, db, run } = context;
   const { totals } = context.state;
+  if (!(await lackOrderNumbers(db, client))) return;
   for (let filled = batchSize; filled === batchSize; ) {
     filled = await underLease(db, run.lease, async (trx) => {
       const changes = await fillOrderNumbers(trx, client, batchSize);

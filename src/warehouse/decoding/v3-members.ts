@@ -1,19 +1,27 @@
 import { z } from 'zod';
 import { toWholeNumber } from '../../core/json.ts';
 import { readDate } from '../../core/time.ts';
+import { isMissing, readUsual } from './usual.ts';
 
-export const text = z
-  .string()
-  .nullish()
-  .transform((value) => value ?? null);
+export const text = readUsual(
+  z
+    .string()
+    .nullish()
+    .transform((value) => value ?? null),
+  (value) => (typeof value === 'string' ? value : isMissing(value) ? null : undefined),
+);
 export const flag = z
   .boolean()
   .nullish()
   .transform((value) => value ?? null);
 /** A whole number that fits into Postgres' integer. */
-export const count = z
-  .preprocess(toWholeNumber, z.int().min(-2_147_483_648).max(2_147_483_647).nullish())
-  .transform((value) => value ?? null);
+export const count = readUsual(
+  z
+    .preprocess(toWholeNumber, z.int().min(-2_147_483_648).max(2_147_483_647).nullish())
+    .transform((value) => value ?? null),
+  (value) =>
+    Number.isInteger(value) && Math.abs(Number(value)) < 2 ** 31 ? Number(value) : isMissing(value) ? null : undefined,
+);
 export const date = convertedText(readDate);
 /** An object whose members the client chooses, kept unchanged. */
 export const metadata = z
@@ -27,10 +35,14 @@ export const metadata = z
  */
 export function convertedText(read: (value: string) => string) {
   return z
-    .string()
-    .nullish()
+    .unknown()
+    .optional()
     .transform((value, context) => {
       if (value === null || value === undefined) return null;
+      if (typeof value !== 'string') {
+        context.addIssue({ code: 'invalid_type', expected: 'string', input: value });
+        return z.NEVER;
+      }
       try {
         return read(value);
       } catch (error) {
@@ -43,5 +55,5 @@ export function convertedText(read: (value: string) => string) {
 
 /** The relationships of a resource. Absent and null both mean that none is known. */
 export function relations<T extends z.core.$ZodLooseShape>(shape: T) {
-  return z.preprocess((value) => value ?? {}, z.looseObject(shape));
+  return z.preprocess((value) => value ?? {}, z.object(shape));
 }

@@ -4,10 +4,10 @@ import { idSchema, toMany, toOne } from './jsonapi.ts';
 import { convertedText, count, date, flag, metadata, relations, text } from './v3-members.ts';
 
 /** shipmentItem (docs/interface.md, 10.2 Shipment items). */
-export const shipmentItemSchema = z.looseObject({
+export const shipmentItemSchema = z.object({
   id: idSchema,
   type: z.literal('shipmentItem'),
-  attributes: z.looseObject({
+  attributes: z.object({
     sku: text,
     quantity: count,
     lotNumber: text,
@@ -24,10 +24,10 @@ export type ShipmentItem = z.infer<typeof shipmentItemSchema>;
 /** shipment (docs/interface.md, 10.1 Fields). Its times have no zone designator and are read in `zone`. */
 export function shipmentSchema(zone: string) {
   const dateTime = convertedText((value) => readDateTime(value, zone));
-  return z.looseObject({
+  return z.object({
     id: idSchema,
     type: z.literal('shipment'),
-    attributes: z.looseObject({
+    attributes: z.object({
       status: text,
       readyToPickOn: dateTime,
       readyToShipOn: dateTime,
@@ -43,10 +43,10 @@ export type Shipment = z.infer<ReturnType<typeof shipmentSchema>>;
 /** returnItem (docs/interface.md, 12.1 Fields). `restockOn` is read in `zone` if it has no zone designator. */
 export function returnItemSchema(zone: string) {
   const dateTime = convertedText((value) => readDateTime(value, zone));
-  return z.looseObject({
+  return z.object({
     id: idSchema,
     type: z.literal('returnItem'),
-    attributes: z.looseObject({
+    attributes: z.object({
       sku: text,
       quantity: count,
       condition: text,
@@ -72,10 +72,10 @@ export function returnItemSchema(zone: string) {
 export type ReturnItem = z.infer<ReturnType<typeof returnItemSchema>>;
 
 /** inboundItem (docs/interface.md, 13.2 Inbound items). */
-export const inboundItemSchema = z.looseObject({
+export const inboundItemSchema = z.object({
   id: idSchema,
   type: z.literal('inboundItem'),
-  attributes: z.looseObject({ quantity: count, sku: text, lotNumber: text, expirationDate: date }),
+  attributes: z.object({ quantity: count, sku: text, lotNumber: text, expirationDate: date }),
   relationships: relations({ product: toOne, inboundPackingSlipItem: toOne }),
 });
 export type InboundItem = z.infer<typeof inboundItemSchema>;
@@ -83,10 +83,10 @@ export type InboundItem = z.infer<typeof inboundItemSchema>;
 /** inbound (docs/interface.md, 13.1 Fields). Its times end in Z; a time without a zone designator is read in `zone`. */
 export function inboundSchema(zone: string) {
   const dateTime = convertedText((value) => readDateTime(value, zone));
-  return z.looseObject({
+  return z.object({
     id: idSchema,
     type: z.literal('inbound'),
-    attributes: z.looseObject({
+    attributes: z.object({
       reference: text,
       status: text,
       receivedIn: text,
@@ -100,20 +100,20 @@ export function inboundSchema(zone: string) {
 export type Inbound = z.infer<ReturnType<typeof inboundSchema>>;
 
 /** inboundPackingSlipItem (docs/interface.md, 14.2 Items). */
-export const inboundPackingSlipItemSchema = z.looseObject({
+export const inboundPackingSlipItemSchema = z.object({
   id: idSchema,
   type: z.literal('inboundPackingSlipItem'),
-  attributes: z.looseObject({ sku: text, quantity: count, received: count }),
+  attributes: z.object({ sku: text, quantity: count, received: count }),
 });
 export type InboundPackingSlipItem = z.infer<typeof inboundPackingSlipItemSchema>;
 
 /** inboundPackingSlip (docs/interface.md, 14.1 Fields). Times without a zone designator are read in `zone`. */
 export function inboundPackingSlipSchema(zone: string) {
   const dateTime = convertedText((value) => readDateTime(value, zone));
-  return z.looseObject({
+  return z.object({
     id: idSchema,
     type: z.literal('inboundPackingSlip'),
-    attributes: z.looseObject({
+    attributes: z.object({
       expectedIn: text,
       expectedOn: date,
       receivedOn: dateTime,

@@ -9,14 +9,15 @@ import { makeUndecodableError, toStopError, WarehouseError } from '../../core/er
 import { readRetryDelayMs } from '../../core/retry.ts';
 import { makeEncodingError, toStatusError, toTransportError } from './http-error.ts';
 import { encodeValue } from './query.ts';
+import type { RequestBudget } from './request-budget.ts';
 
 export interface HttpOptions {
   readonly baseUrl: URL;
   readonly operations: Operations;
   readonly dispatcher: Dispatcher;
   readonly timeoutMs: number;
-  /** Maximum requests per second of this process for this client; undefined: unlimited. */
-  readonly requestsPerSecond: number | undefined;
+  /** Delays requests so that all processes together keep REQUESTS_PER_SECOND; undefined: unlimited. */
+  readonly budget: RequestBudget | undefined;
   /** Called after every exchange, with its result. */
   readonly onExchange?: (exchange: Exchange) => void;
 }
@@ -68,7 +69,6 @@ const compression = /\b(gzip|deflate|br|zstd|compress)\b/i;
 /** Sends the requests of one client to its service. No other module sends HTTP requests to the service. */
 export class WarehouseHttp {
   readonly #options: HttpOptions;
-  #nextSendAtMs = 0;
 
   constructor(options: HttpOptions) {
     this.#options = options;
@@ -97,7 +97,7 @@ export class WarehouseHttp {
    * @param beforeSend runs directly before the request is sent; if it throws, the request is not sent
    */
   async send(request: HttpRequest, beforeSend?: () => Promise<void>): Promise<HttpAnswer> {
-    await this.#pace(request.signal);
+    await this.#options.budget?.take(request.signal);
     if (request.signal.aborted) throwStopped(request.signal);
     await beforeSend?.();
     const startedAtMs = performance.now();
@@ -122,7 +122,7 @@ export class WarehouseHttp {
    * @throws WarehouseError if there is no answer, or StoppedError if the signal was aborted
    */
   async probe({ method, template, ...request }: ProbeRequest): Promise<ProbeAnswer> {
-    await this.#pace(request.signal);
+    await this.#options.budget?.take(request.signal);
     const operation = `${method} ${template}`;
     const url = buildUrl(this.#options.baseUrl, template, { operation, ...request });
     const deadline = AbortSignal.timeout(this.#options.timeoutMs * 2);
@@ -195,15 +195,6 @@ export class WarehouseHttp {
       }
       throw toTransportError(request.operation, deadline.aborted ? deadline.reason : error);
     }
-  }
-
-  async #pace(signal: AbortSignal): Promise<void> {
-    const { requestsPerSecond } = this.#options;
-    if (requestsPerSecond === undefined) return;
-    const now = performance.now();
-    const sendAtMs = Math.max(now, this.#nextSendAtMs);
-    this.#nextSendAtMs = sendAtMs + 1_000 / requestsPerSecond;
-    if (sendAtMs > now) await wait(sendAtMs - now, undefined, { signal }).catch(() => throwStopped(signal));
   }
 }
 

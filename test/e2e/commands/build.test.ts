@@ -74,6 +74,8 @@ test('each command loads only the packages that it needs', () => {
       expect([file, packages.filter((name) => listPackages(listLoadedFiles(file)).has(name))]).toEqual([file, []]);
   };
   for (const command of ['status', 'outbox', 'client', 'quarantine', 'pause']) expectWithout(command, heavy);
+  // prom-client loads the API of OpenTelemetry, which does nothing by itself.
+  expectWithout('worker', ['@opentelemetry/sdk-trace', '@opentelemetry/sdk-metrics', 'bullmq-otel']);
   expectWithout('sandbox', ['pg', 'kysely', 'bullmq', 'ioredis', 'undici', '@cantoo/pdf-lib', 'prom-client']);
 });
 

@@ -24,7 +24,14 @@ const readBlocks = (file: string, language: string) =>
 
 /** Blocks that other tests run: SQL of the ERP's documents as its roles, and the session with the sandbox. */
 const testedElsewhere = {
-  sql: ['docs/consumers.md', 'docs/erp.md', 'docs/first-order.md', 'docs/outbox.md'],
+  sql: [
+    'docs/consumers.md',
+    'docs/erp.md',
+    'docs/first-order.md',
+    'docs/outbox.md',
+    'docs/privacy.md',
+    'docs/recipes.md',
+  ],
   sh: ['docs/sandbox.md'],
 };
 /** Lines that a test cannot run, or that run the tests. CI covers them, or tests of the files that they use. */

@@ -1,6 +1,6 @@
 import { connect, createServer, type Server } from 'node:net';
+import getPort from 'get-port';
 import { afterEach, expect, test } from 'vitest';
-import { findFreePort } from '../../../src/app/demo/find-free-port.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 
@@ -13,7 +13,7 @@ afterEach(() => {
 
 /** Returns the address of the test database behind a port on which nobody listens yet. */
 async function prepareLateDatabase() {
-  const port = await findFreePort();
+  const port = await getPort({ host: '127.0.0.1' });
   const url = Object.assign(new URL(database.url), { hostname: '127.0.0.1', port: String(port) }).href;
   return {
     url,

@@ -125,6 +125,7 @@ test('no personal data or secret gets into a log, an error, a metric, a trace or
     LOG_LEVEL: 'trace',
     HTTP_TIMEOUT_MS: '2000',
     OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+    OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20kanarie-collector',
     ALERT_WEBHOOK_URL: `${receiver.url}/kanarie-path`,
     ALERT_WEBHOOK_SECRET: `whsec_kanarie+${'A'.repeat(24)}`,
     ...Object.fromEntries(

@@ -16,6 +16,8 @@ const token = 'a-token-that-is-long-enough-to-be-taken';
 async function startWorker() {
   const sandbox = await processes.sandbox();
   await sandbox.advance(3 * 86_400);
+  // The last roll-up was long ago, so the worker makes figures at once.
+  await database.query(`update sync.figure_marks set at = at - interval '1 hour'`);
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { ADMIN_TOKEN: token }));
   const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
   const bad = orderPayload('SO-DEAD', { orderType: 'NONE' });
@@ -46,7 +48,10 @@ async function logIn(page: Page, base: string, path = '/'): Promise<void> {
 /** Checks the accessibility of a page. The pages have no frames, so the faster legacy mode of axe is enough. */
 const check = (page: Page) => new AxeBuilder({ page }).setLegacyMode().analyze();
 
-const paths = ['/', '/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit'];
+const paths = [
+  ...['/', '/charts', '/wall', '/orders?q=none', '/order?client=default&number=SO-DEAD'],
+  ...['/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit'],
+];
 
 describe.skipIf(!browser.available)('the status page in a browser', () => {
   test('is accessible at every width, in light and in dark colours', async () => {
@@ -63,6 +68,7 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
       await logIn(page, base);
       for (const path of paths) {
         await page.goto(base + path);
+        await page.evaluate(`document.querySelectorAll('details').forEach((details) => { details.open = true; })`);
         // At 900 px the layout is one of those that are checked at the other widths.
         const violations = width === 900 ? [] : (await check(page)).violations;
         const named = violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
@@ -81,6 +87,16 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     const { page } = await browser.open({ width: 900 });
     await logIn(page, base);
     await page.getByRole('heading', { name: '1 problem' }).waitFor();
+    const marks = `select 1 from sync.figure_marks where at > now() - interval '5 minutes'`;
+    await waitFor('figures', async () => (await database.query(marks)).length > 0);
+    // What is open stays open, and keeps the focus, when the charts change.
+    const numbers = page.locator('summary', { hasText: 'The last 24 hours in numbers' });
+    await numbers.click();
+    await database.query(`
+      insert into sync.figures (client, minutes, at, measure, part, value)
+      values ('', 5, date_bin('5 minutes', now(), 'epoch'), 'rows', 'orders', 77777) on conflict do nothing`);
+    await page.getByText('Highest: 77777').first().waitFor({ state: 'attached', timeout: 30_000 });
+    expect(await page.evaluate('document.activeElement.parentElement.open')).toBe(true);
     const link = page.getByRole('link', { name: '1 dead' });
     await link.focus();
     await sandbox.advance(3_600);

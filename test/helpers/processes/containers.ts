@@ -6,8 +6,8 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { PostgreSqlContainer } from '@testcontainers/postgresql';
 import { RedisContainer } from '@testcontainers/redis';
+import getPort from 'get-port';
 import { getContainerRuntimeClient, type StartedTestContainer } from 'testcontainers';
-import { findFreePort } from '../../../src/app/demo/find-free-port.ts';
 import type { TestPostgres } from './postgres-server.ts';
 import type { TestRedis } from './redis-server.ts';
 
@@ -34,7 +34,7 @@ async function end(container: StartedTestContainer, signal: 'SIGTERM' | 'SIGINT'
 
 /** Starts a Redis or Valkey from an image. A restart is a new container without data. */
 export async function startRedisContainer(image: string, settings: readonly string[]): Promise<TestRedis> {
-  const port = await findFreePort();
+  const port = await getPort({ host: '127.0.0.1' });
   const server = /valkey/.test(image) ? 'valkey-server' : 'redis-server';
   const launch = () =>
     new RedisContainer(image)
@@ -63,7 +63,7 @@ export async function startPostgresContainer(
   image: string,
   settings: Readonly<Record<string, string>>,
 ): Promise<TestPostgres> {
-  const port = await findFreePort();
+  const port = await getPort({ host: '127.0.0.1' });
   const volume = `fulfilment-sync-${randomBytes(6).toString('hex')}`;
   const password = randomBytes(12).toString('hex');
   const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);

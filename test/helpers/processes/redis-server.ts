@@ -4,8 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
+import getPort from 'get-port';
 import { Redis } from 'ioredis';
+<<<<<<< HEAD
 import { findFreePort } from '../../../src/app/demo/find-free-port.ts';
+=======
+import { GenericContainer, getContainerRuntimeClient } from 'testcontainers';
+>>>>>>> main
 import { waitFor } from '../wait.ts';
 import { hasDocker, startRedisContainer } from './containers.ts';
 import { redisImage, redisUrl } from './test-servers.ts';
@@ -57,7 +62,7 @@ function isOnPath(binary: string): boolean {
 
 async function startServer(binary: string, settings: RedisSettings): Promise<TestRedis> {
   const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-redis-'));
-  const port = await findFreePort();
+  const port = await getPort({ host: '127.0.0.1' });
   const base = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'no', '--dir', folder];
   const url = `redis://127.0.0.1:${port}`;
   const launch = async () => {

@@ -6,6 +6,9 @@ import * as alertPosts from '../../../src/erp/alerts/posts.ts';
 import { tryRunExclusively } from '../../../src/erp/connection/exclusive.ts';
 import { createLock, lockNameShared } from '../../../src/erp/connection/locks.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
+import { readRelations } from '../../../src/erp/export/relations.ts';
+import { readFigures } from '../../../src/erp/figures/read-figures.ts';
+import { rollUpFigures } from '../../../src/erp/figures/roll-up.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { readAdminSecret } from '../../../src/erp/maintenance/admin-secrets.ts';
@@ -23,13 +26,20 @@ import * as rates from '../../../src/erp/outbox/rates.ts';
 import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { findRenameTo, findTargetIds, stampSentFor } from '../../../src/erp/outbox/renames.ts';
 import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle.ts';
+import * as agedData from '../../../src/erp/privacy/aged-data.ts';
+import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
+import { findOrders } from '../../../src/erp/privacy/find-orders.ts';
 import { recordAbsences } from '../../../src/erp/pull/absences.ts';
 import { recordGap } from '../../../src/erp/pull/freshness.ts';
+import { maskAgedQuarantine } from '../../../src/erp/pull/mask-quarantine.ts';
 import { findStillOpen, readPositions } from '../../../src/erp/pull/open-rows.ts';
 import * as quarantine from '../../../src/erp/pull/quarantine.ts';
+import { endQuietPoll } from '../../../src/erp/pull/quiet-poll.ts';
 import * as rereads from '../../../src/erp/pull/rereads.ts';
 import * as diagnosis from '../../../src/erp/reports/database-facts.ts';
 import { readDatabaseClock, readJobStatus } from '../../../src/erp/reports/job-status.ts';
+import * as orderSearch from '../../../src/erp/reports/order-search.ts';
+import { readOrderTimeline } from '../../../src/erp/reports/order-timeline.ts';
 import { readOutboxStatus } from '../../../src/erp/reports/outbox-status.ts';
 import { listRuns, readRecentRuns } from '../../../src/erp/reports/run-list.ts';
 import { countRows, readLatestLines, readTable } from '../../../src/erp/reports/stored-rows.ts';
@@ -52,10 +62,13 @@ import { passGate, readGates } from '../../../src/erp/runs/gates.ts';
 import { renewLeases } from '../../../src/erp/runs/leases.ts';
 import { recordSkip } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
+import { takeRequests } from '../../../src/erp/runs/request-budgets.ts';
+import { startDueRun } from '../../../src/erp/runs/start-due-run.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { findBlockers } from '../../../src/erp/schema/migration-locks.ts';
 import { assertSchemaFits, isMigratedByNewer } from '../../../src/erp/schema/schema-fit.ts';
 import { toAgeColumns } from '../../../src/sync/reading/stream.ts';
+import { newTotals } from '../../../src/sync/run/pull-context.ts';
 import { inbounds } from '../../../src/sync/streams/inbounds.ts';
 import { shipments } from '../../../src/sync/streams/shipments.ts';
 
@@ -81,6 +94,15 @@ export async function callStatements(db: Database, url: string, outboxId: number
     await createLock(trx, 'another name');
   });
   await tryRunExclusively(db, 'a name', async () => undefined);
+  await callErasing(db);
+}
+
+async function callShortRun(db: Database): Promise<void> {
+  const request = { client, job: 'x', identity: 'x', worker: 'x', retries: false, isLocal: false };
+  await startDueRun(db, { ...request, interval: { everyMs: 60_000, phaseMs: 0 }, checkedMigration: 'x' });
+  const rest = { worker: 'x', trigger: 'schedule', startedAt: now, retries: false, isLocal: false } as const;
+  const run = { ...rest, lease: { client, name: 'x', token: 1 }, wasHeld: false, probing: false };
+  await endQuietPoll(db, run, newTotals(), null, { stream: 'x', beganAt: now, newestSource: null, fetched: 0 });
 }
 
 async function readReports(db: Database): Promise<void> {
@@ -98,6 +120,7 @@ async function readReports(db: Database): Promise<void> {
   await readGates(db);
   await readPauses(db);
   await readAudit(db, 5);
+  await takeRequests(db, { identity: 'x', perSecond: 1 }, 1);
   await readOptions(db, client);
   await readAdminSecret(db, 'a purpose');
   await readSchemaParts(db);
@@ -110,6 +133,29 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readMissingRoles(db);
   await diagnosis.readSessionSettings(db);
   await diagnosis.countWatchedArticles(db);
+  await readRelations(db);
+}
+
+async function callErasing(db: Database): Promise<void> {
+  const step = { client, by: 'x', days: 0, limit: 5 };
+  const [order] = await findOrders(db, null, { number: 'NEW' });
+  if (order === undefined) throw new Error('there is no order NEW');
+  await agedData.findClientsWithoutPrune(db, client);
+  await db.transaction().execute(async (trx) => {
+    await agedData.findAgedOrders(trx, step, 0);
+    await agedData.maskAgedRows(trx, step, null);
+    await agedData.maskAgedDocuments(trx, step);
+    await agedData.maskAgedReturns(trx, step);
+    await maskAgedQuarantine(trx, client, 0);
+  });
+  await eraseOrder(db, order, 'x', false);
+  await sql`update sync.figure_marks set at = at - interval '1 hour'`.execute(db);
+  await rollUpFigures(db, 0);
+  await orderSearch.findOrders(db, '7', 5);
+  await readOrderTimeline(db, client, 'NEW', 50);
+  await readFigures(db, '', { minutes: 5, stepMinutes: 15, from: now });
+  // Readings are compared with erasures only if there are any.
+  await db.transaction().execute(callUpsert);
 }
 
 async function callAlerts(db: Database): Promise<void> {
@@ -200,6 +246,8 @@ async function callRuns(trx: Transaction<DB>): Promise<void> {
 async function callSchedules(db: Database): Promise<void> {
   const job = { client, job: 'prune' };
   await dueJobs.findDueJobs(db, ['prune'], [{ client, identity: 'x' }]);
+  await dueJobs.hasAbandonedRuns(db);
+  await callShortRun(db);
   await dueJobs.readScheduleClock(db);
   await dueJobs.bringDueTimesForward(db, [{ ...job, due: now, ifNever: now }]);
   await dueJobs.bringPollForward(db, client, 'shipments');

@@ -51,7 +51,8 @@ export function watchTemplates(templates: readonly SqlTemplate[]): WatchedTempla
     ...given: unknown[]
   ) {
     const result = Reflect.apply(query, this, given);
-    const text = String(given[0]);
+    const [statement] = given;
+    const text = typeof statement === 'object' ? String((statement as pg.QueryConfig).text) : String(statement);
     if (!(result instanceof Promise)) return result;
     return result.then((answer: pg.QueryResult) => {
       const fitting = known.filter(({ form }) => form.test(text));

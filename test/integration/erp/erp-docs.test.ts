@@ -56,8 +56,10 @@ test('the SQL of docs/erp.md returns what the page says, for a role that may onl
     labels,
     feed = [],
     joined = [],
+    erased,
   ] = results;
-  expect(statements).toHaveLength(11);
+  expect(statements).toHaveLength(12);
+  expect(erased).toEqual([]);
   expect(packages).toEqual([expect.objectContaining({ package_number: '3S1', current_track_trace_status: '35' })]);
   expect(trouble).toHaveLength(new Set([...result.map(({ shipmentId }) => shipmentId), 1]).size);
   expect(journey).toMatchObject([{ current_track_trace_status: 35 }]);

@@ -1,4 +1,7 @@
+import { sql } from 'kysely';
 import { expect, test } from 'vitest';
+import { connectForWriting } from '../../../src/app/deps/database.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
@@ -124,4 +127,43 @@ test('the rows that a statement touches depend on its client, known to statistic
   }
   expect(new Set(executed.map(({ statement }) => statement)).size).toBeGreaterThan(100);
   expect(findAbove(executed, lines * 12)).toEqual({});
+});
+
+test('a claim does not read the other orders of its client', async () => {
+  const insertMirrored = (client: string) =>
+    database.query(
+      `insert into fulfilment.orders (client, id, external_order_number, raw, read_no)
+       select $1, n, 'OLD-' || n, '{}', 1 from generate_series(1, 3000) n`,
+      [client],
+    );
+  await insertMirrored('big');
+  await database.query('analyze');
+  await insertMirrored('default');
+  const { executed, end } = await watchPlans(database);
+  try {
+    for (let number = 1; number <= 10; number++)
+      await database.query(`insert into fulfilment.outbox (kind, reference) values ('order.cancel', $1)`, [
+        `NEW-${number}`,
+      ]);
+    await push();
+  } finally {
+    end();
+  }
+  const claims = executed.filter(({ statement }) => statement.includes('"knownCount"'));
+  expect(claims.length).toBeGreaterThan(0);
+  expect(findAbove(claims, 1_000)).toEqual({});
+});
+
+test('a session of pushes prepares each statement once, and finds rows by indexes only', async () => {
+  const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1, undefined, true);
+  const prepared = () =>
+    sql<{ calls: number }>`
+      select generic_plans + custom_plans as calls
+      from pg_prepared_statements
+      where statement like 'select id from fulfilment.outbox%'`.execute(db);
+  for (const reference of ['A', 'B', 'C'])
+    await sql`select id from fulfilment.outbox where client = 'default' and reference = ${reference}`.execute(db);
+  expect((await prepared()).rows).toEqual([{ calls: 3 }]);
+  expect((await sql`show enable_seqscan`.execute(db)).rows).toEqual([{ enable_seqscan: 'off' }]);
+  await close();
 });

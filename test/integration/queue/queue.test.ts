@@ -1,9 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import type { JobName } from '../../../config/jobs.ts';
 import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import type { QueueBackend, QueuedJob, TaskQueue } from '../../../src/queue/backend.ts';
 import { dispatchRuns, readWaitingRuns } from '../../../src/queue/dispatch.ts';
-import { alignSchedulers } from '../../../src/queue/schedulers.ts';
+import { alignSchedulers, findSchedulerChanges } from '../../../src/queue/schedulers.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { truncateQueue } from '../../helpers/queue.ts';
@@ -11,8 +12,6 @@ import { useRedis } from '../../helpers/redis.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const redis = useRedis();
-const every = (everyMs: number) => ({ job: 'pull-shipments' as const, schedule: { kind: 'every' as const, everyMs } });
-const off = { job: 'pull-shipments' as const, schedule: { kind: 'off' as const } };
 
 describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
   const database = useDatabase();
@@ -61,46 +60,64 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
 
   test.skipIf(isSkipped)('ticks on schedule, and gives each tick to one worker', async () => {
     const { backend, queue } = await open();
-    await alignSchedulers(queue, [every(300)], '0.1.0');
+    await alignSchedulers(queue, 300, '0.1.0');
     const { seen, release } = await startWorker(backend);
     release();
     await waitFor('three ticks', () => seen.length >= 3);
-    expect(seen[0]).toEqual({ name: 'pull-shipments', data: { version: '0.1.0' } });
+    expect(seen[0]).toEqual({ name: 'tick', data: { version: '0.1.0' } });
   });
 
-  test.skipIf(isSkipped)('changes only schedulers that differ, and restores them after a flush', async () => {
+  test.skipIf(isSkipped)('changes only a tick that differs, and restores it after a flush', async () => {
     const { queue, flush } = await open();
-    const set = ['pull-shipments'];
-    expect(await alignSchedulers(queue, [every(60_000)], '0.1.0')).toMatchObject({ set, removed: [] });
-    expect(await alignSchedulers(queue, [every(60_000)], '0.1.0')).toMatchObject({ set: [], removed: [] });
-    expect(await alignSchedulers(queue, [every(90_000)], '0.1.0')).toMatchObject({ set, removed: [] });
-    const cron = { job: 'pull-shipments' as const, schedule: { kind: 'cron' as const, pattern: '5 4 * * *' } };
-    expect(await alignSchedulers(queue, [cron], '0.1.0')).toMatchObject({ set, removed: [] });
-    expect(await alignSchedulers(queue, [cron], '0.1.0')).toMatchObject({ set: [], removed: [] });
+    const unchanged = { set: false, missing: false, removed: [] };
+    expect(await alignSchedulers(queue, 60_000, '0.1.0')).toEqual({ set: true, missing: true, removed: [] });
+    expect(await alignSchedulers(queue, 60_000, '0.1.0')).toEqual(unchanged);
+    expect(await alignSchedulers(queue, 30_000, '0.1.0')).toEqual({ set: true, missing: false, removed: [] });
+    expect(await alignSchedulers(queue, 30_000, '0.1.0')).toEqual(unchanged);
     await flush();
-    expect(await alignSchedulers(queue, [cron], '0.1.0')).toMatchObject({ set, missing: set, removed: [] });
+    expect(await findSchedulerChanges(queue, 30_000, '0.1.0')).toMatchObject({ set: true, missing: true });
+    expect(await alignSchedulers(queue, 30_000, '0.1.0')).toMatchObject({ set: true, missing: true });
+    expect(await findSchedulerChanges(queue, 30_000, '0.1.0')).toEqual(unchanged);
   });
 
-  test.skipIf(isSkipped)('does not let older code remove the schedulers of newer code', async () => {
+  test.skipIf(isSkipped)('does not let older code remove or change the tick of newer code', async () => {
     const { queue } = await open();
-    await alignSchedulers(queue, [every(60_000)], '0.2.0');
-    expect(await alignSchedulers(queue, [off], '0.1.9')).toMatchObject({ set: [], removed: [] });
-    expect(await alignSchedulers(queue, [off], '0.2.0')).toMatchObject({ set: [], removed: ['pull-shipments'] });
+    await alignSchedulers(queue, 60_000, '0.2.0');
+    expect(await alignSchedulers(queue, null, '0.1.9')).toEqual({ set: false, missing: false, removed: [] });
+    expect(await alignSchedulers(queue, 30_000, '0.1.9')).toEqual({ set: false, missing: false, removed: [] });
+    expect(await alignSchedulers(queue, null, '0.2.0')).toEqual({ set: false, missing: false, removed: ['tick'] });
   });
 
-  const dueRun = (client: string, { dueMs = 1_000, inMs = 0 } = {}) => ({ client, dueMs, inMs });
+  test.skipIf(isSkipped)('removes the schedulers that former versions had for each job', async () => {
+    const { queue } = await open();
+    const name = 'pull-shipments';
+    await queue.upsertJobScheduler(
+      name,
+      { every: 60_000 },
+      { name, data: { version: '0.1.0' }, opts: { attempts: 1 } },
+    );
+    expect(await alignSchedulers(queue, 60_000, '0.2.0')).toEqual({ set: true, missing: true, removed: [name] });
+    expect((await queue.getJobSchedulers(0, -1)).map(({ key }) => key)).toEqual(['tick']);
+  });
+
+  const dueRun = (client: string, { job = 'pull-shipments' as JobName, dueMs = 1_000, inMs = 0 } = {}) => ({
+    job,
+    client,
+    dueMs,
+    inMs,
+  });
 
   test.skipIf(isSkipped)('queues a client once while it is queued or running, and again afterwards', async () => {
     const { backend, queue } = await open();
     const { seen, release } = await startWorker(backend);
-    await dispatchRuns(queue, 'pull-shipments', [dueRun('a'), dueRun('b')]);
+    await dispatchRuns(queue, [dueRun('a'), dueRun('b')]);
     await waitFor('both to start', () => seen.length === 2);
-    await dispatchRuns(queue, 'pull-shipments', [dueRun('a'), dueRun('b'), dueRun('c')]);
+    await dispatchRuns(queue, [dueRun('a'), dueRun('b'), dueRun('c')]);
     await waitFor('the third to start', () => seen.length === 3);
     expect(seen.map(({ data }) => data.client).sort()).toEqual(['a', 'b', 'c']);
     release();
     await waitFor('a to be queued again', async () => {
-      await dispatchRuns(queue, 'pull-shipments', [dueRun('a')]);
+      await dispatchRuns(queue, [dueRun('a')]);
       return seen.length > 3;
     });
   });
@@ -110,13 +127,13 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     const { seen, release } = await startWorker(backend);
     release();
     const startedAtMs = performance.now();
-    await dispatchRuns(queue, 'pull-shipments', [dueRun('a', { inMs: 600 }), dueRun('b', { inMs: -5 })]);
-    await dispatchRuns(queue, 'pull-shipments', [dueRun('a', { inMs: 600 })]);
+    await dispatchRuns(queue, [dueRun('a', { inMs: 600 }), dueRun('b', { inMs: -5 })]);
+    await dispatchRuns(queue, [dueRun('a', { inMs: 600 })]);
     await waitFor('b', () => seen.length === 1);
     expect(seen[0]?.data).toEqual({ client: 'b' });
     await waitFor('a', () => seen.length === 2);
     expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(600);
-    await dispatchRuns(queue, 'pull-shipments', [dueRun('a', { dueMs: 2_000, inMs: 50 })]);
+    await dispatchRuns(queue, [dueRun('a', { dueMs: 2_000, inMs: 50 })]);
     await waitFor('a, for its next due time', () => seen.length === 3);
     expect(seen.map(({ data }) => data.client)).toEqual(['b', 'a', 'a']);
   });
@@ -124,23 +141,26 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
   test.skipIf(isSkipped)('queues an overdue run every 30 seconds, even if it is marked as queued', async () => {
     const { backend, queue } = await open();
     const { seen } = await startWorker(backend);
-    await dispatchRuns(queue, 'pull-shipments', [dueRun('a')]);
+    await dispatchRuns(queue, [dueRun('a')]);
     await waitFor('one run', () => seen.length === 1);
-    await dispatchRuns(queue, 'pull-shipments', [dueRun('a')], { nowMs: 60_000 });
-    await dispatchRuns(queue, 'pull-shipments', [dueRun('a')], { nowMs: 61_000 });
+    await dispatchRuns(queue, [dueRun('a')], { nowMs: 60_000 });
+    await dispatchRuns(queue, [dueRun('a')], { nowMs: 61_000 });
     await waitFor('two runs', () => seen.length === 2);
-    await dispatchRuns(queue, 'pull-shipments', [dueRun('a')], { nowMs: 91_000 });
+    await dispatchRuns(queue, [dueRun('a')], { nowMs: 91_000 });
     await waitFor('a third', () => seen.length === 3);
   });
 
   test.skipIf(isSkipped)('keeps an overdue run queued only once while no worker takes it', async () => {
     const { queue } = await open();
     for (let halfMinutes = 0; halfMinutes < 4; halfMinutes++)
-      await dispatchRuns(queue, 'pull-shipments', [dueRun('a'), dueRun('b')], {
+      await dispatchRuns(queue, [dueRun('a'), dueRun('b')], {
         nowMs: halfMinutes * 30_000,
         waiting: await readWaitingRuns(queue),
       });
-    await dispatchRuns(queue, 'pull-orders', [dueRun('a')], { nowMs: 0, waiting: await readWaitingRuns(queue) });
+    await dispatchRuns(queue, [dueRun('a', { job: 'pull-orders' })], {
+      nowMs: 0,
+      waiting: await readWaitingRuns(queue),
+    });
     expect((await queue.getJobCounts()).waiting).toBe(3);
   });
 });

@@ -77,13 +77,36 @@ test('the repair of an emptied queue is in the audit; a changed schedule is not'
     );
   const readRepairs = () => database.query(`select detail from sync.audit where action = 'schedulers_set' order by id`);
   await align({});
-  expect(await readRepairs()).toHaveLength(2);
-  await align({ SCHEDULE_PULL_SHIPMENTS: '3m' });
-  expect(await readRepairs()).toHaveLength(2);
-  await queues.get('poll')?.removeJobScheduler('pull-shipments');
-  await align({ SCHEDULE_PULL_SHIPMENTS: '3m' });
-  expect((await readRepairs()).at(-1)).toEqual({ detail: 'queue poll: pull-shipments' });
+  expect(await readRepairs()).toEqual([{ detail: 'queue poll' }]);
+  await align({ SCHEDULE_PULL_SHIPMENTS: '30s' });
+  expect(await readRepairs()).toHaveLength(1);
+  await queues.get('poll')?.removeJobScheduler('tick');
+  await align({ SCHEDULE_PULL_SHIPMENTS: '30s' });
+  expect(await readRepairs()).toEqual([{ detail: 'queue poll' }, { detail: 'queue poll' }]);
 });
+
+test.each(['reconcile', 'prune', 'pull-shipments'] as const)(
+  'a tick queues %s, which is due in 20 seconds',
+  async (job) => {
+    const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
+    const queues = new Map((['poll', 'bulk'] as const).map((name) => [name, backend.backend.queue(name)]));
+    closers.push(...[...queues.values()].map((queue) => () => queue.close()), backend.close);
+    for (const queue of queues.values()) {
+      queue.on('error', () => undefined);
+      await queue.waitUntilReady();
+    }
+    await runInProcess(makeConfig(database, sandbox, { SCHEDULE_PRUNE: '0 3 * * *' }), database, async (deps) => {
+      const schedules = new Schedules(deps, queues);
+      await schedules.prepare();
+      const far = `update sync.jobs set due_at = now() + interval '2 hours'`;
+      await database.query(far);
+      await database.query(`update sync.jobs set due_at = now() + interval '20 seconds' where job = $1`, [job]);
+      await schedules.onTick();
+    });
+    const counts = await Promise.all([...queues.values()].map((queue) => queue.getJobCounts()));
+    expect(counts.map(({ delayed }) => delayed)).toEqual(job === 'pull-shipments' ? [1, 0] : [0, 1]);
+  },
+);
 
 test('due jobs of a client that waited for a slot are queued as soon as one is free', async () => {
   const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);

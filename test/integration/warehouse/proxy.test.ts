@@ -59,14 +59,15 @@ test('requests use the proxy of the environment, except for hosts in NO_PROXY', 
   expect(requests).toEqual([]);
 });
 
-test('traces use the proxy', async () => {
+test('traces and metrics use the proxy', async () => {
   const { url, requests } = await startProxy();
   const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector.test:4318', HTTP_PROXY: url, NO_PROXY: '127.0.0.1' };
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...env, SCHEDULE_PULL_SHIPMENTS: '1s' }));
   await waitFor('traces at the proxy', () => requests.includes('POST http://collector.test:4318/v1/traces'));
   worker.kill('SIGTERM');
   await worker.ended;
-  expect(new Set(requests)).toEqual(new Set(['POST http://collector.test:4318/v1/traces']));
+  const collector = 'POST http://collector.test:4318';
+  expect(new Set(requests)).toEqual(new Set([`${collector}/v1/traces`, `${collector}/v1/metrics`]));
 });
 
 test('a proxy that refuses a tunnel is named, and nothing counts as sent', async () => {
@@ -80,10 +81,17 @@ test('a proxy that refuses a tunnel is named, and nothing counts as sent', async
 });
 
 test('doctor names proxies without their password, and remote connections without TLS', () => {
-  const env = { HTTPS_PROXY: 'http://user:secret@proxy.test:3128', WAREHOUSE_BASE_URL: 'http://warehouse.test/' };
+  const env = {
+    HTTPS_PROXY: 'http://user:secret@proxy.test:3128',
+    WAREHOUSE_BASE_URL: 'http://warehouse.test/',
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://user:secret@collector.test/v1/traces',
+  };
   const config = makeConfig(database, sandbox, { ...env, DATABASE_URL: 'postgres://erp.test/erp' });
   expect(checkTransport(config)).toEqual([
-    expect.objectContaining({ state: 'warn', found: expect.stringMatching(/service of default .*Postgres/) }),
+    expect.objectContaining({
+      state: 'warn',
+      found: expect.stringMatching(/service of default .*Postgres.*telemetry \(collector.test\)$/),
+    }),
     expect.objectContaining({ state: 'ok', found: 'requests to the service go by proxy.test:3128' }),
   ]);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { type Evidence, type Health, judgeHealth } from '../../../src/core/push-health.ts';
+import { type Evidence, type Health, judgeHealth } from '../../../src/core/push/push-health.ts';
 
 const open = { isHeld: false, byProber: false };
 const held = { isHeld: true, byProber: false };

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { buildOrderDocument, type OrderPayload } from '../../../src/sync/push/kinds/order/order-payload.ts';
+import type { OrderPayload } from '../../../src/payloads/order.ts';
+import { buildOrderDocument } from '../../../src/sync/push/kinds/order/order-payload.ts';
 import { buildWantedState } from '../../../src/sync/push/kinds/order/order-state.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';
 import type { PushContext } from '../../../src/sync/push/payload/kind.ts';

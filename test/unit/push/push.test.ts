@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../../src/core/error-codes.ts';
 import { WarehouseError } from '../../../src/core/errors.ts';
-import { judgeAbsence, type LookedUpRow } from '../../../src/core/look-up.ts';
-import { type FailedAttempt, findDoubtedScope, judgeFailure, readEvidence } from '../../../src/core/push-outcome.ts';
+import { judgeAbsence, type LookedUpRow } from '../../../src/core/push/look-up.ts';
+import {
+  type FailedAttempt,
+  findDoubtedScope,
+  judgeFailure,
+  readEvidence,
+} from '../../../src/core/push/push-outcome.ts';
 import { pushRetryDelayMs } from '../../../src/core/retry.ts';
 import { batchRows } from '../../../src/sync/push/kinds/order/look-up-orders.ts';
 import { outboxKinds } from '../../../src/sync/push/kinds/registry.ts';

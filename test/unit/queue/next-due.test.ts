@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Schedule } from '../../../config/schedules.ts';
-import { countMissedRuns, findDueNotBefore, findNextDue, toTickReachMs } from '../../../src/queue/next-due.ts';
+import { countMissedRuns, findDueNotBefore, findNextDue } from '../../../src/queue/next-due.ts';
 
 const now = new Date('2026-03-29T00:59:30Z');
 const clientJob = { client: 'default', job: 'pull-shipments' };
@@ -84,10 +84,4 @@ test.each([
   [cron('0 * * * *'), 3 * 60 * minuteMs, 3],
 ])('%j that begins %i ms late has missed %i runs', (schedule, lateMs, missed) => {
   expect(countMissedRuns(schedule, new Date(now.getTime() - lateMs), now)).toBe(missed);
-});
-
-test('a tick looks ahead to the next tick, by ten minutes or less', () => {
-  expect(toTickReachMs(every(2 * minuteMs))).toBe(2 * minuteMs);
-  expect(toTickReachMs(every(1_440 * minuteMs))).toBe(10 * minuteMs);
-  expect(toTickReachMs(cron('0 3 * * *'))).toBe(30_000);
 });

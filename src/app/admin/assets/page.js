@@ -1,15 +1,20 @@
-// Replaces the parts of the overview that the server reports as changed, and keeps the focus of the keyboard.
-const events = new EventSource(new URL('../events', document.currentScript.src));
+// Replaces the parts of the page that the server reports as changed, and keeps the focus of the keyboard
+// and what is open.
+const address = new URL('../events', document.currentScript.src);
+if (document.body.className !== '') address.searchParams.set('view', document.body.className);
+const events = new EventSource(address);
 
 events.onmessage = ({ data }) => {
   for (const [id, markup] of Object.entries(JSON.parse(data))) {
     const part = document.getElementById(id);
     if (part === null || part.innerHTML === markup) continue;
     const focused = part.contains(document.activeElement) ? document.activeElement : null;
-    const links = [...part.querySelectorAll('a')];
-    const place = focused === null ? -1 : links.indexOf(focused);
+    const focusable = 'a, summary';
+    const place = focused === null ? -1 : [...part.querySelectorAll(focusable)].indexOf(focused);
+    const open = [...part.querySelectorAll('details')].map((details) => details.open);
     part.innerHTML = markup;
-    if (place >= 0) part.querySelectorAll('a')[place]?.focus();
+    for (const [index, details] of part.querySelectorAll('details').entries()) details.open = open[index] === true;
+    if (place >= 0) part.querySelectorAll(focusable)[place]?.focus();
   }
 };
 

@@ -1,5 +1,5 @@
 /**
- * The overview: problems, streams, outbox and gates. The server sends each part again when it changes.
+ * The overview: problems, streams, outbox, charts and gates. The server sends each part again when it changes.
  */
 
 import { streams as allStreams } from '../../../../jobs/registry.ts';
@@ -9,6 +9,7 @@ import type { OutboxStatus } from '../../../erp/reports/outbox-status.ts';
 import type { StreamStatus } from '../../../erp/reports/stream-status.ts';
 import type { Overview } from '../../health/overview.ts';
 import type { Problem } from '../../health/problem.ts';
+import { renderCharts } from './charts.ts';
 import { ago, badge, sparkline, type Tone, table } from './view.ts';
 
 /** Maximum number of problems on the page. The rest is counted. */
@@ -22,6 +23,7 @@ export function renderOverviewParts(overview: Overview): Readonly<Record<string,
     problems: renderProblems(overview.problems),
     streams: renderStreams(overview),
     outbox: renderOutbox(overview.snapshot.outbox),
+    charts: renderCharts(overview.charts),
     gates: renderGates(overview),
   };
 }
@@ -34,6 +36,7 @@ export function renderOverviewPage(overview: Overview): Html {
 <section id="problems" aria-label="Problems">${parts.problems}</section>
 <section id="streams" aria-label="Streams">${parts.streams}</section>
 <section id="outbox" aria-label="Outbox">${parts.outbox}</section>
+<section id="charts" aria-label="Charts">${parts.charts}</section>
 <section id="gates" aria-label="Gates">${parts.gates}</section>`;
 }
 
@@ -114,11 +117,20 @@ function describeFreshness(
   return ['good', 'fresh'];
 }
 
-/** Describes the last reconciliation of a stream, and its quarantine. */
+/** Says what the last reconciliation of a stream did, and how many of its resources are in quarantine. */
 function describeReconciliation({ reconciledAt, missing, stale, extra, quarantined }: StreamStatus): string {
+  const what = [
+    [missing, 'missing'],
+    [stale, 'outdated'],
+    [extra, 'deleted at the service'],
+  ] as const;
+  const fixed = what.filter(([rows]) => (rows ?? 0) > 0).map(([rows, words]) => `${rows} ${words}`);
+  const total = (missing ?? 0) + (stale ?? 0) + (extra ?? 0);
   const reconciliation =
-    reconciledAt === null ? '' : `; reconciled: ${missing} missing, ${stale} stale, ${extra} extra`;
-  return `${reconciliation}${quarantined > 0 ? `; ${quarantined} in quarantine` : ''}`;
+    fixed.length === 0
+      ? 'compared with the service: all rows agree'
+      : `compared with the service: ${fixed.join(', ')} ${total === 1 ? 'row' : 'rows'} found and fixed`;
+  return `${reconciledAt === null ? '' : `; ${reconciliation}`}${quarantined > 0 ? `; ${quarantined} in quarantine` : ''}`;
 }
 
 /** Renders the number of rows of each status. */

@@ -99,7 +99,7 @@ function renderButtons({ pauses }: Snapshot, client: string, job: string, csrf: 
 }
 
 /** Formats a schedule as in the environment. */
-function describeSchedule(schedule: Schedule): string {
+export function describeSchedule(schedule: Schedule): string {
   if (schedule.kind === 'every') return `every ${writeSpan(schedule.everyMs)}`;
   return schedule.kind === 'cron' ? `${schedule.pattern} (UTC)` : schedule.kind;
 }

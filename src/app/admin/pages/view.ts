@@ -22,6 +22,8 @@ export interface Frame {
 
 const navigation = [
   ['/', 'Overview'],
+  ['/charts', 'Charts'],
+  ['/orders', 'Orders'],
   ['/outbox', 'Outbox'],
   ['/runs', 'Runs'],
   ['/schedules', 'Schedules'],
@@ -53,25 +55,34 @@ export function renderPage({ title, path, loggedIn, message, live, csrf }: Frame
     loggedIn && csrf !== undefined
       ? html`<form method="post" action="/logout"><input type="hidden" name="_csrf" value="${csrf}"><button class="quiet">Log out</button></form>`
       : '';
-  return html`${head(title, live === true)}
-<body>
-<a class="skip" href="#main">Skip to content</a>
-<header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav>${logout}</header>
+  return renderDocument(
+    { title, live: live === true },
+    html`<a class="skip" href="#main">Skip to content</a>
+<header><a class="name" href="/">fulfilment-sync</a><nav aria-label="Pages"><ul>${links}</ul></nav><form class="search" method="get" action="/orders" role="search" aria-label="Find an order"><input type="search" name="q" aria-label="Order, shipment or tracking code" placeholder="Order, shipment, parcel" required maxlength="200"> <button class="quiet">Find</button></form>${logout}</header>
 <main id="main" tabindex="-1">
 ${message === undefined ? '' : html`<p class="said" role="status">${message}</p>`}
 ${body}
-</main>
-</body>
-</html>
-`.text;
+</main>`,
+  );
 }
 
 /** Renders a page without navigation: the login, or an error. */
 export function renderBarePage(title: string, body: Child): string {
-  return html`${head(title, false)}
-<body class="bare"><main id="main">
+  return renderDocument({ title, view: 'bare', live: false }, html`<main id="main">\n${body}\n</main>`);
+}
+
+/**
+ * Renders a whole document.
+ * @param view class of the page, if it has a look of its own. A live page asks for the parts of this view
+ */
+export function renderDocument(
+  { title, view, live }: { readonly title: string; readonly view?: string; readonly live: boolean },
+  body: Html,
+): string {
+  return html`${head(title, live)}
+<body${view === undefined ? '' : html` class="${view}"`}>
 ${body}
-</main></body>
+</body>
 </html>
 `.text;
 }

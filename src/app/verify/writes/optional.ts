@@ -1,5 +1,5 @@
 import { optionalMembers } from '../../../../config/optional-members.ts';
-import type { OrderPayload } from '../../../sync/push/kinds/order/order-payload.ts';
+import type { OrderPayload } from '../../../payloads/order.ts';
 import { cannotTell, differs, entry, type Finding, holds } from '../finding.ts';
 import type { SharedOrder, WriteSession } from './session.ts';
 

@@ -4,7 +4,8 @@ import { CodedError, describeError, WarehouseError } from '../../../core/errors.
 import { isObject, type Json } from '../../../core/json.ts';
 import { removeQuotes } from '../../../core/quote.ts';
 import { addDays, toUtcDay } from '../../../core/time.ts';
-import { buildOrderDocument, type OrderPayload } from '../../../sync/push/kinds/order/order-payload.ts';
+import type { OrderPayload } from '../../../payloads/order.ts';
+import { buildOrderDocument } from '../../../sync/push/kinds/order/order-payload.ts';
 import type { ProbedAnswer } from '../../../warehouse/transport/prober.ts';
 import { describeAnswer, isDone, readAttribute, readData, readEnvelope, readIncluded, readNumber } from '../answer.ts';
 import type { Service } from '../service.ts';

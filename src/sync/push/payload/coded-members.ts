@@ -1,7 +1,7 @@
 import type { Json } from '../../../core/json.ts';
+import { findCodeChoiceProblems } from '../../../payloads/rules.ts';
 import type { SettingList } from '../../../warehouse/decoding/settings.ts';
 import { type CheckContext, type JsonObject, PayloadError } from './kind.ts';
-import { isGiven } from './payload.ts';
 
 /** Two members of a payload that name an entry of a list of the settings: by its code, or by its id. */
 export interface CodedMember {
@@ -22,8 +22,8 @@ export async function findCodeProblems(
   { codes, signal }: CheckContext,
   path = '',
 ): Promise<string[]> {
-  const given = Number(isGiven(value, byCode)) + Number(isGiven(value, byId));
-  if (given === 2 || (required && given === 0)) return [`${path}${byCode}: give either ${byCode} (code) or ${byId}`];
+  const problems = findCodeChoiceProblems(value, { byCode, byId, required }, path);
+  if (problems.length > 0) return problems;
   const code = value[byCode];
   if (typeof code !== 'string' || code === '') return [];
   const found = await codes.find(list, code, byId, signal);

@@ -8,7 +8,7 @@ import type { OperationName, Operations, TakenMember } from '../../../../config/
 import { CodedError, type WarehouseError } from '../../../core/errors.ts';
 import type { Json } from '../../../core/json.ts';
 import type { Database } from '../../../erp/connection/pool.ts';
-import type { ClaimedRow } from '../../../erp/outbox/claim.ts';
+import type { ClaimedRow } from '../../../erp/outbox/claimed-row.ts';
 import type { UnknownRow } from '../../../erp/outbox/look-ups.ts';
 import type { Warehouse, WriteRequest } from '../../../warehouse/client.ts';
 import type { Resource } from '../../../warehouse/decoding/jsonapi.ts';

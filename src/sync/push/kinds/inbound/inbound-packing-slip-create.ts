@@ -3,9 +3,10 @@
  * reference is not unique.
  */
 
-import { z } from 'zod';
+import type { z } from 'zod';
 import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
 import { findUnclaimedIds } from '../../../../erp/outbox/look-ups.ts';
+import { slipPayload } from '../../../../payloads/goods.ts';
 import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import {
@@ -24,28 +25,9 @@ import {
   type PushResult,
 } from '../../payload/kind.ts';
 import { describeLineDifference } from '../../payload/line-difference.ts';
-import {
-  assumedRequired,
-  day,
-  personalText,
-  pickGiven,
-  quantity,
-  requiredText,
-  textsNamed,
-} from '../../payload/payload.ts';
+import { pickGiven } from '../../payload/payload.ts';
 
-const schema = z.strictObject({
-  expectedIn: assumedRequired(requiredText.meta({ description: 'warehouse code' })),
-  expectedOn: assumedRequired(day),
-  comments: personalText,
-  metadata: textsNamed('serviceLevel', 'purchases', 'reference'),
-  items: assumedRequired(
-    z
-      .array(z.strictObject({ sku: assumedRequired(requiredText), quantity: assumedRequired(quantity) }))
-      .min(1, 'must have at least one entry'),
-  ),
-});
-type SlipPayload = z.infer<typeof schema>;
+type SlipPayload = z.infer<typeof slipPayload>;
 
 const operation = 'v3.inboundPackingSlips.create';
 /** A list of open slips with more pages than this counts as unreadable. */
@@ -57,7 +39,7 @@ const maxPages = 200;
  */
 export const inboundPackingSlipCreate = defineKind<SlipPayload>({
   name: 'inbound_packing_slip.create',
-  schema,
+  schema: slipPayload,
   operation,
   notFoundMeansRoute: true,
   unknown: {

@@ -8,7 +8,7 @@ import { addDays, toLocalDay } from '../../../../core/time.ts';
 import { findNewNumber, findRenameTo, type OtherRow } from '../../../../erp/outbox/renames.ts';
 import type { ListPage, Warehouse } from '../../../../warehouse/client.ts';
 import { addIncluded, indexIncluded } from '../../../../warehouse/decoding/included.ts';
-import { type Document, decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
+import { type Document, decodeDocument, decodeKept, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type Order, orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { listPages } from '../../../paging/list-pages.ts';
@@ -119,7 +119,7 @@ export function readOrders(document: Document): Omit<FoundOrder, 'today'>[] {
   const onTop = indexIncluded(document.included);
   return document.data.map((data) => {
     const resource = addIncluded(data, onTop);
-    const read = decodeWith(orderSchema, resource);
+    const read = decodeKept(orderSchema, resource);
     if ('value' in read) return { order: read.value, resource: resource as Resource, escaped: document.escaped };
     const { path, reason } = read.problem;
     throw makeUndecodableError(`an order in the answer cannot be read: ${path}: ${reason}`);

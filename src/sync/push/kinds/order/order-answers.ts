@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { isObject, parseExact } from '../../../../core/json.ts';
 import { findChildren } from '../../../../warehouse/decoding/included.ts';
-import { decodeWith, type Resource, toMany } from '../../../../warehouse/decoding/jsonapi.ts';
+import { decodeKept, type Resource, toMany } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderItemSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 
 const metaSchema = z.looseObject({ modified: z.boolean(), modifiedItems: toMany.optional() });
@@ -10,7 +10,7 @@ const metaSchema = z.looseObject({ modified: z.boolean(), modifiedItems: toMany.
 /** Returns the lines of an order. Skips lines that cannot be read. */
 export function readLines(resource: Resource): { id: number; sku: string | null; quantity: number | null }[] {
   return findChildren(resource, 'orderItem', null, new Map()).resources.flatMap((item) => {
-    const read = decodeWith(orderItemSchema, item);
+    const read = decodeKept(orderItemSchema, item);
     if ('problem' in read) return [];
     const { id, attributes } = read.value;
     return [{ id, sku: attributes.sku, quantity: attributes.quantity }];

@@ -1,25 +1,14 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
+import { newAttachment } from '../../../../payloads/order.ts';
 import { decodeDocument, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
-import {
-  assumedRequired,
-  documentContent,
-  findDocumentProblems,
-  personal,
-  requiredText,
-} from '../../payload/payload.ts';
+import { findDocumentProblems } from '../../payload/payload.ts';
 import { findOrder } from './find-order.ts';
 import { toAttachmentAttributes } from './order-payload.ts';
 
 const operation = 'v3.orderAttachments.create';
-const schema = z.strictObject({
-  filename: assumedRequired(requiredText.meta(personal)),
-  content: documentContent,
-  contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
-  printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
-});
-type Attachment = z.infer<typeof schema>;
+type Attachment = z.infer<typeof newAttachment>;
 
 /**
  * Adds a pdf to an order. The warehouse prints it during picking (docs/interface.md, 9.2 Operations). The service has
@@ -27,7 +16,7 @@ type Attachment = z.infer<typeof schema>;
  */
 export const orderAttachmentCreate = defineKind<Attachment>({
   name: 'order_attachment.create',
-  schema,
+  schema: newAttachment,
   operation,
   notFoundMeansRoute: true,
   unknown: { do: 'ask operator' },

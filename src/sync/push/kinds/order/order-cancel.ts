@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { noMembers } from '../../../../payloads/payloads.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { findOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
@@ -7,7 +7,7 @@ import { readLines, readMeta } from './order-answers.ts';
 /** Cancels the quantities of an order that were not shipped (docs/interface.md, 7.8 Cancel). */
 export const orderCancel = defineKind<Record<string, never>>({
   name: 'order.cancel',
-  schema: z.strictObject({}),
+  schema: noMembers,
   operation: 'v3.orders.cancel',
   notFoundMeansRoute: false,
   unknown: { do: 'resend' },

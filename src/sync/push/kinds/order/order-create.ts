@@ -1,5 +1,6 @@
 import type { Operations } from '../../../../../config/operations.ts';
 import { makeUndecodableError } from '../../../../core/errors.ts';
+import { type OrderPayload, orderPayload } from '../../../../payloads/order.ts';
 import { decodeDocument, decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
@@ -10,13 +11,7 @@ import { describeAddressDoubt } from './address-rules.ts';
 import { readOrders } from './find-order.ts';
 import { findOrders } from './look-up-orders.ts';
 import { readLines } from './order-answers.ts';
-import {
-  buildOrderDocument,
-  findOrderIds,
-  findOrderProblems,
-  type OrderPayload,
-  orderPayload,
-} from './order-payload.ts';
+import { buildOrderDocument, findOrderIds, findOrderProblems } from './order-payload.ts';
 
 /**
  * Creates an order with everything that belongs to it (docs/interface.md, 7.6 Create). Its number is unique at the

@@ -1,26 +1,25 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import type { Json } from '../../../../core/json.ts';
+import { cancelledItem } from '../../../../payloads/order.ts';
+import { findItemChoiceProblems } from '../../../../payloads/rules.ts';
 import { decodeDocument, decodeWith, type Resource, readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { orderItemSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
-import { idNumber, isGiven, requiredText } from '../../payload/payload.ts';
 import { findOrder } from './find-order.ts';
 import { readLines, readMeta } from './order-answers.ts';
 
-const schema = z.strictObject({ orderItemId: idNumber.nullish(), sku: requiredText.nullish() });
-type CancelledItem = z.infer<typeof schema>;
+type CancelledItem = z.infer<typeof cancelledItem>;
 
 /** Cancels the quantity of one order item that was not shipped (docs/interface.md, 8.2 Operations). */
 export const orderItemCancel = defineKind<CancelledItem>({
   name: 'order_item.cancel',
-  schema,
+  schema: cancelledItem,
   operation: 'v3.orderItems.cancel',
   notFoundMeansRoute: true,
   unknown: { do: 'resend' },
-  check: async (wanted) =>
-    isGiven(wanted, 'orderItemId') === isGiven(wanted, 'sku') ? ['payload: give either orderItemId or sku'] : [],
+  check: async (wanted) => findItemChoiceProblems(wanted),
   push: cancelItem,
 });
 

@@ -1,84 +1,11 @@
-import { z } from 'zod';
 import type { Operation } from '../../../../../config/operations.ts';
 import { isObject, type Json } from '../../../../core/json.ts';
+import type { OrderAttachment, OrderPayload } from '../../../../payloads/order.ts';
+import { findNumberProblems } from '../../../../payloads/rules.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import type { CheckContext } from '../../payload/kind.ts';
-import {
-  asNumber,
-  assumedRequired,
-  day,
-  decimal,
-  documentContent,
-  findDocumentProblems,
-  idNumber,
-  optionalText,
-  personal,
-  personalText,
-  pickGiven,
-  quantity,
-  requiredText,
-  textsNamed,
-} from '../../payload/payload.ts';
+import { asNumber, findDocumentProblems, pickGiven } from '../../payload/payload.ts';
 import { findAddressProblems } from './address-rules.ts';
-
-export const address = z.strictObject({
-  firstName: personalText,
-  prefix: personalText,
-  lastName: assumedRequired(requiredText.meta(personal)),
-  street1: assumedRequired(requiredText.meta(personal)),
-  houseNumber: personalText,
-  houseNumberExtension: personalText,
-  postcode: personalText,
-  city: personalText,
-  countryCode: assumedRequired(z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters, such as NL')),
-});
-
-const item = z.strictObject({
-  sku: assumedRequired(requiredText),
-  quantity: assumedRequired(quantity),
-  price: decimal.nullish(),
-  vat: decimal.nullish(),
-  name: optionalText,
-  fulfillFrom: optionalText,
-  channelIdentifier: optionalText,
-  metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
-});
-
-/** The members of an attachment that every order attachment has. */
-const attachment = z.strictObject({
-  filename: assumedRequired(requiredText.meta(personal)),
-  content: documentContent,
-});
-
-/**
- * Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). A null member is the same as an absent one.
- */
-export const orderPayload = z.strictObject({
-  externalOrderNumber: z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters'),
-  orderType: requiredText.nullish().meta({ description: 'code of the settings list orderTypes' }),
-  orderTypeId: idNumber.nullish(),
-  shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list mainShippingMethods' }),
-  shippingMethodId: idNumber.nullish(),
-  locale: assumedRequired(z.string().regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL')),
-  email: personalText,
-  phoneNumber: personalText,
-  vatNumber: personalText,
-  reference: optionalText,
-  consumerReference: personalText,
-  promotionCode: optionalText,
-  orderedOn: day.nullish(),
-  fulfillFrom: optionalText,
-  preferredShippingDate: day.nullish(),
-  allowPartialDelivery: z.boolean().nullish(),
-  onHold: z.boolean().nullish(),
-  metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
-  items: z.array(item).min(1, 'must have at least one entry'),
-  deliveryAddress: address,
-  billingAddress: address.nullish(),
-  pickUpPoint: z.record(z.string(), z.unknown()).nullish().meta(personal),
-  attachments: z.array(attachment).nullish(),
-});
-export type OrderPayload = z.infer<typeof orderPayload>;
 
 export const orderTypeMember: CodedMember = {
   list: 'orderTypes',
@@ -99,10 +26,8 @@ export async function findOrderProblems(
   reference: string,
   context: CheckContext,
 ): Promise<string[]> {
-  const { externalOrderNumber: number, attachments } = payload;
-  const problems: string[] = [];
-  if (typeof number === 'string' && number !== reference)
-    problems.push(`externalOrderNumber: must equal the reference of the row, ${reference}`);
+  const { attachments } = payload;
+  const problems = findNumberProblems(payload, reference);
   for (const member of [orderTypeMember, methodMember])
     problems.push(...(await findCodeProblems(payload, member, context)));
   problems.push(...findAddressProblems(payload.deliveryAddress, context.operations['v3.orders.create']));
@@ -190,7 +115,7 @@ function toItemAttributes({ price, vat, metadata, ...others }: OrderPayload['ite
 /** Returns the attributes of an orderAttachment. The member `content` is assumed (docs/assumptions.md). */
 export function toAttachmentAttributes(
   externalOrderNumber: string,
-  { filename, content }: z.infer<typeof attachment>,
+  { filename, content }: OrderAttachment,
   { contentMember = 'content' }: Pick<Operation, 'contentMember'>,
 ): object {
   const fixed = { contentType: 'application/pdf', printStrategy: 'REQUIRED', [contentMember]: content };

@@ -1,5 +1,5 @@
-import { z } from 'zod';
 import { WarehouseError } from '../../../../core/errors.ts';
+import { noMembers } from '../../../../payloads/payloads.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
@@ -8,7 +8,7 @@ import { findOrder } from './find-order.ts';
 /** Releases an order that was created with onHold true (docs/interface.md, 15.1 Operations). */
 export const orderRelease = defineKind<Record<string, never>>({
   name: 'order.release',
-  schema: z.strictObject({}),
+  schema: noMembers,
   operation: 'v2.order.release',
   notFoundMeansRoute: true,
   unknown: { do: 'resend' },

@@ -1,6 +1,7 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { findTargetIds, findUserOfNumber } from '../../../../erp/outbox/renames.ts';
+import { orderRename as renamedOrder } from '../../../../payloads/order.ts';
 import { decodeWith } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type Order, orderSchema } from '../../../../warehouse/decoding/v3-orders.ts';
 import { orders } from '../../../streams/orders.ts';
@@ -16,14 +17,7 @@ import {
 import { findRenamedOrders } from './look-up-renames.ts';
 import { buildWantedState } from './order-state.ts';
 
-const schema = z.strictObject({
-  externalOrderNumber: z
-    .string()
-    .min(1, 'must have 1 to 50 characters')
-    .max(50, 'must have 1 to 50 characters')
-    .meta({ description: 'the new number; the reference of the row is the present one' }),
-});
-type OrderRename = z.infer<typeof schema>;
+type OrderRename = z.infer<typeof renamedOrder>;
 
 /**
  * Changes the number of an order (docs/interface.md, 7.1 Fields and 7.7 Update). The reference of the row is the present
@@ -31,7 +25,7 @@ type OrderRename = z.infer<typeof schema>;
  */
 export const orderRename = defineKind<OrderRename>({
   name: 'order.rename',
-  schema,
+  schema: renamedOrder,
   operation: 'v3.orders.update',
   notFoundMeansRoute: true,
   push: renameOrder,

@@ -1,7 +1,8 @@
-import { z } from 'zod';
+import type { z } from 'zod';
+import { orderChange } from '../../../../payloads/order.ts';
+import { findEmptyProblems } from '../../../../payloads/rules.ts';
 import { orders } from '../../../streams/orders.ts';
-import { defineKind, type JsonObject, type PushContext, type PushResult } from '../../payload/kind.ts';
-import { day, optionalText, personalText, textsNamed } from '../../payload/payload.ts';
+import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { describeAddressDoubt } from './address-rules.ts';
 import { findOrder, orderInclude, readAnsweredOrder } from './find-order.ts';
 import { buildWantedState } from './order-state.ts';
@@ -15,25 +16,8 @@ import {
 
 const itemsReason =
   'cannot be changed by an update; order_item.cancel cancels a line, and further articles need an order of their own';
-const schema = z.strictObject({
-  reference: optionalText,
-  consumerReference: personalText,
-  promotionCode: optionalText,
-  locale: z
-    .string()
-    .regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL')
-    .optional(),
-  email: personalText,
-  phoneNumber: personalText,
-  vatNumber: personalText,
-  fulfillFrom: optionalText,
-  preferredShippingDate: day.nullish(),
-  allowPartialDelivery: z.boolean().nullish(),
-  onHold: z.boolean().optional(),
-  metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
-});
 
-type OrderChange = z.infer<typeof schema> & TakenChange;
+type OrderChange = z.infer<typeof orderChange> & TakenChange;
 
 /** Reasons for members that no update takes. */
 const neverTaken = {
@@ -52,7 +36,7 @@ const neverTaken = {
  */
 export const orderUpdate = defineKind<OrderChange>({
   name: 'order.update',
-  schema,
+  schema: orderChange,
   refused: { ...neverTaken, ...describeUntaken([]) },
   operation: 'v3.orders.update',
   notFoundMeansRoute: true,
@@ -66,7 +50,7 @@ export const orderUpdate = defineKind<OrderChange>({
   check: async (change) => findEmptyProblems(change),
   push: updateOrder,
   withTaken: (taken) => ({
-    schema: schema.extend(selectTakenShape(taken)),
+    schema: orderChange.extend(selectTakenShape(taken)),
     refused: { ...neverTaken, ...describeUntaken(taken) },
     check: async (change, _reference, context) => [
       ...findEmptyProblems(change),
@@ -74,9 +58,6 @@ export const orderUpdate = defineKind<OrderChange>({
     ],
   }),
 });
-
-const findEmptyProblems = (change: JsonObject) =>
-  Object.keys(change).length === 0 ? ['payload: must name at least one member to change'] : [];
 
 async function updateOrder(change: OrderChange, context: PushContext): Promise<PushResult> {
   const { order, today } = await findOrder(context);

@@ -1,10 +1,12 @@
 import { z } from 'zod';
 import type { TakenMember } from '../../../../../config/operations.ts';
+import { idNumber, personal, requiredText } from '../../../../payloads/members.ts';
+import { address } from '../../../../payloads/order.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import type { CheckContext, JsonObject } from '../../payload/kind.ts';
-import { idNumber, personal, pickGiven, requiredText } from '../../payload/payload.ts';
+import { pickGiven } from '../../payload/payload.ts';
 import { findAddressProblems } from './address-rules.ts';
-import { address, billingId, deliveryId, methodMember, orderTypeMember, toLink } from './order-payload.ts';
+import { billingId, deliveryId, methodMember, orderTypeMember, toLink } from './order-payload.ts';
 
 /**
  * The members of order.update that are sent only if `WAREHOUSE_OPERATIONS_FILE` says that the service takes them

@@ -2,22 +2,16 @@
  * Kinds that concern a product. A product is identified by its sku, so saving it twice changes nothing.
  */
 
-import { z } from 'zod';
+import type { z } from 'zod';
 import { hasCode, WarehouseError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
-import { mayBeNoRoute } from '../../../../core/push-outcome.ts';
+import { mayBeNoRoute } from '../../../../core/push/push-outcome.ts';
+import { product as savedProduct } from '../../../../payloads/goods.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
-import { asNumber, assumedRequired, base64Text, decimal, optionalText, requiredText } from '../../payload/payload.ts';
+import { asNumber } from '../../payload/payload.ts';
 
-const schema = z.strictObject({
-  name: assumedRequired(requiredText),
-  weight: decimal.nullish(),
-  description: optionalText,
-  encodedImage: base64Text.nullish(),
-  barcode: z.string().nullish().meta({ description: 'only used to search' }),
-});
-type Product = z.infer<typeof schema>;
+type Product = z.infer<typeof savedProduct>;
 
 /**
  * Adds a product, or changes the one with that sku (docs/interface.md, 16.3 Rules). The reference of the row is the
@@ -25,7 +19,7 @@ type Product = z.infer<typeof schema>;
  */
 export const productSave = defineKind<Product>({
   name: 'product.save',
-  schema,
+  schema: savedProduct,
   operation: 'oldest.product.edit',
   // The same payload is added or changed.
   optional: (operations) => operations['oldest.product.add'].optional ?? [],

@@ -1,12 +1,7 @@
+import { type ReturnPayload, returnPayload } from '../../../../payloads/return.ts';
 import { defineKind } from '../../payload/kind.ts';
 import { readAnnouncement } from './announcement.ts';
-import {
-  buildReturnDocument,
-  creation,
-  findReturnProblems,
-  type ReturnPayload,
-  returnPayload,
-} from './return-payload.ts';
+import { buildReturnDocument, creation, findReturnProblems } from './return-payload.ts';
 
 /**
  * Announces a return (docs/interface.md, 11.4 Operations). The service does not list them, so it cannot be looked up.

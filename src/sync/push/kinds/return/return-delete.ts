@@ -1,23 +1,22 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { makeUndecodableError, WarehouseError } from '../../../../core/errors.ts';
 import { parseExact } from '../../../../core/json.ts';
 import { hasAuthorization } from '../../../../erp/resources/authorizations.ts';
+import { deletedReturn } from '../../../../payloads/return.ts';
 import { readId } from '../../../../warehouse/decoding/jsonapi.ts';
 import { authorizations } from '../../../streams/authorizations.ts';
 import { defineKind, NotFoundError } from '../../payload/kind.ts';
-import { idNumber } from '../../payload/payload.ts';
 import { findAnnouncedId } from './announcement.ts';
 
 const operation = 'v3.returnMerchandiseAuthorizations.delete';
-const schema = z.strictObject({ returnMerchandiseAuthorizationId: idNumber.nullish() });
 
 /**
  * Removes an announced return with its items (docs/interface.md, 11.4 Operations). If the service does not have it, but
  * our tables do or an earlier attempt may have removed it, the row is done.
  */
-export const returnDelete = defineKind<z.infer<typeof schema>>({
+export const returnDelete = defineKind<z.infer<typeof deletedReturn>>({
   name: 'return.delete',
-  schema,
+  schema: deletedReturn,
   operation,
   notFoundMeansRoute: false,
   unknown: { do: 'resend' },

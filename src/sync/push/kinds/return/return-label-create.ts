@@ -1,23 +1,15 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { makeUndecodableError } from '../../../../core/errors.ts';
 import { isObject } from '../../../../core/json.ts';
+import { labelRequest } from '../../../../payloads/return.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { shipments } from '../../../streams/shipments.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import { defineKind, NotFoundError, type PushContext, type PushResult } from '../../payload/kind.ts';
-import { idNumber, requiredText } from '../../payload/payload.ts';
 
 const operation = 'v2.returnLabel.get';
-const schema = z.strictObject({
-  shipmentId: idNumber,
-  shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list returnShippingMethods' }),
-  shippingMethodId: idNumber
-    .nullish()
-    .meta({ description: 'id of the settings list returnShippingMethods, instead of shippingMethod' }),
-  paperless: z.boolean().nullish(),
-});
-type Label = z.infer<typeof schema>;
+type Label = z.infer<typeof labelRequest>;
 
 const methodMember: CodedMember = {
   list: 'returnShippingMethods',
@@ -32,7 +24,7 @@ const methodMember: CodedMember = {
  */
 export const returnLabelCreate = defineKind<Label>({
   name: 'return_label.create',
-  schema,
+  schema: labelRequest,
   operation,
   notFoundMeansRoute: false,
   unknown: { do: 'ask operator' },

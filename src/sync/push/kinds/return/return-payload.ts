@@ -1,39 +1,12 @@
-import { z } from 'zod';
 import { isObject } from '../../../../core/json.ts';
+import type { ReturnPayload } from '../../../../payloads/return.ts';
 import { addIncluded, findChildren, indexIncluded } from '../../../../warehouse/decoding/included.ts';
 import { decodeWith, type Resource } from '../../../../warehouse/decoding/jsonapi.ts';
 import { type ShipmentItem, shipmentItemSchema } from '../../../../warehouse/decoding/v3.ts';
 import { encodeQuery } from '../../../../warehouse/transport/query.ts';
 import { type CodedMember, findCodeProblems, findNamedId } from '../../payload/coded-members.ts';
 import { type CheckContext, type JsonObject, NotFoundError, type PushContext } from '../../payload/kind.ts';
-import {
-  anyMembers,
-  assumedRequired,
-  idNumber,
-  optionalText,
-  personalText,
-  pickGiven,
-  quantity,
-  requiredText,
-} from '../../payload/payload.ts';
-
-const item = z.strictObject({
-  shipmentItemId: idNumber,
-  quantity: assumedRequired(quantity),
-  reason: requiredText.nullish().meta({ description: 'code of the settings list returnReasons' }),
-  reasonId: idNumber.nullish().meta({ description: 'id of the settings list returnReasons, instead of reason' }),
-  externalReference: optionalText,
-  metadata: anyMembers,
-});
-
-/** Payload of return.create. */
-export const returnPayload = z.strictObject({
-  shipmentId: idNumber,
-  comments: personalText,
-  metadata: anyMembers,
-  items: assumedRequired(z.array(item).min(1, 'must have at least one entry')),
-});
-export type ReturnPayload = z.infer<typeof returnPayload>;
+import { pickGiven } from '../../payload/payload.ts';
 
 const reasonMember: CodedMember = { list: 'returnReasons', byCode: 'reason', byId: 'reasonId', required: true };
 

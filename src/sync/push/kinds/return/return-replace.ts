@@ -1,15 +1,13 @@
 import type { z } from 'zod';
+import { returnReplacement } from '../../../../payloads/return.ts';
 import { defineKind } from '../../payload/kind.ts';
-import { idNumber } from '../../payload/payload.ts';
 import { findAnnouncedId, readAnnouncement } from './announcement.ts';
-import { buildReturnDocument, findReturnProblems, replacement, returnPayload } from './return-payload.ts';
-
-const schema = returnPayload.extend({ returnMerchandiseAuthorizationId: idNumber.nullish() });
+import { buildReturnDocument, findReturnProblems, replacement } from './return-payload.ts';
 
 /** Replaces an announcement of a return (docs/interface.md, 11.4 Operations). */
-export const returnReplace = defineKind<z.infer<typeof schema>>({
+export const returnReplace = defineKind<z.infer<typeof returnReplacement>>({
   name: 'return.replace',
-  schema,
+  schema: returnReplacement,
   operation: replacement,
   notFoundMeansRoute: false,
   unknown: { do: 'resend' },

@@ -1,0 +1,36 @@
+import type { Database } from '../../src/erp/connection/pool.ts';
+import { claimRows } from '../../src/erp/outbox/claim.ts';
+
+class RollbackError extends Error {}
+
+/**
+ * Measures claims, and rolls each of them back.
+ * @returns milliseconds of each claim
+ * @throws Error if a claim finds no rows
+ */
+export async function timeClaims(db: Database, client: string, identity: string, rounds: number): Promise<number[]> {
+  const options = {
+    client,
+    identity,
+    slots: 8,
+    waits: [],
+    stamped: ['order.create'],
+    lingering: { kinds: ['order.update', 'order.cancel'], ms: 60_000 },
+  };
+  const times: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    await db
+      .transaction()
+      .execute(async (trx) => {
+        const startedAtMs = performance.now();
+        const { rows } = await claimRows(trx, options);
+        times.push(performance.now() - startedAtMs);
+        if (rows.length === 0) throw new Error('nothing was claimed');
+        throw new RollbackError();
+      })
+      .catch((error: unknown) => {
+        if (!(error instanceof RollbackError)) throw error;
+      });
+  }
+  return times;
+}

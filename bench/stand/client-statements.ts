@@ -1,0 +1,53 @@
+import pg from 'pg';
+import { jobNames } from '../../config/jobs.ts';
+import { migrateDatabase } from '../../src/app/commands/migrate.ts';
+import { startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
+import { connectDatabase } from '../../src/app/deps/database.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
+import { readDueWork } from '../../src/erp/outbox/due-work.ts';
+import { registerClients } from '../../src/erp/runs/clients.ts';
+import { findDueJobs, reviveAbandoned } from '../../src/erp/runs/due-jobs.ts';
+
+import { printLine } from './measure.ts';
+import { measureMedian } from './status-time.ts';
+
+const rounds = 11;
+
+/** Measures the statements that every worker repeats for all clients, with 50, 1,000 and 10,000 clients. */
+export async function measureStatements(): Promise<void> {
+  const postgres = await startEmbeddedPostgres();
+  await migrateDatabase(postgres.url, silentLogger);
+  const { db, close } = connectDatabase(postgres.url, silentLogger);
+  const client = new pg.Client(postgres.url);
+  await client.connect();
+  for (const count of [50, 1_000, 10_000]) {
+    const clients = Array.from({ length: count }, (_, index) => ({
+      client: `shop-${index}`,
+      identity: 'f'.repeat(64),
+      baseUrl: 'https://service.test/',
+    }));
+    await client.query('truncate sync.jobs, sync.clients, sync.leases');
+    await registerClients(db, clients);
+    await client.query(
+      `insert into sync.jobs (client, job, due_at)
+       select k, j, now() + random() * interval '5 minutes' from unnest($1::text[]) k, unnest($2::text[]) j`,
+      [clients.map(({ client: key }) => key), jobNames],
+    );
+    await client.query('insert into sync.leases (client, name) select client, job from sync.jobs');
+    await client.query('analyze');
+    const statements = {
+      'overdue (every 3 s)': () => findDueJobs(db, jobNames, clients, -5_000),
+      'abandoned (every 3 s)': () => db.transaction().execute((trx) => reviveAbandoned(trx)),
+      'registered (every 15 s)': () => registerClients(db, clients),
+      'a tick, two minutes ahead': () => findDueJobs(db, ['pull-shipments'], clients, 120_000),
+      'a look of the pusher': () => readDueWork(db, clients, ['order.create']),
+    };
+    const figures: string[] = [];
+    for (const [name, run] of Object.entries(statements))
+      figures.push(`${name} ${(await measureMedian(rounds, run)).toFixed(1)} ms`);
+    printLine(`${count.toLocaleString('en')} clients: ${figures.join(', ')}`);
+  }
+  await client.end();
+  await close();
+  await postgres.stop();
+}

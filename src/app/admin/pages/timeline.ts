@@ -1,0 +1,137 @@
+/**
+ * The pages of orders: the result of a search, and the timeline of one order. They show neither names nor addresses.
+ */
+
+import { type Html, html } from '../../../core/html.ts';
+import { quote } from '../../../core/quote.ts';
+import { formatSpan } from '../../../core/time.ts';
+import type { FoundOrder } from '../../../erp/reports/order-search.ts';
+import type { EventSource, OrderEvent } from '../../../erp/reports/order-timeline.ts';
+import { badge, type Tone, table } from './view.ts';
+
+/** An event in words. */
+export interface TimelineEntry {
+  readonly at: Date;
+  readonly isDay: boolean;
+  readonly source: EventSource;
+  readonly text: string;
+  readonly error: string | null;
+  readonly tone: Tone;
+  /** The outbox row that the event belongs to. */
+  readonly outboxId: number | null;
+}
+
+/** A step on the way of an order, and when it was reached. */
+export interface Stage {
+  readonly name: string;
+  readonly at: Date | null;
+}
+
+/** Returns the path of an order's timeline. */
+export const toOrderPath = (client: string, number: string): string =>
+  `/order?${new URLSearchParams({ client, number })}`;
+
+/** Renders `/orders`: the search, and several orders that fit. */
+export function renderOrdersPage(found: readonly FoundOrder[], text: string | undefined, limit: number): Html {
+  const rows = found.map(({ client, number, foundBy }) => [
+    html`<a href="${toOrderPath(client, number)}">${number}</a>`,
+    client,
+    foundBy.join(', '),
+  ]);
+  const nothing = html`<p class="none">No order found for “${text}”. Rows of the outbox are found as long as RETENTION_DAYS keeps them.</p>`;
+  return html`<h1>Orders</h1>
+<form class="filter" method="get" action="/orders" role="search" aria-label="Orders"><label>Order number, order id, shipment id, tracking code or return reference <input name="q" value="${text ?? ''}"></label> <button>Search</button></form>
+${text === undefined ? '' : rows.length === 0 ? nothing : table('Orders that fit', ['order', 'client', 'found by'], rows)}
+${found.length === limit ? html`<p>Only the first ${limit} are shown.</p>` : ''}`;
+}
+
+const tones: Readonly<Record<string, Tone>> = { done: 'good', dead: 'bad', unknown: 'warn', cancelled: 'warn' };
+
+/** Describes the events of an order in words, oldest first. */
+export const describeEvents = (events: readonly OrderEvent[]): TimelineEntry[] =>
+  events
+    .map((event) => ({
+      at: event.at,
+      isDay: event.isDay,
+      source: event.source,
+      text: describeEvent(event),
+      error: event.error,
+      tone:
+        event.source === 'outbox' ? (tones[event.detail ?? ''] ?? 'note') : event.what === 'unlisted' ? 'warn' : 'note',
+      outboxId: event.source === 'outbox' || event.source === 'document' ? event.id : null,
+    }))
+    .reverse();
+
+function describeEvent({ source, id, what, detail, name }: OrderEvent): string {
+  const status = detail === null ? '' : `, status ${showStatus(detail)}`;
+  const stored =
+    what === 'stored' ? 'stored here, entered the feed' : what === 'changed' ? 'changed here, entered the feed' : what;
+  if (source === 'outbox')
+    return what === 'inserted' ? `Row ${id} inserted: ${detail} of ${name}` : `Row ${id} ${what}: ${detail}`;
+  if (source === 'document') return `Document of row ${id} stored (${detail?.replaceAll('_', ' ')})`;
+  if (source === 'order') return `Order ${id}${name === null ? '' : ` (${name})`} ${stored}`;
+  if (source === 'parcel') {
+    const parcel = `Parcel ${name === null || name === '' ? '' : `${showStatus(name)} `}of shipment ${id}`;
+    return what === 'status' ? `${parcel}: carrier status ${detail ?? 'unknown'}` : `${parcel} ${stored}${status}`;
+  }
+  return `${source === 'shipment' ? 'Shipment' : 'Return'} ${id} ${stored}${status}`;
+}
+
+/** Shows a word of the service. Whatever is not a plain code is quoted, so that viewers do not get it. */
+const showStatus = (word: string) => (/^[\w-]{1,64}$/.test(word) ? word : quote(word.slice(0, 200)));
+
+/** Finds when an order reached each step. */
+export function findStages(events: readonly OrderEvent[]): Stage[] {
+  const find = (fits: (event: OrderEvent) => boolean) =>
+    events.filter(fits).reduce<Date | null>((first, { at }) => (first === null || at < first ? at : first), null);
+  return [
+    { name: 'inserted', at: find(({ source, what }) => source === 'outbox' && what === 'inserted') },
+    {
+      name: 'at the service',
+      at:
+        find(({ source, detail }) => source === 'outbox' && detail === 'done') ??
+        find(({ source }) => source === 'order'),
+    },
+    { name: 'ready to pick', at: find(({ what }) => what === 'ready to pick') },
+    { name: 'shipped', at: find(({ source, what }) => source === 'shipment' && what === 'shipped') },
+    { name: 'parcel known', at: find(({ source, what }) => source === 'parcel' && what !== 'shipped') },
+    { name: 'returned', at: find(({ source, what }) => source === 'return' && what === 'processed') },
+  ];
+}
+
+/** Renders `/order`: the timeline of one order. */
+export function renderTimelinePage(
+  { client, number }: { readonly client: string; readonly number: string },
+  events: readonly OrderEvent[],
+  limit: number,
+): Html {
+  const entries = describeEvents(events);
+  const stages = findStages(events).map(
+    ({ name, at }) =>
+      html`<li class="${at === null ? 'ahead' : 'reached'}"><b>${name}</b> ${at === null ? html`<span>not yet</span>` : renderTime(at, false)}</li>`,
+  );
+  const items = entries.map(
+    (entry, index) =>
+      html`<li>${renderTime(entry.at, entry.isDay)} <div>${badge(entry.tone, entry.source)} ${
+        entry.outboxId === null ? entry.text : html`<a href="/outbox/${entry.outboxId}">${entry.text}</a>`
+      }${entry.error === null ? '' : html`<small>${entry.error}</small>`}<small>${describePause(entries, index)}</small></div></li>\n`,
+  );
+  return html`<h1>Order ${number}</h1><p>Client <b>${client}</b>. Times are in UTC. <a href="/outbox?${new URLSearchParams({ client, reference: number }).toString()}">Open outbox rows</a></p>
+<ol class="stages">${stages}</ol>
+<h2>Timeline</h2>
+<ol class="timeline">${items}</ol>
+${events.length === limit ? html`<p>Only the latest ${limit} events are shown.</p>` : ''}`;
+}
+
+function renderTime(at: Date, isDay: boolean): Html {
+  const text = at.toISOString();
+  return html`<time datetime="${isDay ? text.slice(0, 10) : text}">${isDay ? text.slice(0, 10) : text.slice(0, 19).replace('T', ' ')}</time>`;
+}
+
+/** Says how long after the event before it an event happened. */
+function describePause(entries: readonly TimelineEntry[], index: number): string {
+  const [before, entry] = [entries[index - 1], entries[index]];
+  if (before === undefined || entry === undefined || before.isDay || entry.isDay) return '';
+  const seconds = (entry.at.getTime() - before.at.getTime()) / 1_000;
+  return seconds < 1 ? '' : `${formatSpan(seconds)} later`;
+}

@@ -1,0 +1,76 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import type { Html } from '../../core/html.ts';
+import { removeQuotes } from '../../core/quote.ts';
+import type { OutboxDetail } from '../../erp/outbox/read-outbox.ts';
+import { shortenResult } from '../../sync/push/payload/mask.ts';
+import { adviseOperator } from '../terminal/outbox-advice.ts';
+import { toShownPayload } from '../terminal/shown-payload.ts';
+import { hasSession, readFormOwner } from './access/access.ts';
+import { wantsJson } from './json/wants-json.ts';
+import { formMessages } from './pages/form-messages.ts';
+import { maskQuotes } from './pages/mask-quotes.ts';
+import { renderOutboxRowPage } from './pages/outbox.ts';
+import { renderPage } from './pages/view.ts';
+
+/** A page: its HTML, and the same data as JSON. */
+export interface Page {
+  readonly title: string;
+  /** The content. A function gets the token of the forms; null for a viewer, who gets none that change something. */
+  readonly body: Html | ((csrf: string | null) => Html);
+  readonly data: unknown;
+  /** True if the page asks for its changes. */
+  readonly live?: boolean;
+}
+
+/** Sends a page as HTML or JSON, as the request prefers. The token of its forms is bound to the session. */
+export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Page): FastifyReply {
+  const isViewer = request.role === 'viewer';
+  reply.header('vary', 'accept');
+  if (wantsJson(request.headers.accept)) return sendJson(reply, page.data, isViewer);
+  const { title, body, live = false } = page;
+  const csrf = reply.generateCsrf({ userInfo: readFormOwner(request) });
+  const { said } = z.object({ said: z.string().optional().catch(undefined) }).parse(request.query);
+  const frame = {
+    title,
+    path: request.url.split('?', 1)[0] ?? '/',
+    loggedIn: hasSession(request),
+    message: said !== undefined && Object.hasOwn(formMessages, said) ? formMessages[said] : undefined,
+    live,
+    csrf,
+  };
+  const markup = renderPage(frame, typeof body === 'function' ? body(isViewer ? null : csrf) : body);
+  return sendMarkup(reply, markup, isViewer);
+}
+
+/** Sends markup. A viewer gets it without words of the service. */
+export const sendMarkup = (reply: FastifyReply, markup: string, isViewer: boolean): FastifyReply =>
+  reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
+
+/** Sends data as JSON. A viewer gets it without words of the service. */
+function sendJson(reply: FastifyReply, data: unknown, isViewer: boolean): FastifyReply {
+  const text = JSON.stringify(data, (_name, value: unknown) =>
+    isViewer && typeof value === 'string' ? removeQuotes(value) : value,
+  );
+  return reply.type('application/json').send(text);
+}
+
+/**
+ * Sends the page of an outbox row.
+ * @param isRevealed true to show the payload without masks
+ */
+export function sendRowPage(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  found: OutboxDetail,
+  isRevealed: boolean,
+): FastifyReply {
+  const payload = toShownPayload(found, isRevealed);
+  const result = found.result === null || isRevealed ? found.result : shortenResult(found.result);
+  const row = { ...found, result };
+  return sendPage(request, reply, {
+    title: `Row ${row.id}`,
+    body: (csrf) => renderOutboxRowPage(row, payload, isRevealed, csrf, new Date()),
+    data: { ...row, payload, advice: adviseOperator(row, 'page') },
+  });
+}

@@ -1,0 +1,215 @@
+import { WarehouseError } from '../errors.ts';
+import { type PushPolicy, pushRetryDelayMs } from '../retry.ts';
+import { hourMs } from '../time.ts';
+import type { Evidence } from './push-health.ts';
+
+/**
+ * What happens after an attempt with an unknown outcome: the row is looked up at the service, it is sent again (for
+ * kinds that may be carried out twice without harm), or a person decides.
+ */
+export type UnknownRule = 'look up' | 'resend' | 'ask operator';
+
+/** Evidence from an attempt or a look-up about the client, or about all rows of the kind. */
+export type ScopedEvidence =
+  | { readonly of: 'client' | 'kind'; readonly evidence: Evidence }
+  /** The service refused a request because requests come too fast. */
+  | { readonly of: 'client'; readonly evidence: 'too fast' }
+  /** The service did not answer. Ask status/get first: if the service is up, the evidence is against the row's kind. */
+  | {
+      readonly of: 'client';
+      readonly evidence: 'ask';
+      readonly reason: string;
+      /** The sent row; null if no row was sent, as in a look-up. */
+      readonly row: { readonly isNew: boolean } | null;
+    };
+
+/** The outcome of an attempt or a look-up, to be settled. */
+export type Verdict = (
+  | { readonly status: 'dead'; readonly error: string }
+  /** `burnt`: the attempt counts. `unburnt`: it was refused for a reason that does not lie in the row. */
+  | {
+      readonly status: 'pending';
+      readonly error: string;
+      readonly delayMs: number;
+      readonly burnt: boolean;
+      readonly unburnt?: boolean;
+    }
+  /**
+   * `delayMs`: time until the look-up; null if an operator decides. `refusal`: the error that the row dies with if the
+   * look-up does not find it.
+   */
+  | {
+      readonly status: 'unknown';
+      readonly error: string;
+      readonly delayMs: number | null;
+      readonly refusal?: string;
+    }
+) & {
+  /** True if the service may have carried this attempt out. */
+  readonly written?: boolean;
+};
+
+/** A failed attempt, with everything that its outcome depends on. */
+export interface FailedAttempt {
+  readonly error: WarehouseError;
+  /** True if the request that makes the change may have been sent. False if only reads were sent. */
+  readonly sent: boolean;
+  readonly rule: UnknownRule;
+  /**
+   * True if a refusal counts only after a look-up. Example: order.create, because our earlier attempt may be the order
+   * that already has the number.
+   */
+  readonly doubtsRefusal: boolean;
+  /** True if docs/interface.md shows the operation that makes the change, or if it succeeded before. */
+  readonly documented: boolean;
+  /** True if a 404 of that operation can only mean that the service does not have the route. */
+  readonly notFoundMeansRoute: boolean;
+  /** Number of attempts that count, including this one. */
+  readonly attempts: number;
+  readonly ageMs: number;
+  /**
+   * Number of earlier refusals for a reason that does not lie in the row, since the last attempt that counted.
+   */
+  readonly unburnt: number;
+}
+
+/** Added to the attempt number of the backoff if only reads failed. */
+const readsFailedStep = 4;
+/** Time from an unanswered attempt to its first look-up. Usually the service has carried it out by then. */
+const firstLookUpMs = 1_000;
+
+/**
+ * Decides what follows from a failed attempt: the row is sent again later, is looked up, waits for an operator, or is
+ * dead.
+ * @param random a number in [0, 1), for the jitter
+ */
+export function judgeFailure(failed: FailedAttempt, policy: PushPolicy, random: number): Verdict {
+  const { error } = failed;
+  const sharedRefusal = findSharedRefusal(failed);
+  if (sharedRefusal !== null) {
+    // A hold makes all of these rows wait. This pause lets rows that were not tried yet come first.
+    const delayMs = pushRetryDelayMs(failed.unburnt + 1, error.retryAfterMs, random);
+    return { status: 'pending', error: sharedRefusal, delayMs, burnt: false, unburnt: true };
+  }
+  // A refused read is not a refusal of the change.
+  const outcome = failed.sent ? error.outcome : 'not_executed';
+  if (error.code === 'stopped' && !failed.sent)
+    return { status: 'pending', error: error.message, delayMs: 0, burnt: false };
+  if (outcome === 'refused') {
+    return failed.doubtsRefusal
+      ? { status: 'unknown', error: error.message, delayMs: 0, refusal: error.message }
+      : { status: 'dead', error: error.message };
+  }
+  if (outcome === 'unknown' && failed.rule === 'look up')
+    return { status: 'unknown', error: `${error.message}; being looked up`, delayMs: firstLookUpMs, written: true };
+  if (outcome === 'unknown' && failed.rule === 'ask operator')
+    return { status: 'unknown', error: `${error.message}. ${operatorChoices}`, delayMs: null, written: true };
+  const written = outcome === 'unknown';
+  const giveUpReason = findGiveUpReason(failed, policy);
+  if (giveUpReason !== null) return { status: 'dead', error: `${error.message}; given up ${giveUpReason}`, written };
+  // If only reads failed, wait longer: they fail for all rows in the same way.
+  const step = failed.sent ? failed.attempts : failed.attempts + readsFailedStep;
+  const delayMs = pushRetryDelayMs(step, error.retryAfterMs, random);
+  return { status: 'pending', error: error.message, delayMs, burnt: true, written };
+}
+
+/** The advice to an operator on a row that only a person can decide. */
+export const operatorChoices =
+  'It may have been carried out, and the service cannot be asked. Check there, then run `outbox done` if it was' +
+  ' carried out, or `outbox retry` to send it again';
+
+/** Returns the reason to give a row up: too many attempts, or too old. Returns null if it should be tried again. */
+export function findGiveUpReason(
+  { attempts, ageMs }: Pick<FailedAttempt, 'attempts' | 'ageMs'>,
+  policy: PushPolicy,
+): string | null {
+  if (attempts >= policy.maxAttempts) return `after ${attempts} attempts (PUSH_MAX_ATTEMPTS)`;
+  // The first attempt may come late: after a dead row of its lane, or because the daemon was off.
+  return attempts > 1 && ageMs >= policy.maxAgeMs ? `after ${Math.round(ageMs / hourMs)} hours (PUSH_MAX_AGE)` : null;
+}
+
+/**
+ * Returns the reason of a refusal that concerns more than this row, such as refused credentials. The attempt does not
+ * count then. Returns null if there is none.
+ */
+function findSharedRefusal(failed: FailedAttempt): string | null {
+  const { error } = failed;
+  if (error.code === 'credentials_refused' || error.status === 401 || error.status === 429) return error.message;
+  return isWrongRoute(failed) ? describeWrongRoute(error) : null;
+}
+
+const describeWrongRoute = (error: WarehouseError) =>
+  `${error.message}: its method and path are assumed (docs/assumptions.md) and are probably wrong.` +
+  ' Rows of this kind are held. Set the right method and path in WAREHOUSE_OPERATIONS_FILE, or confirm the assumed' +
+  ' ones there with "documented": true';
+
+/** Returns true if the answer may mean that the assumed route of an operation that never succeeded is wrong. */
+function isWrongRoute({ error, sent, documented, notFoundMeansRoute }: FailedAttempt): boolean {
+  return !documented && sent && mayBeNoRoute(error, notFoundMeansRoute);
+}
+
+/** Returns true if an answer to an assumed operation may mean that the service does not have the route. */
+export function mayBeNoRoute({ status, jsonBody, explained }: WarehouseError, notFoundMeansRoute: boolean): boolean {
+  if (explained) return false;
+  return status === 403 || status === 405 || (status === 404 && (notFoundMeansRoute || !jsonBody));
+}
+
+/** Maximum wait, even if the service asks for a longer one. */
+const maxWaitMs = 15 * 60_000;
+
+/** Returns the evidence of a failed attempt about its client, or about all rows of its kind. */
+export function readEvidence(failed: FailedAttempt): ScopedEvidence[] {
+  const { error } = failed;
+  const reason = error.message;
+  // A row that failed before is not new evidence about other rows.
+  const isNew = failed.attempts <= 1 && failed.unburnt === 0;
+  if (error.code === 'credentials_refused')
+    return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
+  if (isWrongRoute(failed)) return [{ of: 'kind', evidence: { seen: 'no route', reason: describeWrongRoute(error) } }];
+  if (error.code === 'token_refused') return [{ of: 'kind', evidence: { seen: 'failure', reason, isNew } }];
+  return [...readWaitEvidence(error), ...readAnswerEvidence(failed, isNew)];
+}
+
+/** Returns evidence that the service asked to wait, or nothing if it did not ask. */
+function readWaitEvidence({ outcome, retryAfterMs, message }: WarehouseError): ScopedEvidence[] {
+  if (retryAfterMs === undefined || outcome === 'refused') return [];
+  const ms = Math.min(retryAfterMs, maxWaitMs);
+  return [{ of: 'client', evidence: { seen: 'asked to wait', reason: `${message}; asked to wait`, ms } }];
+}
+
+/** After this many refusals of one row as too fast, the cause probably lies in that row, not in the send rate. */
+const maxRefusalsAsEvidence = 3;
+
+function readAnswerEvidence({ error, sent, unburnt }: FailedAttempt, isNew: boolean): ScopedEvidence[] {
+  const { status, outcome, retryAfterMs } = error;
+  // If the service says how long to wait, that is obeyed. Only without that, a fitting send rate must be found out.
+  if (status === 401 || status === 425 || (retryAfterMs !== undefined && outcome !== 'refused')) return [];
+  if (status === 429) return unburnt < maxRefusalsAsEvidence ? [{ of: 'client', evidence: 'too fast' }] : [];
+  if (!isServiceAnswer(error)) return [{ of: 'client', evidence: 'ask', reason: error.message, row: { isNew } }];
+  return sent ? [{ of: 'kind', evidence: { seen: 'success' } }] : [];
+}
+
+/** Returns what may have to be held because of this evidence: the client, the kind, or nothing (null). */
+export function findDoubtedScope(news: readonly ScopedEvidence[]): 'client' | 'kind' | null {
+  const bad = news.filter(({ evidence }) => typeof evidence === 'string' || evidence.seen !== 'success');
+  if (bad.length === 0) return null;
+  return bad.some(({ of }) => of === 'client') ? 'client' : 'kind';
+}
+
+/** Returns the evidence of a failed look-up about the client's service. */
+export function readLookUpEvidence(error: WarehouseError): ScopedEvidence[] {
+  const { code, status, message: reason, retryAfterMs } = error;
+  if (code === 'credentials_refused') return [{ of: 'client', evidence: { seen: 'credentials refused', reason } }];
+  if (status === 429 && retryAfterMs === undefined) return [{ of: 'client', evidence: 'too fast' }];
+  const wait = readWaitEvidence(error);
+  if (wait.length > 0) return wait;
+  return isServiceAnswer(error) ? [] : [{ of: 'client', evidence: 'ask', reason, row: null }];
+}
+
+/** Returns true if the service itself answered, which shows that it is up. */
+export function isServiceAnswer(error: unknown): boolean {
+  if (!(error instanceof WarehouseError)) return false;
+  if (error.code === 'nok' || error.code === 'credentials_refused') return true;
+  const { status, jsonBody } = error;
+  return status !== undefined && status < 500 && status >= 400 && (jsonBody || [401, 425, 429].includes(status));
+}

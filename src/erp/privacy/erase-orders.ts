@@ -1,0 +1,140 @@
+/**
+ * Erases the personal data of orders, and keeps it erased: each later reading of an erased order is masked before it is
+ * written (src/erp/mirror/erasures.ts). Rows, ids, numbers, articles, quantities, prices, states and dates stay.
+ */
+
+import type { Transaction } from 'kysely';
+import { CodedError } from '../../core/errors.ts';
+import type { Database } from '../connection/pool.ts';
+import { inTransaction } from '../connection/transaction.ts';
+import type { DB } from '../generated/tables.ts';
+import { recordErasures } from '../mirror/erasures.ts';
+import { appendChanges } from '../mirror/feed.ts';
+import { maskErasedQuarantine } from '../pull/mask-quarantine.ts';
+import { recordAudit } from '../runs/audit.ts';
+import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
+import { maskDocuments, maskOrderRows } from './mask-rows.ts';
+import { type OrderToErase, readOrderScope } from './order-scope.ts';
+import { findOpenRows, lockOrderRows, maskOutboxRows, type OrderRow } from './outbox-rows.ts';
+import { removeQuotedWords } from './quoted-words.ts';
+
+/** An order has outbox rows that may still be sent or settled. */
+export class OpenOrderError extends CodedError {
+  constructor(rows: readonly OrderRow[]) {
+    const named = rows.slice(0, 10).map(({ id, kind, status }) => `${id} (${kind}, ${status})`);
+    super(
+      'order_open',
+      `Nothing was erased: outbox rows of the order are not finished: ${named.join(', ')}. ` +
+        'Wait until they are, or end them with: fulfilment-sync outbox cancel <id>, or outbox done <id>',
+    );
+  }
+}
+
+/** The effect of an erasure: the number of rows that were changed, by table, and of dead rows that were cancelled. */
+export interface ErasedCounts {
+  readonly tables: Readonly<Record<string, number>>;
+  readonly cancelled: number;
+}
+
+/**
+ * Erases the personal data of orders of one client, in the current transaction. No reading and no settlement can commit
+ * in the middle: it locks what they lock.
+ * @param by the name for the record: a worker or a person
+ * @param cancelDead true: dead outbox rows are cancelled; false: they count as open
+ * @throws OpenOrderError if outbox rows of an order may still be sent or settled; CodedError `order_unread` if the
+ *   service has an order whose id is not known here
+ */
+export async function eraseOrders(
+  trx: Transaction<DB>,
+  client: string,
+  by: string,
+  orders: readonly OrderToErase[],
+  { cancelDead }: { readonly cancelDead: boolean },
+): Promise<ErasedCounts> {
+  const checkRows = (rows: readonly OrderRow[]) => checkOrderRows(orders, findOpenRows(rows, !cancelDead), rows);
+  await lockParcelWriters(trx, client);
+  // Settlements lock outbox rows before streams. Lock in the same order; the other order would deadlock.
+  checkRows(await lockOrderRows(trx, await readOrderScope(trx, client, orders)));
+  await lockOrderStreams(trx, client);
+  const scope = await readOrderScope(trx, client, orders);
+  const rows = await lockOrderRows(trx, scope);
+  checkRows(rows);
+  const numbers = new Map(orders.map(({ id, number }) => [id, number]));
+  await recordErasures(
+    trx,
+    client,
+    by,
+    scope.orderIds.map((id) => ({ entity: 'orders', id, number: numbers.get(id) ?? null })),
+  );
+  const ids = rows.map(({ id }) => id);
+  const outbox = await maskOutboxRows(trx, by, ids);
+  const documents = await maskDocuments(trx, client, ids);
+  const masked = await maskOrderRows(trx, scope);
+  const quarantined = await maskErasedQuarantine(trx, client, null);
+  await appendChanges(trx, client, [...documents, ...masked.changes]);
+  const tables = {
+    ...masked.counts,
+    documents: documents.length + (masked.counts.documents ?? 0),
+    outbox: outbox.rows,
+    'sync.quarantine': quarantined,
+  };
+  return {
+    tables: Object.fromEntries(Object.entries(tables).filter(([, count]) => count > 0)),
+    cancelled: outbox.cancelled,
+  };
+}
+
+function checkOrderRows(orders: readonly OrderToErase[], open: readonly OrderRow[], rows: readonly OrderRow[]): void {
+  if (open.length > 0) throw new OpenOrderError(open);
+  const isPlaced = rows.some(({ kind, status }) => kind === 'order.create' && status === 'done');
+  // Without its id, a later reading of the order could not be masked.
+  if (isPlaced && orders.some(({ id }) => id === null))
+    throw new CodedError(
+      'order_unread',
+      'Nothing was erased: the service has the order, but it has not been read yet. ' +
+        'Read it with: fulfilment-sync run pull-orders, then erase it',
+    );
+}
+
+/** Ends a trial: its transaction is rolled back. */
+class TrialEnd extends CodedError {
+  readonly counts: ErasedCounts;
+  constructor(counts: ErasedCounts) {
+    super('undone', 'The trial erasure is rolled back');
+    this.counts = counts;
+  }
+}
+
+/**
+ * Erases one order, and records that in the audit. Its dead outbox rows are cancelled. Quoted words of the service are
+ * removed from all errors of the client, because nothing tells which of them concern the order.
+ * @param isTrial true: everything is done and then rolled back
+ * @throws OpenOrderError if outbox rows of the order may still be sent or settled; CodedError `order_unread` if the
+ *   service has the order but its id is not known here
+ */
+export async function eraseOrder(
+  db: Database,
+  { client, ...order }: OrderToErase & { readonly client: string },
+  by: string,
+  isTrial: boolean,
+): Promise<ErasedCounts> {
+  try {
+    return await inTransaction(db, async (trx) => {
+      const { tables, cancelled } = await eraseOrders(trx, client, by, [order], { cancelDead: true });
+      const counts = { tables: { ...tables, ...(await removeQuotedWords(trx, client, null)) }, cancelled };
+      if (isTrial) throw new TrialEnd(counts);
+      const detail = Object.entries(counts.tables).map(([table, count]) => `${table} ${count}`);
+      const name = `order ${order.number}${order.id === null ? '' : ` (id ${order.id})`}`;
+      await recordAudit(trx, {
+        by,
+        action: 'erased',
+        client,
+        detail: `${name}: ${detail.join(', ') || 'nothing left'}`,
+      });
+      return counts;
+    });
+  } catch (error) {
+    if (!(error instanceof TrialEnd)) throw error;
+    return error.counts;
+  }
+}

@@ -1,0 +1,67 @@
+import { sql, type Transaction } from 'kysely';
+import { anyClient } from '../connection/any-client.ts';
+import type { DB } from '../generated/tables.ts';
+
+/** The document of a quarantined resource whose personal data was erased. It has no id, so no replay can decode it. */
+const erasedDocument = '{"erased":true}';
+const erasedReason = 'personal data was erased';
+
+/** The beginning of a relationship, before its `data`: some answers show links there. */
+const beforeData = '\\{(?:"links":\\{[^{}]*\\},)?';
+/** The `data` of a relationship to one resource, up to its id. */
+const dataWithId = '"data":\\{[^{}]*"id":"?([0-9]{1,15})';
+
+/** SQL: the id that a relationship of a quarantined resource links to; null if there is none. */
+const linkedId = (relationship: 'order' | 'shipment') =>
+  sql`substring(q.document from ${`"${relationship}":${beforeData}${dataWithId}`})::bigint`;
+
+/**
+ * Masks resources in quarantine whose order was erased. The reading itself stays: the resource is read again as before.
+ * @param ids rows that were just written; null: all rows of the client
+ */
+export async function maskErasedQuarantine(
+  trx: Transaction<DB>,
+  client: string,
+  ids: readonly number[] | null,
+): Promise<number> {
+  const { numAffectedRows } = await sql`
+    with met as materialized (
+      select q.id, q.stream, q.resource_id,
+        case when q.stream = 'orders' then q.resource_id else coalesce(
+          ${linkedId('order')}, (
+          select s.order_id from fulfilment.shipments s
+          where s.client = ${anyClient(client)} and s.id = case
+            when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id
+            else ${linkedId('shipment')} end)) end as order_id,
+        substring(q.document from '"externalOrderNumber":"([^"]{1,200})"') as number
+      from sync.quarantine q
+      where q.client = ${anyClient(client)} and q.document <> ${erasedDocument}
+        and (${ids === null} or q.id = any(${ids ?? []}::bigint[]))
+        and exists (select from sync.erasures where client = ${anyClient(client)})
+    )
+    update sync.quarantine q
+    set document = ${erasedDocument}, reason = ${erasedReason}
+    from met m
+    where q.id = m.id and (
+      exists (
+        select from sync.erasures e
+        where e.client = ${anyClient(client)} and e.entity = 'orders' and e.id = m.order_id)
+      or exists (
+        select from sync.erasures e
+        where e.client = ${anyClient(client)} and e.entity = replace(m.stream, '-', '_') and e.id = m.resource_id)
+      or (m.order_id is null and exists (
+        select from sync.erasures e
+        where e.client = ${anyClient(client)} and e.entity = 'orders'
+          and e.external_order_number = m.number)))`.execute(trx);
+  return Number(numAffectedRows ?? 0);
+}
+
+/** Masks resources in quarantine that were last received before a number of days. */
+export async function maskAgedQuarantine(trx: Transaction<DB>, client: string, days: number): Promise<number> {
+  const { numAffectedRows } = await sql`
+    update sync.quarantine q
+    set document = ${erasedDocument}, reason = ${erasedReason}
+    where q.client = ${anyClient(client)} and q.document <> ${erasedDocument}
+      and q.last_seen_at < now() - make_interval(days => ${days})`.execute(trx);
+  return Number(numAffectedRows ?? 0);
+}

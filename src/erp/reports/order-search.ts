@@ -1,0 +1,66 @@
+import { type Kysely, sql } from 'kysely';
+import type { DB } from '../generated/tables.ts';
+
+/** An order that a search found. */
+export interface FoundOrder {
+  readonly client: string;
+  /** The order number: the present one, or the reference of an outbox row. */
+  readonly number: string;
+  /** What was searched for: order number, order id, shipment id, parcel code or return reference. */
+  readonly foundBy: readonly string[];
+}
+
+/**
+ * Finds orders by one text: an order number, the id of an order or shipment, a tracking code, or the reference of an
+ * announced return. Each way uses an index. Outbox rows are found only for clients that a worker has had.
+ */
+export async function findOrders(db: Kysely<DB>, text: string, limit: number): Promise<FoundOrder[]> {
+  // Ids of the service are safe integers. A longer number is none.
+  const id = /^\d{1,15}$/.test(text) ? Number(text) : null;
+  const { rows } = await sql<FoundOrder>`
+    with found as (
+      (select o.client, o.reference as number, 'order number' as by
+       from sync.clients c
+       cross join lateral (
+         select o.client, o.reference from fulfilment.outbox o
+         where o.client = c.client and o.reference = ${text} and o.family = 'order' order by o.id desc limit 1
+       ) o)
+      union all
+      (select r.client, r.external_order_number, 'order number'
+       from fulfilment.orders r
+       where r.external_order_number = ${text}
+       limit ${limit})
+      union all
+      (select s.client, s.external_order_number, 'order number'
+       from fulfilment.shipments s
+       where s.external_order_number = ${text}
+       limit ${limit})
+      union all
+      select r.client, r.external_order_number, 'order id'
+      from sync.clients c
+      join fulfilment.orders r on r.client = c.client and r.id = ${id}::bigint
+      union all
+      select s.client, s.external_order_number, 'shipment id'
+      from sync.clients c
+      join fulfilment.shipments s on s.client = c.client and s.id = ${id}::bigint
+      union all
+      (select s.client, s.external_order_number, 'parcel code'
+       from fulfilment.parcels p
+       join fulfilment.shipments s on s.client = p.client and s.id = p.shipment_id
+       where p.track_and_trace_code = ${text}
+       limit ${limit})
+      union all
+      (select s.client, s.external_order_number, 'return reference'
+       from fulfilment.return_merchandise_authorizations a
+       join fulfilment.shipments s on s.client = a.client and s.id = a.shipment_id
+       where a.external_reference = ${text}
+       limit ${limit})
+    )
+    select f.client, f.number, array_agg(distinct f.by order by f.by) as "foundBy"
+    from found f
+    where f.number is not null
+    group by f.client, f.number
+    order by f.client, f.number
+    limit ${limit}`.execute(db);
+  return rows;
+}

@@ -1,0 +1,43 @@
+import { z } from 'zod';
+
+/** Marks members with personal data. They are masked wherever a payload is shown. */
+export const personal = { 'x-personal': true } as const;
+
+/** An optional text. Null is the same as absent. */
+export const optionalText = z.string().nullish();
+/** An optional text with personal data. */
+export const personalText = z.string().nullish().meta(personal);
+/**
+ * A required member that `WAREHOUSE_OPERATIONS_FILE` can make optional (config/optional-members.ts), so that a payload
+ * may lack it.
+ */
+export const assumedRequired = <T>(schema: z.ZodType<T>): z.ZodType<T | null | undefined> => schema;
+export const requiredText = z.string().min(1, 'must not be empty');
+export const idNumber = z.int('must be a whole number').min(1, 'must be at least 1');
+export const quantity = z
+  .int('must be a whole number')
+  .min(1, 'must be at least 1')
+  .max(1_000_000, 'must be at most 1000000');
+export const day = z.iso.date('must be a date in the form YYYY-MM-DD');
+const noDecimal = 'must be a number or a decimal text such as "9.95"';
+/** A number, or its digits as a text so that no digit is lost. */
+export const decimal = z.union([z.number(), z.string().regex(/^-?(0|[1-9]\d{0,17})(\.\d{1,30})?$/, noDecimal)], {
+  error: noDecimal,
+});
+/** An object with members that the ERP chooses. */
+export const anyMembers = z.record(z.string(), z.unknown()).nullish().meta(personal);
+/** Returns the schema of an object that may have these texts only. A null text is the same as absent. */
+export const textsNamed = <const N extends string>(...names: readonly N[]) =>
+  z
+    .strictObject(Object.fromEntries(names.map((name) => [name, personalText])) as Record<N, typeof personalText>)
+    .nullish();
+/** Base64. White space is allowed, because encode() of Postgres breaks lines, and removed before sending. */
+export const base64Text = z
+  .string()
+  .transform((text) => text.replaceAll(/\s+/g, ''))
+  .pipe(z.base64('must be base64'))
+  .meta({ description: 'base64; white space is allowed' });
+/** A pdf document in base64. */
+export const documentContent = base64Text
+  .refine((text) => text !== '', 'must not be empty')
+  .meta({ ...personal, description: 'pdf document, base64; white space is allowed' });

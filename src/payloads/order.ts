@@ -1,0 +1,114 @@
+import { z } from 'zod';
+import {
+  assumedRequired,
+  day,
+  decimal,
+  documentContent,
+  idNumber,
+  optionalText,
+  personal,
+  personalText,
+  quantity,
+  requiredText,
+  textsNamed,
+} from './members.ts';
+
+/** Schema of an address. Those of an order and of a change have the same members. */
+export const address = z.strictObject({
+  firstName: personalText,
+  prefix: personalText,
+  lastName: assumedRequired(requiredText.meta(personal)),
+  street1: assumedRequired(requiredText.meta(personal)),
+  houseNumber: personalText,
+  houseNumberExtension: personalText,
+  postcode: personalText,
+  city: personalText,
+  countryCode: assumedRequired(z.string().regex(/^[A-Z]{2}$/, 'must be a country code of two letters, such as NL')),
+});
+
+const item = z.strictObject({
+  sku: assumedRequired(requiredText),
+  quantity: assumedRequired(quantity),
+  price: decimal.nullish(),
+  vat: decimal.nullish(),
+  name: optionalText,
+  fulfillFrom: optionalText,
+  channelIdentifier: optionalText,
+  metadata: textsNamed('serviceLevel', 'purchases', 'reference', 'extra6', 'extra7'),
+});
+
+/** The members of an attachment that every order attachment has. */
+const attachment = z.strictObject({
+  filename: assumedRequired(requiredText.meta(personal)),
+  content: documentContent,
+});
+
+/**
+ * Payload of order.create (docs/interface.md, 7.1 Fields and 7.6 Create). A null member is the same as an absent one.
+ */
+export const orderPayload = z.strictObject({
+  externalOrderNumber: z.string().min(1, 'must have 1 to 50 characters').max(50, 'must have 1 to 50 characters'),
+  orderType: requiredText.nullish().meta({ description: 'code of the settings list orderTypes' }),
+  orderTypeId: idNumber.nullish(),
+  shippingMethod: requiredText.nullish().meta({ description: 'code of the settings list mainShippingMethods' }),
+  shippingMethodId: idNumber.nullish(),
+  locale: assumedRequired(z.string().regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL')),
+  email: personalText,
+  phoneNumber: personalText,
+  vatNumber: personalText,
+  reference: optionalText,
+  consumerReference: personalText,
+  promotionCode: optionalText,
+  orderedOn: day.nullish(),
+  fulfillFrom: optionalText,
+  preferredShippingDate: day.nullish(),
+  allowPartialDelivery: z.boolean().nullish(),
+  onHold: z.boolean().nullish(),
+  metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+  items: z.array(item).min(1, 'must have at least one entry'),
+  deliveryAddress: address,
+  billingAddress: address.nullish(),
+  pickUpPoint: z.record(z.string(), z.unknown()).nullish().meta(personal),
+  attachments: z.array(attachment).nullish(),
+});
+export type OrderPayload = z.infer<typeof orderPayload>;
+export type OrderAttachment = z.infer<typeof attachment>;
+
+/** Payload of order.update. A member that is absent is kept. */
+export const orderChange = z.strictObject({
+  reference: optionalText,
+  consumerReference: personalText,
+  promotionCode: optionalText,
+  locale: z
+    .string()
+    .regex(/^[a-z]{2}-[A-Z]{2}$/, 'must be a language and a region, such as nl-NL')
+    .optional(),
+  email: personalText,
+  phoneNumber: personalText,
+  vatNumber: personalText,
+  fulfillFrom: optionalText,
+  preferredShippingDate: day.nullish(),
+  allowPartialDelivery: z.boolean().nullish(),
+  onHold: z.boolean().optional(),
+  metadata: textsNamed('extra1', 'extra2', 'extra3', 'extra4', 'extra5'),
+});
+
+/** Payload of order.rename. */
+export const orderRename = z.strictObject({
+  externalOrderNumber: z
+    .string()
+    .min(1, 'must have 1 to 50 characters')
+    .max(50, 'must have 1 to 50 characters')
+    .meta({ description: 'the new number; the reference of the row is the present one' }),
+});
+
+/** Payload of order_item.cancel. */
+export const cancelledItem = z.strictObject({ orderItemId: idNumber.nullish(), sku: requiredText.nullish() });
+
+/** Payload of order_attachment.create. */
+export const newAttachment = z.strictObject({
+  filename: assumedRequired(requiredText.meta(personal)),
+  content: documentContent,
+  contentType: z.literal('application/pdf', 'must be application/pdf').nullish(),
+  printStrategy: z.literal('REQUIRED', 'must be REQUIRED').nullish(),
+});

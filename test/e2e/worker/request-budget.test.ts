@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const perSecond = 20;
+
+/** Counts by calendar second. */
+function countBySecond(times: readonly number[]): number[] {
+  const counts = new Map<number, number>();
+  for (const atMs of times) counts.set(Math.floor(atMs / 1_000), (counts.get(Math.floor(atMs / 1_000)) ?? 0) + 1);
+  return [...counts.values()];
+}
+
+/** Returns the most requests that arrived within any span of this length. */
+function countMost(times: readonly number[], spanMs: number): number {
+  return Math.max(0, ...times.map((from) => times.filter((at) => at >= from && at < from + spanMs).length));
+}
+
+test('two workers and a command keep REQUESTS_PER_SECOND together, also after a kill -9', async () => {
+  const sandbox = await processes.sandbox();
+  await database.query(
+    `insert into fulfilment.outbox (kind, reference, payload)
+    select 'order.create', 'SO-' || n, jsonb_set($1, '{externalOrderNumber}', to_jsonb('SO-' || n))
+    from generate_series(1, 400) n`,
+    [orderPayload('SO-1')],
+  );
+  const env = workerEnv(database.url, sandbox, { REQUESTS_PER_SECOND: String(perSecond) });
+  const workers = [processes.cli(['worker'], env), processes.cli(['worker'], env)] as const;
+  // A process connects to the budgets with its first request.
+  const sessions = `select from pg_stat_activity where application_name = 'fulfilment-sync budgets'`;
+  await waitFor('both workers to send', async () => (await database.query(sessions)).length === 2);
+  const run = processes.cli(['run', 'refresh-settings'], env);
+  expect(await run.ended).toMatchObject({ code: 0 });
+  const before = await sandbox.lastPlace();
+  await waitFor('three seconds of requests', async () => (await sandbox.requests(before)).length >= 3 * perSecond);
+  workers[0].kill('SIGKILL');
+  const killed = await sandbox.lastPlace();
+  const since = async (place: number) => (await sandbox.requests(place)).map(({ atMs }) => atMs);
+  await waitFor('a full second of the worker that is left', async () =>
+    countBySecond(await since(killed)).some((count) => count >= perSecond - 1),
+  );
+  const times = await since(0);
+  // A request is released in its second. It arrives a little later, so only a longer span can be exact.
+  expect(countMost(times, 3_000)).toBeLessThanOrEqual(perSecond * 3 + perSecond / 2);
+  expect(countMost(times, 1_000)).toBeLessThanOrEqual(perSecond * 1.5);
+});

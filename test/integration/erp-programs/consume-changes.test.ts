@@ -1,0 +1,154 @@
+import { sql } from 'kysely';
+import pg from 'pg';
+import { afterEach, describe, expect, test } from 'vitest';
+import { appendChanges } from '../../../src/erp/mirror/feed.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const sessions: pg.Client[] = [];
+afterEach(async () => {
+  await Promise.all(sessions.splice(0).map((session) => session.end()));
+});
+
+/** Opens a session of a program of the ERP, as the role that may write. */
+async function connect(): Promise<pg.Client> {
+  const session = new pg.Client({ connectionString: database.url, application_name: 'test consumer' });
+  sessions.push(session);
+  await session.connect();
+  await session.query('set role fulfilment_writer');
+  return session;
+}
+const append = async (...ids: number[]) => {
+  for (const id of ids)
+    await database.db
+      .transaction()
+      .execute((trx) => appendChanges(trx, 'default', [{ entity: 'shipments', id, operation: 'updated' }]));
+};
+const consume = async (session: pg.Client, max = 1_000) =>
+  (
+    await session.query<{ id: string }>("select * from fulfilment.consume_changes('orders', $1) order by seq", [max])
+  ).rows.map(({ id }) => Number(id));
+const start = async (session: pg.Client, after: number | null, move = false) =>
+  (await session.query<{ seq: string }>("select fulfilment.start_consumer('orders', $1, $2) as seq", [after, move]))
+    .rows[0]?.seq;
+
+describe('consume_changes', () => {
+  test('returns each change once, and moves the checkpoint by what it returned', async () => {
+    const session = await connect();
+    await start(session, 0);
+    await append(1, 2, 3);
+    expect(await consume(session, 2)).toEqual([1, 2]);
+    expect(await consume(session, 2)).toEqual([3]);
+    expect(await consume(session, 2)).toEqual([]);
+    expect((await session.query('select name, seq from fulfilment.consumers')).rows).toEqual([
+      { name: 'orders', seq: '3' },
+    ]);
+  });
+
+  test('returns the same changes again after the transaction was rolled back, or its session was lost', async () => {
+    const session = await connect();
+    await start(session, 0);
+    await append(1, 2);
+    await session.query('begin');
+    expect(await consume(session)).toEqual([1, 2]);
+    await session.query('rollback');
+    const lost = await connect();
+    lost.on('error', () => undefined);
+    await lost.query('begin');
+    expect(await consume(lost)).toEqual([1, 2]);
+    const { rows } = await lost.query<{ pid: number }>('select pg_backend_pid() as pid');
+    await database.query('select pg_terminate_backend($1)', [rows[0]?.pid]);
+    expect(await consume(session)).toEqual([1, 2]);
+  });
+
+  test('lets a second reader wait for the first, and gives it what follows', async () => {
+    const [first, second] = [await connect(), await connect()];
+    await start(first, 0);
+    await append(1, 2, 3);
+    await first.query('begin');
+    expect(await consume(first, 2)).toEqual([1, 2]);
+    const others = consume(second);
+    await waitFor(
+      'the second reader to wait',
+      async () => (await database.query("select from pg_stat_activity where wait_event_type = 'Lock'")).length > 0,
+    );
+    await first.query('commit');
+    expect(await others).toEqual([3]);
+  });
+
+  test('gives 4 readers of one consumer every change of 4 writers once', async () => {
+    const readers = await Promise.all([1, 2, 3, 4].map(connect));
+    await start(readers[0] as pg.Client, 0);
+    let writing = true;
+    const read: number[] = [];
+    const follow = async (session: pg.Client) => {
+      for (let last = false; !last; ) {
+        last = !writing;
+        await session.query('begin');
+        const ids = await consume(session, 5);
+        // Every third transaction fails, as a program may.
+        const keeps = ids.length === 0 || Number(ids[0]) % 3 !== 0 || Math.random() < 0.5;
+        await session.query(keeps ? 'commit' : 'rollback');
+        if (keeps) read.push(...ids);
+        last &&= ids.length === 0;
+      }
+    };
+    const write = async (writer: number) => {
+      for (let nth = 1; nth <= 50; nth++) await append(writer * 50 + nth);
+    };
+    await Promise.all([
+      Promise.all([0, 1, 2, 3].map(write)).then(() => {
+        writing = false;
+      }),
+      ...readers.map(follow),
+    ]);
+    expect(read.toSorted((one, two) => one - two)).toEqual(Array.from({ length: 200 }, (_, index) => index + 1));
+  });
+
+  test('locks and writes nothing if there is nothing new', async () => {
+    const session = await connect();
+    await append(1);
+    await start(session, null);
+    await session.query('begin');
+    expect(await consume(session)).toEqual([]);
+    const { rows } = await session.query('select pg_current_xact_id_if_assigned() as id');
+    expect(rows).toEqual([{ id: null }]);
+    await session.query('rollback');
+  });
+
+  test('refuses a consumer that was not started, a wrong maximum, and a checkpoint that is not kept any more', async () => {
+    const session = await connect();
+    await expect(consume(session)).rejects.toThrow('there is no consumer orders; start it with');
+    await start(session, 0);
+    await append(1, 2, 3);
+    await expect(consume(session, 0)).rejects.toThrow('max must lie between');
+    await database.query('update sync.feed_mark set pruned_until = 2');
+    await expect(consume(session)).rejects.toThrow('read the tables again, then continue from 3');
+    await start(session, null, true);
+    expect(await consume(session)).toEqual([]);
+    await expect(start(session, 1, true)).rejects.toThrow('no longer all kept');
+    await expect(start(session, 99, true)).rejects.toThrow('was never used here');
+    await session.query("select fulfilment.drop_consumer('orders')");
+    await expect(consume(session)).rejects.toThrow('there is no consumer orders');
+  });
+
+  test('is not moved by a program that starts again', async () => {
+    const session = await connect();
+    await append(1, 2);
+    expect(await start(session, null)).toBe('2');
+    await append(3);
+    expect(await start(session, 0)).toBe('2');
+    expect(await consume(session)).toEqual([3]);
+    expect(await start(session, 1, true)).toBe('1');
+    expect(await consume(session)).toEqual([2, 3]);
+  });
+
+  test('is closed to the role that only reads', async () => {
+    const asReader = database.db.transaction().execute(async (trx) => {
+      await sql`set local role fulfilment_reader`.execute(trx);
+      await sql`select fulfilment.start_consumer('x')`.execute(trx);
+    });
+    await expect(asReader).rejects.toThrow('permission denied');
+  });
+});

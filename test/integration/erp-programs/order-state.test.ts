@@ -1,0 +1,93 @@
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { done, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+const outbox = usePusher(database, sandbox);
+
+/** Reads the state of an order as the role that only reads. */
+const readState = (number: string) =>
+  database.db.transaction().execute(async (trx) => {
+    await sql`set local role fulfilment_reader`.execute(trx);
+    return (await sql<Record<string, unknown>>`select * from fulfilment.order_state(${number})`.execute(trx)).rows[0];
+  });
+
+test('an order goes from waiting to shipped, and a refused one says why', async () => {
+  expect(await readState('SO-1')).toBeUndefined();
+  await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
+  await outbox.insert('order.create', 'SO-2', orderPayload('SO-2', { orderType: 'NO-SUCH' }));
+  expect(await readState('SO-1')).toMatchObject({ order_id: null, state: 'waiting', open_rows: 1, ordered: 0 });
+  await outbox.push();
+  expect(await readState('SO-1')).toMatchObject({
+    order_id: expect.any(Number),
+    state: 'accepted',
+    waits_for: null,
+    open_rows: 0,
+    ordered: 2,
+    shipped: 0,
+    tracking_urls: [],
+  });
+  expect(await readState('SO-2')).toMatchObject({ state: 'refused', waits_for: expect.stringContaining('NO-SUCH') });
+  await sandbox.advance(4 * 3_600);
+  done(await pull('pull-shipments'));
+  expect(await readState('SO-1')).toMatchObject({ state: 'in_warehouse', shipments: 1 });
+  await sandbox.advance(3 * 86_400);
+  for (const job of ['pull-shipments', 'track-trace', 'pull-parcels'] as const) done(await pull(job));
+  expect(await readState('SO-1')).toMatchObject({ state: 'shipped', shipped: 2, last_shipped_on: expect.any(Date) });
+});
+
+test('cancelled, held, renamed and unlisted orders have states of their own', async () => {
+  for (const number of ['A', 'B', 'C'])
+    await outbox.insert('order.create', number, orderPayload(number, { onHold: number === 'B' }));
+  await outbox.push();
+  await outbox.insert('order.cancel', 'A', {});
+  await outbox.insert('order.rename', 'C', { externalOrderNumber: 'C-2' });
+  await outbox.insert('order.cancel', 'NEVER', {});
+  await outbox.push();
+  const states = async (...numbers: string[]) =>
+    Promise.all(numbers.map(async (number) => (await readState(number))?.state));
+  expect(await states('A', 'B', 'C', 'C-2', 'NEVER')).toEqual([
+    'cancelled',
+    'on_hold',
+    'renamed',
+    'accepted',
+    'not_found',
+  ]);
+  await database.query("update fulfilment.orders set unlisted_since = now() where external_order_number = 'B'");
+  expect(await states('B')).toEqual(['unlisted']);
+});
+
+test('partial shipments, returns and errors of the warehouse are counted', async () => {
+  await outbox.insert('order.create', 'P', orderPayload('P', { items: [{ sku: 'MUG-BLUE', quantity: 5 }] }));
+  await outbox.push();
+  await database.query(`
+    with o as (select id from fulfilment.orders where external_order_number = 'P'),
+    s as (
+      insert into fulfilment.shipments (client, id, status, order_id, external_order_number, raw, read_no)
+      select 'default', n, case n when 1 then 'SHIPPED' else 'READY_TO_PICK' end, o.id, 'P', '{}', 1
+      from o, generate_series(1, 2) n returning id)
+    insert into fulfilment.shipment_items (client, id, shipment_id, sku, quantity, raw)
+    select 'default', id, id, 'MUG-BLUE', id + 1, '{}' from s`);
+  await database.query(`
+    insert into fulfilment.return_items (client, id, order_id, quantity, raw, read_no)
+    select 'default', 1, id, 1, '{}', 1 from fulfilment.orders where external_order_number = 'P'`);
+  await database.query(`
+    insert into fulfilment.parcels (client, shipment_id, package_number, track_and_trace_code, read_no, raw)
+    values ('default', 1, 'X', 'https://track.example/X', 1, '{}'), ('default', 1, 'Y', '3SY', 1, '{}')`);
+  expect(await readState('P')).toMatchObject({
+    state: 'partly_shipped',
+    ordered: 5,
+    shipped: 2,
+    returned: 1,
+    shipments: 2,
+    tracking_urls: ['https://track.example/X'],
+  });
+  await database.query("update fulfilment.shipments set status = 'ERROR' where id = 2");
+  expect(await readState('P')).toMatchObject({ state: 'warehouse_error' });
+});

@@ -1,0 +1,134 @@
+import { readFileSync } from 'node:fs';
+import { sql } from 'kysely';
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { lively, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], lively);
+const pull = usePuller(database, sandbox);
+const outbox = usePusher(database, sandbox);
+
+const page = readFileSync(new URL('../../../docs/recipes.md', import.meta.url), 'utf8');
+/** The statements of the page, with the heading of each. */
+const recipes = page.split(/^### /m).flatMap((section) => {
+  const heading = section.split('\n', 1)[0] ?? '';
+  return [...section.matchAll(/```sql\n(.*?)```/gs)].map(([, statement = '']) => ({ heading, statement }));
+});
+const writes = /outbox_replace|start_consumer|consume_changes/;
+
+/** Runs a recipe as the role that the page names. What it writes stays. */
+const run = (statement: string) =>
+  database.db.transaction().execute(async (trx) => {
+    await sql`set local role ${sql.id(writes.test(statement) ? 'fulfilment_writer' : 'fulfilment_reader')}`.execute(
+      trx,
+    );
+    return (await sql.raw<Record<string, unknown>>(statement).execute(trx)).rows;
+  });
+
+/** Fills the tables so that every recipe finds something. */
+async function fill(): Promise<void> {
+  await database.query("insert into fulfilment.stock_watch (sku) values ('MUG-RED'), ('MUG-BLUE')");
+  await outbox.insert(
+    'order.create',
+    'SO-1001',
+    orderPayload('SO-1001', { items: [{ sku: 'MUG-BLUE', quantity: 3 }] }),
+  );
+  await outbox.insert('order.create', 'SO-OLD', orderPayload('SO-OLD', { onHold: true }));
+  await outbox.insert('order.create', 'SO-CUT', orderPayload('SO-CUT'));
+  await outbox.insert('order.create', 'SO-1002', orderPayload('SO-1002', { orderType: 'NO-SUCH' }));
+  await outbox.insert('order.cancel', 'SO-1002', {});
+  await outbox.push();
+  await outbox.insert('order.cancel', 'SO-CUT', {});
+  await outbox.push();
+  await sandbox.advance(12 * 86_400);
+  for (const job of dailyJobs) done(await pull(job));
+  const [line] = await database.query<{ id: number; shipment: number }>(
+    'select id, shipment_id as shipment from fulfilment.shipment_items order by id limit 1',
+  );
+  await outbox.insert('return.create', 'RET-1', {
+    shipmentId: line?.shipment,
+    items: [{ shipmentItemId: line?.id, quantity: 1, reason: 'DAMAGED' }],
+  });
+  await outbox.push();
+  await outbox.insert('return.create', 'RET-1', {
+    shipmentId: line?.shipment,
+    items: [{ shipmentItemId: line?.id, quantity: 1, reasonId: 1 }],
+  });
+  // By the clock of this machine, the days of the sandbox may be in the future or in the past.
+  await database.query(
+    "update fulfilment.orders set ordered_on = current_date - 5 where external_order_number = 'SO-OLD'",
+  );
+  await database.query('update fulfilment.inbound_packing_slips set expected_on = current_date - 1');
+  await database.query(
+    "update fulfilment.inbound_packing_slip_items set received = quantity - 1 where id = (select min(id) from fulfilment.inbound_packing_slip_items i join fulfilment.inbound_packing_slips s on s.id = i.inbound_packing_slip_id and s.status = 'COMPLETED')".replace(
+      'min(id)',
+      'min(i.id)',
+    ),
+  );
+  await database.query("update fulfilment.shipments set shipped_on = now() where status = 'SHIPPED'");
+  await database.query("update fulfilment.shipment_items set lot_number = 'LOT-7' where sku = 'MUG-BLUE'");
+  await database.query(
+    `insert into fulfilment.shipments (client, id, status, external_order_number, shipped_on, raw, read_no)
+     select 'default', 9000000 + n, case n when 3 then 'ERROR' else 'SHIPPED' end, 'SO-MANY', now(), '{}', 1
+     from generate_series(1, 3) n`,
+  );
+  await database.query(
+    `insert into fulfilment.parcels (client, shipment_id, package_number, track_and_trace_code, raw, read_no)
+     values ('default', 9000001, 'P', 'https://track.example/P', '{}', 1)`,
+  );
+  await database.query(
+    `insert into fulfilment.return_merchandise_authorizations (client, id, external_reference, raw, read_no)
+     values ('default', 9000000, 'RET-2', '{}', 1)`,
+  );
+  await database.query(
+    `insert into fulfilment.return_merchandise_authorization_items (client, id, return_merchandise_authorization_id, sku, quantity, raw)
+     values ('default', 9000000, 9000000, 'MUG-BLUE', 1, '{}')`,
+  );
+}
+
+test('every recipe finds what it says, for a role of the ERP', async () => {
+  await fill();
+  expect(recipes.length).toBeGreaterThan(20);
+  const found = new Map<string, Record<string, unknown>[]>();
+  for (const { heading, statement } of recipes) {
+    const rows = await run(statement);
+    // The check of a corrected payload finds no problem.
+    if (!statement.includes('outbox_check')) expect([heading, rows.length > 0]).toEqual([heading, true]);
+    found.set(heading, rows);
+  }
+  const first = (heading: string) => found.get(heading)?.[0];
+  expect(found.get('Open orders without a shipment')).toContainEqual(
+    expect.objectContaining({ external_order_number: 'SO-OLD', days: 5, waits_for: 'on hold' }),
+  );
+  expect(first('The state of one order')).toMatchObject({ state: 'shipped', ordered: 3, shipped: 3 });
+  expect(first('Partial shipments of an order')).toMatchObject({ sku: 'MUG-BLUE', ordered: 3, shipped: 3, to_come: 0 });
+  expect(found.get('Orders that were shipped in several parcels')).toContainEqual(
+    expect.objectContaining({ external_order_number: 'SO-MANY', shipments: 2 }),
+  );
+  expect(found.get('Lines that were cancelled')).toContainEqual(
+    expect.objectContaining({ external_order_number: 'SO-CUT' }),
+  );
+  expect(first('Late inbounds')).toMatchObject({ days_late: 1, outstanding: expect.any(Number) });
+  expect(first('Announced and received pieces that differ')).toMatchObject({ difference: -1 });
+  expect(first('Returns to credit')).toMatchObject({
+    return_item_id: expect.any(Number),
+    quantity: expect.any(Number),
+  });
+  expect(found.get('Announced returns that have not arrived')).toContainEqual(
+    expect.objectContaining({ external_reference: 'RET-2' }),
+  );
+  expect(found.get('Rows that wait for a person')).toContainEqual(
+    expect.objectContaining({ reference: 'SO-1002', status: 'dead', rows_behind: 1 }),
+  );
+  expect(first('Correct a row and send it again')).toEqual({ status: 'pending' });
+  expect(first('How far behind each consumer is')).toMatchObject({ name: 'my-program' });
+  await outbox.push();
+  expect((await outbox.rows()).filter(({ reference }) => reference === 'SO-1002').map(({ status }) => status)).toEqual([
+    'done',
+    'done',
+  ]);
+});

@@ -1,0 +1,279 @@
+import { expect, test } from 'vitest';
+import { drawReadNo } from '../../../src/erp/mirror/read-no.ts';
+import { commitReading } from '../../../src/sync/commit/commit-reading.ts';
+import { decodePage } from '../../../src/sync/reading/decode.ts';
+import { replayQuarantine } from '../../../src/sync/rescan/replay.ts';
+import { refetch } from '../../../src/sync/rescan/rescan.ts';
+import { authorizations, rereadAuthorizations } from '../../../src/sync/streams/authorizations.ts';
+import { orders } from '../../../src/sync/streams/orders.ts';
+import { shipments } from '../../../src/sync/streams/shipments.ts';
+import { encodeQuery } from '../../../src/warehouse/transport/query.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { findTexts, type PlacedOrder, placeOrder } from '../../helpers/privacy/placed-order.ts';
+import { runCommand } from '../../helpers/processes/run-command.ts';
+import { dailyJobs, done, usePuller, useWork } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const work = useWork(database, sandbox);
+const outbox = usePusher(database, sandbox);
+const flows = { database, sandbox, outbox, pull };
+const erase = (...words: string[]) => runCommand(['erase', ...words], { DATABASE_URL: database.url });
+
+/** Every table that holds personal data of an order. */
+const personalTables = [
+  'fulfilment.documents',
+  'fulfilment.order_addresses',
+  'fulfilment.order_items',
+  'fulfilment.orders',
+  'fulfilment.outbox',
+  'fulfilment.parcels',
+  'fulfilment.return_items',
+  'fulfilment.return_merchandise_authorization_items',
+  'fulfilment.return_merchandise_authorizations',
+  'fulfilment.shipment_items',
+  'fulfilment.shipments',
+  'fulfilment.track_trace_events',
+  'fulfilment.track_traces',
+  'sync.jobs',
+  'sync.outbox_attempts',
+  'sync.quarantine',
+  'sync.runs',
+];
+
+/** Makes the service add personal data to what it shows of the first order, and says it in members nobody knows. */
+async function addToAnswers({ texts }: PlacedOrder): Promise<void> {
+  const set = (operation: string, ...paths: (string | number)[][]) =>
+    sandbox.faults({ operation, effect: { set: paths.map((path) => ({ path, value: texts.unknown })) } });
+  await set(
+    'v3.orders.list',
+    ['data', 0, 'attributes', 'consignee'],
+    ['data', 0, 'included', 0, 'attributes', 'giftText'],
+  );
+  await set(
+    'v3.shipments.list',
+    ['data', 0, 'attributes', 'consignee'],
+    ['data', 0, 'attributes', 'returnLabel'],
+    ['data', 0, 'included', 0, 'attributes', 'giftText'],
+  );
+  await set('v3.returnItems.list', ['data', 0, 'attributes', 'comment']);
+  await set('v2.shipment.search', ['result', 0, 'consignee'], ['result', 0, 'trackAndTraceCode']);
+  await set('v2.shipment.trackTrace', ['result', 0, 'consignee']);
+}
+
+/** Puts the first order of the list into quarantine. */
+async function quarantineOrder(order: PlacedOrder): Promise<void> {
+  await sandbox.clearFaults();
+  await sandbox.faults({
+    operation: 'v3.orders.list',
+    effect: { set: [{ path: ['data', 0, 'attributes', 'onHold'], value: order.texts.quoted }] },
+  });
+  done(await pull('pull-orders'));
+  await sandbox.clearFaults();
+  await addToAnswers(order);
+}
+
+/** Runs all jobs, as if each were due. The look-ups of packages concern one order, because faults change all of them. */
+async function runAllJobs({ shipmentId }: PlacedOrder): Promise<void> {
+  await database.query('delete from sync.gates');
+  for (const job of dailyJobs) {
+    if (job === 'pull-parcels')
+      await database.query(
+        `update sync.parcel_reads set due_at = case when shipment_id = ${shipmentId} then '-infinity'::timestamptz end`,
+      );
+    done(await pull(job));
+  }
+}
+
+/** An order with everything that the service and the ERP say of it, and another order beside it. */
+async function prepareOrders(): Promise<{ order: PlacedOrder; other: PlacedOrder }> {
+  const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
+  await addToAnswers(order);
+  const { authorizationId } = order;
+  await sandbox.call('POST', '/_sandbox/return/process', { client: 'default', authorizationId });
+  await runAllJobs(order);
+  done(await work('refetch', rereadAuthorizations));
+  const other = await placeOrder(flows, 'SO-OTHER', 'qz-other');
+  await runAllJobs(order);
+  await quarantineOrder(order);
+  await database.query(`
+    insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at, error, warnings)
+    values ('default', 'a', 'manual', 'w', 1, 'failed', now(), now(), 'refused: «${order.texts.quoted}»',
+      '{"other «${order.texts.quoted.slice(0, 9)}"}')`);
+  await database.query(`update sync.jobs set last_error = 'refused: «${order.texts.quoted}»' where job = 'prune'`);
+  return { order, other };
+}
+
+/** Reads everything again in every way, while the service still has all data. */
+async function readAgain(order: PlacedOrder): Promise<void> {
+  await runAllJobs(order);
+  await quarantineOrder(order);
+  expect(await findTexts(database, order.searched)).toEqual([]);
+  expect(await database.query('select resource_id::int as id, document from sync.quarantine')).toEqual([
+    { id: order.id, document: '{"erased":true}' },
+  ]);
+  done(await work('replay', async (context) => void (await replayQuarantine(context, orders))));
+  done(await work('refetch', rereadAuthorizations));
+  for (const [stream, id] of [
+    [orders, order.id],
+    [shipments, order.shipmentId],
+    [authorizations, order.authorizationId],
+  ] as const)
+    done(await work('refetch', async (context) => void (await refetch(context, stream, id))));
+  done(await pull('backfill'));
+  // Nothing is left to cancel, but the answer shows the order with all data.
+  const cancel = await outbox.insert('order.cancel', order.number);
+  await outbox.push();
+  expect((await outbox.row(cancel)).status).toBe('done');
+  await runAllJobs(order);
+}
+
+/** Reads all rows of another order, as text. */
+async function readRows({ id, shipmentId, number }: PlacedOrder): Promise<string[]> {
+  const tables = await database.query<{ name: string; columns: string[] }>(`
+    select format('%I.%I', table_schema, table_name) as name, array_agg(column_name::text) as columns
+    from information_schema.columns c
+    join information_schema.tables t using (table_schema, table_name)
+    where table_schema in ('fulfilment', 'sync') and t.table_type = 'BASE TABLE' and table_name not in ('changes')
+    group by 1 order by 1`);
+  const rows: string[] = [];
+  for (const { name, columns } of tables) {
+    const conditions = [
+      columns.includes('order_id') && `order_id = ${id}`,
+      columns.includes('shipment_id') && `shipment_id = ${shipmentId}`,
+      name === 'fulfilment.orders' && `id = ${id}`,
+      name === 'fulfilment.shipments' && `id = ${shipmentId}`,
+      name === 'fulfilment.outbox' && `reference in ('${number}', 'R-${number}')`,
+    ].filter((condition) => condition !== false);
+    if (conditions.length === 0) continue;
+    const read = await database.query<{ row: string }>(
+      `select t::text as row from ${name} t where ${conditions.join(' or ')} order by 1`,
+    );
+    rows.push(...read.map(({ row }) => `${name}: ${row}`));
+  }
+  return rows;
+}
+
+const readAudit = () =>
+  database.query<{ by: string; detail: string }>(
+    `select by, detail from sync.audit where action = 'erased' order by id`,
+  );
+const readChanges = (after: number) =>
+  database.query<{ entity: string }>(
+    `select entity from fulfilment.changes where seq > ${after} and entity in ('orders', 'order_items', 'order_addresses',
+       'return_items', 'return_merchandise_authorizations', 'return_merchandise_authorization_items')`,
+  );
+const readLastSeq = async () =>
+  (await database.query<{ seq: number }>('select coalesce(max(seq), 0)::int as seq from fulfilment.changes'))[0]?.seq ??
+  0;
+
+test('erase leaves no text of the person, and no later reading brings one back', { timeout: 180_000 }, async () => {
+  const { order, other } = await prepareOrders();
+  const found = await findTexts(database, order.searched);
+  expect([...new Set(found.map((one) => one.split(':')[0]))].sort()).toEqual(personalTables);
+  const before = await readRows(other);
+
+  const trial = await erase('SO-ERASED', '--dry-run');
+  expect(trial).toMatchObject({ code: 0, output: expect.stringContaining('would erase') });
+  expect(await findTexts(database, order.searched)).toEqual(found);
+  expect(await readAudit()).toEqual([]);
+
+  const seq = await readLastSeq();
+  const erased = await erase('SO-ERASED', '--json');
+  expect(erased.code).toBe(0);
+  expect(JSON.parse(erased.output)).toMatchObject({
+    id: order.id,
+    cancelled: 1,
+    tables: { orders: 1, order_addresses: 2 },
+  });
+  expect(await findTexts(database, order.searched)).toEqual([]);
+  expect(await readRows(other)).toEqual(before);
+  expect((await readChanges(seq)).length).toBeGreaterThan(6);
+  const [audit, ...others] = await readAudit();
+  expect(audit).toMatchObject({
+    by: expect.stringContaining('(erase)'),
+    detail: expect.stringContaining('order SO-ERASED'),
+  });
+  expect(others).toEqual([]);
+
+  await runAllJobs(order);
+  expect(await findTexts(database, order.searched)).toEqual([]);
+  const settled = await readLastSeq();
+  await runAllJobs(order);
+  expect(await readChanges(settled)).toEqual([]);
+  await readAgain(order);
+  expect(await findTexts(database, order.searched)).toEqual([]);
+  expect(await findTexts(database, other.searched)).not.toEqual([]);
+});
+
+test('an order with open rows, an unknown order and an ambiguous number are refused', { timeout: 60_000 }, async () => {
+  const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
+  await database.query(`update fulfilment.outbox set status = 'cancelled' where status = 'dead'`);
+  const open = await outbox.insert('order.cancel', 'SO-ERASED');
+  const before = await findTexts(database, order.searched);
+  const refused = await erase('SO-ERASED');
+  expect(refused).toMatchObject({ code: 1, output: expect.stringContaining(`${open} (order.cancel, pending)`) });
+  expect(await findTexts(database, order.searched)).toEqual(before);
+  expect(await erase('SO-NONE')).toMatchObject({ code: 1, output: expect.stringContaining('nothing was erased') });
+  await database.query(`
+    insert into fulfilment.orders (client, id, external_order_number, raw, read_no)
+    values ('default', 77, 'SO-ERASED', '{}', 1), ('other', 78, 'SO-ERASED', '{}', 1)`);
+  expect(await erase('SO-ERASED')).toMatchObject({ code: 2, output: expect.stringContaining('--client') });
+  expect(await erase('SO-ERASED', '--client', 'default')).toMatchObject({
+    code: 2,
+    output: expect.stringContaining('erase --id'),
+  });
+  await outbox.push();
+  expect((await erase(String(order.id), '--id')).code).toBe(0);
+  expect(await findTexts(database, order.searched)).toEqual([]);
+  expect(await erase(String(order.id), '--id')).toMatchObject({
+    code: 0,
+    output: expect.stringContaining('Nothing is left'),
+  });
+});
+
+test('rows of an order that was renamed are erased under both numbers', { timeout: 60_000 }, async () => {
+  const create = await outbox.insert(
+    'order.create',
+    'SO-OLD',
+    orderPayload('SO-OLD', { email: 'qz-old@example.test' }),
+  );
+  await outbox.insert('order.rename', 'SO-OLD', { externalOrderNumber: 'SO-NEW' });
+  await outbox.push();
+  await outbox.insert('order.update', 'SO-NEW', { email: 'qz-new@example.test' });
+  await outbox.push();
+  expect((await outbox.row(create)).status).toBe('done');
+  expect((await erase('SO-OLD')).code).toBe(0);
+  expect(await findTexts(database, ['qz-old@example.test', 'qz-new@example.test', 'Keizersgracht'])).toEqual([]);
+});
+
+test('an order that never reached the service is erased from the outbox', async () => {
+  await outbox.insert('order.create', 'SO-DEAD', { ...orderPayload('SO-DEAD'), wrong: 'qz-wrong' });
+  await outbox.push();
+  expect(await erase('SO-DEAD')).toMatchObject({
+    code: 0,
+    output: expect.stringContaining('Dead outbox rows cancelled: 1'),
+  });
+  expect(await findTexts(database, ['qz-wrong', 'anna@example.com', 'Keizersgracht'])).toEqual([]);
+  const [row] = await outbox.rows();
+  expect(row).toMatchObject({ status: 'cancelled', last_error: 'erased' });
+});
+
+test('a reading that began before the erasure cannot bring anything back', { timeout: 60_000 }, async () => {
+  const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
+  await work('refetch', async (context) => {
+    const readNo = await drawReadNo(context.db);
+    const answer = await context.warehouse.get('v3.orders.get', order.id, encodeQuery({ include: orders.include }), {
+      signal: context.signal,
+    });
+    if (answer === null) throw new Error('no order');
+    const decoded = await decodePage(answer, orders.decoder(context.zone));
+    expect((await erase('SO-ERASED')).code).toBe(0);
+    await commitReading(context, orders, { readNo, pages: 0, resources: 1, decoded });
+  });
+  expect(await findTexts(database, order.searched)).toEqual([]);
+});

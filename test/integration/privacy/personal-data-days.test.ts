@@ -1,0 +1,95 @@
+import { expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import { findTexts, placeOrder } from '../../helpers/privacy/placed-order.ts';
+import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
+import { usePusher } from '../../helpers/pusher.ts';
+import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+
+const database = useDatabase();
+// The service's time lies months before the database's, so everything that it shipped is old.
+const sandbox = useSandbox(['default'], quiet);
+const pull = usePuller(database, sandbox);
+const outbox = usePusher(database, sandbox);
+const flows = { database, sandbox, outbox, pull };
+const prune = (days: number | null) =>
+  pull('prune', { env: { RETENTION_DAYS: '3650', ...(days === null ? {} : { PERSONAL_DATA_DAYS: String(days) }) } });
+const readAudit = () =>
+  database.query<{ client: string; detail: string }>(
+    `select client, detail from sync.audit where action = 'erased' order by id`,
+  );
+
+/** Counts the orders with this number that have an e-mail address. */
+const countOrders = async (number: string) =>
+  (
+    await database.query('select id from fulfilment.orders where external_order_number = $1 and email is not null', [
+      number,
+    ])
+  ).length;
+
+/** Makes everything that was written here as old as a number of days. */
+async function age(days: number): Promise<void> {
+  const at = `now() - interval '${days} days'`;
+  await database.query(`update fulfilment.outbox set finished_at = ${at} where finished_at is not null`);
+  await database.query(`update fulfilment.documents set created_at = ${at}`);
+  await database.query(`update sync.quarantine set last_seen_at = ${at}`);
+  await database.query(`update sync.runs set finished_at = ${at} where finished_at is not null`);
+  await database.query(`update fulfilment.orders set changed_at = ${at}`);
+}
+
+test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', { timeout: 120_000 }, async () => {
+  const order = await placeOrder(flows, 'SO-OLD', 'qz-old');
+  const { authorizationId } = order;
+  await sandbox.call('POST', '/_sandbox/return/process', { client: 'default', authorizationId });
+  for (const job of dailyJobs) done(await pull(job));
+  await database.query(`
+    insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
+    values ('default', 'orders', '1', ${order.id}, 'x', 'x', '{"id": 1, "email": "${order.texts.email}"}', 'w')`);
+  await database.query(`
+    insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at, error)
+    values ('default', 'a', 'manual', 'w', 1, 'failed', now(), now(), 'refused: «${order.texts.quoted}»')`);
+
+  // The dead row waits for a person, so the order keeps its data.
+  const blocked = done(await prune(30));
+  expect(blocked.warnings).toEqual([expect.stringContaining('1 finished orders keep their personal data')]);
+  expect(await countOrders('SO-OLD')).toBe(1);
+
+  await database.query(`update fulfilment.outbox set status = 'cancelled' where status = 'dead'`);
+  const open = await outbox.insert(
+    'order.create',
+    'SO-OPEN',
+    orderPayload('SO-OPEN', { email: 'qz-open@example.test' }),
+  );
+  await outbox.push();
+  expect((await outbox.row(open)).status).toBe('done');
+  await age(31);
+  const before = await findTexts(database, order.searched);
+  done(await prune(400));
+  done(await prune(null));
+  expect(await findTexts(database, order.searched)).toEqual(before);
+  expect(await readAudit()).toEqual([]);
+
+  expect(done(await prune(30)).updated).toBeGreaterThan(1);
+  expect(await findTexts(database, order.searched)).toEqual([]);
+  expect(await countOrders('SO-OPEN')).toBe(1);
+  expect(await readAudit()).toEqual([
+    { client: 'default', detail: expect.stringMatching(/^personal data older than 30 days: orders 1, outbox rows \d/) },
+  ]);
+  await database.query('delete from sync.gates');
+  for (const job of dailyJobs) done(await pull(job));
+  done(await prune(30));
+  expect(await findTexts(database, order.searched)).toEqual([]);
+  expect(await readAudit()).toHaveLength(1);
+});
+
+test('returns without a stored order are erased by their own age', { timeout: 60_000 }, async () => {
+  await database.query(`
+    insert into fulfilment.return_items (client, id, order_id, processed_on, comment, raw, read_no)
+    select 'default', n, 900 + n, (now() - make_interval(days => 29 + n))::date, 'qz-comment', '{"attributes": {"comment": "qz-comment"}}', 1
+    from generate_series(1, 250) n`);
+  done(await prune(100));
+  const left = await database.query(`select id from fulfilment.return_items where comment = 'qz-comment'`);
+  expect(left).toHaveLength(70);
+  const raw = await database.query(`select id from fulfilment.return_items where raw::text like '%qz-comment%'`);
+  expect(raw).toHaveLength(70);
+});
