@@ -6,11 +6,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import getPort from 'get-port';
 import { Redis } from 'ioredis';
-<<<<<<< HEAD
-import { findFreePort } from '../../../src/app/demo/find-free-port.ts';
-=======
-import { GenericContainer, getContainerRuntimeClient } from 'testcontainers';
->>>>>>> main
+
 import { waitFor } from '../wait.ts';
 import { hasDocker, startRedisContainer } from './containers.ts';
 import { redisImage, redisUrl } from './test-servers.ts';
