@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
-import type { TestRedis } from '../../test/helpers/processes/redis-server.ts';
+import type { TestRedis } from '../../test/helpers/processes/test-servers.ts';
 import { readCpuMs } from './measure.ts';
 import type { Stand } from './stand.ts';
 

@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { toScheduleVariable } from '../../config/jobs.ts';
-import type { TestRedis } from '../../test/helpers/processes/redis-server.ts';
+import type { TestRedis } from '../../test/helpers/processes/test-servers.ts';
 import { waitFor } from '../../test/helpers/wait.ts';
 import { readCpuMs, round } from './measure.ts';
 import { createSettings, endProcess, openStand, type Stand, schedulesOff } from './stand.ts';

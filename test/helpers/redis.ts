@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { afterAll, afterEach, beforeAll, inject } from 'vitest';
-import { openRedis, type TestRedis } from './processes/redis-server.ts';
+import { openRedis } from './processes/redis-server.ts';
+import type { TestRedis } from './processes/test-servers.ts';
 
 /**
  * Starts a Redis for the tests of one file, and flushes it after each test. `url` may be read only inside a test. Skip

@@ -7,8 +7,8 @@ import { migrateDatabase } from '../../src/app/commands/migrate.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/app/demo/embedded-postgres.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
 import { memoryFolder } from '../../test/helpers/processes/memory-folder.ts';
-import { startRedis, type TestRedis } from '../../test/helpers/processes/redis-server.ts';
-import { postgresBin } from '../../test/helpers/processes/test-servers.ts';
+import { startRedis } from '../../test/helpers/processes/redis-server.ts';
+import { postgresBin, type TestRedis } from '../../test/helpers/processes/test-servers.ts';
 import { waitFor } from '../../test/helpers/wait.ts';
 
 const template = 'chaos_template';

@@ -8,8 +8,7 @@ import { PostgreSqlContainer } from '@testcontainers/postgresql';
 import { RedisContainer } from '@testcontainers/redis';
 import getPort from 'get-port';
 import { getContainerRuntimeClient, type StartedTestContainer } from 'testcontainers';
-import type { TestPostgres } from './postgres-server.ts';
-import type { TestRedis } from './redis-server.ts';
+import type { TestPostgres, TestRedis } from './test-servers.ts';
 
 /** Returns true if a Docker engine answers. */
 export async function hasDocker(): Promise<boolean> {

@@ -1,15 +1,7 @@
 import { startEmbeddedPostgres } from '../../../src/app/demo/embedded-postgres.ts';
 import { startPostgresContainer } from './containers.ts';
 import { memoryFolder } from './memory-folder.ts';
-import { postgresBin, postgresImage, postgresUrl } from './test-servers.ts';
-
-/** A Postgres of the tests. `url` is that of its maintenance database, as a superuser. */
-export interface TestPostgres {
-  readonly url: string;
-  /** Stops it and, after `downMs`, starts it again with the same data at the same address. */
-  readonly restart: (downMs?: number) => Promise<void>;
-  readonly stop: () => Promise<void>;
-}
+import { postgresBin, postgresImage, postgresUrl, type TestPostgres } from './test-servers.ts';
 
 /**
  * Returns the Postgres that all tests share: the one of TEST_POSTGRES_URL, which is left running, or a new one.

@@ -9,14 +9,7 @@ import { Redis } from 'ioredis';
 
 import { waitFor } from '../wait.ts';
 import { hasDocker, startRedisContainer } from './containers.ts';
-import { redisImage, redisUrl } from './test-servers.ts';
-
-export interface TestRedis {
-  readonly url: string;
-  /** Ends the server and, after `downMs`, starts it again at the same address, without data. */
-  readonly restart: (downMs: number, signal?: 'SIGTERM' | 'SIGKILL') => Promise<void>;
-  readonly stop: () => Promise<void>;
-}
+import { redisImage, redisUrl, type TestRedis } from './test-servers.ts';
 
 /** Additional arguments of the command line of `redis-server`. */
 export type RedisSettings = readonly string[];

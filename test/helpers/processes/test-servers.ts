@@ -13,3 +13,19 @@ export const postgresImage = process.env.TEST_POSTGRES_IMAGE ?? null;
 export const redisUrl = process.env.TEST_REDIS_URL ?? null;
 /** Image of a Redis or Valkey, such as valkey/valkey:8. It needs a Docker engine. */
 export const redisImage = process.env.TEST_REDIS_IMAGE ?? null;
+
+/** A Postgres of the tests. `url` is that of its maintenance database, as a superuser. */
+export interface TestPostgres {
+  readonly url: string;
+  /** Stops it and, after `downMs`, starts it again with the same data at the same address. */
+  readonly restart: (downMs?: number) => Promise<void>;
+  readonly stop: () => Promise<void>;
+}
+
+/** A Redis of the tests. */
+export interface TestRedis {
+  readonly url: string;
+  /** Ends the server and, after `downMs`, starts it again at the same address, without data. */
+  readonly restart: (downMs: number, signal?: 'SIGTERM' | 'SIGKILL') => Promise<void>;
+  readonly stop: () => Promise<void>;
+}
