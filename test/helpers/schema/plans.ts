@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events';
 import pg from 'pg';
 import { vi } from 'vitest';
 import type { TestDatabase } from '../database.ts';
+import { isServerOlder } from './server-version.ts';
 
 /** A statement that the server has executed. */
 export interface ExecutedStatement {
@@ -45,7 +46,7 @@ export async function watchPlans(database: TestDatabase): Promise<{ executed: Ex
     'auto_explain.log_nested_statements = on',
     'auto_explain.log_format = json',
     'auto_explain.log_level = notice',
-    ...((await isOlder(database, firstWithCheapLookUps)) ? ['enable_seqscan = off'] : []),
+    ...((await isServerOlder(database, firstWithCheapLookUps)) ? ['enable_seqscan = off'] : []),
   ])
     await database.query(`alter database ${name} set ${setting}`);
   await database.endRuns();
@@ -56,14 +57,6 @@ export async function watchPlans(database: TestDatabase): Promise<{ executed: Ex
     return Reflect.apply(EventEmitter.prototype.emit, this, given);
   });
   return { executed, end: () => emit.mockRestore() };
-}
-
-/** Returns true if the server is older than this major version. */
-async function isOlder(database: TestDatabase, major: number): Promise<boolean> {
-  const [row] = await database.query<{ version: number }>(
-    `select current_setting('server_version_num')::int as version`,
-  );
-  return (row?.version ?? 0) < major * 10_000;
 }
 
 function parsePlan(message: string): ExecutedStatement[] {

@@ -11,11 +11,13 @@ import { renderClientRows } from '../../helpers/schema/client-rows.ts';
 import { renderMirrorColumns } from '../../helpers/schema/mirror-columns.ts';
 import { renderPayloadTypes } from '../../helpers/schema/payload-types.ts';
 import { dumpSchema } from '../../helpers/schema/schema-dump.ts';
+import { isServerOlder } from '../../helpers/schema/server-version.ts';
 import { renderTablePage } from '../../helpers/schema/table-page.ts';
 
 const database = useDatabase();
 
-test('the migrations make the schema in test/schema.sql', async () => {
+test('the migrations make the schema in test/schema.sql', async ({ skip }) => {
+  skip(await isServerOlder(database, 16), 'Postgres before 16 writes the columns of views in other words');
   await expect(await dumpSchema(database)).toMatchFileSnapshot('../../schema.sql');
 });
 
