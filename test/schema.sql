@@ -1645,6 +1645,27 @@ AS $function$
   select case when given #>> '{}' ~ '^[0-9]{1,16}$' then (given #>> '{}')::bigint end
 $function$
 ;
+CREATE OR REPLACE FUNCTION sync.start_due_poll(of_client text, of_job text, of_identity text, of_holder text, checked_migration text, every_ms double precision, phase_ms double precision, lease_span interval, of_stream text, OUT token bigint, OUT started_at timestamp with time zone, OUT complete_at timestamp with time zone, OUT usual_fetched double precision, OUT cursors json, OUT is_waiting boolean)
+ RETURNS SETOF record
+ LANGUAGE plpgsql
+AS $function$
+begin
+  select r.token, r.started_at into token, started_at
+  from sync.start_due_run(of_client, of_job, of_identity, of_holder, checked_migration, every_ms, phase_ms, lease_span) r;
+  if not found then return; end if;
+  select f.complete_at, f.usual_fetched into complete_at, usual_fetched
+  from sync.freshness f where f.client = of_client and f.stream = of_stream;
+  select coalesce(json_agg(json_build_object(
+    'pass', c.pass, 'query', c.query, 'meaning', c.meaning, 'lastId', c.last_id, 'largestSeen', c.largest_seen,
+    'watermark', c.watermark, 'completed', c.completed_at is not null,
+    'stale', c.updated_at < now() - interval '1 day')), '[]') into cursors
+  from sync.cursors c where c.client = of_client and c.stream = of_stream;
+  is_waiting := exists (select from sync.rereads r where r.client = of_client and r.stream = of_stream)
+    or exists (select from sync.quarantine q where q.client = of_client and q.stream = of_stream);
+  return next;
+end
+$function$
+;
 CREATE OR REPLACE FUNCTION sync.start_due_run(of_client text, of_job text, of_identity text, of_holder text, checked_migration text, every_ms double precision, phase_ms double precision, lease_span interval, OUT token bigint, OUT started_at timestamp with time zone)
  RETURNS SETOF record
  LANGUAGE plpgsql

@@ -152,7 +152,7 @@ function createPullContext(
     retentionDays: config.RETENTION_DAYS,
     personalDataDays: config.PERSONAL_DATA_DAYS ?? null,
     compare: 'raw',
-    state: { totals, plan, service: newServiceClock(), share: newShare() },
+    state: { totals, plan, service: newServiceClock(), share: newShare(), begun: new Set() },
   };
 }
 

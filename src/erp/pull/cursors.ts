@@ -28,7 +28,8 @@ export interface Cursor {
   readonly stale: boolean;
 }
 
-const noCursor: Cursor = {
+/** The cursor of a pass that never ran. */
+export const noCursor: Cursor = {
   query: null,
   meaning: 'unknown',
   lastId: null,

@@ -102,6 +102,7 @@ async function startStepByStep(db: Database, request: RunRequest): Promise<Start
       isLocal: request.isLocal ?? false,
       wasHeld: row.isHeld,
       probing: held === 'probe',
+      stored: null,
     };
     return { kind: 'started', run, afterAbandoned, missed };
   });

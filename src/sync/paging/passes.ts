@@ -1,11 +1,12 @@
 import type { Transaction } from 'kysely';
 import { addDays, toUtcDay } from '../../core/time.ts';
 import type { DB } from '../../erp/generated/tables.ts';
-import { type Cursor, type CursorPass, readCursor, saveCursor } from '../../erp/pull/cursors.ts';
+import { type Cursor, type CursorPass, saveCursor } from '../../erp/pull/cursors.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
+import { readCursorBefore } from '../run/stored-stream.ts';
 import { pageSize, walkPages } from './list-page.ts';
 import { readIds } from './walk.ts';
 
@@ -20,7 +21,7 @@ export async function continueWalk(
   pass: CursorPass,
   parameters: QueryParameters,
 ): Promise<boolean> {
-  const start = await readCursor(context.db, context.client, stream.name, pass);
+  const start = await readCursorBefore(context, stream.name, pass);
   let cursor = start;
   let { completed } = start;
   const pages = walkPages(context, stream, listQuery(context, stream, parameters), start, true);
@@ -109,7 +110,7 @@ export async function walkWindow(
   parameters: QueryParameters,
 ): Promise<WindowWalkResult> {
   let [whole, rows] = [true, 0];
-  const stored = await readCursor(context.db, context.client, stream.name, pass);
+  const stored = await readCursorBefore(context, stream.name, pass);
   // Rows that the interrupted walk has passed may have changed since. The watermark must not pass days that no walk has
   // read again.
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;

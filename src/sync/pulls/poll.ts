@@ -4,9 +4,10 @@
  */
 
 import { dayMs } from '../../core/time.ts';
-import { readFreshness, recordGap, recordPoll } from '../../erp/pull/freshness.ts';
+import { recordGap, recordPoll } from '../../erp/pull/freshness.ts';
 import type { Stream } from '../reading/stream.ts';
 import { type PullContext, warn } from '../run/pull-context.ts';
+import { readFreshnessBefore } from '../run/stored-stream.ts';
 
 /** An empty poll is a warning if a poll usually fetches at least this number of resources. */
 const minUsualFetched = 5;
@@ -19,9 +20,9 @@ const minUsualFetched = 5;
 export const pollStream =
   (poll: (context: PullContext) => Promise<void>) =>
   async (context: PullContext, stream: Stream): Promise<void> => {
-    const { db, client, run } = context;
+    const { client, run } = context;
     const { totals, service, plan } = context.state;
-    const before = await readFreshness(db, client, stream.name);
+    const before = await readFreshnessBefore(context, stream.name);
     await poll(context);
     const beganAt = new Date(service.firstMs ?? run.startedAt.getTime());
     const { horizonDays } = stream.rescan;

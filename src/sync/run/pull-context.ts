@@ -2,6 +2,7 @@ import type { Transaction } from 'kysely';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Comparison } from '../../erp/mirror/tables.ts';
+import type { CursorPass } from '../../erp/pull/cursors.ts';
 import type { StreamPollEnd } from '../../erp/pull/quiet-poll.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
 import type { Run, Totals } from '../../erp/runs/ledger.ts';
@@ -43,6 +44,8 @@ interface RunState {
   readonly plan: RunPlan;
   readonly service: ServiceClock;
   readonly share: Share;
+  /** The passes that have begun with their cursor of `run.stored`. */
+  readonly begun: Set<CursorPass>;
 }
 
 /** The context that every pass of a run works with. Only `state` changes during the run. */

@@ -13,6 +13,7 @@ import { readByPages } from '../paging/read-by-pages.ts';
 import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
+import { mayWait } from '../run/stored-stream.ts';
 import { interleave, postponeUnsettled } from './postpone.ts';
 
 /** The states in which an inbound may still change (docs/interface.md, 13.3 States). */
@@ -122,8 +123,9 @@ async function readMoved(context: PullContext, listed: ReadonlySet<number>, firs
     kind,
     moved.filter(({ id }) => found.has(id)),
   );
-  const waiting = await findRereadsDue(db, client, kind);
-  const quarantined = await findQuarantinedDue(db, client, inbounds.name);
+  const waits = mayWait(context);
+  const waiting = waits ? await findRereadsDue(db, client, kind) : [];
+  const quarantined = waits ? await findQuarantinedDue(db, client, inbounds.name) : [];
   const unreadIds = moved.map(({ id }) => id).filter((id) => !found.has(id));
   const ids = interleave([unreadIds, waiting, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, inbounds, ids, {

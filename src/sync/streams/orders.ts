@@ -12,6 +12,7 @@ import { walkWindow } from '../paging/passes.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
+import { mayWait } from '../run/stored-stream.ts';
 import { repairOrderNumbers } from './order-numbers.ts';
 import { addressTable, decodeOrder, itemTable } from './order-rows.ts';
 import { interleave } from './postpone.ts';
@@ -69,8 +70,9 @@ export async function pullOrders(context: PullContext): Promise<void> {
  */
 async function readMissing(context: PullContext, firstLoadDone: boolean): Promise<void> {
   const missing = await findMissingOrders(context.db, context.client, firstLoadDone ? rereadsPerRun : null);
-  const quarantined = await findQuarantinedDue(context.db, context.client, orders.name);
-  const requested = await findRequestedRereads(context.db, context.client, orders.name);
+  const waits = mayWait(context);
+  const quarantined = waits ? await findQuarantinedDue(context.db, context.client, orders.name) : [];
+  const requested = waits ? await findRequestedRereads(context.db, context.client, orders.name) : [];
   const ids = interleave([requested, missing, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, orders, ids, {
     beside: async () => ({ changes: [], result: null }),

@@ -14,6 +14,7 @@ import { readByIds } from '../paging/read-by-ids.ts';
 import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
 import type { PullContext } from '../run/pull-context.ts';
+import { mayWait } from '../run/stored-stream.ts';
 import { repairOrderNumbers } from './order-numbers.ts';
 import { interleave, postponeUnsettled } from './postpone.ts';
 
@@ -141,8 +142,9 @@ async function readMoved(context: PullContext, listed: readonly number[], firstL
     candidates.filter(({ id }) => found.has(id)),
   );
   const unseen = candidates.map(({ id }) => id).filter((id) => !found.has(id));
-  const quarantined = await findQuarantinedDue(context.db, context.client, shipments.name);
-  const requested = await findRequestedRereads(context.db, context.client, shipments.name);
+  const waits = mayWait(context);
+  const quarantined = waits ? await findQuarantinedDue(context.db, context.client, shipments.name) : [];
+  const requested = waits ? await findRequestedRereads(context.db, context.client, shipments.name) : [];
   const ids = interleave([requested, unseen, quarantined], firstLoadDone ? rereadsPerRun : null);
   await readByIds(context, shipments, ids, {
     beside: (trx, batch) => unlistAbsent(trx, context.client, shipments, batch),

@@ -4,15 +4,15 @@
  */
 
 /** A server that was started elsewhere. Its databases are created and dropped by the tests. */
-export const postgresUrl = process.env.TEST_POSTGRES_URL ?? null;
+export const postgresUrl = process.env.TEST_POSTGRES_URL || null;
 /** Folder with the binaries of another Postgres, such as /usr/lib/postgresql/15/bin. */
-export const postgresBin = process.env.TEST_POSTGRES_BIN ?? null;
+export const postgresBin = process.env.TEST_POSTGRES_BIN || null;
 /** Image of a Postgres, such as postgres:16. It needs a Docker engine. */
-export const postgresImage = process.env.TEST_POSTGRES_IMAGE ?? null;
+export const postgresImage = process.env.TEST_POSTGRES_IMAGE || null;
 /** A Redis that was started elsewhere. Tests delete all its data. */
-export const redisUrl = process.env.TEST_REDIS_URL ?? null;
+export const redisUrl = process.env.TEST_REDIS_URL || null;
 /** Image of a Redis or Valkey, such as valkey/valkey:8. It needs a Docker engine. */
-export const redisImage = process.env.TEST_REDIS_IMAGE ?? null;
+export const redisImage = process.env.TEST_REDIS_IMAGE || null;
 
 /** A Postgres of the tests. `url` is that of its maintenance database, as a superuser. */
 export interface TestPostgres {

@@ -99,9 +99,10 @@ export async function callStatements(db: Database, url: string, outboxId: number
 
 async function callShortRun(db: Database): Promise<void> {
   const request = { client, job: 'x', identity: 'x', worker: 'x', retries: false, isLocal: false };
-  await startDueRun(db, { ...request, interval: { everyMs: 60_000, phaseMs: 0 }, checkedMigration: 'x' });
+  const due = { ...request, interval: { everyMs: 60_000, phaseMs: 0 }, checkedMigration: 'x' };
+  for (const stream of [null, 'shipments']) await startDueRun(db, { ...due, stream });
   const rest = { worker: 'x', trigger: 'schedule', startedAt: now, retries: false, isLocal: false } as const;
-  const run = { ...rest, lease: { client, name: 'x', token: 1 }, wasHeld: false, probing: false };
+  const run = { ...rest, lease: { client, name: 'x', token: 1 }, wasHeld: false, probing: false, stored: null };
   await endQuietPoll(db, run, newTotals(), null, { stream: 'x', beganAt: now, newestSource: null, fetched: 0 });
 }
 

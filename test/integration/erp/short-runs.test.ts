@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { inTransaction } from '../../../src/erp/connection/transaction.ts';
-import { recordPoll } from '../../../src/erp/pull/freshness.ts';
+import { readCursor } from '../../../src/erp/pull/cursors.ts';
+import { readFreshness, recordPoll } from '../../../src/erp/pull/freshness.ts';
 import { endQuietPoll } from '../../../src/erp/pull/quiet-poll.ts';
 import { reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
 import { finishRun, type Run } from '../../../src/erp/runs/ledger.ts';
@@ -125,6 +126,49 @@ test.each(reasons)('a short run does not start, and changes nothing, if %s', asy
   const started = await startRun(database.db, request);
   const starts = ['it missed a due time', 'the client is held', 'its worker was lost', 'the database was migrated'];
   expect(started.kind).toBe(starts.includes(reason) ? 'started' : 'skipped');
+});
+
+test('a short run of a poll knows what is stored of its stream', async () => {
+  await prepare();
+  await database.query(`
+    insert into sync.freshness (client, stream, complete_at, usual_fetched)
+    values ('default', 'shipments', '2026-01-02T03:04:05.678Z', 12.5), ('default', 'orders', now(), 1);
+    insert into sync.cursors (client, stream, pass, query, meaning, last_id, largest_seen, watermark, completed_at, updated_at)
+    values ('default', 'shipments', 'new', 'page[cursor]=9', 'id', 9007199254740991, '2026-01-01', null, now(), now()),
+      ('default', 'shipments', 'placed', null, 'offset', null, null, '2026-02-03', null, now() - interval '25 hours'),
+      ('default', 'orders', 'new', 'x', 'id', 1, null, null, null, now())`);
+  const run = await startShort();
+  const { db } = database;
+  expect(run?.stored?.freshness).toEqual(await readFreshness(db, 'default', 'shipments'));
+  expect(run?.stored?.cursors).toEqual(
+    new Map([
+      ['new', await readCursor(db, 'default', 'shipments', 'new')],
+      ['placed', await readCursor(db, 'default', 'shipments', 'placed')],
+    ]),
+  );
+  expect(run?.stored?.isWaiting).toBe(false);
+});
+
+test.each([
+  [
+    `insert into sync.rereads (client, stream, id, tries, next_try_at, last_reason)
+    values ('default', 'shipments', 1, 1, now() + interval '1 hour', 'x')`,
+  ],
+  [
+    `insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
+    values ('default', 'shipments', '1', 1, 'x', 'x', '{}', 'x')`,
+  ],
+])('a short run of a poll knows that a resource waits: %.30s', async (insert) => {
+  await prepare();
+  await database.query(insert);
+  expect((await startShort())?.stored?.isWaiting).toBe(true);
+});
+
+test('a short run of a job without a stream has nothing stored', async () => {
+  await prepare();
+  const checkedMigration = await assertCodeFits(database.db, request.version);
+  const run = await startDueRun(database.db, { ...request, stream: null, checkedMigration });
+  expect(run?.stored).toBeNull();
 });
 
 test('a short run starts once, however many workers start it', async () => {
