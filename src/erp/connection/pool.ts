@@ -86,6 +86,8 @@ export function makePoolConfig(
     ...mergeOptions(databaseUrl, [
       '-c timezone=UTC',
       '-c search_path=pg_catalog',
+      // Our statements touch a few hundred rows each: compiling one would take longer than its execution.
+      '-c jit=off',
       `-c idle_in_transaction_session_timeout=${sessionTimeoutMs}`,
       `-c lock_timeout=${sessionTimeoutMs}`,
       `-c statement_timeout=${statementTimeoutMs(queryTimeoutMs)}`,

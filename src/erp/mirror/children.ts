@@ -64,14 +64,18 @@ export async function findMoves(
 ): Promise<ChildMove[]> {
   // If the parent is part of its key, a child row cannot move.
   if (rows.length === 0 || keyColumns(child).includes(child.parentColumn)) return [];
-  const [ids, parents] = [rows.map(({ id }) => id), rows.map((row) => row[child.parentColumn])];
-  const stored = sql.ref(`t.${child.parentColumn}`);
-  const { rows: moves } = await sql<ChildMove>`
-    select ${stored} as id, i.goes_to as "goesTo"
-    from ${rowsWhere(child, client, 'id', ids)}
-    join unnest(${ids}::bigint[], ${parents}::bigint[]) as i (id, goes_to) on i.id = t.id
-    where ${stored} <> i.goes_to`.execute(trx);
-  return moves;
+  const { rows: stored } = await sql<{ id: number; parent: number }>`
+    select t.id, ${sql.ref(`t.${child.parentColumn}`)} as parent
+    from ${rowsWhere(
+      child,
+      client,
+      'id',
+      rows.map(({ id }) => id),
+    )}`.execute(trx);
+  const parents = new Map(rows.map((row) => [row.id, row[child.parentColumn] as number]));
+  return stored
+    .map(({ id, parent }) => ({ id: parent, goesTo: parents.get(id) ?? parent }))
+    .filter(({ id, goesTo }) => id !== goesTo);
 }
 
 /**

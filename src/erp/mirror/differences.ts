@@ -76,7 +76,11 @@ async function findDiffering(
   return rows.map(({ id }) => id);
 }
 
-/** Returns SQL: ids of parents that are not stored, are unlisted, or differ in themselves or in their child rows. */
+/**
+ * Returns SQL: ids of parents that are not stored, are unlisted, or differ in themselves or in their child rows. Each
+ * stored row has one in the reading; the planner does not know that. It can only hash or merge a full join, so it cannot
+ * compare each row with each other one.
+ */
 function selectDiffering(
   { client, compare }: Pick<ReadingScope, 'client' | 'compare'>,
   tables: MirrorTables,
@@ -88,13 +92,16 @@ function selectDiffering(
   return sql`
     select i.id
     from ${rowSet(types, parents)}
-    left join ${rowsWhere(
+    full join ${rowsWhere(
       tables.parent,
       client,
       'id',
       families.map(({ parent }) => parent.id),
     )} on ${hasSameKey(tables.parent)}
-    where t.id is null or t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
+    where case
+      when t.id is null then true
+      else t.unlisted_since is not null or ${differs(tables.parent, compare, 'i')}
+    end
     ${sql.join(byChildren, sql``)}`;
 }
 

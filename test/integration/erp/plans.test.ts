@@ -2,6 +2,8 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { connectForWriting } from '../../../src/app/deps/database.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
+import { orders } from '../../../src/sync/streams/orders.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
@@ -154,6 +156,38 @@ test('a claim does not read the other orders of its client', async () => {
   expect(findAbove(claims, 1_000)).toEqual({});
 });
 
+test('a settlement touches each line of its orders a few times only', async () => {
+  const makeFamily = (id: number, text: string) => ({
+    parent: { id, raw: { text }, external_order_number: `A-${id}` },
+    children: [
+      {
+        table: 'order_items',
+        complete: true,
+        rows: Array.from({ length: lines }, (_, n) => ({ id: id * 100 + n, order_id: id, sku: 'A', raw: { text } })),
+      },
+    ],
+  });
+  const [families, lines] = [64, 20];
+  const { executed, end } = await watchPlans(database);
+  const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1, undefined, true);
+  try {
+    for (const [readNo, text] of ['new', 'changed'].entries())
+      await db.transaction().execute((trx) =>
+        upsertFamilies(
+          trx,
+          { client: 'default', stream: 'orders', readNo: readNo + 1, compare: 'raw' },
+          orders.tables,
+          Array.from({ length: families }, (_, n) => makeFamily(n + 1, text)),
+        ),
+      );
+  } finally {
+    await close();
+    end();
+  }
+  expect(executed.length).toBeGreaterThan(5);
+  expect(findAbove(executed, families * lines * 12)).toEqual({});
+});
+
 test('a session of pushes prepares each statement once, and finds rows by indexes only', async () => {
   const { db, close } = connectForWriting(database.url, silentLogger, 'test', 1, undefined, true);
   const prepared = () =>
@@ -165,5 +199,6 @@ test('a session of pushes prepares each statement once, and finds rows by indexe
     await sql`select id from fulfilment.outbox where client = 'default' and reference = ${reference}`.execute(db);
   expect((await prepared()).rows).toEqual([{ calls: 3 }]);
   expect((await sql`show enable_seqscan`.execute(db)).rows).toEqual([{ enable_seqscan: 'off' }]);
+  expect((await sql`show jit`.execute(db)).rows).toEqual([{ jit: 'off' }]);
   await close();
 });
