@@ -45,6 +45,11 @@ export function isLockTimeout(error: unknown): boolean {
   return readSqlState(error) === '55P03';
 }
 
+/** Returns whether the database cancelled a statement: usually because it took longer than statement_timeout. */
+export function isCancelled(error: unknown): boolean {
+  return readSqlState(error) === '57014';
+}
+
 /** Returns the SQLSTATE of a Postgres error; empty for any other error. */
 export function readSqlState(error: unknown): string {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';

@@ -2,7 +2,7 @@ import type { Transaction } from 'kysely';
 import { isObject, type Json } from '../../core/json.ts';
 import { workOnHalves } from '../../core/work-on-halves.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { inTransaction, isDataRefused, isLockTimeout } from '../../erp/connection/transaction.ts';
+import { inTransaction, isCancelled, isDataRefused, isLockTimeout } from '../../erp/connection/transaction.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import { appendChanges, type Change } from '../../erp/mirror/feed.ts';
 import { markUnlisted } from '../../erp/mirror/unlisted.ts';
@@ -38,8 +38,8 @@ export interface SettleResult {
 
 /**
  * Settles outcomes of one client in one transaction: outbox rows, the resources that they brought, and the feed. If the
- * database refuses data of an outcome, the outcomes are settled in parts. The resource of the refused outcome is left
- * to the next reading. Rows that an ERP transaction has locked are left out after one lock_timeout, so that the others
+ * database refuses data of an outcome, or takes too long, the outcomes are settled in parts. The resource of the refused
+ * outcome is left to the next reading. Rows that an ERP transaction has locked are left out after one lock_timeout, so that the others
  * are settled.
  */
 export async function settleOutcomes(context: SettleContext, outcomes: readonly PushOutcome[]): Promise<SettleResult> {
@@ -50,7 +50,7 @@ export async function settleOutcomes(context: SettleContext, outcomes: readonly 
     return { settled, busy: [] };
   } catch (error) {
     if (isLockTimeout(error)) return settleUnlocked(context, outcomes);
-    if (!isDataRefused(error)) throw error;
+    if (!isDataRefused(error) && !isCancelled(error)) throw error;
     return settleInParts(context, outcomes, error, settleOutcomes);
   }
 }
@@ -73,7 +73,7 @@ export async function settleUnlocked(context: SettleContext, outcomes: readonly 
     );
   } catch (error) {
     // The locked row is a mirror row that one of the outcomes would write.
-    if (!isDataRefused(error) && !isLockTimeout(error)) throw error;
+    if (!isDataRefused(error) && !isCancelled(error) && !isLockTimeout(error)) throw error;
     return settleInParts(context, outcomes, error, settleUnlocked);
   }
 }
@@ -88,14 +88,14 @@ async function settleInParts(
   const [only, ...others] = outcomes;
   if (only === undefined) throw error;
   if (others.length === 0)
-    return settle(context, [isLockTimeout(error) ? leaveOutReading(only, error) : leaveOutContent(only, error)]);
+    return settle(context, [isDataRefused(error) ? leaveOutContent(only, error) : leaveOutReading(only, error)]);
   const [first, second] = await workOnHalves(outcomes, (half) => settle(context, half));
   return { settled: [...first.settled, ...second.settled], busy: [...first.busy, ...second.busy] };
 }
 
 /**
- * Leaves out the mirror rows, which somebody has locked, and requests that they are reread.
- * @throws the error itself if the lock is elsewhere: results and follow-ups are never left out because of a lock
+ * Leaves out the mirror rows, which somebody has locked or which take too long, and requests that they are reread.
+ * @throws the error itself if the cause is elsewhere: results and follow-ups are never left out because of it
  */
 function leaveOutReading(outcome: PushOutcome, error: unknown): PushOutcome {
   const { pushed } = outcome;

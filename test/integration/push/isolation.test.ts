@@ -1,11 +1,17 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
+import { connectForWriting } from '../../../src/app/deps/database.ts';
+import { openWarehouses } from '../../../src/app/deps/warehouses.ts';
+import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { openPusher } from '../../../src/app/worker/open-pusher.ts';
+import { toClientIdentity } from '../../../src/app/worker/runner.ts';
 import { takeOverClaims } from '../../../src/erp/outbox/held-claims.ts';
 import { registerClients } from '../../../src/erp/runs/clients.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { findDocumentProblem } from '../../../src/sync/push/payload/check-document.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
+import { makeConfig } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
@@ -180,6 +186,29 @@ describe('a document that takes too much time or memory to read', () => {
     stop.abort();
     await expect(reading).rejects.toMatchObject({ code: 'stopped' });
   });
+});
+
+test('an order whose rows take too long to write does not stop the others; it is read again later', async () => {
+  await database.query(`
+    create function public.take_long() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return new; end $$;
+    create trigger take_long before insert on fulfilment.orders for each row
+      when (new.external_order_number = 'SO-3') execute function public.take_long()`);
+  for (let index = 1; index <= 6; index++)
+    await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`));
+  const config = makeConfig(database, sandbox);
+  await registerClients(database.db, config.clients.map(toClientIdentity));
+  const { warehouses, close } = openWarehouses(config);
+  // A statement of this pool is cancelled after 1.6 seconds.
+  const main = connectForWriting(database.url, silentLogger, 'push', 6, 2_000, true);
+  const claims = connectForWriting(database.url, silentLogger, 'claims', 1);
+  const setup = { config, databaseUrl: database.url, warehouses, worker: 'test', log: silentLogger };
+  await openPusher(setup, { main, claims }).pusher.drain();
+  await Promise.all([main.close(), claims.close(), close()]);
+  const done = await outbox.rows("status = 'done'");
+  expect(done.map(({ reference }) => reference)).toEqual(['SO-1', 'SO-2', 'SO-3', 'SO-4', 'SO-5', 'SO-6']);
+  const slow = done[2]?.result?.orderId;
+  expect(await database.query('select stream, id from sync.rereads')).toEqual([{ stream: 'orders', id: slow }]);
+  expect(await database.query('select id from fulfilment.orders')).toHaveLength(5);
 });
 
 test('a row that is taken over five times without ever being sent is dead and says why', async () => {
