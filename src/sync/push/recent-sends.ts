@@ -4,6 +4,11 @@ import type { SentRow } from '../../erp/outbox/push-database.ts';
 
 /** Minimum number of rows that are remembered. */
 const minRows = 1_000;
+/**
+ * A row is remembered at least this long, however many are sent after it: they may have been claimed before it, and
+ * waited for a slot.
+ */
+const keptMs = 10_000;
 /** A row is forgotten after this time: a standby does not lag that long, and old rows may be deleted by retention. */
 const maxAgeMs = hourMs;
 
@@ -39,9 +44,11 @@ export class RecentSends {
 
   /** Remembers a row whose request may be written from now on. */
   note({ id, claimNo, attempts }: ClaimedRow): void {
-    this.#rows.set(`${id} ${claimNo}`, { id, claimNo, attempts, sentAtMs: performance.now() });
-    if (this.#rows.size <= this.#maxRows) return;
-    const [oldest] = this.#rows.keys();
-    if (oldest !== undefined) this.#rows.delete(oldest);
+    const nowMs = performance.now();
+    this.#rows.set(`${id} ${claimNo}`, { id, claimNo, attempts, sentAtMs: nowMs });
+    for (const [key, { sentAtMs }] of this.#rows) {
+      if (this.#rows.size <= this.#maxRows || sentAtMs > nowMs - keptMs) break;
+      this.#rows.delete(key);
+    }
   }
 }
