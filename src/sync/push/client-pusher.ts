@@ -148,6 +148,14 @@ export class ClientPusher {
     await this.#ahead.giveBack(kind).catch((error: unknown) => this.#events.onError('give back', error));
   }
 
+  /**
+   * Gives back rows that were claimed before another worker put their client (kind empty) or kind on hold. The worker
+   * that places a hold gives back its own.
+   */
+  async giveBackHeld(kind: string): Promise<void> {
+    if (this.#ahead.rows.some((row) => kind === '' || row.kind === kind)) await this.#giveBack(kind);
+  }
+
   /** Begins a round of look-ups, unless one is under way. */
   lookUp(): void {
     if (this.#isLookingUp) return;

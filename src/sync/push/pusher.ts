@@ -209,6 +209,7 @@ export class Pusher {
     pusher.health.set(health, isLimited);
     const whole = health.find(({ kind }) => kind === '');
     if (whole !== undefined && isHeld(whole)) {
+      await pusher.giveBackHeld('');
       if (whole.probe && whole.untilInMs <= 0) pusher.probe(whole.code);
       return { inMs: whole.untilInMs > 0 ? Math.max(minLookMs, whole.untilInMs) : idleLookMs, dueNow: false };
     }
@@ -217,8 +218,10 @@ export class Pusher {
     const looks: Look[] = [
       { inMs: unknownInMs === 0 ? idleLookMs : (unknownInMs ?? neverLook.inMs), dueNow: unknownInMs === 0 },
     ];
-    for (const { untilInMs } of health.filter(isHeld))
+    for (const { kind, untilInMs } of health.filter(isHeld)) {
+      await pusher.giveBackHeld(kind);
       looks.push({ inMs: Math.max(minLookMs, untilInMs), dueNow: false });
+    }
     if (pendingInMs === null || pendingInMs > 0)
       return findSoonest([...looks, { inMs: pendingInMs ?? neverLook.inMs, dueNow: false }]);
     return findSoonest([...looks, ...(await this.#claimFor(pusher, health))]);
