@@ -217,7 +217,7 @@ export function findSetVariables(source: NodeJS.ProcessEnv = process.env): strin
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   const isOurs = (name: string) =>
     ours.has(name) || /^(ALERT|WAREHOUSE|SETTINGS|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION|OTEL)_/.test(name);
-  return Object.keys(source).filter((name) => source[name] !== '' && isOurs(name));
+  return Object.keys(source).filter((name) => (source[name] ?? '') !== '' && isOurs(name));
 }
 
 /** A service that replaces the configured clients. */

@@ -76,9 +76,17 @@ export function useAdmin(database: TestDatabase) {
     const log = createLogger('trace', { write: (line: string) => logged.push(line) });
     const kinds = outboxKinds.map(({ name }) => name);
     const work = new WorkMetrics('0.0.0', kinds, () => undefined);
-    const readers = openStateReaders({ db: db ?? database.db, config });
-    const metrics = new Metrics({ config, log, work, readState: readers.readState, queues: () => [] });
-    const server = await startAdmin({ config, db: db ?? database.db, log, metrics, readers, daemon: () => null });
+    const readers = openStateReaders({ db: db ?? database.db, config: () => config });
+    const metrics = new Metrics({ config: () => config, log, work, readState: readers.readState, queues: () => [] });
+    const server = await startAdmin({
+      config,
+      current: () => config,
+      db: db ?? database.db,
+      log,
+      metrics,
+      readers,
+      daemon: () => null,
+    });
     servers.push(server);
     return { visitor: new Visitor(`http://127.0.0.1:${server.port}`), metrics: work, logged, port: server.port };
   };

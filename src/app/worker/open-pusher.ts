@@ -51,7 +51,7 @@ export const openPushConnections = (databaseUrl: string, log: Logger): PushConne
 /** A pusher whose connections the caller has to close. */
 export interface OpenPusher {
   readonly pusher: Pusher;
-  /** Takes other clients and settings. Clients for which nothing changes go on as before. */
+  /** Takes other clients and settings. Clients for which nothing changes continue as before. */
   readonly change: (settings: PushSettings) => void;
   readonly close: () => Promise<void>;
 }

@@ -33,7 +33,7 @@ export class ClientPushers {
   }
 
   /**
-   * Takes other clients and settings. A client whose `PushDeps` are the same object goes on as before. Of the others,
+   * Takes other clients and settings. A client whose `PushDeps` are the same object continues as before. Of the others,
    * nothing more is begun with the former settings, and what is under way is settled.
    * @param slots number of rows that are sent at the same time, per client
    */
