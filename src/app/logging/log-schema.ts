@@ -37,6 +37,7 @@ const logFields = {
   task: 'part of a sweep; or traces, or metrics',
   queue: 'backend or name of the queue',
   set: 'schedulers that were set',
+  tickMs: 'interval of the tick, which starts the due jobs',
   removedSchedulers: 'schedulers that were removed',
   lost: 'schedulers that were missing from the queue',
   clients: 'number of clients',

@@ -47,6 +47,8 @@ export class Reloader {
   /** Settings that the worker has not taken over yet. */
   #next: Config | null = null;
   #isAsked = false;
+  /** Why the settings were read last. */
+  #cause: 'start' | 'SIGHUP' | 'file' = 'start';
   #target: ReloadTarget | null = null;
   #timer: NodeJS.Timeout | undefined;
   #working: Promise<void> | undefined;
@@ -114,6 +116,7 @@ export class Reloader {
   /** Reads the settings, and decides what the worker should take over. */
   async #read(): Promise<void> {
     const cause = this.#isAsked ? 'SIGHUP' : 'file';
+    this.#cause = cause;
     this.#isAsked = false;
     await this.#source.watch.remember(this.#source.files());
     let read: Config;
@@ -146,7 +149,7 @@ export class Reloader {
     this.#record = record;
     this.#loadedAt = new Date();
     if (this.#next === next) this.#next = null;
-    this.#log.info({ event: 'settings_reloaded', changes: describeSettingsChanges(changes) });
+    this.#log.info({ event: 'settings_reloaded', cause: this.#cause, changes: describeSettingsChanges(changes) });
     this.#target?.noteSettings();
   }
 }
