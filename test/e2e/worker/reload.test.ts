@@ -30,6 +30,8 @@ const makeEnv = (folder: SettingsFolder, more: Record<string, string> = {}) => (
 
 interface LogLine {
   readonly event: string;
+  readonly client?: string;
+  readonly job?: string;
   readonly changes?: readonly string[];
   readonly problems?: readonly string[];
   readonly settings?: readonly string[];
@@ -104,8 +106,9 @@ test('SIGHUP adds a client, which is pulled and pushed, and changes a schedule; 
   expect((await waitForEvent(worker, 'settings_reloaded', 2)).changes).toEqual(['client south removed']);
   await insertOrder('south', 'SO-3');
   await waitFor('the order under way', async () => (await readStatus('SO-2')) === 'done');
-  const stopped = `select from sync.runs where client = 'south' and status = 'stopped'`;
-  await waitFor('the run under way to stop', async () => (await database.query(stopped)).length > 0);
+  await waitFor('the run under way to stop', () =>
+    eventsOf(worker, 'run_stopped').some(({ client, job }) => client === 'south' && job === 'pull-shipments'),
+  );
   await sandbox.clearFaults();
   const removedPlace = await sandbox.lastPlace();
   await insertOrder('north', 'SO-4');
