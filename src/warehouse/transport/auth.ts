@@ -60,11 +60,15 @@ export class TokenSource {
    * @throws WarehouseError `credentials_refused` if the service refuses the user name and password
    */
   get(signal: AbortSignal): Promise<string> {
-    if (this.#current !== undefined && performance.now() < this.#current.renewAtMs) {
-      return Promise.resolve(this.#current.token);
-    }
+    const token = this.#getShared();
+    return typeof token === 'string' ? Promise.resolve(token) : waitUnlessAborted(token, signal);
+  }
+
+  /** Returns the present token, or the request for a new one, which all callers share. */
+  #getShared(): string | Promise<string> {
+    if (this.#current !== undefined && performance.now() < this.#current.renewAtMs) return this.#current.token;
     this.#renewal ??= this.#startRenewal();
-    return waitUnlessAborted(this.#renewal, signal);
+    return this.#renewal;
   }
 
   /** Requests a new token. If the password changes meanwhile, all who wait get a token with the new one. */
@@ -73,8 +77,7 @@ export class TokenSource {
     const renewal = this.#renew(used)
       .catch((error: unknown) => {
         if (used === this.#credentials) throw error;
-        this.#renewal ??= this.#startRenewal();
-        return this.#renewal;
+        return this.#getShared();
       })
       .finally(() => {
         if (this.#renewal === renewal) this.#renewal = undefined;
