@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Config, secretNames, variableNames } from './env.ts';
+import { type Config, variableNames } from './env.ts';
 import { toIdentity } from './files.ts';
 import { jobNames, pushJob } from './jobs.ts';
 import { writeSchedule, writeSpan } from './schedules.ts';
@@ -50,47 +50,57 @@ export interface SettingsRecord {
   readonly environment: readonly string[];
 }
 
-/** Makes the record of settings. */
-export function toSettingsRecord(config: Config): SettingsRecord {
+/**
+ * Makes the record of settings. Only records of the same form can be compared, and only one that is `stored` may leave
+ * this process.
+ */
+export function toSettingsRecord(config: Config, form: keyof typeof digits): SettingsRecord {
   const clients = config.clients.map((client) => {
     const { key, timeZone, password } = client;
-    return [key, { account: toIdentity(client), timeZone, password: toCheckValue('password', password) }] as const;
+    return [
+      key,
+      { account: toIdentity(client), timeZone, password: toCheckValue('password', password, form) },
+    ] as const;
   });
   const push = config.pushSweepMs === null ? 'off' : writeSpan(config.pushSweepMs);
   const schedules = jobNames.map((job) => [job, writeSchedule(config.schedules[job])] as const);
   const taken = new Set<string>([...reloadedNames, ...indirectNames]);
-  const fixed = variableNames.filter((name) => !taken.has(name)).map((name) => [name, toFixedValue(config, name)]);
+  const fixed = variableNames
+    .filter((name) => !taken.has(name))
+    .map((name) => [name, toFixedValue(config, name, form)]);
   return {
     clients: Object.fromEntries(clients),
     schedules: { ...Object.fromEntries(schedules), [pushJob.name]: push },
     values: Object.fromEntries(reloadedNames.map((name) => [name, writeValue(name, config[name])])),
     fixed: {
       ...Object.fromEntries(fixed),
-      WAREHOUSE_OPERATIONS_FILE: toCheckValue('operations', JSON.stringify(config.operations)),
+      WAREHOUSE_OPERATIONS_FILE: toCheckValue('operations', JSON.stringify(config.operations), form),
     },
     environment: config.fixedNames,
   };
 }
 
 /** Returns the check value of a setting after defaults. What was parsed to a function is compared as it was given. */
-function toFixedValue(config: Config, name: (typeof variableNames)[number]): string {
+function toFixedValue(config: Config, name: (typeof variableNames)[number], form: keyof typeof digits): string {
   const value = config[name];
   const isPlain = ['string', 'number', 'boolean'].includes(typeof value);
   const text = isPlain ? String(value) : (config.given[name] ?? '');
-  const isSecret = (secretNames as readonly string[]).includes(name) || name.endsWith('_PROXY');
-  return isSecret && text === '' ? '' : toCheckValue(name, text);
+  return toCheckValue(name, text, form);
 }
 
 const writeValue = (name: (typeof reloadedNames)[number], value: number | undefined) =>
   value === undefined ? 'unset' : name === 'PUSH_MAX_AGE' ? writeSpan(value) : String(value);
 
 /**
- * Computes a check value of 16 bits, which differs if the value differs (but for one case in 65,536). It is stored in the
- * database, and is too short to find a password by trying: each tried word has one chance in 65,536 to fit by accident.
+ * The number of hexadecimal digits of the check values in a record. `stored`: 16 bits, for the database: they differ if the
+ * value differs (but for one case in 65,536), and are too short to find a password by trying, because each 65,536th word
+ * fits. `exact`: for comparisons in memory.
  */
-function toCheckValue(name: string, value: string): string {
+const digits = { stored: 4, exact: 64 } as const;
+
+function toCheckValue(name: string, value: string, form: keyof typeof digits): string {
   return createHash('sha256')
     .update(JSON.stringify([name, value]))
     .digest('hex')
-    .slice(0, 4);
+    .slice(0, digits[form]);
 }

@@ -53,7 +53,7 @@ export async function workerCommand(): Promise<number> {
   const source = { read: () => readConfig(needs), files: () => listSettingsFiles(), watch };
   const reloader = new Reloader(config, source, log);
   const current = () => reloader.config;
-  registerSettingsMetrics(work.registry, () => reloader.state);
+  registerSettingsMetrics(work.registry, () => reloader.outcome);
   const readers = openStateReaders({ db, config: current });
   // A queue that is closed cannot be asked any more.
   const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));

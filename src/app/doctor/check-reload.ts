@@ -18,7 +18,7 @@ export function checkReload(db: Database, config: Config): Promise<readonly Find
   return runCheck(check, 'run: fulfilment-sync migrate', async () => {
     const workers = await readWorkerSettings(db);
     if (workers.length === 0) return [ok(check, 'no worker is running')];
-    const record = toSettingsRecord(config);
+    const record = toSettingsRecord(config, 'stored');
     const findings = [...findRefused(workers), ...findDifferent(workers, record)];
     const count = workers.length === 1 ? 'the running worker uses' : `${workers.length} running workers use`;
     return findings.length > 0 ? findings : [ok(check, `${count} these settings; nothing would change`)];

@@ -40,6 +40,7 @@ export class Reloader {
   readonly #warn: ReturnType<typeof throttleWarnings>;
   /** The settings in use. */
   #config: Config;
+  /** Their exact record. It does not leave this process. */
   #record: SettingsRecord;
   #loadedAt = new Date();
   #refused: readonly string[] = [];
@@ -55,7 +56,7 @@ export class Reloader {
 
   constructor(config: Config, source: ReloadSource, log: Logger) {
     this.#config = config;
-    this.#record = toSettingsRecord(config);
+    this.#record = toSettingsRecord(config, 'exact');
     this.#source = source;
     this.#log = log;
     this.#warn = throttleWarnings(log);
@@ -66,8 +67,14 @@ export class Reloader {
     return this.#config;
   }
 
+  /** What became of changed settings. */
+  get outcome(): Omit<SettingsState, 'record'> {
+    return { loadedAt: this.#loadedAt, refused: this.#refused, restart: this.#restart };
+  }
+
+  /** What the worker records of its settings. */
   get state(): SettingsState {
-    return { record: this.#record, loadedAt: this.#loadedAt, refused: this.#refused, restart: this.#restart };
+    return { record: toSettingsRecord(this.#config, 'stored'), ...this.outcome };
   }
 
   start(): void {
@@ -92,7 +99,7 @@ export class Reloader {
     if (startedWith === this.#config) return;
     this.#next ??= this.#config;
     this.#config = startedWith;
-    this.#record = toSettingsRecord(startedWith);
+    this.#record = toSettingsRecord(startedWith, 'exact');
     this.#tick();
   }
 
@@ -129,7 +136,7 @@ export class Reloader {
       this.#target?.noteSettings();
       return;
     }
-    const { restart, ...changes } = findSettingsChanges(this.#record, toSettingsRecord(read));
+    const { restart, ...changes } = findSettingsChanges(this.#record, toSettingsRecord(read, 'exact'));
     const isNewRestart = restart.join() !== this.#restart.join();
     this.#refused = [];
     this.#restart = restart;
@@ -142,7 +149,7 @@ export class Reloader {
   }
 
   async #takeOver(next: Config): Promise<void> {
-    const record = { ...toSettingsRecord(next), fixed: this.#record.fixed };
+    const record = { ...toSettingsRecord(next, 'exact'), fixed: this.#record.fixed };
     const changes = findSettingsChanges(this.#record, record);
     await this.#target?.change(next, changes);
     this.#config = next;

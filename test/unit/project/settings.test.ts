@@ -104,7 +104,7 @@ test('a record tells what differs, and holds no secret', () => {
   const url = new URL('https://x.example');
   const read = (env: Record<string, string>) => {
     const given = { DATABASE_URL: base.DATABASE_URL, WAREHOUSE_CLIENTS_FILE: folder.file('clients.json'), ...env };
-    return toSettingsRecord(readConfig(needs, given));
+    return toSettingsRecord(readConfig(needs, given), 'stored');
   };
   folder.clients(url, 'constructor', 's3cret');
   const before = read({ HTTPS_PROXY: 'http://a:s3cret@proxy', ADMIN_TOKEN: 's3cret'.repeat(8), PUSH_MAX_AGE: '72h' });
