@@ -22,7 +22,7 @@ interface WarehousesOptions {
 }
 
 /** The services of clients, by key. */
-export type Warehouses = ReadonlyMap<string, Warehouse>;
+type Warehouses = ReadonlyMap<string, Warehouse>;
 
 /** Opened services. */
 export interface OpenWarehouses {

@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 
-/** What became of changed settings. */
+/** The outcome of changed settings. */
 interface SettingsOutcome {
   readonly loadedAt: Date;
   readonly refused: readonly string[];

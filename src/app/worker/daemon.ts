@@ -121,7 +121,7 @@ const runInBackground = (work: Promise<unknown>, log: Logger) =>
 export interface DaemonOptions extends PushingParts {
   readonly config: Config;
   readonly log: Logger;
-  /** Returns which settings are in use, and what became of changed ones. */
+  /** Returns which settings are in use, and what happened to changed ones. */
   readonly readSettings: () => SettingsState;
 }
 

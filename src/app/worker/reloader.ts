@@ -67,7 +67,7 @@ export class Reloader {
     return this.#config;
   }
 
-  /** What became of changed settings. */
+  /** The outcome of changed settings. */
   get outcome(): Omit<SettingsState, 'record'> {
     return { loadedAt: this.#loadedAt, refused: this.#refused, restart: this.#restart };
   }

@@ -7,7 +7,7 @@ import { throttleWarnings } from '../logging/throttle-warnings.ts';
 /** A sign of life is given in this interval. */
 const aliveMs = 20_000;
 
-/** The settings that a worker uses, and what became of changed ones. */
+/** The settings that a worker uses, and what happened to changed ones. */
 export interface SettingsState {
   readonly record: SettingsRecord;
   readonly loadedAt: Date;

@@ -17,8 +17,8 @@ export class SettingsWatch {
   }
 
   /**
-   * Returns true if the files differ from those that were remembered, and have not changed since the last call: whoever
-   * writes them has finished.
+   * Returns true if the files differ from those that were remembered, and have not changed since the last call: the
+   * writing is over.
    */
   async hasChanged(): Promise<boolean> {
     const now = await look(this.#files);

@@ -270,7 +270,7 @@ test('SIGHUP ends no worker that starts or stops, and settings of meanwhile are 
     await worker.line('boot_waits');
     folder.clients(sandbox.url, 'north', 'south');
     worker.kill('SIGHUP');
-    await waitForEvent(worker, 'settings_reloaded');
+    expect(await waitForEvent(worker, 'settings_reloaded')).toMatchObject({ cause: 'SIGHUP' });
     await database.query('alter role current_user reset default_transaction_read_only');
     await waitFor('the client that was added during the start', async () => (await countShipments('south')) === 1);
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });

@@ -53,8 +53,8 @@ test.each([
   ['a line that is no setting', 'LOOKBACK_DAYS 9', 'SETTINGS_FILE: line 1: is not NAME=value'],
   [
     'an unknown name',
-    '\nLOOKBAK_DAYS=9',
-    'SETTINGS_FILE: line 2: there is no setting LOOKBAK_DAYS that may stand in a file',
+    '\nLOOK_BACK_DAYS=9',
+    'SETTINGS_FILE: line 2: there is no setting LOOK_BACK_DAYS that may stand in a file',
   ],
   [
     'its own name',
@@ -151,7 +151,7 @@ test('every file of the settings is watched, also what a wrong file names', asyn
   await watch.remember(files);
   expect(await watch.hasChanged()).toBe(false);
   folder.replace('password', 'x');
-  // Whoever writes it may not have finished.
+  // The writing may not be over.
   expect(await watch.hasChanged()).toBe(false);
   expect(await watch.hasChanged()).toBe(true);
   await watch.remember(files);
