@@ -30,7 +30,10 @@ export async function noteWorkerSettings(db: Kysely<DB>, noted: WorkerSettings, 
 /** Records a sign of life. Returns false if the worker is not recorded, because another one took it for lost. */
 export async function noteWorkerAlive(db: Kysely<DB>, worker: string): Promise<boolean> {
   const { rows } = await sql`
-    update sync.worker_settings set seen_at = now() where worker = ${worker} returning worker`.execute(db);
+    update sync.worker_settings
+    set seen_at = now()
+    where worker = ${worker}
+    returning worker`.execute(db);
   return rows.length > 0;
 }
 
