@@ -11,8 +11,7 @@ import {
   baseUrlSchema,
   defaultTimeZone,
   describeFileError,
-  findClientSetProblems,
-  readClientsFile,
+  listNamedFiles,
   readOperationsFile,
   readSecretFile,
   timeZoneSchema,
@@ -20,8 +19,10 @@ import {
 } from './files.ts';
 import type { JobName } from './jobs.ts';
 import { type Operations, operations } from './operations.ts';
+import { readClients } from './read-clients.ts';
 import { readSchedules } from './read-schedules.ts';
 import type { Schedule } from './schedules.ts';
+import { readSettingsFile } from './settings-file.ts';
 import { readTelemetry, type TelemetrySettings, telemetrySecrets, telemetryVariables } from './telemetry.ts';
 import {
   databaseUrl,
@@ -37,6 +38,7 @@ import {
 
 /** All variables except SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
+  SETTINGS_FILE: z.string().optional(),
   DATABASE_URL: databaseUrl.optional(),
   REDIS_URL: redisUrl.optional(),
   WAREHOUSE_BASE_URL: baseUrlSchema.optional(),
@@ -102,6 +104,10 @@ export type Config = z.infer<typeof variables> & {
   readonly pushSweepMs: number | null;
   /** Where traces and metrics are sent; null: nowhere. */
   readonly telemetry: TelemetrySettings | null;
+  /** The settings as they were given, by name: from the environment, SETTINGS_FILE and the files of secrets. */
+  readonly given: Readonly<Record<string, string | undefined>>;
+  /** Names of the settings that the environment holds. A process cannot see that they have changed. */
+  readonly fixedNames: readonly string[];
 };
 
 /** The parts of the configuration that a command requires. */
@@ -116,7 +122,8 @@ export interface ConfigNeeds {
  */
 export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = process.env): Config {
   const problems: string[] = [];
-  const env = readSecretFiles(source, problems);
+  const fixed = removeEmpty(source);
+  const env = readSecretFiles(addSettingsFile(fixed, problems), problems);
   const result = variables.safeParse(env);
   if (!result.success) {
     for (const issue of result.error.issues) problems.push(`${issue.path.join('.')}: ${issue.message}`);
@@ -125,7 +132,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   const telemetry = readTelemetry(env, problems);
   const path = env.WAREHOUSE_OPERATIONS_FILE;
   const merged = path === undefined ? operations : readOperationsFile(path, problems);
-  const clients = readClients(env, result.success ? result.data : undefined, needs, problems);
+  const clients = readClients(env, result.success ? result.data : undefined, needs.clients, problems);
   if (needs.database && env.DATABASE_URL === undefined) {
     problems.push('DATABASE_URL: is required, for example postgres://user:password@localhost:5432/erp');
   }
@@ -142,7 +149,8 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     );
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
-  return { ...result.data, clients, operations: merged, schedules, pushSweepMs, telemetry };
+  const fixedNames = Object.keys(fixed).filter(isSetting);
+  return { ...result.data, clients, operations: merged, schedules, pushSweepMs, telemetry, given: env, fixedNames };
 }
 
 /** Returns true if only this machine can reach a server that listens on `host`. */
@@ -150,8 +158,39 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-function readSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<string, string | undefined> {
-  const env = Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ''));
+/** Returns the files that the settings are read from, also if they are wrong. */
+export const listSettingsFiles = (source: NodeJS.ProcessEnv = process.env): string[] => {
+  const env = addSettingsFile(removeEmpty(source), []);
+  return listNamedFiles(env, [
+    'SETTINGS_FILE',
+    'WAREHOUSE_OPERATIONS_FILE',
+    ...secretNames.map((name) => `${name}_FILE`),
+  ]);
+};
+
+type Environment = Record<string, string | undefined>;
+
+const removeEmpty = (source: NodeJS.ProcessEnv): Environment =>
+  Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ''));
+
+/** Returns true if this is the name of a setting. Names of schedules are checked where they are read. */
+const isSetting = (name: string) =>
+  (variableNames as string[]).includes(name) ||
+  secretNames.some((secret) => name === `${secret}_FILE`) ||
+  name.startsWith('SCHEDULE_');
+
+/** Adds the settings of SETTINGS_FILE to those of the environment. */
+function addSettingsFile(env: Environment, problems: string[]): Environment {
+  const path = env.SETTINGS_FILE;
+  if (path === undefined) return { ...env };
+  const inFile = removeEmpty(readSettingsFile(path, (name) => name !== 'SETTINGS_FILE' && isSetting(name), problems));
+  for (const name of Object.keys(inFile).filter((name) => env[name] !== undefined))
+    problems.push(`${name}: is set in the environment and in SETTINGS_FILE; keep one`);
+  return { ...inFile, ...env };
+}
+
+function readSecretFiles(given: Environment, problems: string[]): Environment {
+  const env = { ...given };
   // Other programs also accept these variables in lower case, and prefer that form.
   for (const name of proxyNames) env[name] = env[name.toLowerCase()] ?? env[name];
   for (const name of secretNames) {
@@ -170,36 +209,6 @@ function readSecretFiles(source: NodeJS.ProcessEnv, problems: string[]): Record<
   return env;
 }
 
-function readClients(
-  env: Record<string, string | undefined>,
-  data: z.infer<typeof variables> | undefined,
-  needs: ConfigNeeds,
-  problems: string[],
-): readonly WarehouseClient[] {
-  const single = ['WAREHOUSE_BASE_URL', 'WAREHOUSE_USERNAME', 'WAREHOUSE_PASSWORD'] as const;
-  const given = single.filter((name) => env[name] !== undefined);
-  const file = env.WAREHOUSE_CLIENTS_FILE;
-  if (file !== undefined) {
-    const both = env.WAREHOUSE_TIME_ZONE === undefined ? given : [...given, 'WAREHOUSE_TIME_ZONE'];
-    if (both.length > 0) {
-      problems.push(`WAREHOUSE_CLIENTS_FILE: is set together with ${both.join(', ')}; keep one form`);
-    }
-    const clients = readClientsFile(file, problems);
-    problems.push(...findClientSetProblems(clients));
-    return clients;
-  }
-  if (given.length === 0) {
-    if (needs.clients)
-      problems.push('WAREHOUSE_BASE_URL: is required with username and password, or WAREHOUSE_CLIENTS_FILE');
-    return [];
-  }
-  for (const name of single)
-    if (env[name] === undefined) problems.push(`${name}: is required together with ${given.join(', ')}`);
-  const { WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, WAREHOUSE_PASSWORD: password } = data ?? {};
-  if (!data || !baseUrl || !username || !password) return [];
-  return [{ key: 'default', baseUrl, username, password, timeZone: data.WAREHOUSE_TIME_ZONE }];
-}
-
 /**
  * Returns the names of the set variables that belong to this program by their name. It includes names that do not
  * exist, because a misspelt variable has no effect and should be found.
@@ -207,8 +216,8 @@ function readClients(
 export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   const isOurs = (name: string) =>
-    ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION|OTEL)_/.test(name);
-  return Object.keys(source).filter((name) => source[name] !== '' && isOurs(name));
+    ours.has(name) || /^(ALERT|WAREHOUSE|SETTINGS|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION|OTEL)_/.test(name);
+  return Object.keys(source).filter((name) => (source[name] ?? '') !== '' && isOurs(name));
 }
 
 /** A service that replaces the configured clients. */
@@ -221,10 +230,14 @@ export interface NamedService {
 
 /** Returns the environment with one service instead of the configured clients. */
 export function replaceClients(service: NamedService, source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
-  const { WAREHOUSE_CLIENTS_FILE: _, ...rest } = source;
+  const problems: string[] = [];
+  const merged = addSettingsFile(removeEmpty(source), problems);
+  // The file may name the clients that are replaced. If it is wrong, it stays, and its problems are found again.
+  const { WAREHOUSE_CLIENTS_FILE: _, SETTINGS_FILE: file, ...rest } = merged;
+  const kept = problems.length > 0 ? { SETTINGS_FILE: file } : {};
   const { baseUrl, username, passwordFile } = service;
   const password = passwordFile === undefined ? {} : { WAREHOUSE_PASSWORD: '', WAREHOUSE_PASSWORD_FILE: passwordFile };
-  return { ...rest, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, ...password };
+  return { ...rest, ...kept, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, ...password };
 }
 
 /** Returns the environment without the settings of this program, for processes that must not inherit them. */

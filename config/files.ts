@@ -155,6 +155,22 @@ function parseJsonFile<T>(variable: string, path: string, schema: z.ZodType<T>, 
   return undefined;
 }
 
+/** Returns the files that these variables name, and those that WAREHOUSE_CLIENTS_FILE names, as far as it can be read. */
+export function listNamedFiles(env: Readonly<Record<string, string | undefined>>, names: readonly string[]): string[] {
+  const { WAREHOUSE_CLIENTS_FILE: clientsFile } = env;
+  const named = names.flatMap((name) => env[name] ?? []);
+  if (clientsFile === undefined) return named;
+  const entries = z
+    .array(z.unknown())
+    .catch([])
+    .parse(parseJsonFile('', clientsFile, z.unknown(), []));
+  const file = z
+    .object({ passwordFile: z.string() })
+    .transform(({ passwordFile }) => [passwordFile])
+    .catch([]);
+  return [...named, clientsFile, ...entries.flatMap((entry) => file.parse(entry))];
+}
+
 /** Describes why a file could not be read, in one word or a few. */
 export function describeFileError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);

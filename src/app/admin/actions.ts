@@ -119,30 +119,29 @@ function parseJsonObject(text: string, name: string): Json {
 }
 
 /** Registers the routes that pause, resume and run jobs. */
-function registerScheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: AdminDeps): void {
+function registerScheduleRoutes(app: FastifyInstance, { db, config, current, daemon, log }: AdminDeps): void {
   const nameSender = nameSenders(config);
-  const clients = config.clients.map(({ key }) => key);
-  const clientJobSchema = z.object({
-    client: z.enum(['', ...clients]),
-    job: z.enum([...jobNames, pushJob.name]),
-  });
+  const parseClientJob = (body: unknown) => {
+    const client = z.enum(['', ...current().clients.map(({ key }) => key)]);
+    return z.object({ client, job: z.enum([...jobNames, pushJob.name]) }).parse(body);
+  };
   const logScheduleAction = (action: string, request: FastifyRequest, client: string, job: string) =>
     log.info({ event: 'admin_action', action, job, from: request.ip, ...(client === '' ? {} : { client }) });
   app.post('/schedules/pause', async (request, reply) => {
-    const { client, job } = clientJobSchema.parse(request.body);
+    const { client, job } = parseClientJob(request.body);
     await pauseJob(db, job, client === '' ? null : client, nameSender(request));
     logScheduleAction('paused', request, client, job);
     return reply.redirect('/schedules?said=pause', 303);
   });
   app.post('/schedules/resume', async (request, reply) => {
-    const { client, job } = clientJobSchema.parse(request.body);
+    const { client, job } = parseClientJob(request.body);
     await resumeJob(db, job, client === '' ? null : client, nameSender(request));
     logScheduleAction('resumed', request, client, job);
     return reply.redirect('/schedules?said=resume', 303);
   });
   app.post('/schedules/run', async (request, reply) => {
-    const { client, job } = clientJobSchema.parse(request.body);
-    if (job === pushJob.name || !isAutomatic(config.schedules[job]))
+    const { client, job } = parseClientJob(request.body);
+    if (job === pushJob.name || !isAutomatic(current().schedules[job]))
       throw new AdminError(
         409,
         `${job} has no schedule at this worker; run it with: fulfilment-sync run ${job} --client ${client}`,

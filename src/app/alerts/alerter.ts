@@ -38,10 +38,10 @@ const bounds = { alerts: 500, posts: 1_000 };
 /** Maximum number of posts of one tick. */
 const postsPerTick = 50;
 
-/** What the alerter works with. `config` decides which problems this worker can see. */
+/** What the alerter works with. The present `config` decides which problems this worker can see. */
 export interface AlerterOptions {
   readonly db: Database;
-  readonly config: Config;
+  readonly config: () => Config;
   readonly webhook: WebhookOptions;
   readonly log: Logger;
   readonly times?: AlertTimes;
@@ -100,14 +100,15 @@ export class Alerter {
 
   /** Makes the due checks: of the clients of this worker, and of what every worker sees alike. */
   async #check(): Promise<void> {
-    const { db, config, log } = this.#options;
+    const { db, log } = this.#options;
+    const config = this.#options.config();
     const { checkMs, holdMs, maxAgeMs } = this.#times;
     // Taking a check locks a row for each client, so it is not tried with every tick.
     if (performance.now() < this.#nextCheckMs) return;
     this.#nextCheckMs = performance.now() + checkMs / 2;
     const checks = await takeAlertChecks(db, ['', ...config.clients.map(({ key }) => key)], checkMs);
     if (checks.length === 0) return;
-    const problems = findCurrentProblems(await readCurrentState({ db, config }), config);
+    const problems = findCurrentProblems(await readCurrentState(db, config), config);
     const changes = await storeAlertChecks(db, checks, bounds, (scopes, open, now, room) =>
       decideAlerts(toFoundAlerts(problems, scopes), open, now, holdMs, room),
     );

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Config, readConfig } from '../../../config/env.ts';
+import { type Config, listSettingsFiles, readConfig } from '../../../config/env.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { startAdmin } from '../admin/server.ts';
+import { HangUps } from '../cli/hang-ups.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { isUnreachable } from '../deps/is-unreachable.ts';
@@ -10,11 +11,13 @@ import { openStateReaders } from '../health/overview.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { Metrics } from '../metrics/metrics.ts';
+import { registerSettingsMetrics } from '../metrics/settings-metrics.ts';
 import { WorkMetrics } from '../metrics/work-metrics.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
-import type { Tracing } from '../telemetry/traces.ts';
 import { version } from '../version.ts';
-import { type Daemon, startDaemon } from '../worker/daemon.ts';
+import { type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
+import { Reloader } from '../worker/reloader.ts';
+import { SettingsWatch } from '../worker/settings-watch.ts';
 
 const bootRetryMs = 2_000;
 /** Time after which the process is ended if something keeps it alive although everything is closed. */
@@ -26,9 +29,14 @@ const lingerMs = 1_000;
 const adminPoolSize = 3;
 const adminQueryMs = 10_000;
 
+const needs = { database: true, clients: true };
+
 /** Runs the daemon until it is stopped. */
 export async function workerCommand(): Promise<number> {
-  const config = readConfig({ database: true, clients: true });
+  const hangUps = new HangUps();
+  const watch = new SettingsWatch();
+  await watch.remember(listSettingsFiles());
+  const config = readConfig(needs);
   let telemetry: Telemetry | null = null;
   const log = await openLogger({
     level: config.LOG_LEVEL,
@@ -42,18 +50,25 @@ export async function workerCommand(): Promise<number> {
   const kinds = outboxKinds.map(({ name }) => name);
   const work = new WorkMetrics(version, kinds, () => daemon?.sinceLastSweepMs());
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'admin', adminPoolSize, adminQueryMs);
-  const readers = openStateReaders({ db, config });
+  const source = { read: () => readConfig(needs), files: () => listSettingsFiles(), watch };
+  const reloader = new Reloader(config, source, log);
+  const current = () => reloader.config;
+  registerSettingsMetrics(work.registry, () => reloader.outcome);
+  const readers = openStateReaders({ db, config: current });
   // A queue that is closed cannot be asked any more.
   const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
-  const metrics = new Metrics({ config, log, work, readState: readers.readState, queues });
+  const metrics = new Metrics({ config: current, log, work, readState: readers.readState, queues });
   telemetry = await openTelemetry(config, metrics, log);
   try {
-    const admin = await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon });
+    const admin = await startAdmin({ config, current, db, log, metrics, readers, daemon: () => daemon });
     log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
+    reloader.start();
+    hangUps.listen(() => reloader.ask());
     try {
-      daemon = await boot(config, log, work, telemetry?.tracing ?? null, stop);
+      daemon = await boot(reloader, { log, metrics: work, tracing: telemetry?.tracing ?? null }, stop);
       if (daemon === null) return 0;
       const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
+      reloader.stop();
       // Something hangs and would keep the process alive. The process ends here, and its leases expire.
       if (!(await daemon.stop())) process.exit(1);
       if (outdated === null) return 0;
@@ -62,6 +77,7 @@ export async function workerCommand(): Promise<number> {
       await admin.close();
     }
   } finally {
+    reloader.stop();
     // The last export reads the state, so the database is closed after it.
     await telemetry?.close();
     await close();
@@ -82,18 +98,20 @@ async function openTelemetry(config: Config, metrics: Metrics, log: Logger): Pro
  * @returns null if it was stopped before the daemon started
  */
 async function boot(
-  config: Config,
-  log: Logger,
-  metrics: WorkMetrics,
-  tracing: Tracing | null,
+  reloader: Reloader,
+  parts: Pick<DaemonOptions, 'log' | 'metrics' | 'tracing'>,
   stop: AbortSignal,
 ): Promise<Daemon | null> {
+  const readSettings = () => reloader.state;
   while (!stop.aborted) {
+    const { config } = reloader;
     try {
-      return await startDaemon(config, config.DATABASE_URL ?? '', log, metrics, tracing);
+      const daemon = await startDaemon({ ...parts, config, databaseUrl: config.DATABASE_URL ?? '', readSettings });
+      reloader.attach(daemon, config);
+      return daemon;
     } catch (error) {
       if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
-      log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });
+      parts.log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });
       // An abort ends the wait; the loop then ends.
       await wait(bootRetryMs, undefined, { signal: stop }).catch(() => undefined);
     }

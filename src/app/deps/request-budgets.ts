@@ -11,6 +11,8 @@ const takeTimeoutMs = 5_000;
 export interface RequestBudgets {
   /** Returns the budget of an account; undefined if REQUESTS_PER_SECOND is not set. */
   readonly open: (identity: string) => RequestBudget | undefined;
+  /** Takes another REQUESTS_PER_SECOND. Budgets that are open keep the last one if it is undefined. */
+  readonly setLimit: (perSecond: number | undefined) => void;
   readonly close: () => Promise<void>;
 }
 
@@ -20,33 +22,41 @@ export interface RequestBudgets {
  * (`doctor`), this process keeps the limit by itself.
  */
 export function openRequestBudgets(
-  { REQUESTS_PER_SECOND: perSecond, DATABASE_URL: databaseUrl }: Config,
+  { REQUESTS_PER_SECOND: limit, DATABASE_URL: databaseUrl }: Config,
   log: Logger,
 ): RequestBudgets {
-  if (perSecond === undefined) return { open: () => undefined, close: () => Promise.resolve() };
+  let perSecond = limit;
   let database: OpenDatabase | undefined;
-  const budgets: RequestBudget[] = [];
-  const open = (identity: string) => {
-    const local = makeLocalShares(perSecond);
+  const budgets = new Map<string, RequestBudget>();
+  const create = (identity: string, first: number) => {
+    let inForce = first;
+    const local = makeLocalShares(() => inForce);
     const take = async (wanted: number) => {
+      inForce = perSecond ?? inForce;
       if (databaseUrl === undefined) return local(wanted);
       database ??= connectForWriting(databaseUrl, log, 'budgets', 1, takeTimeoutMs);
       try {
-        return await takeRequests(database.db, { identity, perSecond }, wanted);
+        return await takeRequests(database.db, { identity, perSecond: inForce }, wanted);
       } catch (error) {
         if (isTableMissing(error)) return local(wanted);
         throw error;
       }
     };
-    const budget = new RequestBudget(perSecond, take);
-    budgets.push(budget);
+    const budget = new RequestBudget(first, take);
+    budgets.set(identity, budget);
     return budget;
   };
+  const open = (identity: string) =>
+    perSecond === undefined ? undefined : (budgets.get(identity) ?? create(identity, perSecond));
+  const setLimit = (next: number | undefined) => {
+    perSecond = next;
+    if (next !== undefined) for (const budget of budgets.values()) budget.setLimit(next);
+  };
   const close = async () => {
-    for (const budget of budgets) budget.close();
+    for (const budget of budgets.values()) budget.close();
     await database?.close();
   };
-  return { open, close };
+  return { open, setLimit, close };
 }
 
 /** Returns true if the database was not migrated. A worker does not start then. */

@@ -21,20 +21,50 @@ interface WarehousesOptions {
   readonly log?: Logger;
 }
 
+/** The services of clients, by key. */
+type Warehouses = ReadonlyMap<string, Warehouse>;
+
+/** Opened services. */
+export interface OpenWarehouses {
+  readonly warehouses: Warehouses;
+  /**
+   * Returns the services for changed clients and REQUESTS_PER_SECOND. The service of an account that stays is the same
+   * one, with the present password; what is under way at others may end.
+   */
+  readonly change: (config: Config) => Warehouses;
+  readonly close: () => Promise<void>;
+}
+
 /** Opens the service of every configured client. */
 export function openWarehouses(
   config: Config,
   { onExchange, log = silentLogger }: WarehousesOptions = {},
-): { warehouses: Map<string, Warehouse>; close: () => Promise<void> } {
+): OpenWarehouses {
   const { options, budgets, close } = openTransport(config, log);
-  const warehouses = new Map(
-    config.clients.map((client) => {
-      const observer = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
-      const budget = budgets.open(toIdentity(client));
-      return [client.key, new Warehouse(client, { ...options, budget, ...observer })];
-    }),
-  );
-  return { warehouses, close };
+  const accounts = new WeakMap<Warehouse, string>();
+  let hasBudgets = config.REQUESTS_PER_SECOND !== undefined;
+  const open = (client: WarehouseClient) => {
+    const observer = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
+    const budget = budgets.open(toIdentity(client));
+    const warehouse = new Warehouse(client, { ...options, budget, ...observer });
+    accounts.set(warehouse, toIdentity(client));
+    return warehouse;
+  };
+  let warehouses = new Map(config.clients.map((client) => [client.key, open(client)]));
+  const change = ({ clients, REQUESTS_PER_SECOND: perSecond }: Config) => {
+    budgets.setLimit(perSecond);
+    const sameBudgets = hasBudgets === (perSecond !== undefined);
+    hasBudgets = perSecond !== undefined;
+    const keep = (client: WarehouseClient) => {
+      const present = warehouses.get(client.key);
+      if (present === undefined || !sameBudgets || accounts.get(present) !== toIdentity(client)) return open(client);
+      present.setPassword(client.password);
+      return present;
+    };
+    warehouses = new Map(clients.map((client) => [client.key, keep(client)]));
+    return warehouses;
+  };
+  return { warehouses, change, close };
 }
 
 /** Opens the service of one client for questions with any method and path. */

@@ -8,7 +8,8 @@ import type { WorkMetrics } from './work-metrics.ts';
 
 /** The parts that the metrics are read from. */
 export interface MetricSources {
-  readonly config: Config;
+  /** Returns the present configuration. */
+  readonly config: () => Config;
   readonly log: Logger;
   readonly work: WorkMetrics;
   readonly readState: () => Promise<CurrentState>;
@@ -30,9 +31,10 @@ export class Metrics {
 
   /** Reads the current state into the registry, and returns what `format` makes of the registry. */
   async read<T>(format: (registry: Registry) => Promise<T>): Promise<T> {
-    const { config, work, readState } = this.#sources;
+    const { work, readState } = this.#sources;
     const [current, queues] = await Promise.all([withReadTimeout(readState()).catch(() => null), this.#countJobs()]);
     // Values are set and taken without a wait between, so another reader cannot interfere.
+    const config = this.#sources.config();
     const clients = config.clients.map(({ key }) => key);
     if (current === null) this.#state.setUnknown();
     else this.#state.set(current, clients, config.LOOKBACK_DAYS);

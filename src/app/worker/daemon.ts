@@ -6,6 +6,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import { jobNames } from '../../../config/jobs.ts';
+import type { ClientPart, SettingsChanges } from '../../../config/settings-changes.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError } from '../../core/errors.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';
@@ -14,29 +15,27 @@ import type { QueueBackend, TaskQueue } from '../../queue/backend.ts';
 import type { QueueName } from '../../queue/define-job.ts';
 import { RunSlots } from '../../queue/run-slots.ts';
 import { Sweeper } from '../../queue/sweeper.ts';
-import { connectForWriting, openLeaseKeeper, openListener, workerName } from '../deps/database.ts';
+import { connectForWriting, openLeaseKeeper, workerName } from '../deps/database.ts';
 import { openQueueBackend } from '../deps/queue.ts';
-import { openWarehouses } from '../deps/warehouses.ts';
+import { type OpenWarehouses, openWarehouses } from '../deps/warehouses.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
-import type { WorkMetrics } from '../metrics/work-metrics.ts';
-import type { Tracing } from '../telemetry/traces.ts';
 import { version } from '../version.ts';
+import { AccountStops } from './account-stops.ts';
 import { Closers } from './closers.ts';
 import { FigureMaker } from './figure-maker.ts';
 import { openAlerter } from './open-alerter.ts';
-import { openPusher } from './open-pusher.ts';
 import { createProcessor } from './processor.ts';
+import { Pushing, type PushingParts } from './pushing.ts';
 import { logReachability } from './reachability.ts';
 import type { RunnerDeps } from './runner.ts';
 import { Schedules } from './schedules.ts';
+import { SettingsNote, type SettingsState } from './settings-note.ts';
 
 /** Maximum number of runs of one queue that a worker makes at the same time. */
 const concurrency = 8;
 /** Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being written is finished. */
 const stopTimeoutMs = 20_000;
-/** Milliseconds that a stop waits for the answers of sent rows. A row without an answer becomes unknown. */
-const pushStopTimeoutMs = 15_000;
 
 /** A started worker. */
 export interface Daemon {
@@ -47,6 +46,14 @@ export interface Daemon {
   readonly queues: ReadonlyMap<QueueName, TaskQueue>;
   /** Queues the due jobs of a client at once. */
   readonly wakeClient: (client: string) => void;
+  /**
+   * Takes over changed clients, schedules and other settings. Runs and rows that are under way end with the settings that
+   * they began with; runs of clients that are gone, or that have another account, are stopped, and their pages stay.
+   * If the database does not take the change, throws its error, and nothing is changed.
+   */
+  readonly change: (config: Config, changes: SettingsChanges) => Promise<void>;
+  /** Records in Postgres, soon, which settings are in use. */
+  readonly noteSettings: () => void;
   /**
    * Stops claiming, finishes the pages that are being written, releases the leases and closes everything.
    * @returns false if that took too long. Leases and claims that are left then expire.
@@ -59,38 +66,39 @@ export interface Daemon {
  * @throws SchemaError if the schema does not fit this version
  * @throws QueueSetupError if the queue is not set up as it has to be
  */
-export async function startDaemon(
-  config: Config,
-  databaseUrl: string,
-  log: Logger,
-  metrics: WorkMetrics,
-  tracing: Tracing | null,
-): Promise<Daemon> {
+export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
+  const { config, databaseUrl, log } = options;
   const closers = new Closers();
   try {
-    const { deps, backend } = await openConnections(closers, { config, databaseUrl, log, metrics, tracing });
-    const { queues, schedules, workers, stopping, outdated } = await openQueues(closers, deps, backend);
+    const { live, backend } = await openConnections(closers, options);
+    const parts = await openQueues(closers, live, backend);
+    const { queues, schedules, workers, stopping, outdated } = parts;
     await schedules.prepare();
     // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
-    const pushing = config.pushSweepMs === null ? null : closers.add(startPushing(deps, databaseUrl, metrics, tracing));
+    const pushing = closers.add(new Pushing(options));
+    await pushing.apply(live.deps);
     const sweeper = new Sweeper(schedules.sweeperTasks());
     closers.add({ close: () => sweeper.stop() });
-    const { worker, warehouses } = deps;
+    const { db, worker, warehouses } = live.deps;
     for (const running of workers) runInBackground(running.run(), log);
     sweeper.start();
-    closers.add(openAlerter(deps, databaseUrl));
-    closers.add(new FigureMaker(deps.db, log)).start();
+    closers.add(openAlerter(live, databaseUrl, log));
+    closers.add(new FigureMaker(db, log)).start();
+    const note = closers.add(new SettingsNote(db, worker, log, options.readSettings));
+    note.start();
     runInBackground(logReachability(warehouses, log, stopping.signal), log);
     log.info({ event: 'worker_started', version, worker, queue: backend.kind, clients: config.clients.length });
     return {
       outdated,
       queues,
       wakeClient: (client) => schedules.wakeClient(client),
+      change: (next, changes) => changeSettings(live, parts, pushing, next, changes),
+      noteSettings: () => note.change(),
       sinceLastSweepMs: () => sweeper.sinceLastDoneMs(),
       stop: async () => {
         stopping.abort(new StoppedError());
         // From now on nothing is claimed. `closeAll` waits for the end.
-        runInBackground(pushing?.close() ?? Promise.resolve(), log);
+        runInBackground(pushing.close(), log);
         for (const running of workers) running.cancelAllJobs('stopping');
         const closing = closers.closeAll().then(() => true);
         const hasStopped = await Promise.race([closing, wait(stopTimeoutMs, false, { ref: false })]);
@@ -109,76 +117,80 @@ export async function startDaemon(
 const runInBackground = (work: Promise<unknown>, log: Logger) =>
   void work.catch((error: unknown) => log.error({ event: 'background_failed', ...errorFields(error) }));
 
-/** What the connections of a worker are opened with. */
-interface DaemonOptions {
+/** What a worker is started with. */
+export interface DaemonOptions extends PushingParts {
   readonly config: Config;
-  readonly databaseUrl: string;
   readonly log: Logger;
-  readonly metrics: WorkMetrics;
-  readonly tracing: Tracing | null;
+  /** Returns which settings are in use, and what happened to changed ones. */
+  readonly readSettings: () => SettingsState;
+}
+
+/** The parts that runs use. A change of settings replaces `deps`; runs under way keep those that they began with. */
+interface LiveDeps {
+  deps: RunnerDeps;
+  readonly changeWarehouses: OpenWarehouses['change'];
 }
 
 /** Opens the database, the service of each client and the queue. */
 async function openConnections(
   closers: Closers,
   { config, databaseUrl, log, metrics, tracing }: DaemonOptions,
-): Promise<{ readonly deps: RunnerDeps; readonly backend: QueueBackend }> {
+): Promise<{ readonly live: LiveDeps; readonly backend: QueueBackend }> {
   const { db } = closers.add(connectForWriting(databaseUrl, log));
   await assertSchemaFits(db, version);
   const { keeper } = closers.add(openLeaseKeeper(databaseUrl, log));
-  const { warehouses } = closers.add(
+  const { warehouses, change } = closers.add(
     openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),
   );
   const { backend } = closers.add(await openQueueBackend(config, databaseUrl, log, tracing?.queue));
   const onRun: RunnerDeps['onRun'] = (...run) => metrics.onRun(...run);
   const worker = workerName();
-  return { deps: { config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun }, backend };
+  const deps = { config, db, keeper, warehouses, worker, log, reportedWarnings: new Map(), onRun };
+  return { live: { deps, changeWarehouses: change }, backend };
 }
 
 /** Creates the queues and their workers, and waits until they are ready. No worker runs yet. */
-async function openQueues(closers: Closers, deps: RunnerDeps, backend: QueueBackend) {
+async function openQueues(closers: Closers, live: LiveDeps, backend: QueueBackend) {
+  const { config, log } = live.deps;
   const stopping = new AbortController();
   const { promise: outdated, resolve: onOutdated } = Promise.withResolvers<SchemaError>();
   const names = [...new Set(jobNames.map((job) => jobs[job].queue))];
   const queues = new Map(names.map((name) => [name, closers.add(backend.queue(name))]));
-  const schedules = new Schedules(deps, queues);
-  const workers = names.map((name) => {
-    const slots = new RunSlots(concurrency, deps.config.clients.length, name === 'bulk');
-    const processor = createProcessor(deps, schedules, slots, stopping.signal, onOutdated);
-    return closers.add(backend.worker(name, processor, concurrency));
-  });
-  const warn = throttleWarnings(deps.log);
+  const schedules = new Schedules(live.deps, queues);
+  const accountStops = new AccountStops();
+  const slots = new Map(names.map((name) => [name, new RunSlots(concurrency, config.clients.length, name === 'bulk')]));
+  const shared = { current: () => live.deps, schedules, accountStops, stop: stopping.signal, onOutdated };
+  const workers = [...slots].map(([name, free]) =>
+    closers.add(backend.worker(name, createProcessor(shared, free), concurrency)),
+  );
+  const warn = throttleWarnings(log);
   const parts = [...queues.values(), ...workers];
   for (const part of parts) part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
   await Promise.all(parts.map((part) => part.waitUntilReady()));
-  return { queues, schedules, workers, stopping, outdated };
+  return { queues, schedules, accountStops, slots, workers, stopping, outdated };
 }
 
-/** Starts pushing. A notification of the database, or a periodic sweep, finds the rows. */
-function startPushing(
-  deps: RunnerDeps,
-  databaseUrl: string,
-  metrics: WorkMetrics,
-  tracing: Tracing | null,
-): { readonly close: () => Promise<void> } {
-  const { pusher, close } = openPusher({
-    ...deps,
-    databaseUrl,
-    onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
-    spans: tracing?.push,
-  });
-  const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => void pusher.wakeFor(payload), deps.log);
-  pusher.start();
-  const end = async () => {
-    // At the same time: if the listener does not close, the pusher must stop claiming anyway.
-    await Promise.all([listener.close(), pusher.stop(pushStopTimeoutMs)]);
-    await close();
-  };
-  let ending: Promise<void> | undefined;
-  return {
-    close: () => {
-      ending ??= end();
-      return ending;
-    },
-  };
+/** Takes over changed settings: first in the database, then everywhere in this process without a wait between. */
+async function changeSettings(
+  live: LiveDeps,
+  { schedules, accountStops, slots, stopping }: Awaited<ReturnType<typeof openQueues>>,
+  pushing: Pushing,
+  config: Config,
+  { addedClients, changedClients, values }: SettingsChanges,
+): Promise<void> {
+  const { log } = live.deps;
+  const isOther = (what: readonly ClientPart[]) => what.includes('account') || what.includes('password');
+  const others = changedClients.filter(({ what }) => isOther(what)).map(({ client }) => client);
+  const fresh = [...addedClients, ...others];
+  const changedJobs = jobNames.filter((job) => values.some(({ name }) => name === job));
+  await schedules.prepareChange(config, fresh, changedJobs);
+  if (stopping.signal.aborted) return;
+  live.deps = { ...live.deps, config, warehouses: live.changeWarehouses(config) };
+  schedules.use(live.deps);
+  for (const free of slots.values()) free.setClients(config.clients.length);
+  accountStops.keepOnly(config.clients);
+  runInBackground(pushing.apply(live.deps), log);
+  runInBackground(schedules.catchUp(), log);
+  const asked = [...live.deps.warehouses].filter(([client]) => fresh.includes(client));
+  runInBackground(logReachability(new Map(asked), log, stopping.signal), log);
 }

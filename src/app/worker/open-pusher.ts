@@ -3,7 +3,6 @@
  */
 
 import type { Config } from '../../../config/env.ts';
-import { toIdentity } from '../../../config/files.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import type { HoldCode } from '../../core/push/push-health.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
@@ -11,13 +10,12 @@ import type { PushSpans } from '../../sync/push/attempt.ts';
 import type { PushEvents } from '../../sync/push/client-pusher.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { applyOperations } from '../../sync/push/payload/kind.ts';
-import { SettingCodes } from '../../sync/push/payload/setting-codes.ts';
 import { Pusher } from '../../sync/push/pusher.ts';
 import { RecentSends } from '../../sync/push/recent-sends.ts';
-import type { Warehouse } from '../../warehouse/client.ts';
 import { connectForWriting, type OpenDatabase } from '../deps/database.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { PushDepsMaker, type PushSettings, toPusherSettings } from './push-deps.ts';
 
 /** Number of connections for claiming and settling. */
 const pushPoolSize = 6;
@@ -26,10 +24,8 @@ const heartbeatTimeoutMs = 5_000;
 const withoutSpan: PushSpans = (_row, attempt) => attempt(() => undefined);
 
 /** The parts of a process that pushing uses. */
-export interface PushSetup {
-  readonly config: Config;
+export interface PushSetup extends PushSettings {
   readonly databaseUrl: string;
-  readonly warehouses: ReadonlyMap<string, Warehouse>;
   readonly worker: string;
   readonly log: Logger;
   /** Key of the only client to push for; undefined for all. */
@@ -52,53 +48,43 @@ export const openPushConnections = (databaseUrl: string, log: Logger): PushConne
   claims: connectForWriting(databaseUrl, log, 'claims', 1, heartbeatTimeoutMs),
 });
 
+/** A pusher whose connections the caller has to close. */
+export interface OpenPusher {
+  readonly pusher: Pusher;
+  /** Takes other clients and settings. Clients for which nothing changes continue as before. */
+  readonly change: (settings: PushSettings) => void;
+  readonly close: () => Promise<void>;
+}
+
 /** Creates a pusher with its connections. It does nothing before it is started. `close` closes the connections. */
 export function openPusher(
   options: PushSetup,
   { main, claims }: PushConnections = openPushConnections(options.databaseUrl, options.log),
-): { pusher: Pusher; close: () => Promise<void> } {
-  const { config, warehouses, worker, log, only } = options;
+): OpenPusher {
+  const { config, worker, log } = options;
   const settledKinds = outboxKinds.map((kind) => applyOperations(kind, config.operations));
   const kinds = new Map(settledKinds.map((kind) => [kind.name, kind]));
-  const sent = new RecentSends(config.PUSH_CONCURRENCY * config.clients.length);
-  const clients = config.clients.flatMap((client) => {
-    const { key, timeZone } = client;
-    const warehouse = warehouses.get(key)?.withoutRetries();
-    if (warehouse === undefined || (only !== undefined && key !== only)) return [];
-    const identity = toIdentity(client);
-    const codes = new SettingCodes(main.db, { client: key, identity }, warehouse);
-    return [
-      {
-        client: key,
-        identity,
-        zone: timeZone,
-        db: main.db,
-        warehouse,
-        codes,
-        kinds,
-        proven: new Set<string>(),
-        operations: config.operations,
-        policy: { maxAttempts: config.PUSH_MAX_ATTEMPTS, maxAgeMs: config.PUSH_MAX_AGE },
-        timeoutMs: config.HTTP_TIMEOUT_MS,
-        worker,
-        sent,
-        inSpan: options.spans ?? withoutSpan,
-      },
-    ];
-  });
+  const sent = new RecentSends(countSlots(config));
+  const inSpan = options.spans ?? withoutSpan;
+  const shared = { db: main.db, kinds, operations: config.operations, timeoutMs: config.HTTP_TIMEOUT_MS, worker, sent };
+  const maker = new PushDepsMaker({ ...shared, inSpan }, options.only);
   const pusher = new Pusher({
     db: main.db,
     claimsDb: claims.db,
     worker,
-    clients,
     kinds: settledKinds,
-    slots: config.PUSH_CONCURRENCY,
-    sweepMs: config.pushSweepMs ?? 15_000,
     sent,
     events: createPushLog(log, options.onSettled),
+    ...toPusherSettings(maker, options),
   });
-  return { pusher, close: async () => void (await Promise.all([main.close(), claims.close()])) };
+  const change = (settings: PushSettings) => {
+    sent.expect(countSlots(settings.config));
+    pusher.change(toPusherSettings(maker, settings));
+  };
+  return { pusher, change, close: async () => void (await Promise.all([main.close(), claims.close()])) };
 }
+
+const countSlots = ({ PUSH_CONCURRENCY, clients }: Config) => PUSH_CONCURRENCY * clients.length;
 
 /**
  * Creates the event handlers that log one line per outcome. A line has only the code of an error: its text, which is in

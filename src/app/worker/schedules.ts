@@ -2,6 +2,7 @@
  * Brings due jobs into the queues. Postgres says what is due; the queues can be lost at any time.
  */
 
+import type { Config } from '../../../config/env.ts';
 import { type JobName, jobNames } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { tryRunExclusively } from '../../erp/connection/exclusive.ts';
@@ -10,23 +11,16 @@ import { noteDatabase } from '../../erp/outbox/push-database.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
 import { endHoldWaits } from '../../erp/runs/client-holds.ts';
 import { type OfferedAccount, registerClients } from '../../erp/runs/clients.ts';
-import {
-  bringDueTimesForward,
-  findDueJobs,
-  hasAbandonedRuns,
-  readScheduleClock,
-  reviveAbandoned,
-} from '../../erp/runs/due-jobs.ts';
-import { ensureJobs, type WantedJob } from '../../erp/runs/start-run.ts';
+import { findDueJobs, hasAbandonedRuns, reviveAbandoned } from '../../erp/runs/due-jobs.ts';
 import type { TaskQueue } from '../../queue/backend.ts';
 import type { QueueName } from '../../queue/define-job.ts';
 import { dispatchRuns, readWaitingRuns } from '../../queue/dispatch.ts';
-import { findNextDue } from '../../queue/next-due.ts';
 import { alignSchedulers, findSchedulerChanges, findTickMs, hasChanges } from '../../queue/schedulers.ts';
 import type { SweeperTasks } from '../../queue/sweeper.ts';
 import { errorFields } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 import { version } from '../version.ts';
+import { prepareJobs } from './prepare-jobs.ts';
 import { type RunnerDeps, toClientIdentity } from './runner.ts';
 
 /** The queue that holds the tick. */
@@ -35,24 +29,28 @@ const tickQueue: QueueName = 'poll';
 const tickSlackMs = 1_000;
 /** Milliseconds that a job is overdue before the sweeper queues it, because the ticks missed it. */
 const overdueMs = 5_000;
-/** Milliseconds that a job that sets its own due time may be later than its schedule. */
-const selfPacedSlackMs = 60_000;
 
 const localJobs = jobNames.filter((job) => jobs[job].isLocal);
 
 /** Queues the due jobs of this worker's clients. */
 export class Schedules {
-  readonly #deps: RunnerDeps;
   readonly #queues: ReadonlyMap<QueueName, TaskQueue>;
-  readonly #clients: readonly OfferedAccount[];
-  readonly #enabled: readonly JobName[];
-  readonly #tickMs: number | null;
+  #deps: RunnerDeps;
+  #clients: readonly OfferedAccount[] = [];
+  #enabled: readonly JobName[] = [];
+  #tickMs: number | null = null;
   /** Clients that were logged as parked. */
   #parked: readonly string[] = [];
 
   constructor(deps: RunnerDeps, queues: ReadonlyMap<QueueName, TaskQueue>) {
     this.#deps = deps;
     this.#queues = queues;
+    this.use(deps);
+  }
+
+  /** Queues from now on by these clients and schedules. */
+  use(deps: RunnerDeps): void {
+    this.#deps = deps;
     this.#clients = deps.config.clients.map(toClientIdentity);
     this.#enabled = jobNames.filter((job) => deps.config.schedules[job].kind !== 'off');
     this.#tickMs = findTickMs(jobNames.map((job) => deps.config.schedules[job]));
@@ -61,35 +59,33 @@ export class Schedules {
   /** Gives every job of every client its row in `sync.jobs`. A schedule that became shorter takes effect at once. */
   async prepare(): Promise<void> {
     const { db, config } = this.#deps;
-    await this.#register();
+    await this.#register(this.#clients);
     // Before any run, because after a restore the gates have to wait.
     await noteDatabase(db, this.#deps.worker, []);
-    await endHoldWaits(
-      db,
-      this.#clients.map(({ client }) => client),
-    );
-    const now = await readScheduleClock(db);
-    const clientJobs = this.#clients.flatMap(({ client }) =>
-      jobNames.map((job) => ({ client, job, stream: jobs[job].stream?.name ?? null })),
-    );
-    const wanted: WantedJob[] = clientJobs.map(({ client, job, stream }) => {
-      const schedule = config.schedules[job];
-      if (schedule.kind === 'off' || schedule.kind === 'on-request') return { client, job, stream, due: 'never' };
-      // Long work first runs when its schedule says so. Before the first load there is nothing to compare.
-      const due = jobs[job].queue === 'bulk' ? findNextDue(schedule, now, { client, job }) : null;
-      return { client, job, stream, due };
-    });
-    await ensureJobs(db, wanted);
-    const latest = clientJobs.flatMap(({ client, job }) => {
-      const schedule = config.schedules[job];
-      const due = findNextDue(schedule, now, { client, job });
-      if (due === null) return [];
-      if (!jobs[job].ownPace) return [{ client, job, due, ifNever: due }];
-      // The gate of such a job may open later than the schedule says. A restart must not make it try before.
-      const latestDue = schedule.kind === 'every' ? new Date(now.getTime() + schedule.everyMs + selfPacedSlackMs) : due;
-      return [{ client, job, due: latestDue, ifNever: now }];
-    });
-    await bringDueTimesForward(db, latest);
+    const clients = this.#clients.map(({ client }) => client);
+    await endHoldWaits(db, clients);
+    await prepareJobs(db, config, clients, jobNames);
+  }
+
+  /**
+   * Prepares the jobs for changed settings, before they are used.
+   * @param clients clients that are new, or that have another account or password
+   * @param changedJobs jobs with another schedule
+   */
+  async prepareChange(config: Config, clients: readonly string[], changedJobs: readonly JobName[]): Promise<void> {
+    const { db } = this.#deps;
+    const accounts = config.clients.map(toClientIdentity);
+    await this.#register(accounts);
+    await endHoldWaits(db, clients);
+    await prepareJobs(db, config, clients, jobNames);
+    const others = accounts.map(({ client }) => client).filter((client) => !clients.includes(client));
+    await prepareJobs(db, config, others, changedJobs);
+  }
+
+  /** Makes the schedulers fit, and queues everything that is due. */
+  async catchUp(): Promise<void> {
+    await this.#alignIfNeeded();
+    await this.onTick();
   }
 
   /** Queues every run that is due before the next tick, with a delay until its due time. */
@@ -121,10 +117,8 @@ export class Schedules {
       },
       dispatchOverdue: () => this.#fanOut(this.#enabled, this.#clients, -overdueMs, { look: true }),
       align: async () => {
-        await this.#register();
-        const isAligned = await Promise.all([...this.#queues].map(([name, queue]) => this.#isAligned(name, queue)));
-        // One worker at a time. A worker that does not get the lock leaves it to the one that has it.
-        if (isAligned.includes(false)) await tryRunExclusively(db, 'schedulers', () => this.#align());
+        await this.#register(this.#clients);
+        await this.#alignIfNeeded();
       },
       onError: (task, error) => {
         // No stack: a server that is away is not a fault of this program.
@@ -156,6 +150,12 @@ export class Schedules {
     }
   }
 
+  async #alignIfNeeded(): Promise<void> {
+    const isAligned = await Promise.all([...this.#queues].map(([name, queue]) => this.#isAligned(name, queue)));
+    // One worker at a time. A worker that does not get the lock leaves it to the one that has it.
+    if (isAligned.includes(false)) await tryRunExclusively(this.#deps.db, 'schedulers', () => this.#align());
+  }
+
   async #isAligned(name: QueueName, queue: TaskQueue): Promise<boolean> {
     return !hasChanges(await findSchedulerChanges(queue, name === tickQueue ? this.#tickMs : null, version));
   }
@@ -176,9 +176,9 @@ export class Schedules {
   }
 
   /** Registers the clients. Logs once for each client that it is parked, and once that it no longer is. */
-  async #register(): Promise<void> {
+  async #register(accounts: readonly OfferedAccount[]): Promise<void> {
     const { db, log } = this.#deps;
-    const parked = await registerClients(db, this.#clients);
+    const parked = await registerClients(db, accounts);
     for (const client of parked.filter((key) => !this.#parked.includes(key)))
       log.error({
         event: 'client_parked',

@@ -19,7 +19,7 @@ export interface PushEvents extends SettleEvents {
 /** Pushes the rows of one client, several at the same time. */
 export class ClientPusher {
   readonly deps: PushDeps;
-  readonly #slots: number;
+  readonly slots: number;
   readonly #maxUnsettled: number;
   readonly #events: PushEvents;
   readonly #signal: AbortSignal;
@@ -43,7 +43,7 @@ export class ClientPusher {
   /** @param signal ends what is under way; rows that were sent become unknown */
   constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
     this.deps = deps;
-    this.#slots = slots;
+    this.slots = slots;
     this.#maxUnsettled = countMaxUnsettled(slots);
     this.#signal = signal;
     this.#events = events;
@@ -114,7 +114,7 @@ export class ClientPusher {
   /** Number of slots that can take a row now. */
   get #freeSlots(): number {
     if (this.#isInDoubt('')) return 0;
-    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#maxUnsettled - this.#unsettled));
+    return Math.max(0, Math.min(this.slots - this.#sending.size, this.#maxUnsettled - this.#unsettled));
   }
 
   #isInDoubt(kind: string): boolean {

@@ -7,6 +7,11 @@ export interface Look {
   readonly dueNow: boolean;
 }
 
+/** Milliseconds until the next look if rows are due that nobody can claim now. */
+export const idleLookMs = 1_000;
+/** Minimum milliseconds between two looks while a send rate is in force. */
+export const minLookMs = 10;
+
 /** The payload that `fulfilment.outbox_cancel` notifies. */
 const wokenSchema = z.object({ woken: z.object({ client: z.string(), family: z.string(), reference: z.string() }) });
 
