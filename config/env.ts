@@ -23,6 +23,7 @@ import { type Operations, operations } from './operations.ts';
 import { readSchedules } from './read-schedules.ts';
 import type { Schedule } from './schedules.ts';
 import { readTelemetry, type TelemetrySettings, telemetrySecrets, telemetryVariables } from './telemetry.ts';
+import { findTlsProblems } from './tls.ts';
 import {
   databaseUrl,
   proxyUrl,
@@ -135,6 +136,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     );
   }
   problems.push(...findAdminProblems(env));
+  problems.push(...findTlsProblems(env));
   if (env.NODE_TLS_REJECT_UNAUTHORIZED === '0') {
     problems.push(
       'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your ' +

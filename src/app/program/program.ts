@@ -39,6 +39,18 @@ export async function runCli(words: readonly string[] = process.argv.slice(2)): 
   }
 }
 
+function addMigrateCommand(cli: Command): void {
+  cli
+    .command('migrate')
+    .description('create or upgrade the schemas in the ERP database')
+    .option('--wait <seconds>', 'time to wait for a database that is starting (0)', parseWholeNumber)
+    .option('--sql', 'print what would run, and change nothing')
+    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60')
+    .action(async (options: MigrateOptions) =>
+      setExitCode((await import('../commands/migrate.ts')).migrateCommand(options)),
+    );
+}
+
 /** Creates the command line with all commands. Each loads its code when it is called, so that it starts fast. */
 export function createCli(): Command {
   const cli = new Command('fulfilment-sync')
@@ -57,14 +69,7 @@ export function createCli(): Command {
     .description('run the daemon until it is stopped')
     .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
     .action(async () => setExitCode((await import('../commands/worker.ts')).workerCommand()));
-  cli
-    .command('migrate')
-    .description('create or upgrade the schemas in the ERP database')
-    .option('--wait <seconds>', 'time to wait for a database that is starting (0)', parseWholeNumber)
-    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60')
-    .action(async (options: MigrateOptions) =>
-      setExitCode((await import('../commands/migrate.ts')).migrateCommand(options)),
-    );
+  addMigrateCommand(cli);
   cli
     .command('status')
     .description('show the state of every job of every client, and all problems')
