@@ -23,7 +23,10 @@ const faultCodes: readonly (readonly [TlsFault, RegExp])[] = [
     /^(CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|HOSTNAME_MISMATCH)/,
   ],
   ['no_tls', /^ERR_SSL_(WRONG_VERSION_NUMBER|PACKET_LENGTH_TOO_LONG|HTTP_REQUEST)$/],
-  ['client_certificate', /^ERR_SSL_.*ALERT_(\w*CERTIFICATE\w*|UNKNOWN_CA|HANDSHAKE_FAILURE|ACCESS_DENIED)$/],
+  [
+    'client_certificate',
+    /_ALERT_(CERTIFICATE_|BAD_CERTIFICATE|UNSUPPORTED_CERTIFICATE|UNKNOWN_CA|HANDSHAKE_FAILURE|ACCESS_DENIED)/,
+  ],
   ['other', /^ERR_(SSL|TLS|OSSL)_/],
 ];
 /** Words of pg and of Postgres by fault. They have no code of their own, and Postgres may speak another language. */
@@ -32,7 +35,7 @@ const faultWords: readonly (readonly [TlsFault, RegExp])[] = [
   ['other', /^There was an error establishing an SSL connection$/],
   ['client_certificate', /connection requires a valid client certificate/],
   ['wrong_user', /certificate authentication failed for user/],
-  ['needs_tls', /pg_hba\.conf.*(no encryption|SSL off)/],
+  ['needs_tls', /, (no encryption|SSL off)$/],
 ];
 
 const names: Readonly<Record<TlsServer, string>> = { postgres: 'Postgres', redis: 'Redis', service: 'the service' };

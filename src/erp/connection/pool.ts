@@ -125,10 +125,7 @@ const hasEnded = (client: pg.ClientBase) => {
   return stream.destroyed || stream.readableEnded;
 };
 
-/**
- * A client whose connection attempt fails with `database_lost` if the connection ends before it is open, and with
- * `tls_failed` if TLS is the reason.
- */
+/** A client whose `connect` fails with `database_lost` if the connection ends, and `tls_failed` if TLS is the reason. */
 export class WatchedClient extends pg.Client {
   override connect(): Promise<pg.Client>;
   override connect(callback: (error: Error) => void): void;

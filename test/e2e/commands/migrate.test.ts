@@ -61,7 +61,7 @@ test('migrate --sql prints what would run, and changes nothing', async () => {
   const all = await run('--sql');
   expect(all).toMatch(/^-- 0001_foundation\. One transaction\..*\nbegin;\n/m);
   expect(all).toMatch(/^-- 0037_order_search\. Online: .*\n-- oldest code/m);
-  expect(await database.query("select to_regnamespace('sync') as sync")).toEqual([{ sync: null }]);
+  expect(await database.query("select to_regclass('sync.migrations') as sync")).toEqual([{ sync: null }]);
   await run();
   await database.query("delete from sync.migrations where name = '0037_order_search'");
   const last = await run('--sql');

@@ -296,7 +296,7 @@ test('settings of TLS are checked before anything connects, and the problem name
   const wrong: [Record<string, string>, RegExp][] = [
     [{ NODE_EXTRA_CA_CERTS: none }, /^NODE_EXTRA_CA_CERTS: TLS: .*ENOENT/],
     [{ NODE_EXTRA_CA_CERTS: key }, /^NODE_EXTRA_CA_CERTS: TLS: .*PEM/],
-    [{ DATABASE_URL: toUrl('sslmode=verifyfull') }, /^DATABASE_URL: TLS: sslmode=verifyfull .*verify-full/],
+    [{ DATABASE_URL: toUrl('sslmode=verify') }, /^DATABASE_URL: TLS: sslmode=verify .*verify-full/],
     [{ DATABASE_URL: toUrl(`sslrootcert=${none}`) }, /^DATABASE_URL: TLS: sslrootcert=.*ENOENT/],
     [{ DATABASE_URL: toUrl('sslrootcert=system') }, /^DATABASE_URL: TLS: .*leave sslrootcert out/],
     [{ DATABASE_URL: toUrl(`sslrootcert=${key}`) }, /^DATABASE_URL: TLS: .*do not fit/],
