@@ -117,9 +117,7 @@ const toLostError = (cause: Error) =>
 /** Tolerance for the timers of pg: they may fire a little before the time that we measure. */
 const timerSlackMs = 50;
 
-/**
- * Returns whether the connection has ended. A wrong password or missing TLS does not end it; pg's error is kept then.
- */
+/** Returns whether the connection has ended. A wrong password does not end it; pg's error is kept then. */
 const hasEnded = (client: pg.ClientBase) => {
   const { stream } = (client as pg.Client).connection;
   return stream.destroyed || stream.readableEnded;
