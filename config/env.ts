@@ -24,6 +24,7 @@ import { readSchedules } from './read-schedules.ts';
 import type { Schedule } from './schedules.ts';
 import { readSettingsFile } from './settings-file.ts';
 import { readTelemetry, type TelemetrySettings, telemetrySecrets, telemetryVariables } from './telemetry.ts';
+import { findTlsProblems } from './tls.ts';
 import {
   databaseUrl,
   proxyUrl,
@@ -142,6 +143,7 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     );
   }
   problems.push(...findAdminProblems(env));
+  problems.push(...findTlsProblems(env));
   if (env.NODE_TLS_REJECT_UNAUTHORIZED === '0') {
     problems.push(
       'NODE_TLS_REJECT_UNAUTHORIZED: 0 switches off every check of certificates; unset it, and name the file of your ' +

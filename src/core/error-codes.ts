@@ -61,5 +61,6 @@ export type ErrorCode =
   | 'state_unwritable'
   | 'tables_in_use'
   | 'telemetry_failed'
+  | 'tls_failed'
   | 'unexpected'
   | 'usage';

@@ -4,7 +4,8 @@ import { operations as builtIn, type Operations } from '../../../config/operatio
 import { describeError } from '../../core/errors.ts';
 import { hourMs } from '../../core/time.ts';
 import { storeOutboxKinds } from '../../erp/outbox/kinds.ts';
-import { migrate, type ProgressReporter } from '../../erp/schema/migrate.ts';
+import { migrate, type ProgressReporter, readMissingMigrations } from '../../erp/schema/migrate.ts';
+import type { MigrationFile } from '../../erp/schema/migration-files.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
 import { connectDatabase } from '../deps/database.ts';
@@ -67,12 +68,39 @@ async function waitForDatabase<T>(work: () => Promise<T>, waitMs: number, tell: 
 export interface MigrateOptions {
   /** Seconds to wait for a database that cannot be reached. */
   readonly wait?: number;
+  /** Prints the statements instead of running them. */
+  readonly sql?: boolean;
+}
+
+/** Returns the statements of migrations for people to read, with comments on how `migrate` runs them. */
+function formatMigrations(files: readonly MigrationFile[]): string {
+  if (files.length === 0)
+    return '-- The database is up to date: migrate would change nothing in fulfilment and sync.\n';
+  const parts = files.map(({ name, oldestCode, online, text }) => {
+    const how = online
+      ? 'Online: each statement by itself, while others read and write.'
+      : 'One transaction. It waits 1 second for a table in use, then tries again.';
+    const body = online ? text.trim() : `begin;\n${text.trim()}\ncommit;`;
+    return `-- ${name}. ${how} Afterwards, version ${oldestCode} and newer work.\n${body}\n`;
+  });
+  return [
+    `-- What migrate of version ${version} would run. Nothing was changed. Run migrate, not this text: migrate also records`,
+    '-- each migration in sync.migrations, stores the rules of payloads, and creates or upgrades the schema of the queue (bullmq).',
+    '',
+    ...parts,
+  ].join('\n');
 }
 
 /** Migrates the database of the settings, and prints what was applied. */
 export async function migrateCommand(options: MigrateOptions = {}): Promise<number> {
   const config = readConfig({ database: true, clients: false });
   const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
+  if (options.sql) {
+    const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'migrate', 1);
+    const missing = await readMissingMigrations(db, version).finally(close);
+    process.stdout.write(formatMigrations(missing));
+    return 0;
+  }
   const tell = (line: string) => process.stdout.write(`${line}\n`);
   const work = () => migrateDatabase(config.DATABASE_URL ?? '', log, tell, config.operations);
   const applied = await waitForDatabase(work, (options.wait ?? 0) * 1_000, tell);

@@ -6,7 +6,7 @@ const transientCodes: readonly RegExp[] = [
   // Connection refused, reset or timed out, name not resolved.
   /^(ECONNREFUSED|ECONNRESET|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EAI_AGAIN|ENOTFOUND|08\d{3})$/,
   // Postgres starts up or shuts down; it has no connections, disk space or memory left; it is read-only.
-  /^(57P0[123]|53\d{3}|25006|database_read_only|database_lost)$/,
+  /^(57P0[123]|53\d{3}|25006|database_read_only|database_lost|redis_unreachable)$/,
   // Conflicts with other sessions: serialization failure, deadlock, lock timeout.
   /^(40001|40P01|55P03)$/,
 ];

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
-import { CodedError } from '../../core/errors.ts';
+import { CodedError, describeError } from '../../core/errors.ts';
+import { findTlsError } from '../../core/tls-error.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 
@@ -21,7 +22,6 @@ export interface RedisConnections {
 export function openRedisConnections(url: string, longestBlockMs: number, log: Logger): RedisConnections {
   const retryStrategy = (times: number) => Math.min(times * 100, 2_000);
   const warn = throttleWarnings(log);
-  const logLostConnection = (error: unknown) => warn({ event: 'redis_connection_lost', ...errorFields(error) });
   const producer = new Redis(url, {
     maxRetriesPerRequest: 1,
     enableOfflineQueue: false,
@@ -37,12 +37,19 @@ export function openRedisConnections(url: string, longestBlockMs: number, log: L
     retryStrategy,
     lazyConnect: true,
   });
-  producer.on('error', logLostConnection);
-  consumer.on('error', logLostConnection);
+  const report = (error: Error) => warn({ event: 'redis_connection_lost', ...errorFields(error) });
+  const connects = [producer, consumer].map((redis) => {
+    const explain = watchRedis(redis, url, report);
+    return () => explain(() => redis.connect());
+  });
   return {
     producer,
     consumer,
-    connect: () => Promise.all([producer.connect(), consumer.connect()]),
+    // Waits for both: a TLS handshake that is under way while its connection is closed would end the process.
+    connect: async () => {
+      const results = await Promise.allSettled(connects.map((connect) => connect()));
+      for (const result of results) if (result.status === 'rejected') throw result.reason;
+    },
     close: async () => {
       producer.disconnect();
       consumer.disconnect();
@@ -61,17 +68,56 @@ export async function readRedisInfo(url: string): Promise<string> {
     retryStrategy: () => null,
     lazyConnect: true,
   });
-  // The error of the call says only that the connection is closed. The event has the cause.
-  let cause: Error | undefined;
-  redis.on('error', (error) => {
-    cause = error;
-  });
+  const explain = watchRedis(redis, url, () => undefined);
   try {
-    await redis.connect();
-    return await redis.info();
-  } catch (error) {
-    throw cause === undefined ? error : new CodedError('redis_unreachable', cause.message);
+    return await explain(async () => {
+      await redis.connect();
+      return redis.info();
+    });
   } finally {
     redis.disconnect();
   }
 }
+
+/**
+ * Listens to the errors of a connection, which the error of `connect` does not name: it says only that the connection is
+ * closed.
+ * @param report receives each error, as `explainRedisError` returns it
+ * @returns a function that runs the first use of the connection, and throws the error that closed the connection
+ */
+function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
+  let last: Error | null = null;
+  let hasBeenReady = false;
+  redis.on('ready', () => {
+    hasBeenReady = true;
+  });
+  redis.on('error', (error: Error) => {
+    // The TLS settings of a connection that was once ready do fit.
+    last = hasBeenReady ? error : explainRedisError(error, url);
+    report(last);
+  });
+  return async <T>(use: () => Promise<T>): Promise<T> => {
+    try {
+      return await use();
+    } catch (error) {
+      if (last === null || (error instanceof Error && error.name === 'ReplyError')) throw error;
+      throw last instanceof CodedError ? last : new CodedError('redis_unreachable', describeError(last));
+    }
+  };
+}
+
+/**
+ * Returns the error of a first connection with what to do about TLS. If one side speaks TLS and the other does not, Redis
+ * closes the connection or says nothing.
+ */
+function explainRedisError(error: Error, url: string): Error {
+  const tlsError = findTlsError(error, 'redis');
+  if (tlsError !== null) return tlsError;
+  if (!['ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(readCode(error))) return error;
+  const hint = url.startsWith('rediss:')
+    ? 'REDIS_URL begins with rediss://, so it must lead to the tls-port of Redis, and redis.conf needs tls-auth-clients no'
+    : 'if this port is the tls-port of Redis, REDIS_URL must begin with rediss://';
+  return new CodedError('redis_unreachable', `${describeError(error)}; TLS: ${hint}`);
+}
+
+const readCode = (error: Error) => ('code' in error ? String(error.code) : '');

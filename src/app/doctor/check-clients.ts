@@ -52,7 +52,11 @@ async function checkService(
   warehouse: Warehouse,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
-  const address = `check the base URL ${baseUrl.href}, the network and the certificate`;
+  const tls =
+    baseUrl.protocol === 'https:'
+      ? 'that it does not ask for a client certificate, which is not sent'
+      : 'if its port speaks TLS, the base URL must begin with https://';
+  const address = `check the base URL ${baseUrl.href}, the network, a proxy (HTTPS_PROXY, HTTP_PROXY), and TLS: ${tls}`;
   const up = await runCheck(`${key}: service`, address, async () => {
     await warehouse.checkStatus(signal);
     return [ok(`${key}: service`, `${baseUrl.href} is up`), await checkClock(key, () => readSkew(warehouse, signal))];

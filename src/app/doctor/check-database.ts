@@ -9,12 +9,13 @@ import { readSchemaDrift } from '../../erp/schema/drift.ts';
 import { SchemaError } from '../../erp/schema/migration-files.ts';
 import { assertSchemaFits, isMigratedByNewer } from '../../erp/schema/schema-fit.ts';
 import { version } from '../version.ts';
+import { poolerRemedy } from './check-sessions.ts';
 import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
 
 /** Largest difference of the clocks without a warning. Only log times suffer: due times use the database's clock. */
 const maxSkewMs = 5_000;
 /** Maximum number of connections that one worker opens (docs/scaling.md). */
-const workerConnections = 30;
+const workerConnections = 33;
 const maxNamed = 3;
 
 const connectionRemedy =
@@ -23,6 +24,8 @@ const connectionRemedy =
 /** Checks that the ERP database can be reached, has the schema of this version, and grants what workers need. */
 export async function checkDatabase(db: Database): Promise<readonly Finding[]> {
   const server = await runCheck('database', connectionRemedy, () => checkServer(db));
+  if (server.some(({ found }) => found.includes('unsupported startup parameter')))
+    return server.map((finding) => ({ ...finding, remedy: poolerRemedy }));
   // Without a connection nothing else can be checked.
   if (server.some(({ state }) => state === 'fail')) return server;
   const unusable = await readUnusableSchemas(db);

@@ -9,9 +9,10 @@ import { type Finding, fail, ok, runCheck } from './finding.ts';
 const workSettings: Partial<SessionSettings> = { timeZone: 'UTC', searchPath: 'pg_catalog', lockTimeoutMs: 5_000 };
 const queueSettings: Partial<SessionSettings> = { searchPath: 'bullmq' };
 
-const remedy =
-  'a connection pooler drops the `options` of a connection: configure it to pass them on (pgbouncer: session mode, and' +
-  ' ignore_startup_parameters without options)';
+/** What to do if a pooler refuses or drops the `options` of a connection. pgbouncer can do nothing else. */
+export const poolerRemedy =
+  'a connection pooler does not pass on the `options` of a connection, as pgbouncer in every mode: let DATABASE_URL of' +
+  ' this program lead to Postgres itself (docs/scaling.md)';
 
 /** Checks that the sessions of each pool have the settings that the program gives them. */
 export function checkSessions(config: Config, log: Logger): Promise<readonly Finding[]> {
@@ -27,7 +28,7 @@ export function checkSessions(config: Config, log: Logger): Promise<readonly Fin
       return [
         wrong.length === 0
           ? ok('sessions', 'the sessions of every pool have the right settings')
-          : fail('sessions', wrong.join('; '), remedy),
+          : fail('sessions', wrong.join('; '), poolerRemedy),
       ];
     } finally {
       await Promise.all([work.close(), queue?.close()]);

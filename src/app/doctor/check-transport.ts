@@ -13,6 +13,7 @@ export function checkTransport(config: Config): readonly Finding[] {
   const database = config.DATABASE_URL === undefined ? null : parseConnectionUrl(config.DATABASE_URL);
   if (database !== null && !isLocal(database) && !encryptedModes.includes(database.searchParams.get('sslmode') ?? ''))
     unencrypted.push('Postgres (DATABASE_URL without sslmode)');
+  const isUnchecked = database?.searchParams.get('sslmode') === 'no-verify';
   const redis = config.REDIS_URL === undefined ? null : parseConnectionUrl(config.REDIS_URL);
   if (redis !== null && redis.protocol === 'redis:' && !isLocal(redis)) unencrypted.push('Redis (redis://)');
   const alerts = config.ALERT_WEBHOOK_URL === undefined ? null : new URL(config.ALERT_WEBHOOK_URL);
@@ -31,6 +32,15 @@ export function checkTransport(config: Config): readonly Finding[] {
           `sent in clear text to other machines: ${unencrypted.join(', ')}`,
           'use https://, sslmode=verify-full and rediss://, unless you trust the network between',
         ),
+    ...(isUnchecked
+      ? [
+          warn(
+            'certificates',
+            'TLS: sslmode=no-verify in DATABASE_URL checks no certificate, so anybody between could read and write',
+            'use sslmode=verify-full, and name the certificate of the authority as sslrootcert',
+          ),
+        ]
+      : []),
     ...(proxies.length === 0 ? [] : [ok('proxy', `requests to the service go by ${[...new Set(proxies)].join(', ')}`)]),
   ];
 }

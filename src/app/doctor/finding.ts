@@ -1,4 +1,5 @@
 import { describeError } from '../../core/errors.ts';
+import { TlsError } from '../../core/tls-error.ts';
 
 /** The result of one check. */
 export interface Finding {
@@ -24,7 +25,10 @@ export const fail = (check: string, found: string, remedy: string): Finding => (
   remedy,
 });
 
-/** Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`. */
+/**
+ * Returns the findings of `look`. If `look` fails, its error becomes the finding, with `remedy`, or with the remedy of
+ * an error of TLS.
+ */
 export async function runCheck(
   check: string,
   remedy: string,
@@ -33,6 +37,8 @@ export async function runCheck(
   try {
     return await look();
   } catch (error) {
-    return [fail(check, describeError(error), remedy)];
+    return [
+      error instanceof TlsError ? fail(check, error.found, error.remedy) : fail(check, describeError(error), remedy),
+    ];
   }
 }

@@ -13,7 +13,6 @@ import type { ClientOptions } from '../commands/client.ts';
 import type { DatabaseOptions } from '../commands/database.ts';
 import type { DemoOptions } from '../commands/demo.ts';
 import type { DoctorOptions } from '../commands/doctor.ts';
-import type { MigrateOptions } from '../commands/migrate.ts';
 import type { PauseOptions } from '../commands/pause.ts';
 import type { RunOptions } from '../commands/run.ts';
 import type { SandboxOptions } from '../commands/sandbox.ts';
@@ -21,6 +20,7 @@ import type { StatusOptions } from '../commands/status.ts';
 import { version } from '../version.ts';
 import { addEraseCommand } from './erase-command.ts';
 import { addExportCommand } from './export-command.ts';
+import { addMigrateCommand } from './migrate-command.ts';
 import { createChoiceArgument, parseWholeNumber, setExitCode } from './options.ts';
 import { addOutboxCommands } from './outbox-commands.ts';
 import { addQuarantineCommands } from './quarantine-commands.ts';
@@ -57,14 +57,7 @@ export function createCli(): Command {
     .description('run the daemon until it is stopped')
     .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
     .action(async () => setExitCode((await import('../commands/worker.ts')).workerCommand()));
-  cli
-    .command('migrate')
-    .description('create or upgrade the schemas in the ERP database')
-    .option('--wait <seconds>', 'time to wait for a database that is starting (0)', parseWholeNumber)
-    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… fulfilment-sync migrate --wait 60')
-    .action(async (options: MigrateOptions) =>
-      setExitCode((await import('../commands/migrate.ts')).migrateCommand(options)),
-    );
+  addMigrateCommand(cli);
   cli
     .command('status')
     .description('show the state of every job of every client, and all problems')

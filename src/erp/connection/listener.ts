@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import pg from 'pg';
-import { keepAliveInitialDelayMillis } from './pool.ts';
+import type pg from 'pg';
+import { keepAliveInitialDelayMillis, WatchedClient } from './pool.ts';
 
 const firstPauseMs = 250;
 const maxPauseMs = 5_000;
@@ -45,7 +45,7 @@ export class Listener {
 
   async #connect(): Promise<void> {
     const { databaseUrl, channel, onNotify } = this.#options;
-    const client = new pg.Client({
+    const client = new WatchedClient({
       connectionString: databaseUrl,
       application_name: 'fulfilment-sync listen',
       keepAlive: true,

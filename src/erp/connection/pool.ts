@@ -6,6 +6,7 @@
 import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
 import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
+import { findTlsError } from '../../core/tls-error.ts';
 import type { DB } from '../generated/tables.ts';
 import { keyedPlanSettings, prepareStatements } from './prepared.ts';
 
@@ -118,20 +119,19 @@ const toLostError = (cause: Error) =>
 /** Tolerance for the timers of pg: they may fire a little before the time that we measure. */
 const timerSlackMs = 50;
 
-/**
- * Returns whether the connection has ended. A wrong password or missing TLS does not end it; pg's error is kept then.
- */
+/** Returns whether the connection has ended. A wrong password does not end it; pg's error is kept then. */
 const hasEnded = (client: pg.ClientBase) => {
   const { stream } = (client as pg.Client).connection;
   return stream.destroyed || stream.readableEnded;
 };
 
-/** A client whose connection attempt fails with `database_lost` if the connection ends before it is open. */
-class WatchedClient extends pg.Client {
+/** A client whose `connect` fails with `database_lost` if the connection ends, and `tls_failed` if TLS is the reason. */
+export class WatchedClient extends pg.Client {
   override connect(): Promise<pg.Client>;
   override connect(callback: (error: Error) => void): void;
   override connect(callback?: (error: Error) => void): Promise<pg.Client> | undefined {
-    const toCodedError = (error: unknown) => (isUncoded(error) && hasEnded(this) ? toLostError(error) : error);
+    const toCodedError = (error: unknown) =>
+      findTlsError(error, 'postgres') ?? (isUncoded(error) && hasEnded(this) ? toLostError(error) : error);
     if (callback !== undefined) {
       super.connect((error: Error) => callback(toCodedError(error) as Error));
       return undefined;

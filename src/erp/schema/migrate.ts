@@ -60,6 +60,25 @@ export async function migrate<T>(
   });
 }
 
+/**
+ * Returns the migrations that `migrate` would apply, in order. Changes nothing.
+ * @throws SchemaError if the schema is newer and does not work with this code
+ */
+export async function readMissingMigrations<T>(db: Kysely<T>, version: string): Promise<MigrationFile[]> {
+  await assertPostgresFits(db);
+  const files = await readMigrations();
+  const { rows } = await sql<{ found: boolean }>`
+    select to_regclass('sync.migrations') is not null as found`.execute(db);
+  if (!rows[0]?.found) return files;
+  const applied = await readAppliedMigrations(db);
+  if (findUnknownMigrations(files, applied).length > 0) {
+    await assertSchemaFits(db, version);
+    return [];
+  }
+  const done = new Set(applied.map(({ name }) => name));
+  return files.filter(({ name }) => !done.has(name));
+}
+
 /** Creates our tables of migrations. Beside kysely's record, they say which code each migration still works with. */
 async function createTables<T>(db: Kysely<T>): Promise<void> {
   for (let attempt = 1; ; attempt++)

@@ -3,6 +3,7 @@ import { makeUndecodableError, type Outcome, WarehouseError } from '../../core/e
 import { isObject, type Json, parseExact } from '../../core/json.ts';
 import { quote } from '../../core/quote.ts';
 import { dayMs } from '../../core/time.ts';
+import { findTlsError } from '../../core/tls-error.ts';
 
 /** Codes of failures before a request was sent: DNS, TCP, and a certificate that is not accepted. */
 const notConnected = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|EHOSTDOWN|ENOTFOUND|EAI_|UND_ERR_CONNECT_TIMEOUT)/;
@@ -29,8 +30,11 @@ export function toTransportError(operation: string, cause: unknown): WarehouseEr
   const makeError = (ours: ErrorCode, outcome: Outcome, text: string) =>
     new WarehouseError(ours, `${operation}: ${text}`, { outcome, cause });
   if (isBeforeSending(cause)) {
-    const why = badCertificate.test(code) ? `: its certificate is not accepted (${code})` : '';
-    return makeError('connect_failed', 'not_executed', `no connection to the service${why}`);
+    const tlsError = findTlsError(cause, 'service');
+    if (tlsError === null) return makeError('connect_failed', 'not_executed', 'no connection to the service');
+    // Without the cause: its words would repeat the message.
+    const message = `${operation}: no connection to the service: ${tlsError.message}`;
+    return new WarehouseError('connect_failed', message, { outcome: 'not_executed' });
   }
   // A request that was stopped is handled earlier. Here, the cause is a proxy that did not open a tunnel.
   if (code === 'UND_ERR_ABORTED')

@@ -233,6 +233,31 @@ test('a pooler that drops the options of a connection is found', async () => {
   }
 });
 
+test('a pooler that refuses the options of a connection is found', async () => {
+  const fields = { S: 'FATAL', C: '08P01', M: 'unsupported startup parameter: options' };
+  const text = Object.entries(fields).map(([field, value]) => `${field}${value}\0`);
+  const body = Buffer.from(`${text.join('')}\0`, 'latin1');
+  const head = Buffer.from('E\0\0\0\0', 'latin1');
+  head.writeInt32BE(body.length + 4, 1);
+  const server = createServer((client) => {
+    client.once('data', () => client.end(Buffer.concat([head, body])));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const url = new URL(database.url);
+    url.port = String((server.address() as AddressInfo).port);
+    const { wrong } = await doctor(workerEnv(url.href, await processes.sandbox()));
+    expect(wrong).toContainEqual({
+      check: 'database',
+      state: 'fail',
+      found: 'unsupported startup parameter: options',
+      remedy: expect.stringMatching(/pgbouncer.*DATABASE_URL .*Postgres itself/),
+    });
+  } finally {
+    server.close();
+  }
+});
+
 test.each(brokenSetups)(
   '$name is found, with what to do',
   async ({ env, before, finds: [state, check, found, remedy] }) => {

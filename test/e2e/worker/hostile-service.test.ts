@@ -305,7 +305,9 @@ describe('a worker whose service is hostile', () => {
     closers.push(() => server.close());
     const cli = run(new URL(`https://localhost:${(server.address() as AddressInfo).port}`));
     expect((await cli.ended).code).toBe(1);
-    expect(cli.output).toMatch(/no connection to the service: its certificate is not accepted \(\w*SELF_SIGNED\w*\)/);
+    expect(cli.output).toMatch(
+      /no connection to the service: TLS: the certificate .*SELF_SIGNED\w*\); .*NODE_EXTRA_CA_CERTS/,
+    );
     expect(requests).toEqual([]);
   });
 

@@ -95,3 +95,15 @@ test('doctor names proxies without their password, and remote connections withou
     expect.objectContaining({ state: 'ok', found: 'requests to the service go by proxy.test:3128' }),
   ]);
 });
+
+test('doctor warns if the certificate of Postgres is not checked', () => {
+  const config = makeConfig(database, sandbox, { DATABASE_URL: 'postgres://erp.test/erp?sslmode=no-verify' });
+  expect(checkTransport(config)).toEqual([
+    expect.objectContaining({ check: 'encryption', state: 'ok' }),
+    expect.objectContaining({
+      check: 'certificates',
+      state: 'warn',
+      found: expect.stringMatching(/^TLS: .*no-verify/),
+    }),
+  ]);
+});

@@ -83,11 +83,17 @@ describe('toStatusError', () => {
 
 test.each([
   ['ECONNREFUSED', 'connect_failed', 'not_executed'],
-  ['CERT_HAS_EXPIRED', 'connect_failed', 'not_executed'],
   ['UND_ERR_HEADERS_TIMEOUT', 'timeout', 'unknown'],
   ['ECONNRESET', 'connection_lost', 'unknown'],
   ['UND_ERR_RES_EXCEEDED_MAX_SIZE', 'body_too_large', 'unknown'],
 ])('%s is %s, %s', (systemCode, code, outcome) => {
   const cause = Object.assign(new Error('x'), { code: systemCode });
   expect(toTransportError('v3.orders.list', cause)).toMatchObject({ code, outcome, cause });
+});
+
+test('a certificate that has expired is connect_failed, not_executed, and the message names TLS', () => {
+  const cause = Object.assign(new Error('x'), { code: 'CERT_HAS_EXPIRED' });
+  const error = toTransportError('v3.orders.list', cause);
+  expect(error).toMatchObject({ code: 'connect_failed', outcome: 'not_executed' });
+  expect(error.message).toMatch(/^v3\.orders\.list: no connection to the service: TLS: .*WAREHOUSE_BASE_URL/);
 });

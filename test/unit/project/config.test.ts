@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../../config/config-error.ts';
 import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
@@ -283,6 +284,29 @@ test('certificates are always checked', () => {
   expect(readProblems({ ...base, NODE_TLS_REJECT_UNAUTHORIZED: '0' })).toEqual([
     expect.stringMatching(/^NODE_TLS_REJECT_UNAUTHORIZED: .*NODE_EXTRA_CA_CERTS/),
   ]);
+});
+
+test('settings of TLS are checked before anything connects, and the problem names TLS', () => {
+  const fixture = (name: string) => fileURLToPath(new URL(`../../fixtures/tls/${name}.pem`, import.meta.url));
+  const none = '/does/not/exist.pem';
+  const [cert, key] = [fixture('client-cert'), fixture('client-key')];
+  const toUrl = (parameters: string) => `${base.DATABASE_URL}?${parameters}`;
+  const right = toUrl(`sslmode=verify-full&sslrootcert=${fixture('authority-cert')}&sslcert=${cert}&sslkey=${key}`);
+  expect(readProblems({ ...base, DATABASE_URL: right, NODE_EXTRA_CA_CERTS: fixture('authority-cert') })).toEqual([]);
+  const wrong: [Record<string, string>, RegExp][] = [
+    [{ NODE_EXTRA_CA_CERTS: none }, /^NODE_EXTRA_CA_CERTS: TLS: .*ENOENT/],
+    [{ NODE_EXTRA_CA_CERTS: key }, /^NODE_EXTRA_CA_CERTS: TLS: .*PEM/],
+    [{ DATABASE_URL: toUrl('sslmode=verify') }, /^DATABASE_URL: TLS: sslmode=verify .*verify-full/],
+    [{ DATABASE_URL: toUrl(`sslrootcert=${none}`) }, /^DATABASE_URL: TLS: sslrootcert=.*ENOENT/],
+    [{ DATABASE_URL: toUrl('sslrootcert=system') }, /^DATABASE_URL: TLS: .*leave sslrootcert out/],
+    [{ DATABASE_URL: toUrl(`sslrootcert=${key}`) }, /^DATABASE_URL: TLS: .*do not fit/],
+    [{ DATABASE_URL: toUrl(`sslcert=${cert}`) }, /^DATABASE_URL: TLS: sslcert and sslkey belong together/],
+    [
+      { DATABASE_URL: toUrl(`sslcert=${cert}&sslkey=${fixture('server-key')}`) },
+      /^DATABASE_URL: TLS: .*key values mismatch/,
+    ],
+  ];
+  for (const [env, words] of wrong) expect(readProblems({ ...base, ...env })).toEqual([expect.stringMatching(words)]);
 });
 
 test('a database URL for a socket has no host', () => {

@@ -1,0 +1,148 @@
+import { afterEach, expect, test } from 'vitest';
+import { useDatabase } from '../../helpers/database.ts';
+import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { startTlsFront, type TlsFrontOptions, tlsFile } from '../../helpers/processes/tls-front.ts';
+import { useRedis } from '../../helpers/redis.ts';
+
+const database = useDatabase();
+const redis = useRedis();
+const processes = useProcesses();
+const closers: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0)) await close();
+});
+
+const trusted = { NODE_EXTRA_CA_CERTS: tlsFile('authority-cert') };
+
+/** Returns the settings of a worker whose three servers are behind TLS. */
+async function prepareServers(options: TlsFrontOptions, parameters: Readonly<Record<string, string>>) {
+  const sandbox = await processes.sandbox();
+  const open = async (url: URL, scheme: string) => {
+    const front = await startTlsFront(url, options);
+    closers.push(front.close);
+    return front.url.href.replace(/^\w+:/, `${scheme}:`);
+  };
+  const databaseUrl = new URL(await open(new URL(database.url), 'postgres'));
+  for (const [name, value] of Object.entries({ sslmode: 'verify-full', ...parameters }))
+    databaseUrl.searchParams.set(name, value);
+  return {
+    ...workerEnv(databaseUrl.href, sandbox),
+    REDIS_URL: await open(new URL(redis.url), 'rediss'),
+    WAREHOUSE_BASE_URL: await open(sandbox.url, 'https'),
+  };
+}
+
+/** Returns what `doctor` says of the three servers, each as a line. */
+async function diagnose(env: Record<string, string>) {
+  // A process of its own: Node reads NODE_EXTRA_CA_CERTS when it starts.
+  const cli = processes.cli(['doctor', '--json'], env);
+  await cli.ended;
+  const findings: { check: string; state: string; found: string; remedy: string | null }[] = JSON.parse(
+    cli.output.slice(cli.output.indexOf('[')),
+  );
+  const read = (check: string) => {
+    const finding = findings.find((one) => one.check === check);
+    return finding?.state === 'ok' ? 'ok' : `${finding?.found} -> ${finding?.remedy}`;
+  };
+  return { postgres: read('database'), redis: read('queue'), service: read('default: service') };
+}
+
+test.skipIf(!redis.available)('Postgres, Redis and the service are reached by TLS', async () => {
+  const byParameter = { sslrootcert: tlsFile('authority-cert') };
+  for (const parameters of [byParameter, {}])
+    expect(await diagnose({ ...(await prepareServers({}, parameters)), ...trusted })).toEqual({
+      postgres: 'ok',
+      redis: 'ok',
+      service: 'ok',
+    });
+});
+
+test.skipIf(!redis.available).each<[string, TlsFrontOptions, Record<string, string>, Record<string, RegExp>]>([
+  [
+    'no known authority',
+    {},
+    {},
+    {
+      postgres: /^TLS: the certificate of Postgres is not accepted.* -> .*sslrootcert in DATABASE_URL/,
+      redis: /^TLS: the certificate of Redis is not accepted.* -> .*NODE_EXTRA_CA_CERTS/,
+      service: /TLS: the certificate of the service is not accepted.*; .*NODE_EXTRA_CA_CERTS/,
+    },
+  ],
+  [
+    'an expired certificate',
+    { certificate: 'expired' },
+    trusted,
+    {
+      postgres: /^TLS: the certificate of Postgres has expired.* -> renew .*DATABASE_URL/,
+      redis: /^TLS: the certificate of Redis has expired.* -> renew .*REDIS_URL/,
+      service: /TLS: the certificate of the service has expired.*; renew .*WAREHOUSE_BASE_URL/,
+    },
+  ],
+  [
+    'a certificate of another host',
+    { certificate: 'other-name' },
+    trusted,
+    {
+      postgres: /^TLS: .*Postgres is for another host name \(DNS:db\.example\) -> .*DATABASE_URL/,
+      redis: /^TLS: .*Redis is for another host name \(DNS:db\.example\) -> .*REDIS_URL/,
+      service: /TLS: .*the service is for another host name \(DNS:db\.example\); .*WAREHOUSE_BASE_URL/,
+    },
+  ],
+  [
+    'a client certificate that is missing',
+    { asksForCertificate: true },
+    trusted,
+    {
+      postgres: /^TLS: Postgres asks for a client certificate.* -> set sslcert and sslkey in DATABASE_URL/,
+      redis: /TLS: .*tls-auth-clients no/,
+      service: /TLS: .*client certificate/,
+    },
+  ],
+])('doctor names TLS, the setting and what to do: %s', async (_title, options, env, words) => {
+  const found = await diagnose({ ...(await prepareServers(options, {})), ...env });
+  for (const [server, pattern] of Object.entries(words)) expect(found[server as 'redis']).toMatch(pattern);
+});
+
+test.skipIf(!redis.available)('doctor names TLS if one side does not speak it', async () => {
+  const sandbox = await processes.sandbox();
+  const plain = new URL(database.url);
+  plain.searchParams.set('sslmode', 'verify-full');
+  const direct = {
+    ...workerEnv(plain.href, sandbox),
+    REDIS_URL: redis.url.replace('redis:', 'rediss:'),
+    WAREHOUSE_BASE_URL: sandbox.url.href.replace('http:', 'https:'),
+  };
+  expect(await diagnose(direct)).toEqual({
+    postgres: expect.stringMatching(/^TLS: Postgres does not speak TLS.*sslmode=disable in DATABASE_URL/),
+    redis: expect.stringMatching(/; TLS: REDIS_URL begins with rediss:/),
+    service: expect.stringMatching(/TLS: the service does not speak TLS at this port .*WAREHOUSE_BASE_URL/),
+  });
+  const fronts = await prepareServers({}, {});
+  const { redis: found, service } = await diagnose({
+    ...fronts,
+    ...trusted,
+    REDIS_URL: fronts.REDIS_URL.replace('rediss:', 'redis:'),
+    WAREHOUSE_BASE_URL: fronts.WAREHOUSE_BASE_URL.replace('https:', 'http:'),
+  });
+  expect(found).toMatch(/TLS: .*REDIS_URL must begin with rediss:/);
+  expect(service).toMatch(/TLS: .*the base URL must begin with https:/);
+});
+
+test('a client certificate of DATABASE_URL is sent', async () => {
+  const client = { sslcert: tlsFile('client-cert'), sslkey: tlsFile('client-key') };
+  const front = await startTlsFront(new URL(database.url), { asksForCertificate: true });
+  closers.push(front.close);
+  const url = front.url;
+  for (const [name, value] of Object.entries({ ...client, sslrootcert: tlsFile('authority-cert') }))
+    url.searchParams.set(name, value);
+  url.searchParams.set('sslmode', 'verify-full');
+  const migrate = processes.cli(['migrate'], { DATABASE_URL: url.href });
+  expect([(await migrate.ended).code, migrate.output]).toEqual([0, 'The database is up to date.']);
+});
+
+test.skipIf(!redis.available)('a worker that cannot trust Redis ends, and says why', async () => {
+  const { REDIS_URL } = await prepareServers({}, {});
+  const worker = processes.cli(['worker'], { ...workerEnv(database.url, await processes.sandbox()), REDIS_URL });
+  expect((await worker.ended).code).toBe(1);
+  expect(worker.output).toMatch(/^TLS: the certificate of Redis is not accepted.*NODE_EXTRA_CA_CERTS$/m);
+});
