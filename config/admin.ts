@@ -67,3 +67,8 @@ export function findAdminProblems(env: AdminVariables): string[] {
     problems.push('ADMIN_USER_HEADER: requires ADMIN_TRUSTED_PROXIES; without it anybody could send that header');
   return problems;
 }
+
+/** Returns true if only this machine can reach a server that listens on `host`. */
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
+}

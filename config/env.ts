@@ -4,6 +4,7 @@ import {
   basePathSchema,
   findAdminProblems,
   headerNameSchema,
+  isLoopback,
   trustedProxiesSchema,
 } from './admin.ts';
 import { ConfigError } from './config-error.ts';
@@ -22,7 +23,7 @@ import { type Operations, operations } from './operations.ts';
 import { readClients } from './read-clients.ts';
 import { readSchedules } from './read-schedules.ts';
 import type { Schedule } from './schedules.ts';
-import { readSettingsFile } from './settings-file.ts';
+import { readSettingsFile } from './settings/file.ts';
 import { readTelemetry, type TelemetrySettings, telemetrySecrets, telemetryVariables } from './telemetry.ts';
 import { findTlsProblems } from './tls.ts';
 import {
@@ -153,11 +154,6 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
   const fixedNames = Object.keys(fixed).filter(isSetting);
   return { ...result.data, clients, operations: merged, schedules, pushSweepMs, telemetry, given: env, fixedNames };
-}
-
-/** Returns true if only this machine can reach a server that listens on `host`. */
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
 /** Returns the files that the settings are read from, also if they are wrong. */

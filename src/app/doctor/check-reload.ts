@@ -4,8 +4,8 @@ import {
   describeSettingsChanges,
   findSettingsChanges,
   type SettingsChanges,
-} from '../../../config/settings-changes.ts';
-import { type SettingsRecord, toSettingsRecord } from '../../../config/settings-record.ts';
+} from '../../../config/settings/changes.ts';
+import { type SettingsRecord, toSettingsRecord } from '../../../config/settings/record.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readWorkerSettings, type WorkerSettings } from '../../erp/runs/worker-settings.ts';
 import { type Finding, ok, runCheck, warn } from './finding.ts';

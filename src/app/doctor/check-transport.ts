@@ -1,4 +1,5 @@
-import { type Config, isLoopback } from '../../../config/env.ts';
+import { isLoopback } from '../../../config/admin.ts';
+import type { Config } from '../../../config/env.ts';
 import { parseConnectionUrl } from '../../../config/values.ts';
 import { type Finding, ok, warn } from './finding.ts';
 

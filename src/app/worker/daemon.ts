@@ -6,7 +6,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Config } from '../../../config/env.ts';
 import { jobNames } from '../../../config/jobs.ts';
-import type { ClientPart, SettingsChanges } from '../../../config/settings-changes.ts';
+import type { ClientPart, SettingsChanges } from '../../../config/settings/changes.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { StoppedError } from '../../core/errors.ts';
 import type { SchemaError } from '../../erp/schema/migration-files.ts';

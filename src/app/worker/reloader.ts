@@ -4,8 +4,8 @@ import {
   describeSettingsChanges,
   findSettingsChanges,
   type SettingsChanges,
-} from '../../../config/settings-changes.ts';
-import { reloadedNames, type SettingsRecord, toSettingsRecord } from '../../../config/settings-record.ts';
+} from '../../../config/settings/changes.ts';
+import { reloadedNames, type SettingsRecord, toSettingsRecord } from '../../../config/settings/record.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
 import type { SettingsState } from './settings-note.ts';

@@ -1,4 +1,4 @@
-import type { SettingsRecord } from '../../../config/settings-record.ts';
+import type { SettingsRecord } from '../../../config/settings/record.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { forgetWorkerSettings, noteWorkerAlive, noteWorkerSettings } from '../../erp/runs/worker-settings.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';

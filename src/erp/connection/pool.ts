@@ -8,6 +8,7 @@ import pg from 'pg';
 import { CodedError, hasCode, isUncoded } from '../../core/errors.ts';
 import { findTlsError } from '../../core/tls-error.ts';
 import type { DB } from '../generated/tables.ts';
+import { mergeOptions } from './merge-options.ts';
 import { keyedPlanSettings, prepareStatements } from './prepared.ts';
 
 /** Idle time after which the system sends a keep-alive probe to the other side. The system's default is two hours. */
@@ -44,26 +45,6 @@ const typeParsers: pg.CustomTypesConfig = {
  * server would continue the statement and keep its locks.
  */
 const statementTimeoutMs = (queryTimeoutMs: number) => Math.round(queryTimeoutMs - Math.min(5_000, queryTimeoutMs / 5));
-
-/**
- * Merges the `options` of a database URL with ours. pg would use only those of the URL: the session would have no
- * lock_timeout and another search_path. If both set the same parameter, ours wins.
- */
-export function mergeOptions(
-  databaseUrl: string,
-  ours: readonly string[],
-): Pick<pg.PoolConfig, 'connectionString' | 'options'> {
-  // Postgres allows a URL without a host, for a socket. Node cannot parse it.
-  const queryAt = databaseUrl.indexOf('?');
-  const parameters = new URLSearchParams(queryAt < 0 ? '' : databaseUrl.slice(queryAt + 1));
-  const theirs = parameters.getAll('options');
-  if (theirs.length === 0) return { connectionString: databaseUrl, options: ours.join(' ') };
-  parameters.delete('options');
-  return {
-    connectionString: `${databaseUrl.slice(0, queryAt)}?${parameters}`,
-    options: [...theirs, ...ours].join(' '),
-  };
-}
 
 /** Settings of a pool. */
 export interface PoolOptions extends pg.PoolConfig {

@@ -6,27 +6,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
-
-/** A pass of a stream, with a separate cursor. docs/streams.md lists the passes of each stream. */
-export type CursorPass = 'new' | 'placed' | 'processed' | 'completed';
-
-/** The meaning of `page[cursor]`, as observed at this service (docs/interface.md, 2.6 Not shown). */
-export type CursorMeaning = 'unknown' | 'id' | 'offset' | 'opaque';
-
-/** The stored place of one walk over a list. */
-export interface Cursor {
-  /** Query of the last page that held rows. */
-  readonly query: string | null;
-  readonly meaning: CursorMeaning;
-  readonly lastId: number | null;
-  /** Largest date seen in the walk that is under way, YYYY-MM-DD. */
-  readonly largestSeen: string | null;
-  /** Largest date seen in a completed walk, YYYY-MM-DD. */
-  readonly watermark: string | null;
-  readonly completed: boolean;
-  /** True if the cursor last moved more than a day ago. */
-  readonly stale: boolean;
-}
+import type { Cursor, CursorMeaning, CursorPass } from '../runs/stored-stream.ts';
 
 /** The cursor of a pass that never ran. */
 export const noCursor: Cursor = {

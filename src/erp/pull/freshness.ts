@@ -1,14 +1,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
-
-/** The freshness of a stream before a poll. */
-export interface Freshness {
-  /** Start of the last complete poll, by the service's clock; null before the first. */
-  readonly completeAt: Date | null;
-  /** Number of resources that a poll usually reads; null until a poll after the first one has read some. */
-  readonly usualFetched: number | null;
-}
+import type { Freshness } from '../runs/stored-stream.ts';
 
 /** The share of one poll in the moving average of fetched resources. */
 export const averageShare = 0.1;

@@ -4,23 +4,13 @@ import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import type { Cursor, CursorPass } from '../pull/cursors.ts';
-import type { Freshness } from '../pull/freshness.ts';
 import { endClientHold, placeClientHold, returnClientProbe } from './client-holds.ts';
 import { forgetConfirmations } from './confirmations.ts';
 import type { JobKey } from './due-jobs.ts';
 import { type Lease, releaseLease } from './leases.ts';
+import type { StoredStream } from './stored-stream.ts';
 
 export type Trigger = 'schedule' | 'manual';
-
-/** What was stored of a stream when a poll of it began. */
-export interface StoredStream {
-  readonly freshness: Freshness;
-  /** The stored cursors. A pass that never ran has none. */
-  readonly cursors: ReadonlyMap<CursorPass, Cursor>;
-  /** True if a resource waits to be reread, or is in quarantine. */
-  readonly isWaiting: boolean;
-}
 
 /** A run that is under way. The ledger identifies it by the token of its lease. */
 export interface Run {

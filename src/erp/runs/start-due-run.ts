@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import type { Database } from '../connection/pool.ts';
-import type { Cursor, CursorPass } from '../pull/cursors.ts';
 import { leaseSpan } from './leases.ts';
-import type { Run, StoredStream } from './ledger.ts';
+import type { Run } from './ledger.ts';
+import type { Cursor, CursorPass, StoredStream } from './stored-stream.ts';
 
 /** The due times of a job of a client with an interval: every `everyMs` milliseconds since 1970, plus `phaseMs`. */
 export interface DueInterval {

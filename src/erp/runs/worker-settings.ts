@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely';
-import type { SettingsRecord } from '../../../config/settings-record.ts';
+import type { SettingsRecord } from '../../../config/settings/record.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** A worker without a sign of life for this time is lost. It gives one every 20 seconds. */

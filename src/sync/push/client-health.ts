@@ -162,3 +162,18 @@ export class ClientHealth {
     if (health !== null && heldMs !== null) await onHold(kind, health.code, heldMs);
   }
 }
+/**
+ * Counts the attempts whose result for the client (kind empty) or kind is not stored yet. No row of it begins meanwhile:
+ * the result may be a hold.
+ */
+export class Doubts {
+  readonly #counts = new Map<string, number>();
+
+  has(kind: string): boolean {
+    return (this.#counts.get(kind) ?? 0) > 0;
+  }
+
+  count(kind: string, by: 1 | -1): void {
+    this.#counts.set(kind, (this.#counts.get(kind) ?? 0) + by);
+  }
+}

@@ -4,7 +4,7 @@ import type { ClaimedRow } from '../../erp/outbox/claimed-row.ts';
 import { attemptRow, type PushDeps, type PushOutcome, type ReportStatus } from './attempt.ts';
 import { type ClaimSummary, claimDueRows } from './claim.ts';
 import { ClaimedAhead, type WaitingRow } from './claimed-ahead.ts';
-import { ClientHealth } from './client-health.ts';
+import { ClientHealth, Doubts } from './client-health.ts';
 import { lookUpDueRows } from './look-up.ts';
 import { countMaxUnsettled, type SettleEvents, SettleQueue } from './settle-queue.ts';
 
@@ -29,8 +29,7 @@ export class ClientPusher {
   readonly #inFlight = new Map<ClaimedRow, Promise<void>>();
   readonly #sending = new Set<ClaimedRow>();
   readonly #backgroundTasks = new Set<Promise<void>>();
-  /** Attempts whose result for the client (empty) or kind is not stored yet. No row of it begins meanwhile. */
-  readonly #doubts = new Map<string, number>();
+  readonly #doubts = new Doubts();
   #attempting = 0;
   #isLookingUp = false;
   #isProbing = false;
@@ -89,7 +88,7 @@ export class ClientPusher {
     const free = this.#freeSlots;
     // Within a send window, one row waits for the next slot: behind a backlog of other rows no slot would ever be free.
     const usual = few === undefined ? this.#ahead.countWanted(free) : Math.max(1, free);
-    const wanted = this.#isInDoubt('') ? 0 : isLimited ? free : usual;
+    const wanted = this.#doubts.has('') ? 0 : isLimited ? free : usual;
     if (few === undefined) this.#expectsMore ||= wanted === 0;
     if (wanted === 0) return { claimed: 0, more: false };
     const allowance = isLimited ? await this.health.allow(wanted) : null;
@@ -113,16 +112,8 @@ export class ClientPusher {
 
   /** Number of slots that can take a row now. */
   get #freeSlots(): number {
-    if (this.#isInDoubt('')) return 0;
+    if (this.#doubts.has('')) return 0;
     return Math.max(0, Math.min(this.slots - this.#sending.size, this.#maxUnsettled - this.#unsettled));
-  }
-
-  #isInDoubt(kind: string): boolean {
-    return (this.#doubts.get(kind) ?? 0) > 0;
-  }
-
-  #countDoubt(kind: string, by: 1 | -1): void {
-    this.#doubts.set(kind, (this.#doubts.get(kind) ?? 0) + by);
   }
 
   get #unsettled(): number {
@@ -130,7 +121,8 @@ export class ClientPusher {
   }
 
   #beginWaiting(): void {
-    for (const waiting of this.#ahead.take(this.#freeSlots, ({ kind }) => !this.#isInDoubt(kind))) this.#begin(waiting);
+    for (const waiting of this.#ahead.take(this.#freeSlots, ({ kind }) => !this.#doubts.has(kind)))
+      this.#begin(waiting);
   }
 
   #begin({ row, claimedAtMs }: WaitingRow): void {
@@ -203,7 +195,7 @@ export class ClientPusher {
   async #push(row: ClaimedRow, claimedAtMs: number, report: ReportStatus): Promise<void> {
     let doubted: string | null = null;
     const endDoubt = () => {
-      if (doubted !== null) this.#countDoubt(doubted, -1);
+      if (doubted !== null) this.#doubts.count(doubted, -1);
       doubted = null;
     };
     try {
@@ -218,7 +210,7 @@ export class ClientPusher {
       const doubt = findDoubtedScope(outcome.evidence);
       if (doubt !== null) {
         doubted = doubt === 'client' ? '' : row.kind;
-        this.#countDoubt(doubted, 1);
+        this.#doubts.count(doubted, 1);
       }
       if (this.#mayFreeSlot(outcome, row)) {
         this.#sending.delete(row);

@@ -2,10 +2,10 @@ import type { Transaction } from 'kysely';
 import type { Database } from '../../erp/connection/pool.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import type { Comparison } from '../../erp/mirror/tables.ts';
-import type { CursorPass } from '../../erp/pull/cursors.ts';
 import type { StreamPollEnd } from '../../erp/pull/quiet-poll.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
 import type { Run, Totals } from '../../erp/runs/ledger.ts';
+import type { CursorPass } from '../../erp/runs/stored-stream.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */

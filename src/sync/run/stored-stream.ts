@@ -3,9 +3,10 @@
  * cursor of that is used once, because the run moves it later. Otherwise a query reads it.
  */
 
-import { type Cursor, type CursorPass, noCursor, readCursor } from '../../erp/pull/cursors.ts';
-import { type Freshness, readFreshness } from '../../erp/pull/freshness.ts';
+import { noCursor, readCursor } from '../../erp/pull/cursors.ts';
+import { readFreshness } from '../../erp/pull/freshness.ts';
 import { isEventful } from '../../erp/runs/ledger.ts';
+import type { Cursor, CursorPass, Freshness } from '../../erp/runs/stored-stream.ts';
 import type { PullContext } from './pull-context.ts';
 
 type PollContext = Pick<PullContext, 'client' | 'db' | 'run' | 'state'>;

@@ -1,8 +1,8 @@
 import { afterEach, expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
-import { startTlsFront, type TlsFrontOptions, tlsFile } from '../../helpers/processes/tls-front.ts';
 import { useRedis } from '../../helpers/redis.ts';
+import { startTlsFront, type TlsFrontOptions, tlsFile } from '../../helpers/services/tls-front.ts';
 
 const database = useDatabase();
 const redis = useRedis();

@@ -4,9 +4,9 @@ import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import type { CliProcess } from '../../helpers/processes/cli-process.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
-import { startRotatingService } from '../../helpers/processes/rotating-service.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 import { SandboxControl } from '../../helpers/sandbox-control.ts';
+import { startRotatingService } from '../../helpers/services/rotating-service.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();

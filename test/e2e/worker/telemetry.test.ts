@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
-import { type OtlpPoint, readAttributes, readMessage, useOtlpReceiver } from '../../helpers/processes/otlp-receiver.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { type OtlpPoint, readAttributes, readMessage, useOtlpReceiver } from '../../helpers/services/otlp-receiver.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { type Config, listSettingsFiles, readConfig } from '../../../config/env.ts';
-import { describeSettingsChanges } from '../../../config/settings-changes.ts';
+import { describeSettingsChanges } from '../../../config/settings/changes.ts';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { Reloader } from '../../../src/app/worker/reloader.ts';
 import { SettingsWatch } from '../../../src/app/worker/settings-watch.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mergeOptions } from '../../../src/erp/connection/pool.ts';
+import { mergeOptions } from '../../../src/erp/connection/merge-options.ts';
 
 test.each([
   ['no query', 'postgres://u@h/db', 'postgres://u@h/db', '-c a=1'],

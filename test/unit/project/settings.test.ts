@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { ConfigError } from '../../../config/config-error.ts';
 import { listSettingsFiles, readConfig, replaceClients } from '../../../config/env.ts';
-import { describeSettingsChanges, findSettingsChanges } from '../../../config/settings-changes.ts';
-import { toSettingsRecord } from '../../../config/settings-record.ts';
+import { describeSettingsChanges, findSettingsChanges } from '../../../config/settings/changes.ts';
+import { toSettingsRecord } from '../../../config/settings/record.ts';
 import { SettingsWatch } from '../../../src/app/worker/settings-watch.ts';
 import { useSettingsFolders } from '../../helpers/config/settings-folder.ts';
 

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { isLoopback } from '../../../../config/env.ts';
+import { isLoopback } from '../../../../config/admin.ts';
 
 /** An answer to a request that is not allowed. */
 export interface Refusal {

@@ -1,4 +1,4 @@
-import type { ClientRecord, SettingsRecord } from './settings-record.ts';
+import type { ClientRecord, SettingsRecord } from './record.ts';
 
 /** What differs between two records of settings. */
 export interface SettingsChanges {

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
-import { type Config, variableNames } from './env.ts';
-import { toIdentity } from './files.ts';
-import { jobNames, pushJob } from './jobs.ts';
-import { writeSchedule, writeSpan } from './schedules.ts';
+import { type Config, variableNames } from '../env.ts';
+import { toIdentity } from '../files.ts';
+import { jobNames, pushJob } from '../jobs.ts';
+import { writeSchedule, writeSpan } from '../schedules.ts';
 
 /** Settings that a running worker takes over, besides clients and schedules. No value is secret. */
 export const reloadedNames = [
