@@ -8,7 +8,7 @@ import { CodedError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { recordErasures } from '../mirror/erasures.ts';
+import { type Erasure, recordErasures } from '../mirror/erasures.ts';
 import { appendChanges } from '../mirror/feed.ts';
 import { maskErasedQuarantine } from '../pull/mask-quarantine.ts';
 import { recordAudit } from '../runs/audit.ts';
@@ -60,12 +60,10 @@ export async function eraseOrders(
   const rows = await lockOrderRows(trx, scope);
   checkRows(rows);
   const numbers = new Map(orders.map(({ id, number }) => [id, number]));
-  await recordErasures(
-    trx,
-    client,
-    by,
-    scope.orderIds.map((id) => ({ entity: 'orders', id, number: numbers.get(id) ?? null })),
-  );
+  await recordErasures(trx, client, by, [
+    ...scope.orderIds.map((id) => ({ entity: 'orders' as const, id, number: numbers.get(id) ?? null })),
+    ...findLostCreates(orders, rows),
+  ]);
   const ids = rows.map(({ id }) => id);
   const outbox = await maskOutboxRows(trx, by, ids);
   const documents = await maskDocuments(trx, client, ids);
@@ -94,6 +92,14 @@ function checkOrderRows(orders: readonly OrderToErase[], open: readonly OrderRow
       'Nothing was erased: the service has the order, but it has not been read yet. ' +
         'Read it with: fulfilment-sync run pull-orders, then erase it',
     );
+}
+
+/** Names the orders without an id that the service may have all the same, each by its last order.create. */
+function findLostCreates(orders: readonly OrderToErase[], rows: readonly OrderRow[]): Erasure[] {
+  return orders.flatMap(({ id, number }) => {
+    const last = rows.findLast((row) => row.kind === 'order.create' && row.reference === number && row.mayBeCarriedOut);
+    return id === null && last !== undefined ? [{ entity: 'outbox', id: last.id, number }] : [];
+  });
 }
 
 /** Ends a trial: its transaction is rolled back. */

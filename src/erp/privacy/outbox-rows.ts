@@ -9,7 +9,10 @@ import type { OrderScope } from './order-scope.ts';
 export interface OrderRow {
   readonly id: number;
   readonly kind: string;
+  readonly reference: string;
   readonly status: string;
+  /** True if the service may have carried it out. */
+  readonly mayBeCarriedOut: boolean;
   /** True if its personal data was removed before. */
   readonly isErased: boolean;
 }
@@ -49,7 +52,8 @@ export async function lockOrderRows(trx: Transaction<DB>, scope: OrderScope): Pr
       where o.client = ${anyClient(client)} and o.family = 'return'
         and o.payload ->> 'shipmentId' = any(${shipmentIds.map(String)}::text[])
     )
-    select o.id, o.kind, o.status, o.erased_at is not null as "isErased"
+    select o.id, o.kind, o.reference, o.status, o.written_at is not null as "mayBeCarriedOut",
+      o.erased_at is not null as "isErased"
     from fulfilment.outbox o
     where o.id in (select id from found)
     order by o.id

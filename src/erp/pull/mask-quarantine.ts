@@ -1,6 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
+import { isSentAgain } from '../mirror/erasures.ts';
 
 /** The document of a quarantined resource whose personal data was erased. It has no id, so no replay can decode it. */
 const erasedDocument = '{"erased":true}';
@@ -52,7 +53,11 @@ export async function maskErasedQuarantine(
       or (m.order_id is null and exists (
         select from sync.erasures e
         where e.client = ${anyClient(client)} and e.entity = 'orders'
-          and e.external_order_number = m.number)))`.execute(trx);
+          and e.external_order_number = m.number))
+      or exists (
+        select from sync.erasures e
+        where e.client = ${anyClient(client)} and e.entity = 'outbox' and e.external_order_number = m.number
+          and not ${isSentAgain}))`.execute(trx);
   return Number(numAffectedRows ?? 0);
 }
 
