@@ -5,7 +5,7 @@ import { recordErasures } from '../mirror/erasures.ts';
 import { appendChanges } from '../mirror/feed.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import { maskDocuments, maskReturns } from './mask-rows.ts';
-import type { OrderToErase } from './order-scope.ts';
+import type { OrderToErase } from './order-numbers.ts';
 import { maskOutboxRows } from './outbox-rows.ts';
 
 /** Days after which an order without any stored shipment counts as finished: its shipments were never read. */

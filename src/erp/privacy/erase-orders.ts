@@ -14,7 +14,8 @@ import { maskErasedQuarantine } from '../pull/mask-quarantine.ts';
 import { recordAudit } from '../runs/audit.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import { maskDocuments, maskOrderRows } from './mask-rows.ts';
-import { type OrderToErase, readOrderScope } from './order-scope.ts';
+import type { OrderToErase } from './order-numbers.ts';
+import { readOrderScope } from './order-scope.ts';
 import { findOpenRows, lockOrderRows, maskOutboxRows, type OrderRow } from './outbox-rows.ts';
 import { removeQuotedWords } from './quoted-words.ts';
 
@@ -57,9 +58,9 @@ export async function eraseOrders(
   checkRows(await lockOrderRows(trx, await readOrderScope(trx, client, orders)));
   await lockOrderStreams(trx, client);
   const scope = await readOrderScope(trx, client, orders);
+  const numbers = new Map(scope.numbers.filter(({ isPresent }) => isPresent).map(({ id, number }) => [id, number]));
   const rows = await lockOrderRows(trx, scope);
   checkRows(rows);
-  const numbers = new Map(orders.map(({ id, number }) => [id, number]));
   await recordErasures(trx, client, by, [
     ...scope.orderIds.map((id) => ({ entity: 'orders' as const, id, number: numbers.get(id) ?? null })),
     ...findLostCreates(orders, rows),

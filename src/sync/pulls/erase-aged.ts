@@ -10,7 +10,7 @@ import {
   maskAgedRows,
 } from '../../erp/privacy/aged-data.ts';
 import { eraseOrders, OpenOrderError } from '../../erp/privacy/erase-orders.ts';
-import type { OrderToErase } from '../../erp/privacy/order-scope.ts';
+import type { OrderToErase } from '../../erp/privacy/order-numbers.ts';
 import { removeQuotedWords } from '../../erp/privacy/quoted-words.ts';
 import { maskAgedQuarantine } from '../../erp/pull/mask-quarantine.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';

@@ -236,21 +236,6 @@ test('an order with open rows, an unknown order and an ambiguous number are refu
   });
 });
 
-test('rows of an order that was renamed are erased under both numbers', { timeout: 60_000 }, async () => {
-  const create = await outbox.insert(
-    'order.create',
-    'SO-OLD',
-    orderPayload('SO-OLD', { email: 'qz-old@example.test' }),
-  );
-  await outbox.insert('order.rename', 'SO-OLD', { externalOrderNumber: 'SO-NEW' });
-  await outbox.push();
-  await outbox.insert('order.update', 'SO-NEW', { email: 'qz-new@example.test' });
-  await outbox.push();
-  expect((await outbox.row(create)).status).toBe('done');
-  expect((await erase('SO-OLD')).code).toBe(0);
-  expect(await findTexts(database, ['qz-old@example.test', 'qz-new@example.test', 'Keizersgracht'])).toEqual([]);
-});
-
 test('an order that never reached the service is erased from the outbox', async () => {
   await outbox.insert('order.create', 'SO-DEAD', { ...orderPayload('SO-DEAD'), wrong: 'qz-wrong' });
   await outbox.push();
