@@ -16,6 +16,9 @@ const dataWithId = '"data":\\{[^{}]*"id":"?([0-9]{1,15})';
 const linkedId = (relationship: 'order' | 'shipment') =>
   sql`substring(q.document from ${`"${relationship}":${beforeData}${dataWithId}`})::bigint`;
 
+/** SQL: the order number in a quarantined resource; null if there is none. */
+export const quarantinedNumber = sql`substring(q.document from '"externalOrderNumber":"([^"]{1,200})"')`;
+
 /**
  * Masks resources in quarantine whose order was erased. The reading itself stays: the resource is read again as before.
  * @param ids rows that were just written; null: all rows of the client
@@ -34,7 +37,7 @@ export async function maskErasedQuarantine(
           where s.client = ${anyClient(client)} and s.id = case
             when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id
             else ${linkedId('shipment')} end)) end as order_id,
-        substring(q.document from '"externalOrderNumber":"([^"]{1,200})"') as number
+        ${quarantinedNumber} as number
       from sync.quarantine q
       where q.client = ${anyClient(client)} and q.document <> ${erasedDocument}
         and (${ids === null} or q.id = any(${ids ?? []}::bigint[]))

@@ -72,3 +72,32 @@ test('a number whose erased order the service never had can be used again', { ti
   expect(await findTexts(database, ['qz-again@example.test'])).toContain('fulfilment.orders: qz-again@example.test');
   expect(await readErasures()).toEqual([]);
 });
+
+test.each(['number', 'id'])('an order that only the quarantine knows is erased by its %s', async (by) => {
+  await outbox.insert('order.create', 'SO-LOST', payload);
+  await outbox.push();
+  await database.query('truncate fulfilment.orders, fulfilment.outbox, sync.outbox_targets cascade');
+  const onHold = { path: ['data', 0, 'attributes', 'onHold'], value: 'x' };
+  await sandbox.faults({ operation: 'v3.orders.list', effect: { set: [onHold] } });
+  done(await pull('pull-orders'));
+  const [held] = await database.query<{ id: number }>('select resource_id::int as id from sync.quarantine');
+  const name = by === 'id' ? [String(held?.id), '--id'] : ['SO-LOST'];
+  const erased = await run('erase', ...name, '--json');
+  expect(JSON.parse(erased.output)).toMatchObject({ id: held?.id, number: 'SO-LOST', isStored: false });
+  expect(await findTexts(database, searched)).toEqual([]);
+  await sandbox.clearFaults();
+  done(await work('refetch', async (context) => void (await refetch(context, orders, held?.id ?? 0))));
+  expect(await database.query('select id from fulfilment.orders')).toHaveLength(1);
+  expect(await findTexts(database, searched)).toEqual([]);
+});
+
+test('an order that only the outbox knows is erased by its id', { timeout: 60_000 }, async () => {
+  const create = await outbox.insert('order.create', 'SO-LOST', payload);
+  await outbox.insert('order.rename', 'SO-LOST', { externalOrderNumber: 'SO-NEW' });
+  await outbox.push();
+  await database.query('truncate fulfilment.orders cascade');
+  const id = (await outbox.row(create)).result?.orderId;
+  const erased = await run('erase', String(id), '--id', '--json');
+  expect(JSON.parse(erased.output)).toMatchObject({ id, number: 'SO-NEW', isStored: false });
+  expect(await findTexts(database, searched)).toEqual([]);
+});
