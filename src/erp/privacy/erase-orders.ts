@@ -9,7 +9,7 @@ import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { type Erasure, recordErasures } from '../mirror/erasures.ts';
-import { appendChanges } from '../mirror/feed.ts';
+import { appendChanges, type Change } from '../mirror/feed.ts';
 import { maskErasedQuarantine } from '../pull/mask-quarantine.ts';
 import { recordAudit } from '../runs/audit.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
@@ -37,6 +37,11 @@ export interface ErasedCounts {
   readonly cancelled: number;
 }
 
+/** An erasure, and its entries for the feed, which the last statement of the transaction appends. */
+export interface Erased extends ErasedCounts {
+  readonly changes: readonly Change[];
+}
+
 /**
  * Erases the personal data of orders of one client, in the current transaction. No reading and no settlement can commit
  * in the middle: it locks what they lock.
@@ -51,7 +56,7 @@ export async function eraseOrders(
   by: string,
   orders: readonly OrderToErase[],
   { cancelDead }: { readonly cancelDead: boolean },
-): Promise<ErasedCounts> {
+): Promise<Erased> {
   const checkRows = (rows: readonly OrderRow[]) => checkOrderRows(orders, findOpenRows(rows, !cancelDead), rows);
   await lockParcelWriters(trx, client);
   // Settlements lock outbox rows before streams. Lock in the same order; the other order would deadlock.
@@ -70,7 +75,6 @@ export async function eraseOrders(
   const documents = await maskDocuments(trx, client, ids);
   const masked = await maskOrderRows(trx, scope);
   const quarantined = await maskErasedQuarantine(trx, client, null);
-  await appendChanges(trx, client, [...documents, ...masked.changes]);
   const tables = {
     ...masked.counts,
     documents: documents.length + (masked.counts.documents ?? 0),
@@ -80,6 +84,7 @@ export async function eraseOrders(
   return {
     tables: Object.fromEntries(Object.entries(tables).filter(([, count]) => count > 0)),
     cancelled: outbox.cancelled,
+    changes: [...documents, ...masked.changes],
   };
 }
 
@@ -127,7 +132,7 @@ export async function eraseOrder(
 ): Promise<ErasedCounts> {
   try {
     return await inTransaction(db, async (trx) => {
-      const { tables, cancelled } = await eraseOrders(trx, client, by, [order], { cancelDead: true });
+      const { tables, cancelled, changes } = await eraseOrders(trx, client, by, [order], { cancelDead: true });
       const counts = { tables: { ...tables, ...(await removeQuotedWords(trx, client, null)) }, cancelled };
       if (isTrial) throw new TrialEnd(counts);
       const detail = Object.entries(counts.tables).map(([table, count]) => `${table} ${count}`);
@@ -138,6 +143,7 @@ export async function eraseOrder(
         client,
         detail: `${name}: ${detail.join(', ') || 'nothing left'}`,
       });
+      await appendChanges(trx, client, changes);
       return counts;
     });
   } catch (error) {
