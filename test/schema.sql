@@ -453,7 +453,7 @@ create table sync.cursors (
 ) with (fillfactor=50); -- Place of each walk over a list; written together with the rows of its page
 create table sync.erasures (
   client text not null, -- Client key
-  entity text not null, -- orders; or the table of a return that belongs to no stored order
+  entity text not null, -- orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order
   id bigint not null, -- Id of the row of that table
   external_order_number text, -- Your order number when it was erased
   erased_at timestamp with time zone not null default now(), -- When it was erased
@@ -800,7 +800,7 @@ alter table sync.clients add constraint clients_check1 CHECK ((((hold_code IS NU
 alter table sync.clients add constraint clients_pkey PRIMARY KEY (client);
 alter table sync.cursors add constraint cursors_meaning_check CHECK ((meaning = ANY (ARRAY['unknown'::text, 'id'::text, 'offset'::text, 'opaque'::text])));
 alter table sync.cursors add constraint cursors_pkey PRIMARY KEY (client, stream, pass);
-alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'return_items'::text, 'return_merchandise_authorizations'::text])));
+alter table sync.erasures add constraint erasures_entity_check CHECK ((entity = ANY (ARRAY['orders'::text, 'outbox'::text, 'return_items'::text, 'return_merchandise_authorizations'::text])));
 alter table sync.erasures add constraint erasures_pkey PRIMARY KEY (client, entity, id);
 alter table sync.feed_mark add constraint feed_mark_only_row_check CHECK (only_row);
 alter table sync.feed_mark add constraint feed_mark_pkey PRIMARY KEY (only_row);

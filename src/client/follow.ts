@@ -24,14 +24,15 @@ const defaultLookEveryMs = 10_000;
 export async function followChanges(db: Connection | Pool, options: FollowOptions): Promise<void> {
   const { signal, onReconnect } = options;
   for (let wasConnected = false; ; ) {
+    let isConnected = false;
     try {
       return await withConnection(db, (connection) => {
-        wasConnected = true;
+        wasConnected = isConnected = true;
         return followOn(connection, options);
       });
     } catch (error) {
-      const lost = toLostError(error, wasConnected && isPool(db));
-      if (lost === null) throw error;
+      const lost = isConnected ? error : toConnectFailure(error);
+      if (!(wasConnected && isPool(db) && lost instanceof ConnectionLostError)) throw error;
       onReconnect?.(lost);
     }
     await pause(reconnectPauseMs, signal);
@@ -39,12 +40,8 @@ export async function followChanges(db: Connection | Pool, options: FollowOption
   }
 }
 
-/** Returns the error if another attempt makes sense, else null. Errors of a connect have the codes of the system. */
-function toLostError(error: unknown, mayReconnect: boolean): ConnectionLostError | null {
-  if (!mayReconnect) return null;
-  if (error instanceof ConnectionLostError) return error;
-  return isConnectError(error) ? new ConnectionLostError(error) : null;
-}
+/** Returns a ConnectionLostError if another attempt to connect makes sense. Errors of the system have codes as ECONNRESET. */
+const toConnectFailure = (error: unknown) => (isConnectError(error) ? new ConnectionLostError(error) : error);
 
 const isConnectError = (error: unknown): boolean =>
   error instanceof AggregateError
@@ -70,12 +67,20 @@ async function followOn(
     }
     await connection.query(`unlisten ${channel}`);
   } catch (error) {
-    // Postgres ends sessions with 57P01 to 57P03. Its message comes before the connection ends.
-    throw hints.lost ?? (/^57P0/.test(readCode(error)) ? new ConnectionLostError(error) : error);
+    // Postgres ends sessions with 57P01 to 57P03. Its message comes before the connection ends. `handle` may have met such
+    // an error elsewhere, so the connection is tried.
+    const isEnding = /^57P0/.test(readCode(error)) && !(await canQuery(connection));
+    throw hints.lost ?? (isEnding ? new ConnectionLostError(error) : error);
   } finally {
     hints.ignore(connection);
   }
 }
+
+const canQuery = (connection: Connection) =>
+  connection.query('select 1').then(
+    () => true,
+    () => false,
+  );
 
 /** What a connection says between two looks: that there are changes, or that it was lost. */
 class Hints {

@@ -31,7 +31,8 @@ export function planRelease(options: ReleaseOptions): readonly Step[] {
   const own = (what: string, command: readonly string[]): Step => ({ what, command, isPublic: false });
   const seen = (what: string, command: readonly string[]): Step => ({ what, command, isPublic: true });
   const images = options.hasImages ? names.images : [];
-  const tarball = `${folder}/${names.tarball}`;
+  // Without the dot, npm takes it for a repository at GitHub.
+  const tarball = `./${folder}/${names.tarball}`;
   return [
     own('Commit the changelog', ['git', 'commit', '--message', `Release ${version}`, 'CHANGELOG.md']),
     own('Pack', ['npm', 'pack', '--pack-destination', folder]),

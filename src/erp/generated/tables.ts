@@ -1906,7 +1906,7 @@ export interface SyncErasures {
    */
   client: string;
   /**
-   * orders; or the table of a return that belongs to no stored order
+   * orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order
    */
   entity: string;
   /**

@@ -4,9 +4,12 @@ import type { DB } from '../generated/tables.ts';
 import { maskFamily } from './personal-columns.ts';
 import type { Family, MirrorTables } from './tables.ts';
 
-/** A resource that an erasure names: an order, or a return that belongs to no stored order. */
+/**
+ * A resource that an erasure names: an order, a return that belongs to no stored order, or an order.create row. The
+ * latter stands for an order that the service may have, whose id is not known.
+ */
 export interface Erasure {
-  readonly entity: 'orders' | 'return_items' | 'return_merchandise_authorizations';
+  readonly entity: 'orders' | 'outbox' | 'return_items' | 'return_merchandise_authorizations';
   readonly id: number;
   readonly number: string | null;
 }
@@ -50,10 +53,55 @@ const orderLinks: Readonly<Record<string, readonly ('order' | 'shipment' | 'numb
   return_merchandise_authorizations: ['shipment'],
 };
 
-/** Returns true if anything of the client was erased. Most pages need only this. */
-async function hasErasures(trx: Transaction<DB>, client: string): Promise<boolean> {
-  const first = trx.selectFrom('sync.erasures').select('id').where('client', '=', anyClient(client));
-  return (await first.orderBy('entity').orderBy('id').limit(1).executeTakeFirst()) !== undefined;
+/** Returns which erasures the client has: any, and of orders whose id is not known. Most pages need only this. */
+async function readKinds(trx: Transaction<DB>, client: string): Promise<{ any: boolean; unread: boolean }> {
+  const { rows } = await sql<{ any: boolean; unread: boolean }>`
+    select ${anyErasure(client)} as any, (
+      select e.id
+      from sync.erasures e
+      where e.client = ${anyClient(client)} and e.entity = 'outbox'
+      order by e.id
+      limit 1) is not null as unread`.execute(trx);
+  return rows[0] ?? { any: false, unread: false };
+}
+
+/** SQL: true if the ERP sent the order of an erased order.create again, so its number names newer data. */
+export const isSentAgain = sql`exists (
+  select from fulfilment.outbox o
+  where o.client = e.client and o.reference = e.external_order_number and o.kind = 'order.create' and o.id > e.id
+    and o.erased_at is null)`;
+
+/** Records the erasures of orders that are read for the first time: from now on their ids name them. */
+async function identifyOrders(
+  trx: Transaction<DB>,
+  client: string,
+  read: readonly { readonly number: unknown; readonly orderId: unknown }[],
+): Promise<void> {
+  const known = read.filter(({ number, orderId }) => number != null && orderId != null);
+  if (known.length === 0) return;
+  await sql`
+    with i as (
+      select *
+      from unnest(${known.map(({ number }) => number)}::text[], ${known.map(({ orderId }) => orderId)}::bigint[])
+        as i (number, order_id)
+    ), met as materialized (
+      select e.*
+      from sync.erasures e
+      where e.client = ${anyClient(client)} and e.entity = 'outbox' and e.external_order_number in (
+        select number from i)
+      order by e.id
+      for update
+    ), spent as (
+      delete from sync.erasures e
+      using met m
+      where e.client = m.client and e.entity = m.entity and e.id = m.id
+    )
+    insert into sync.erasures (client, entity, id, external_order_number, erased_at, erased_by)
+    select e.client, 'orders', i.order_id, e.external_order_number, e.erased_at, e.erased_by
+    from met e
+    join i on i.number = e.external_order_number
+    where not ${isSentAgain}
+    on conflict do nothing`.execute(trx);
 }
 
 /**
@@ -68,7 +116,14 @@ export async function maskErasedFamilies(
 ): Promise<readonly Family[]> {
   const table = tables.parent.name;
   const links = orderLinks[table];
-  if (links === undefined || families.length === 0 || !(await hasErasures(trx, client))) return families;
+  if (links === undefined || families.length === 0) return families;
+  const kinds = await readKinds(trx, client);
+  if (!kinds.any) return families;
+  if (kinds.unread) {
+    const idOf = table === 'orders' ? 'id' : 'order_id';
+    const read = families.map(({ parent }) => ({ number: parent.external_order_number, orderId: parent[idOf] }));
+    await identifyOrders(trx, client, read);
+  }
   const take = (link: 'order' | 'shipment' | 'number', column: string) =>
     families.map(({ parent }) => (links.includes(link) ? (parent[column] ?? null) : null));
   const ids = families.map(({ parent }) => parent.id);
@@ -92,8 +147,8 @@ export async function maskErasedFamilies(
         )} as of_order,
         (select e.id
           from sync.erasures e
-          where i.order_id is null and e.client = ${anyClient(client)} and e.entity = 'orders'
-            and e.external_order_number = i.number
+          where i.order_id is null and e.client = ${anyClient(client)} and e.external_order_number = i.number
+            and e.entity in ('orders', 'outbox')
           limit 1) as by_number
       from read i
     )

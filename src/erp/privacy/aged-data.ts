@@ -5,7 +5,7 @@ import { recordErasures } from '../mirror/erasures.ts';
 import { appendChanges } from '../mirror/feed.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import { maskDocuments, maskReturns } from './mask-rows.ts';
-import type { OrderToErase } from './order-scope.ts';
+import type { OrderToErase } from './order-numbers.ts';
 import { maskOutboxRows } from './outbox-rows.ts';
 
 /** Days after which an order without any stored shipment counts as finished: its shipments were never read. */
@@ -20,13 +20,23 @@ export interface AgedOrders {
   readonly blocked: number;
 }
 
-/** Finds the other clients whose job prune has not ended for two days: no worker has them any more. */
+/**
+ * Finds the other clients that no worker has any more: for two days none pushed for them, started or skipped a job of
+ * them. A client whose job prune is paused keeps its data.
+ */
 export async function findClientsWithoutPrune(db: Kysely<DB>, client: string): Promise<string[]> {
   const { rows } = await sql<{ client: string }>`
     select c.client
     from sync.clients c
-    left join sync.jobs j on j.client = c.client and j.job = 'prune'
-    where c.client <> ${client} and coalesce(j.last_finished_at, c.accepted_at) < now() - interval '2 days'
+    left join lateral (
+      select max(greatest(j.last_started_at, j.last_finished_at, j.last_skip_at)) as at
+      from sync.jobs j
+      where j.client = c.client) j on true
+    where c.client <> ${client}
+      and greatest(c.accepted_at, c.served_at, j.at) < now() - interval '2 days'
+      and not exists (
+        select from sync.pauses p
+        where p.client in (c.client, '') and p.job = 'prune')
     order by c.client`.execute(db);
   return rows.map((row) => row.client);
 }

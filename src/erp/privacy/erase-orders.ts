@@ -8,13 +8,14 @@ import { CodedError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { recordErasures } from '../mirror/erasures.ts';
-import { appendChanges } from '../mirror/feed.ts';
+import { type Erasure, recordErasures } from '../mirror/erasures.ts';
+import { appendChanges, type Change } from '../mirror/feed.ts';
 import { maskErasedQuarantine } from '../pull/mask-quarantine.ts';
 import { recordAudit } from '../runs/audit.ts';
 import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
 import { maskDocuments, maskOrderRows } from './mask-rows.ts';
-import { type OrderToErase, readOrderScope } from './order-scope.ts';
+import type { OrderToErase } from './order-numbers.ts';
+import { readOrderScope } from './order-scope.ts';
 import { findOpenRows, lockOrderRows, maskOutboxRows, type OrderRow } from './outbox-rows.ts';
 import { removeQuotedWords } from './quoted-words.ts';
 
@@ -36,6 +37,11 @@ export interface ErasedCounts {
   readonly cancelled: number;
 }
 
+/** An erasure, and its entries for the feed, which the last statement of the transaction appends. */
+export interface Erased extends ErasedCounts {
+  readonly changes: readonly Change[];
+}
+
 /**
  * Erases the personal data of orders of one client, in the current transaction. No reading and no settlement can commit
  * in the middle: it locks what they lock.
@@ -50,28 +56,25 @@ export async function eraseOrders(
   by: string,
   orders: readonly OrderToErase[],
   { cancelDead }: { readonly cancelDead: boolean },
-): Promise<ErasedCounts> {
+): Promise<Erased> {
   const checkRows = (rows: readonly OrderRow[]) => checkOrderRows(orders, findOpenRows(rows, !cancelDead), rows);
   await lockParcelWriters(trx, client);
   // Settlements lock outbox rows before streams. Lock in the same order; the other order would deadlock.
   checkRows(await lockOrderRows(trx, await readOrderScope(trx, client, orders)));
   await lockOrderStreams(trx, client);
   const scope = await readOrderScope(trx, client, orders);
+  const numbers = new Map(scope.numbers.filter(({ isPresent }) => isPresent).map(({ id, number }) => [id, number]));
   const rows = await lockOrderRows(trx, scope);
   checkRows(rows);
-  const numbers = new Map(orders.map(({ id, number }) => [id, number]));
-  await recordErasures(
-    trx,
-    client,
-    by,
-    scope.orderIds.map((id) => ({ entity: 'orders', id, number: numbers.get(id) ?? null })),
-  );
+  await recordErasures(trx, client, by, [
+    ...scope.orderIds.map((id) => ({ entity: 'orders' as const, id, number: numbers.get(id) ?? null })),
+    ...findLostCreates(orders, rows),
+  ]);
   const ids = rows.map(({ id }) => id);
   const outbox = await maskOutboxRows(trx, by, ids);
   const documents = await maskDocuments(trx, client, ids);
   const masked = await maskOrderRows(trx, scope);
   const quarantined = await maskErasedQuarantine(trx, client, null);
-  await appendChanges(trx, client, [...documents, ...masked.changes]);
   const tables = {
     ...masked.counts,
     documents: documents.length + (masked.counts.documents ?? 0),
@@ -81,6 +84,7 @@ export async function eraseOrders(
   return {
     tables: Object.fromEntries(Object.entries(tables).filter(([, count]) => count > 0)),
     cancelled: outbox.cancelled,
+    changes: [...documents, ...masked.changes],
   };
 }
 
@@ -94,6 +98,14 @@ function checkOrderRows(orders: readonly OrderToErase[], open: readonly OrderRow
       'Nothing was erased: the service has the order, but it has not been read yet. ' +
         'Read it with: fulfilment-sync run pull-orders, then erase it',
     );
+}
+
+/** Names the orders without an id that the service may have all the same, each by its last order.create. */
+function findLostCreates(orders: readonly OrderToErase[], rows: readonly OrderRow[]): Erasure[] {
+  return orders.flatMap(({ id, number }) => {
+    const last = rows.findLast((row) => row.kind === 'order.create' && row.reference === number && row.mayBeCarriedOut);
+    return id === null && last !== undefined ? [{ entity: 'outbox', id: last.id, number }] : [];
+  });
 }
 
 /** Ends a trial: its transaction is rolled back. */
@@ -120,7 +132,7 @@ export async function eraseOrder(
 ): Promise<ErasedCounts> {
   try {
     return await inTransaction(db, async (trx) => {
-      const { tables, cancelled } = await eraseOrders(trx, client, by, [order], { cancelDead: true });
+      const { tables, cancelled, changes } = await eraseOrders(trx, client, by, [order], { cancelDead: true });
       const counts = { tables: { ...tables, ...(await removeQuotedWords(trx, client, null)) }, cancelled };
       if (isTrial) throw new TrialEnd(counts);
       const detail = Object.entries(counts.tables).map(([table, count]) => `${table} ${count}`);
@@ -131,6 +143,7 @@ export async function eraseOrder(
         client,
         detail: `${name}: ${detail.join(', ') || 'nothing left'}`,
       });
+      await appendChanges(trx, client, changes);
       return counts;
     });
   } catch (error) {

@@ -99,7 +99,7 @@ export function maskReturns(
   returnItemIds: readonly number[],
   authorizationIds: readonly number[],
 ): Promise<MaskedRows> {
-  const nothing = { orders: [], orderIds: [], shipmentIds: [], returnReferences: [] };
+  const nothing = { numbers: [], orderIds: [], shipmentIds: [], returnReferences: [] };
   return maskOrderRows(trx, { client, ...nothing, returnItemIds, authorizationIds });
 }
 

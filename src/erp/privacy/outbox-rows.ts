@@ -9,7 +9,10 @@ import type { OrderScope } from './order-scope.ts';
 export interface OrderRow {
   readonly id: number;
   readonly kind: string;
+  readonly reference: string;
   readonly status: string;
+  /** True if the service may have carried it out. */
+  readonly mayBeCarriedOut: boolean;
   /** True if its personal data was removed before. */
   readonly isErased: boolean;
 }
@@ -23,22 +26,24 @@ export const findOpenRows = (rows: readonly OrderRow[], isDeadOpen: boolean) =>
 
 /**
  * Finds the outbox rows of orders, and locks them until the transaction ends: those with a number of the order, unless
- * they name another order, and the announcements of returns.
+ * they name or mean another order, and the announcements of returns.
  */
 export async function lockOrderRows(trx: Transaction<DB>, scope: OrderScope): Promise<OrderRow[]> {
-  const { client, orders, shipmentIds, returnReferences } = scope;
+  const { client, numbers, shipmentIds, returnReferences } = scope;
   const { rows } = await sql<OrderRow>`
     with named as (
       select *
-      from unnest(${orders.map(({ number }) => number)}::text[], ${orders.map(({ id }) => id)}::bigint[])
-        as n (number, order_id)
+      from unnest(${numbers.map(({ number }) => number)}::text[], ${numbers.map(({ id }) => id)}::bigint[],
+        ${numbers.map(({ after }) => after)}::bigint[], ${numbers.map(({ before }) => before)}::bigint[])
+        as n (number, order_id, after, before)
     ), found as materialized (
       select o.id
       from named n
       join fulfilment.outbox o on o.client = ${anyClient(client)} and o.reference = n.number and o.family = 'order'
       left join sync.outbox_targets t on t.outbox_id = o.id
-      where n.order_id is null
-        or coalesce(t.target_id::text, o.result ->> 'orderId', n.order_id::text) = n.order_id::text
+      cross join lateral (values (coalesce(t.target_id::text, o.result ->> 'orderId'))) as a (order_id)
+      where a.order_id = n.order_id::text or (a.order_id is null
+        and o.id > coalesce(n.after, 0) and (n.before is null or o.id < n.before))
       union
       select o.id
       from fulfilment.outbox o
@@ -49,7 +54,8 @@ export async function lockOrderRows(trx: Transaction<DB>, scope: OrderScope): Pr
       where o.client = ${anyClient(client)} and o.family = 'return'
         and o.payload ->> 'shipmentId' = any(${shipmentIds.map(String)}::text[])
     )
-    select o.id, o.kind, o.status, o.erased_at is not null as "isErased"
+    select o.id, o.kind, o.reference, o.status, o.written_at is not null as "mayBeCarriedOut",
+      o.erased_at is not null as "isErased"
     from fulfilment.outbox o
     where o.id in (select id from found)
     order by o.id

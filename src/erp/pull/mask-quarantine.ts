@@ -1,6 +1,7 @@
 import { sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
+import { isSentAgain } from '../mirror/erasures.ts';
 
 /** The document of a quarantined resource whose personal data was erased. It has no id, so no replay can decode it. */
 const erasedDocument = '{"erased":true}';
@@ -14,6 +15,9 @@ const dataWithId = '"data":\\{[^{}]*"id":"?([0-9]{1,15})';
 /** SQL: the id that a relationship of a quarantined resource links to; null if there is none. */
 const linkedId = (relationship: 'order' | 'shipment') =>
   sql`substring(q.document from ${`"${relationship}":${beforeData}${dataWithId}`})::bigint`;
+
+/** SQL: the order number in a quarantined resource; null if there is none. */
+export const quarantinedNumber = sql`substring(q.document from '"externalOrderNumber":"([^"]{1,200})"')`;
 
 /**
  * Masks resources in quarantine whose order was erased. The reading itself stays: the resource is read again as before.
@@ -33,7 +37,7 @@ export async function maskErasedQuarantine(
           where s.client = ${anyClient(client)} and s.id = case
             when q.stream in ('shipments', 'pull-parcels', 'track-trace') then q.resource_id
             else ${linkedId('shipment')} end)) end as order_id,
-        substring(q.document from '"externalOrderNumber":"([^"]{1,200})"') as number
+        ${quarantinedNumber} as number
       from sync.quarantine q
       where q.client = ${anyClient(client)} and q.document <> ${erasedDocument}
         and (${ids === null} or q.id = any(${ids ?? []}::bigint[]))
@@ -52,7 +56,11 @@ export async function maskErasedQuarantine(
       or (m.order_id is null and exists (
         select from sync.erasures e
         where e.client = ${anyClient(client)} and e.entity = 'orders'
-          and e.external_order_number = m.number)))`.execute(trx);
+          and e.external_order_number = m.number))
+      or exists (
+        select from sync.erasures e
+        where e.client = ${anyClient(client)} and e.entity = 'outbox' and e.external_order_number = m.number
+          and not ${isSentAgain}))`.execute(trx);
   return Number(numAffectedRows ?? 0);
 }
 

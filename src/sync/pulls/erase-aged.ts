@@ -1,6 +1,7 @@
 import type { Transaction } from 'kysely';
 import { toStopError } from '../../core/errors.ts';
 import type { DB } from '../../erp/generated/tables.ts';
+import { appendChanges } from '../../erp/mirror/feed.ts';
 import {
   type AgedStep,
   findAgedOrders,
@@ -10,7 +11,7 @@ import {
   maskAgedRows,
 } from '../../erp/privacy/aged-data.ts';
 import { eraseOrders, OpenOrderError } from '../../erp/privacy/erase-orders.ts';
-import type { OrderToErase } from '../../erp/privacy/order-scope.ts';
+import type { OrderToErase } from '../../erp/privacy/order-numbers.ts';
 import { removeQuotedWords } from '../../erp/privacy/quoted-words.ts';
 import { maskAgedQuarantine } from '../../erp/pull/mask-quarantine.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
@@ -109,7 +110,10 @@ async function eraseBatch(
   counts: OrderCounts,
 ): Promise<void> {
   try {
-    await within((trx) => eraseOrders(trx, step.client, step.by, orders, { cancelDead: false }));
+    await within(async (trx) => {
+      const { changes } = await eraseOrders(trx, step.client, step.by, orders, { cancelDead: false });
+      await appendChanges(trx, step.client, changes);
+    });
     counts.erased += orders.length;
   } catch (error) {
     if (!(error instanceof OpenOrderError)) throw error;

@@ -12,6 +12,7 @@ import { rollUpFigures } from '../../../src/erp/figures/roll-up.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
 import { acceptIdentity } from '../../../src/erp/maintenance/accept-identity.ts';
 import { readAdminSecret } from '../../../src/erp/maintenance/admin-secrets.ts';
+import { maskErasedFamilies, recordErasures } from '../../../src/erp/mirror/erasures.ts';
 import type { Family } from '../../../src/erp/mirror/tables.ts';
 import { markUnlisted } from '../../../src/erp/mirror/unlisted.ts';
 import { markChildrenUnlisted } from '../../../src/erp/mirror/unlisted-children.ts';
@@ -168,6 +169,11 @@ async function callErasing(db: Database): Promise<void> {
   await readFigures(db, '', { minutes: 5, stepMinutes: 15, from: now });
   // Readings are compared with erasures only if there are any.
   await db.transaction().execute(callUpsert);
+  await db.transaction().execute(async (trx) => {
+    await recordErasures(trx, client, 'x', [{ entity: 'outbox', id: 1, number: 'LOST' }]);
+    const parent = { id: -3, order_id: -3, external_order_number: 'LOST', raw: {} };
+    await maskErasedFamilies(trx, client, shipments.tables, [{ parent, children: [] }]);
+  });
 }
 
 async function callAlerts(db: Database): Promise<void> {

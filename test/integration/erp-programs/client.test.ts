@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import pg from 'pg';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { z } from 'zod';
 import {
   type Change,
@@ -217,6 +217,19 @@ describe('the feed', () => {
     stop.abort();
     await following;
     expect(seen).toEqual([1, 2]);
+  });
+
+  test.each(['ENOENT', '57P01', '08006'])('an error %s of a handler ends a program with a pool', async (code) => {
+    await startConsumer(openPool(), 'orders', { after: 0 });
+    await append(1);
+    const error = Object.assign(new Error('of another system'), { code });
+    const onReconnect = vi.fn();
+    const handle = vi.fn(() => Promise.reject(error));
+    const stop = new AbortController();
+    onReconnect.mockImplementation(() => stop.abort());
+    const following = followChanges(openPool(), { consumer: 'orders', handle, onReconnect, signal: stop.signal });
+    await expect(following).rejects.toBe(error);
+    expect([onReconnect.mock.calls, handle.mock.calls.length]).toEqual([[], 1]);
   });
 
   test('a program with one connection ends with an error when it is lost; a failed handler ends it too', async () => {

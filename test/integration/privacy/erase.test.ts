@@ -1,4 +1,9 @@
+import { CompiledQuery, type Transaction } from 'kysely';
+import pg from 'pg';
 import { expect, test } from 'vitest';
+import { inTransaction } from '../../../src/erp/connection/transaction.ts';
+import type { DB } from '../../../src/erp/generated/tables.ts';
+import { appendChanges } from '../../../src/erp/mirror/feed.ts';
 import { drawReadNo } from '../../../src/erp/mirror/read-no.ts';
 import { commitReading } from '../../../src/sync/commit/commit-reading.ts';
 import { decodePage } from '../../../src/sync/reading/decode.ts';
@@ -15,6 +20,7 @@ import { runCommand } from '../../helpers/processes/run-command.ts';
 import { dailyJobs, done, usePuller, useWork } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
+import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
@@ -236,21 +242,6 @@ test('an order with open rows, an unknown order and an ambiguous number are refu
   });
 });
 
-test('rows of an order that was renamed are erased under both numbers', { timeout: 60_000 }, async () => {
-  const create = await outbox.insert(
-    'order.create',
-    'SO-OLD',
-    orderPayload('SO-OLD', { email: 'qz-old@example.test' }),
-  );
-  await outbox.insert('order.rename', 'SO-OLD', { externalOrderNumber: 'SO-NEW' });
-  await outbox.push();
-  await outbox.insert('order.update', 'SO-NEW', { email: 'qz-new@example.test' });
-  await outbox.push();
-  expect((await outbox.row(create)).status).toBe('done');
-  expect((await erase('SO-OLD')).code).toBe(0);
-  expect(await findTexts(database, ['qz-old@example.test', 'qz-new@example.test', 'Keizersgracht'])).toEqual([]);
-});
-
 test('an order that never reached the service is erased from the outbox', async () => {
   await outbox.insert('order.create', 'SO-DEAD', { ...orderPayload('SO-DEAD'), wrong: 'qz-wrong' });
   await outbox.push();
@@ -276,4 +267,33 @@ test('a reading that began before the erasure cannot bring anything back', { tim
     await commitReading(context, orders, { readNo, pages: 0, resources: 1, decoded });
   });
   expect(await findTexts(database, order.searched)).toEqual([]);
+});
+
+test('another client can write its changes while errors are searched for words', { timeout: 60_000 }, async () => {
+  const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
+  const holder = new pg.Client(database.url);
+  await holder.connect();
+  try {
+    await holder.query('begin');
+    await holder.query(`
+      insert into sync.runs (client, job, trigger, worker, lease_token, status, started_at, finished_at, error)
+      values ('default', 'a', 'manual', 'w', 1, 'failed', now(), now(), '«${order.texts.quoted}»')`);
+    await holder.query('lock table sync.runs in share row exclusive mode');
+    const erasing = erase('SO-ERASED');
+    await waitFor('the erasure to reach the runs', async () => {
+      const waiting = await database.query(
+        `select from pg_locks where not granted and relation = 'sync.runs'::regclass`,
+      );
+      return waiting.length > 0;
+    });
+    const append = async (trx: Transaction<DB>) => {
+      await trx.executeQuery(CompiledQuery.raw(`set local lock_timeout = '500ms'`));
+      await appendChanges(trx, 'other', [{ entity: 'orders', id: 1, operation: 'updated' }]);
+    };
+    await inTransaction(database.db, append, { waitForLocks: false });
+    await holder.query('commit');
+    expect((await erasing).code).toBe(0);
+  } finally {
+    await holder.end();
+  }
 });

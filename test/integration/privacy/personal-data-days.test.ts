@@ -93,3 +93,25 @@ test('returns without a stored order are erased by their own age', { timeout: 60
   const raw = await database.query(`select id from fulfilment.return_items where raw::text like '%qz-comment%'`);
   expect(raw).toHaveLength(70);
 });
+
+test('a client that is served, or whose prune is paused, is left alone', { timeout: 60_000 }, async () => {
+  await database.query(`
+    insert into sync.clients (client, identity, base_url, accepted_at, served_at)
+    select name, name, 'http://x', now() - interval '300 days', served_at
+    from (values ('gone', now() - interval '3 days'), ('paused', null), ('pulled', null), ('pushed', now()))
+      as c (name, served_at)`);
+  await database.query(`
+    insert into sync.jobs (client, job, last_started_at, last_finished_at)
+    select client, 'prune', at, at
+    from sync.clients, (values (now() - interval '3 days')) as t (at)
+    union all
+    select 'pulled', 'pull-orders', now(), now()`);
+  await database.query(`insert into sync.pauses (client, job, by) values ('paused', 'prune', 'x')`);
+  await database.query(`
+    insert into fulfilment.orders (client, id, external_order_number, email, unlisted_since, raw, read_no)
+    select client, 1, 'SO-1', 'qz@example.test', now() - interval '300 days', '{}', 1
+    from sync.clients`);
+  const findKept = () => database.query('select client from fulfilment.orders where email is not null order by client');
+  done(await prune(180));
+  expect((await findKept()).map(({ client }) => client)).toEqual(['paused', 'pulled', 'pushed']);
+});

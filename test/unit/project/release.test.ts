@@ -59,7 +59,8 @@ test('steps that others see come last, and the package is published with its pro
   const seen = (command: readonly string[]) => /^(git push|npm publish|docker push)/.test(command.join(' '));
   for (const { command, isPublic } of steps) expect([command, isPublic]).toEqual([command, seen(command)]);
   expect(steps.map(({ command }) => command.join(' '))).toContain(
-    'npm publish f/fulfilment-sync-1.0.0.tgz --provenance --tag latest',
+    // npm takes f/x.tgz for the repository x.tgz of f at GitHub.
+    'npm publish ./f/fulfilment-sync-1.0.0.tgz --provenance --tag latest',
   );
   const without = planRelease({ ...options, hasImages: false });
   expect(without.filter(({ command }) => command[0] === 'docker')).toEqual([]);
