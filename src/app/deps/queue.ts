@@ -1,10 +1,10 @@
 import type { PgPool } from 'bullmq';
 import type { Config } from '../../../config/env.ts';
+import { mergeOptions } from '../../erp/connection/merge-options.ts';
 import {
   assertWritable,
   idleTimeoutMillis,
   keepAliveInitialDelayMillis,
-  mergeOptions,
   openDatabase,
 } from '../../erp/connection/pool.ts';
 import {
