@@ -87,7 +87,9 @@ function main(): number {
     const target = step.output === undefined ? '' : ` > ${step.output}`;
     print(`${what}${isPublic ? ' (only with --push)' : ''}: ${step.command.join(' ')}${target}`);
     if (isLeftOut || execute(step)) continue;
-    process.stderr.write(`Failed: ${what}. See CONTRIBUTING.md for how to start over, or how to go on after the push.\n`);
+    process.stderr.write(
+      `Failed: ${what}. See CONTRIBUTING.md for how to start over, or to continue after the push.\n`,
+    );
     return 1;
   }
   print(options['dry-run'] ? 'Nothing was changed.' : `Done: see ${folder}/`);

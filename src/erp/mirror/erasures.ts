@@ -6,7 +6,7 @@ import type { Family, MirrorTables } from './tables.ts';
 
 /**
  * A resource that an erasure names: an order, a return that belongs to no stored order, or an order.create row. The
- * latter stands for an order that the service may have, whose id is not known.
+ * latter means an order that the service may have, whose id is not known.
  */
 export interface Erasure {
   readonly entity: 'orders' | 'outbox' | 'return_items' | 'return_merchandise_authorizations';

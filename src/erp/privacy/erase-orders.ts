@@ -100,7 +100,7 @@ function checkOrderRows(orders: readonly OrderToErase[], open: readonly OrderRow
     );
 }
 
-/** Names the orders without an id that the service may have all the same, each by its last order.create. */
+/** Names the orders without an id that the service may have, each by its last order.create. */
 function findLostCreates(orders: readonly OrderToErase[], rows: readonly OrderRow[]): Erasure[] {
   return orders.flatMap(({ id, number }) => {
     const last = rows.findLast((row) => row.kind === 'order.create' && row.reference === number && row.mayBeCarriedOut);

@@ -15,7 +15,7 @@ test('the announcements of returns of an order are found without a search of the
   const nothing = { numbers: [], orderIds: [], returnItemIds: [], authorizationIds: [], returnReferences: [] };
   const { rows, touched } = await inTransaction(database.db, async (trx) => {
     const rows = await lockOrderRows(trx, { ...nothing, client: 'default', shipmentIds: [7, 8] });
-        const stats = await sql<{ touched: number }>`
+    const stats = await sql<{ touched: number }>`
       select (seq_tup_read + idx_tup_fetch)::int as touched
       from pg_stat_xact_user_tables
       where relid = 'fulfilment.outbox'::regclass`.execute(trx);
