@@ -88,7 +88,7 @@ function main(): number {
     print(`${what}${isPublic ? ' (only with --push)' : ''}: ${step.command.join(' ')}${target}`);
     if (isLeftOut || execute(step)) continue;
     process.stderr.write(
-      `Failed: ${what}. See CONTRIBUTING.md for how to start over, or how to continue after the push.\n`,
+      `Failed: ${what}. See CONTRIBUTING.md for how to start over, or to continue after the push.\n`,
     );
     return 1;
   }

@@ -1,10 +1,8 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import type { DB } from '../generated/tables.ts';
-import { recordErasures } from '../mirror/erasures.ts';
 import { appendChanges } from '../mirror/feed.ts';
-import { lockOrderStreams, lockParcelWriters } from './erase-locks.ts';
-import { maskDocuments, maskReturns } from './mask-rows.ts';
+import { maskDocuments } from './mask-rows.ts';
 import type { OrderToErase } from './order-numbers.ts';
 import { maskOutboxRows } from './outbox-rows.ts';
 
@@ -132,61 +130,28 @@ export async function maskAgedRows(
   return { rows: masked.rows, next: rows.length < limit ? null : (rows.at(-1)?.finishedAt ?? null) };
 }
 
-/** Masks documents that are older than a number of days. They outlive their outbox rows. */
-export async function maskAgedDocuments(trx: Transaction<DB>, { client, days, limit }: AgedStep): Promise<number> {
+/** The number of rows that a step masked, and the id after which the next step begins; null if there is no next step. */
+export interface MaskedPart {
+  readonly rows: number;
+  readonly next: number | null;
+}
+
+/** Masks documents after `afterId` that are older than a number of days. They outlive their outbox rows. */
+export async function maskAgedDocuments(
+  trx: Transaction<DB>,
+  { client, days, limit }: AgedStep,
+  afterId: number,
+): Promise<MaskedPart> {
   const { rows } = await sql<{ id: number }>`
     select d.id
     from fulfilment.documents d
     where d.client = ${anyClient(client)} and d.created_at < now() - make_interval(days => ${days})
-      and d.erased_at is null
+      and d.erased_at is null and d.id > ${afterId}
     order by d.id
     limit ${limit}
     for update skip locked`.execute(trx);
-  const changes = await maskDocuments(
-    trx,
-    client,
-    rows.map(({ id }) => id),
-  );
+  const ids = rows.map(({ id }) => id);
+  const changes = await maskDocuments(trx, client, ids);
   await appendChanges(trx, client, changes);
-  return changes.length;
-}
-
-/** Masks returns older than a number of days whose order is not stored. They are recorded, so that they stay masked. */
-export async function maskAgedReturns(trx: Transaction<DB>, { client, by, days, limit }: AgedStep): Promise<number> {
-  await lockParcelWriters(trx, client);
-  await lockOrderStreams(trx, client);
-  const { rows } = await sql<{ entity: 'return_items' | 'return_merchandise_authorizations'; id: number }>`
-    select 'return_items' as entity, r.id
-    from fulfilment.return_items r
-    where r.client = ${anyClient(client)} and r.processed_on < now() - make_interval(days => ${days})
-      and not exists (
-        select from fulfilment.orders o
-        where o.client = ${anyClient(client)} and o.id = r.order_id)
-      and not exists (
-        select from sync.erasures e
-        where e.client = ${anyClient(client)} and e.entity = 'return_items' and e.id = r.id)
-    union all
-    select 'return_merchandise_authorizations', a.id
-    from fulfilment.return_merchandise_authorizations a
-    where a.client = ${anyClient(client)}
-      and coalesce(a.modified_on, a.created_on, a.changed_at::date) < now() - make_interval(days => ${days})
-      and not exists (
-        select from fulfilment.shipments s
-        join fulfilment.orders o on o.client = s.client and o.id = s.order_id
-        where s.client = ${anyClient(client)} and s.id = a.shipment_id)
-      and not exists (
-        select from sync.erasures e
-        where e.client = ${anyClient(client)} and e.entity = 'return_merchandise_authorizations' and e.id = a.id)
-    limit ${limit}`.execute(trx);
-  if (rows.length === 0) return 0;
-  await recordErasures(
-    trx,
-    client,
-    by,
-    rows.map(({ entity, id }) => ({ entity, id, number: null })),
-  );
-  const pick = (entity: string) => rows.filter((row) => row.entity === entity).map(({ id }) => id);
-  const masked = await maskReturns(trx, client, pick('return_items'), pick('return_merchandise_authorizations'));
-  await appendChanges(trx, client, masked.changes);
-  return rows.length;
+  return { rows: changes.length, next: ids.length < limit ? null : (ids.at(-1) ?? null) };
 }

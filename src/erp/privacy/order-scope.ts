@@ -41,7 +41,7 @@ export async function readOrderScope(
     select 'item', r.id, null
     from fulfilment.return_items r
     where r.client = ${anyClient(client)} and r.order_id is null
-            and r.external_order_number = any(${ownNumbers}::text[])
+      and r.external_order_number = any(${ownNumbers}::text[])
     union all
     select 'authorization', a.id, a.external_reference
     from fulfilment.return_merchandise_authorizations a

@@ -6,10 +6,11 @@ import {
   type AgedStep,
   findAgedOrders,
   findClientsWithoutPrune,
+  type MaskedPart,
   maskAgedDocuments,
-  maskAgedReturns,
   maskAgedRows,
 } from '../../erp/privacy/aged-data.ts';
+import { maskAgedReturns, returnTables } from '../../erp/privacy/aged-returns.ts';
 import { eraseOrders, OpenOrderError } from '../../erp/privacy/erase-orders.ts';
 import type { OrderToErase } from '../../erp/privacy/order-numbers.ts';
 import { removeQuotedWords } from '../../erp/privacy/quoted-words.ts';
@@ -61,8 +62,17 @@ async function eraseAgedOf(context: PullContext, client: string, days: number): 
       add('outbox rows', rows);
       from = next;
     }
-    while (add('documents', await within((trx) => maskAgedDocuments(trx, step))) === batchSize);
-    while (add('returns', await within((trx) => maskAgedReturns(trx, step))) === batchSize);
+    const addAll = async (name: string, mask: (trx: Transaction<DB>, afterId: number) => Promise<MaskedPart>) => {
+      for (let afterId: number | null = 0; afterId !== null; ) {
+        const from: number = afterId;
+        const part = await within((trx) => mask(trx, from));
+        add(name, part.rows);
+        afterId = part.next;
+      }
+    };
+    await addAll('documents', (trx, afterId) => maskAgedDocuments(trx, step, afterId));
+    for (const table of returnTables)
+      await addAll('returns', (trx, afterId) => maskAgedReturns(table, trx, step, afterId));
     add('quarantined resources', await within((trx) => maskAgedQuarantine(trx, client, days)));
     const texts = await within((trx) => removeQuotedWords(trx, client, days));
     for (const [table, count] of Object.entries(texts)) add(table, count);

@@ -28,6 +28,7 @@ import { listOutbox, readOutbox } from '../../../src/erp/outbox/read-outbox.ts';
 import { findRenameTo, findTargetIds, stampSentFor } from '../../../src/erp/outbox/renames.ts';
 import { insertFollowUps, lockForSettling, wakeFreeLanes, wakeLanes } from '../../../src/erp/outbox/settle.ts';
 import * as agedData from '../../../src/erp/privacy/aged-data.ts';
+import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-returns.ts';
 import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
 import { findOrders } from '../../../src/erp/privacy/find-orders.ts';
 import { recordAbsences } from '../../../src/erp/pull/absences.ts';
@@ -157,8 +158,8 @@ async function callErasing(db: Database): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await agedData.findAgedOrders(trx, step, 0);
     await agedData.maskAgedRows(trx, step, null);
-    await agedData.maskAgedDocuments(trx, step);
-    await agedData.maskAgedReturns(trx, step);
+    await agedData.maskAgedDocuments(trx, step, 0);
+    for (const table of returnTables) await maskAgedReturns(table, trx, step, -100);
     await maskAgedQuarantine(trx, client, 0);
   });
   await eraseOrder(db, order, 'x', false);

@@ -1,4 +1,8 @@
 import { expect, test } from 'vitest';
+import { inTransaction } from '../../../src/erp/connection/transaction.ts';
+import { maskAgedDocuments } from '../../../src/erp/privacy/aged-data.ts';
+import { maskAgedReturns } from '../../../src/erp/privacy/aged-returns.ts';
+import { lockOrderStreams, lockParcelWriters } from '../../../src/erp/privacy/erase-locks.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { findTexts, placeOrder } from '../../helpers/privacy/placed-order.ts';
@@ -87,6 +91,9 @@ test('returns without a stored order are erased by their own age', { timeout: 60
     insert into fulfilment.return_items (client, id, order_id, processed_on, comment, raw, read_no)
     select 'default', n, 900 + n, (now() - make_interval(days => 29 + n))::date, 'qz-comment', '{"attributes": {"comment": "qz-comment"}}', 1
     from generate_series(1, 250) n`);
+  await database.query(`
+    insert into fulfilment.return_items (client, id, comment, raw, read_no, changed_at)
+    values ('default', 251, 'qz-comment', '{}', 1, now() - interval '101 days')`);
   done(await prune(100));
   const left = await database.query(`select id from fulfilment.return_items where comment = 'qz-comment'`);
   expect(left).toHaveLength(70);
@@ -114,4 +121,33 @@ test('a client that is served, or whose prune is paused, is left alone', { timeo
   const findKept = () => database.query('select client from fulfilment.orders where email is not null order by client');
   done(await prune(180));
   expect((await findKept()).map(({ client }) => client)).toEqual(['paused', 'pulled', 'pushed']);
+});
+
+test('a prune that finds no aged return waits for no reading of orders', { timeout: 120_000 }, async () => {
+  await database.query(`
+    insert into fulfilment.return_items (client, id, processed_on, comment, raw, read_no)
+    values ('default', 1, now() - interval '50 days', 'x', '{}', 1)`);
+  const pruned = await inTransaction(database.open(1), async (trx) => {
+    await lockOrderStreams(trx, 'default');
+    await lockParcelWriters(trx, 'default');
+    return prune(100);
+  });
+  done(pruned);
+});
+
+test('aged returns and documents are searched once, however many there are', { timeout: 60_000 }, async () => {
+  await database.query(`
+    insert into fulfilment.return_items (client, id, processed_on, comment, raw, read_no)
+    select 'default', n, now() - interval '200 days', 'x', '{}', 1 from generate_series(1, 30) n`);
+  await database.query(`
+    insert into fulfilment.documents (id, client, kind, reference, result, file_name, created_at)
+    select n, 'default', 'order_attachment', 'SO-1', '{}', 'x', now() - interval '200 days' from generate_series(1, 30) n`);
+  const step = { client: 'default', by: 'x', days: 100, limit: 20 };
+  for (const mask of [maskAgedReturns.bind(null, 'return_items'), maskAgedDocuments]) {
+    const first = await inTransaction(database.db, (trx) => mask(trx, step, 0));
+    expect(first).toEqual({ rows: 20, next: 20 });
+    await database.query('update fulfilment.documents set erased_at = null where id = 1');
+    await database.query('delete from sync.erasures where id = 1');
+    expect(await inTransaction(database.db, (trx) => mask(trx, step, 20))).toEqual({ rows: 10, next: null });
+  }
 });
