@@ -259,19 +259,23 @@ test('a password that changes while rows are pushed loses no row and doubles non
   }
 });
 
+/** Returns SQL that changes a setting of this test's database. */
+const alterDatabase = (change: string) =>
+  `do $$ begin execute format('alter database %I ${change}', current_database()); end $$`;
+
 test('SIGHUP ends no worker that starts or stops, and settings of meanwhile are used', async () => {
   const [sandbox, folder] = [await startSandbox(), makeFolder()];
   await sandbox.seed(1, { client: 'south' });
   folder.clients(sandbox.url, 'north');
   folder.settings({ SCHEDULE_PULL_SHIPMENTS: '1s' });
-  await database.query('alter role current_user set default_transaction_read_only = on');
+  await database.query(alterDatabase('set default_transaction_read_only = on'));
   try {
     const worker = processes.cli(['worker'], makeEnv(folder));
     await worker.line('boot_waits');
     folder.clients(sandbox.url, 'north', 'south');
     worker.kill('SIGHUP');
     expect(await waitForEvent(worker, 'settings_reloaded')).toMatchObject({ cause: 'SIGHUP' });
-    await database.query('alter role current_user reset default_transaction_read_only');
+    await database.query(alterDatabase('reset default_transaction_read_only'));
     await waitFor('the client that was added during the start', async () => (await countShipments('south')) === 1);
     await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_500 } });
     const place = await sandbox.lastPlace();
@@ -286,7 +290,7 @@ test('SIGHUP ends no worker that starts or stops, and settings of meanwhile are 
     expect(worker.output).toContain('worker_stopped');
     expect(await readStatus('SO-1')).toBe('done');
   } finally {
-    await database.query('alter role current_user reset default_transaction_read_only');
+    await database.query(alterDatabase('reset default_transaction_read_only'));
   }
 });
 

@@ -73,6 +73,7 @@ import {
   readWorkerSettings,
 } from '../../../src/erp/runs/worker-settings.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
+import { readMissingMigrations } from '../../../src/erp/schema/migrate.ts';
 import { findBlockers } from '../../../src/erp/schema/migration-locks.ts';
 import { assertSchemaFits, isMigratedByNewer } from '../../../src/erp/schema/schema-fit.ts';
 import { toAgeColumns } from '../../../src/sync/reading/stream.ts';
@@ -115,6 +116,7 @@ async function callShortRun(db: Database): Promise<void> {
 }
 
 async function readReports(db: Database): Promise<void> {
+  await readMissingMigrations(db, '0.2.0');
   await readJobStatus(db);
   await readDatabaseClock(db);
   await readStreamStatus(db);
