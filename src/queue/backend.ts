@@ -12,24 +12,18 @@ import {
   SchemaMigrationRequiredError,
   SchemaVersionMismatchError,
   type Telemetry,
-  Worker,
   withBackend,
 } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { CodedError } from '../core/errors.ts';
-import type { JobData, QueueName } from './define-job.ts';
+import type { JobData, Processor, QueuedJob, QueueName } from './define-job.ts';
+import { RedisWorker } from './redis-worker.ts';
 
 /** BullMQ's interface to a tracer, which receives an event for each job. */
 export type { Telemetry as QueueTelemetry } from 'bullmq';
 
 /** The error of a queue that cannot be used with its present setup. The message says what to change. */
 export class QueueSetupError extends CodedError {}
-
-/** A queued job as its processor receives it. */
-export interface QueuedJob {
-  readonly name: string;
-  readonly data: JobData;
-}
 
 /** A scheduler as the queue stores it. */
 export interface SchedulerEntry {
@@ -71,9 +65,6 @@ interface TaskWorker {
   on(event: 'error', listener: (error: Error) => void): unknown;
   close(force?: boolean): Promise<void>;
 }
-
-/** The function that runs a queued job. It must declare all three parameters, or BullMQ does not pass the signal. */
-export type Processor = (job: QueuedJob, token: string | undefined, signal: AbortSignal | undefined) => Promise<void>;
 
 /**
  * The place of the queue. The queue only keeps time and dispatches: all data that must not be lost is in the ERP
@@ -141,10 +132,7 @@ export function buildRedisBackend(producer: Redis, consumer: Redis, telemetry?: 
     kind: 'redis',
     queue: (name) => new Queue<JobData>(name, { ...makeQueueOptions(telemetry), connection: producer }),
     worker: (name, processor, concurrency) =>
-      new Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
-        ...makeWorkerOptions('redis', concurrency, telemetry),
-        connection: consumer,
-      }),
+      new RedisWorker(name, processor, consumer, makeWorkerOptions('redis', concurrency, telemetry)),
   };
 }
 

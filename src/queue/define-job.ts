@@ -37,3 +37,12 @@ export const tickName = 'tick';
  */
 export const jobDataSchema = z.object({ client: z.string().optional(), version: z.string().optional() });
 export type JobData = z.infer<typeof jobDataSchema>;
+
+/** A queued job as its processor receives it. */
+export interface QueuedJob {
+  readonly name: string;
+  readonly data: JobData;
+}
+
+/** The function that runs a queued job. It must declare all three parameters, or BullMQ does not pass the signal. */
+export type Processor = (job: QueuedJob, token: string | undefined, signal: AbortSignal | undefined) => Promise<void>;

@@ -1,7 +1,8 @@
-import { expect, test } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
+import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
@@ -65,6 +66,31 @@ test('asked to stop while no answer comes, a worker ends in time and leaves noth
   expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual([]);
   expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);
 });
+
+test.skipIf(!inject('redisAvailable'))(
+  'asked to stop while Redis is away, a worker does not wait for Redis',
+  async () => {
+    const redis = await startRedis(['--maxmemory-policy', 'noeviction']);
+    const sandbox = await processes.sandbox();
+    await sandbox.faults({ operation: 'v3.shipments.list', effect: { noAnswer: true } });
+    const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, { REDIS_URL: redis?.url ?? '' }));
+    try {
+      await worker.line('worker_started');
+      const hangs = async () => (await sandbox.requests()).some(({ operation }) => operation === 'v3.shipments.list');
+      await waitFor('a run under way', hangs);
+    } finally {
+      await redis?.stop();
+    }
+    await worker.line('redis_connection_lost');
+    worker.kill('SIGTERM');
+    expect((await worker.ended).code).toBe(0);
+    // It stopped within 20 s. After that time it would have forced its end.
+    expect(worker.output).toContain('worker_stopped');
+    expect(worker.output).not.toMatch(/stop_forced|uncaught/);
+    expect(await database.query('select 1 from sync.leases where expires_at is not null')).toEqual([]);
+    expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);
+  },
+);
 
 test('a worker logs an uncaught error and ends with exit code 1', async () => {
   const sandbox = await processes.sandbox();
