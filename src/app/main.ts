@@ -7,6 +7,8 @@ if (refuseOldNode(process.versions.node)) {
   process.setSourceMapsEnabled(true);
   // A worker reads its settings again on SIGHUP. While it loads, the signal must not end it.
   if (process.argv[2] === 'worker') process.on('SIGHUP', () => undefined);
+  const { outliveReaders } = await import('./cli/closed-output.ts');
+  outliveReaders();
   const { runCli } = await import('./program/program.ts');
   await runCli();
 }

@@ -6,6 +6,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { readJobStatus } from '../../erp/reports/job-status.ts';
 import { countRows, readLatestLines } from '../../erp/reports/stored-rows.ts';
 import { watchArticles } from '../../erp/resources/stock.ts';
+import { outputClosed } from '../cli/closed-output.ts';
 import { print } from '../cli/print.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../demo/embedded-postgres.ts';
@@ -38,7 +39,7 @@ const preferredAdminPort = 8080;
 
 /** Runs a temporary Postgres, a sandbox and a worker, shows what they do, and deletes everything at the end. */
 export async function demoCommand({ once = false }: DemoOptions): Promise<number> {
-  const stop = createStopSignal();
+  const stop = AbortSignal.any([createStopSignal(), outputClosed]);
   const started: DemoProcess[] = [];
   let postgres: EmbeddedPostgres | undefined;
   let database: { db: Database; close: () => Promise<void> } | undefined;

@@ -8,6 +8,7 @@ import type { StreamStatus } from '../../erp/reports/stream-status.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import type { StoredGate } from '../../erp/runs/gates.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
+import { outputClosed } from '../cli/closed-output.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { findAlertProblems } from '../health/alert-problems.ts';
@@ -45,7 +46,7 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
       process.stdout.write(`${await describeStatus(db, config, json)}\n`);
       return 0;
     }
-    const stop = createStopSignal();
+    const stop = AbortSignal.any([createStopSignal(), outputClosed]);
     while (!stop.aborted) {
       // If the database cannot be read, the watch continues: an operator often watches during an outage.
       const text = await describeStatus(db, config, json).catch((error: unknown) => describeOutage(error, json));
