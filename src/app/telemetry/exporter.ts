@@ -2,6 +2,7 @@ import { type ExportResult, ExportResultCode } from '@opentelemetry/core';
 import { createOtlpHttpExportDelegate, httpAgentFactoryFromOptions } from '@opentelemetry/otlp-exporter-base/node-http';
 import type { IExporterMetricsHelper, ISerializer } from '@opentelemetry/otlp-transformer';
 import type { Resource } from '@opentelemetry/resources';
+import { z } from 'zod';
 import type { Config } from '../../../config/env.ts';
 import type { SignalTarget } from '../../../config/telemetry.ts';
 import { CodedError } from '../../core/errors.ts';
@@ -24,6 +25,20 @@ export interface Encoding<T> {
   readonly helper: IExporterMetricsHelper<T>;
 }
 
+/** An answer that takes the request, but not all of its contents. The numbers are texts in JSON. */
+const partialAnswer = z.object({
+  partialSuccess: z.object({
+    rejectedSpans: z.coerce.number().optional(),
+    rejectedDataPoints: z.coerce.number().optional(),
+  }),
+});
+
+/** Returns how many spans or points of a request the receiver did not take. */
+function countRefused(answer: unknown): number {
+  const { data } = partialAnswer.safeParse(answer);
+  return data?.partialSuccess.rejectedSpans ?? data?.partialSuccess.rejectedDataPoints ?? 0;
+}
+
 /** Sends telemetry by OTLP over HTTP. It is an exporter for spans and for metrics alike. */
 export class OtlpExporter<T> {
   readonly #task: 'traces' | 'metrics';
@@ -31,6 +46,8 @@ export class OtlpExporter<T> {
   readonly #log: Logger;
   readonly #endpoint: string;
   #isFailing = false;
+  /** Number of spans or points that the receiver did not take. Set by an answer, and cleared when it is reported. */
+  #refused = 0;
 
   constructor(
     task: 'traces' | 'metrics',
@@ -52,7 +69,7 @@ export class OtlpExporter<T> {
         // The exporter uses the HTTP client of Node, not undici, so it needs the proxies in another form.
         agentFactory: httpAgentFactoryFromOptions({ keepAlive: true, proxyEnv: { ...proxies } }),
       },
-      serializers[encoding],
+      this.#watchAnswers(serializers[encoding]),
       'fulfilment-sync',
       serializers.helper,
       undefined,
@@ -74,20 +91,38 @@ export class OtlpExporter<T> {
     await this.#delegate.shutdown();
   }
 
-  /** Logs when exports begin to fail, and when they work again. An export that fails is tried again, then dropped. */
+  /** Counts what the receiver refuses, because the exporter counts an export with an answer as taken. */
+  #watchAnswers(serializer: ISerializer<T, unknown>): ISerializer<T, unknown> {
+    return {
+      serializeRequest: (request) => serializer.serializeRequest(request),
+      deserializeResponse: (bytes) => {
+        const answer = serializer.deserializeResponse(bytes);
+        this.#refused = countRefused(answer);
+        return answer;
+      },
+    };
+  }
+
+  /** Logs when exports begin to fail, or are taken in part, and when they work again. An export that fails is tried again, then dropped. */
   #report({ code, error }: ExportResult): void {
     const [task, endpoint] = [this.#task, this.#endpoint];
-    const hasFailed = code !== ExportResultCode.SUCCESS;
+    const refused = this.#refused;
+    this.#refused = 0;
+    const hasFailed = code !== ExportResultCode.SUCCESS || refused > 0;
     if (hasFailed === this.#isFailing) return;
     this.#isFailing = hasFailed;
-    if (hasFailed) this.#log.warn({ event: 'telemetry_failed', task, endpoint, ...errorFields(toCodedError(error)) });
+    if (hasFailed)
+      this.#log.warn({ event: 'telemetry_failed', task, endpoint, ...errorFields(toCodedError(error, refused)) });
     else this.#log.info({ event: 'telemetry_recovered', task, endpoint });
   }
 }
 
 /** Returns the error of an export in words of this program and of Node. An answer of the receiver is not repeated. */
-function toCodedError(error: Error | undefined): CodedError {
+function toCodedError(error: Error | undefined, refused: number): CodedError {
   const status = error !== undefined && 'code' in error && typeof error.code === 'number' ? error.code : null;
-  const words = status === null ? (error?.message ?? 'it failed') : `the receiver answered with HTTP ${status}`;
+  const words =
+    status === null
+      ? (error?.message ?? `the receiver refused ${refused} of the spans or points`)
+      : `the receiver answered with HTTP ${status}`;
   return new CodedError('telemetry_failed', `${words}; check OTEL_EXPORTER_OTLP_ENDPOINT and its receiver`);
 }

@@ -171,6 +171,30 @@ test('a receiver that fails disturbs nothing, and is said once when it begins an
   expect(await stop()).toBe(0);
 });
 
+test('a receiver that takes only a part is said once when it begins and once when it ends', async () => {
+  let body = JSON.stringify({ partialSuccess: { rejectedDataPoints: '7', errorMessage: 'too many series' } });
+  const receiver = await receive(
+    () => 200,
+    () => body,
+  );
+  const { worker, stop } = await startWorker({
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+    OTEL_TRACES_EXPORTER: 'none',
+    OTEL_METRIC_EXPORT_INTERVAL: '200',
+  });
+  expect(JSON.parse(await worker.line('telemetry_failed'))).toMatchObject({
+    task: 'metrics',
+    error: expect.stringContaining('the receiver refused 7 of the spans or points'),
+  });
+  const before = receiver.requests.length;
+  await waitFor('three more exports', () => receiver.requests.length > before + 2);
+  body = '{}';
+  await worker.line('telemetry_recovered');
+  expect(readEvents(worker.lines, 'telemetry_failed')).toHaveLength(1);
+  expect(await stop()).toBe(0);
+});
+
 test.each([
   ['refuses connections', async () => 'http://127.0.0.1:9'],
   ['never answers', async () => (await receive(() => null)).url],

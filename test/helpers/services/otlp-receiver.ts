@@ -57,8 +57,11 @@ export function useOtlpReceiver() {
   afterEach(() => {
     for (const close of closers.splice(0)) close();
   });
-  /** @param answer returns the HTTP status of each answer; null: no answer */
-  return async (answer: () => number | null = () => 200) => {
+  /**
+   * @param answer returns the HTTP status of each answer; null: no answer
+   * @param body returns the content of each answer
+   */
+  return async (answer: () => number | null = () => 200, body: () => string = () => '{}') => {
     const requests: OtlpRequest[] = [];
     const server = createServer((asked, reply) => {
       const pieces: Buffer[] = [];
@@ -68,7 +71,7 @@ export function useOtlpReceiver() {
         const whole = Buffer.concat(pieces);
         requests.push({ path, headers, body: headers['content-encoding'] === 'gzip' ? gunzipSync(whole) : whole });
         const status = answer();
-        if (status !== null) reply.writeHead(status, { 'content-type': 'application/json' }).end('{}');
+        if (status !== null) reply.writeHead(status, { 'content-type': 'application/json' }).end(body());
       });
     });
     server.listen(0, '127.0.0.1');
