@@ -81,6 +81,19 @@ describe('another base URL for a client', () => {
     expect((await other.requestsTo('/v3/shipments', later))[0]?.query).not.toContain('cursor');
   });
 
+  test('keeps erasures together with the cursors; otherwise ids mean other orders, and none is masked', async () => {
+    await sandbox.seed(30);
+    done(await pull('pull-shipments'));
+    await database.query(
+      `insert into sync.erasures (client, entity, id, erased_by) values ('default', 'orders', 1, 'test')`,
+    );
+    await accept({ keepCursors: true });
+    expect(await countRows('sync.erasures')).toBe(1);
+    await database.query(`update sync.clients set identity = 'x', base_url = 'http://x.test/'`);
+    await accept();
+    expect(await countRows('sync.erasures')).toBe(0);
+  });
+
   test('that is accepted ends a run of the former one: it writes nothing more', async () => {
     await sandbox.seed(500);
     await sandbox.faults({ operation: 'v3.shipments.list', effect: { delayMs: 300 } });
