@@ -1,15 +1,22 @@
 /**
  * Measures how fast shipments with two items each are pulled from the sandbox into Postgres, and compares that with
- * four other ways to do the same or a part of it: `npm run --silent bench:pull -- [SHIPMENTS] [ROUNDS]`. They run by
- * turns, on one Postgres.
+ * four other ways to do the same or a part of it: `npm run --silent bench:pull -- [--shipments 200000] [--rounds 5]`. They
+ * run by turns, on one Postgres.
  */
+import { parseArgs } from 'node:util';
 import { waitFor } from '../test/helpers/wait.ts';
 import { measureLoads, rowsEach, seedShipments } from './stand/loads.ts';
 import { measureByTurns, median, medianRatio, printLine, round, saveResults } from './stand/measure.ts';
 import { openStand, readLastRate, type Stand } from './stand/stand.ts';
 
-const total = Number(process.argv[2] ?? 200_000);
-const rounds = Number(process.argv[3] ?? 5);
+const { values } = parseArgs({
+  options: {
+    // Of all rounds together.
+    shipments: { type: 'string', default: '200000' },
+    rounds: { type: 'string', default: '5' },
+  },
+});
+const [total, rounds] = [Number(values.shipments), Number(values.rounds)];
 const slice = Math.round(total / rounds);
 
 /** Counts the row versions that have been written in schema fulfilment. */
