@@ -5,7 +5,14 @@ import { readOrderTimeline } from '../../erp/reports/order-timeline.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { wantsJson } from './json/wants-json.ts';
-import { describeEvents, findStages, renderOrdersPage, renderTimelinePage, toOrderPath } from './pages/timeline.ts';
+import {
+  describeEvents,
+  findOrderIds,
+  findStages,
+  renderOrdersPage,
+  renderTimelinePage,
+  toOrderPath,
+} from './pages/timeline.ts';
 import { sendPage } from './send-page.ts';
 
 const ordersShown = 50;
@@ -39,6 +46,7 @@ export function registerOrderRoutes(app: FastifyInstance, { db }: AdminDeps): vo
       body: renderTimelinePage(order, events, eventsShown),
       data: {
         ...order,
+        orderIds: findOrderIds(events),
         stages: findStages(events),
         events: describeEvents(events),
         hasMore: events.length === eventsShown,

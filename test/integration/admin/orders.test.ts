@@ -112,6 +112,20 @@ describe('the timeline of an order', () => {
     expect(await readTexts('/order?client=default&number=SO-2')).toEqual(former);
   });
 
+  test('says if it is that of several orders, because the number was used again', async () => {
+    await storeOrder();
+    const { visitor } = await admin();
+    const warning = /Orders .* have or had this number/;
+    expect(await (await visitor.get(path)).text()).not.toMatch(warning);
+    await database.query(`
+      insert into fulfilment.orders (client, id, external_order_number, raw, read_no) values ('default', 8, 'SO-1', '{}', 1)`);
+    expect(await (await visitor.get(path)).text()).toContain('Orders 5 and 8 have or had this number');
+    const { orderIds } = (await (await visitor.get(path, { accept: 'application/json' })).json()) as {
+      orderIds: number[];
+    };
+    expect(orderIds).toEqual([5, 8]);
+  });
+
   test('does not exist for an unknown order, and escapes what it shows', async () => {
     const { visitor } = await admin();
     expect((await visitor.get('/order?client=default&number=NONE')).status).toBe(404);

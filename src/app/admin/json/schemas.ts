@@ -186,6 +186,7 @@ export const pageDescriptions: Readonly<Record<string, PageDescription>> = {
     query: ['client', 'number'],
     answer: z.strictObject({
       ...{ client: z.string(), number: z.string() },
+      orderIds: z.array(z.number()),
       stages: z.array(z.strictObject({ name: z.string(), at: maybeTime })),
       events: z.array(event),
       hasMore,

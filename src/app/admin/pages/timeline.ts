@@ -99,6 +99,12 @@ export function findStages(events: readonly OrderEvent[]): Stage[] {
   ];
 }
 
+/** Returns the ids of the orders of a timeline. It has several if the number was used again after a rename or a deletion. */
+export const findOrderIds = (events: readonly OrderEvent[]): number[] =>
+  [...new Set(events.filter(({ source }) => source === 'order').map(({ id }) => id))].sort((a, b) => a - b);
+
+const listOfIds = new Intl.ListFormat('en');
+
 /** Renders `/order`: the timeline of one order. */
 export function renderTimelinePage(
   { client, number }: { readonly client: string; readonly number: string },
@@ -106,6 +112,8 @@ export function renderTimelinePage(
   limit: number,
 ): Html {
   const entries = describeEvents(events);
+  const ids = findOrderIds(events).map(String);
+  const several = html`<p>${badge('warn', 'several orders')} Orders ${listOfIds.format(ids)} have or had this number. Steps and timeline are of all of them.</p>\n`;
   const stages = findStages(events).map(
     ({ name, at }) =>
       html`<li class="${at === null ? 'ahead' : 'reached'}"><b>${name}</b> ${at === null ? html`<span>not yet</span>` : renderTime(at, false)}</li>`,
@@ -117,7 +125,7 @@ export function renderTimelinePage(
       }${entry.error === null ? '' : html`<small>${entry.error}</small>`}<small>${describePause(entries, index)}</small></div></li>\n`,
   );
   return html`<h1>Order ${number}</h1><p>Client <b>${client}</b>. Times are in UTC. <a href="/outbox?${new URLSearchParams({ client, reference: number }).toString()}">Open outbox rows</a></p>
-<ol class="stages">${stages}</ol>
+${ids.length > 1 ? several : ''}<ol class="stages">${stages}</ol>
 <h2>Timeline</h2>
 <ol class="timeline">${items}</ol>
 ${events.length === limit ? html`<p>Only the latest ${limit} events are shown.</p>` : ''}`;
