@@ -12,12 +12,13 @@ import {
   SchemaMigrationRequiredError,
   SchemaVersionMismatchError,
   type Telemetry,
+  Worker,
   withBackend,
 } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { CodedError } from '../core/errors.ts';
 import type { JobData, Processor, QueuedJob, QueueName } from './define-job.ts';
-import { RedisWorker } from './redis-worker.ts';
+import { QueueWorker } from './queue-worker.ts';
 
 /** BullMQ's interface to a tracer, which receives an event for each job. */
 export type { Telemetry as QueueTelemetry } from 'bullmq';
@@ -57,15 +58,6 @@ export interface TaskQueue {
   close(): Promise<void>;
 }
 
-/** The part of BullMQ's Worker that we use. It is the same for both backends. */
-interface TaskWorker {
-  waitUntilReady(): Promise<unknown>;
-  run(): Promise<void>;
-  cancelAllJobs(reason?: string): void;
-  on(event: 'error', listener: (error: Error) => void): unknown;
-  close(force?: boolean): Promise<void>;
-}
-
 /**
  * The place of the queue. The queue only keeps time and dispatches: all data that must not be lost is in the ERP
  * database.
@@ -73,7 +65,7 @@ interface TaskWorker {
 export interface QueueBackend {
   readonly kind: 'postgres' | 'redis';
   readonly queue: (name: QueueName) => TaskQueue;
-  readonly worker: (name: QueueName, processor: Processor, concurrency: number) => TaskWorker;
+  readonly worker: (name: QueueName, processor: Processor, concurrency: number) => QueueWorker;
 }
 
 /**
@@ -115,10 +107,14 @@ export function buildPostgresBackend(pool: PgPool, telemetry?: Telemetry): Queue
     kind: 'postgres',
     queue: (name) => new backed.Queue<JobData>(name, { ...makeQueueOptions(telemetry), connection: pool }),
     worker: (name, processor, concurrency) =>
-      new backed.Worker<JobData>(name, (job, token, signal) => processor(job, token, signal), {
-        ...makeWorkerOptions('postgres', concurrency, telemetry),
-        connection: pool,
-      }),
+      new QueueWorker(
+        processor,
+        (tracked) =>
+          new backed.Worker<JobData>(name, (job, token, signal) => tracked(job, token, signal), {
+            ...makeWorkerOptions('postgres', concurrency, telemetry),
+            connection: pool,
+          }),
+      ),
   };
 }
 
@@ -132,7 +128,14 @@ export function buildRedisBackend(producer: Redis, consumer: Redis, telemetry?: 
     kind: 'redis',
     queue: (name) => new Queue<JobData>(name, { ...makeQueueOptions(telemetry), connection: producer }),
     worker: (name, processor, concurrency) =>
-      new RedisWorker(name, processor, consumer, makeWorkerOptions('redis', concurrency, telemetry)),
+      new QueueWorker(
+        processor,
+        (tracked) =>
+          new Worker<JobData>(name, (job, token, signal) => tracked(job, token, signal), {
+            ...makeWorkerOptions('redis', concurrency, telemetry),
+            connection: consumer,
+          }),
+      ),
   };
 }
 

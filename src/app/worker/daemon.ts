@@ -36,6 +36,8 @@ import { SettingsNote, type SettingsState } from './settings-note.ts';
 const concurrency = 8;
 /** Maximum milliseconds of a stop. Requests of runs are aborted at once; a page that is being written is finished. */
 const stopTimeoutMs = 20_000;
+/** Milliseconds that everything else has to close, when pushes and runs have ended. Nothing is lost if it does not. */
+const closeTimeoutMs = 3_000;
 
 /** A started worker. */
 export interface Daemon {
@@ -97,14 +99,17 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
       sinceLastSweepMs: () => sweeper.sinceLastDoneMs(),
       stop: async () => {
         stopping.abort(new StoppedError());
-        // From now on nothing is claimed. `closeAll` waits for the end.
-        runInBackground(pushing.close(), log);
         for (const running of workers) running.cancelAllJobs('stopping');
-        const closing = closers.closeAll().then(() => true);
-        const hasStopped = await Promise.race([closing, wait(stopTimeoutMs, false, { ref: false })]);
-        if (hasStopped) log.info({ event: 'worker_stopped', worker });
-        else log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
-        return hasStopped;
+        const hasStopped = await endsWithin(stopTimeoutMs, [pushing.close(), ...workers.map((one) => one.close())]);
+        if (!hasStopped) {
+          log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
+          return false;
+        }
+        // On a connection that no longer answers, a statement of a chart or a note takes a minute to fail.
+        const isClosed = await endsWithin(closeTimeoutMs, [closers.closeAll()]);
+        if (!isClosed) log.warn({ event: 'connections_left', worker, afterMs: closeTimeoutMs });
+        log.info({ event: 'worker_stopped', worker });
+        return true;
       },
     };
   } catch (error) {
@@ -112,6 +117,10 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     throw error;
   }
 }
+
+/** Returns whether all work ends within a time. */
+const endsWithin = (ms: number, work: readonly Promise<unknown>[]) =>
+  Promise.race([Promise.all(work).then(() => true), wait(ms, false, { ref: false })]);
 
 /** Lets work continue without waiting for it. Logs its error. */
 const runInBackground = (work: Promise<unknown>, log: Logger) =>

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import { openListener } from '../deps/database.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import type { Tracing } from '../telemetry/traces.ts';
@@ -5,6 +6,8 @@ import { openPusher } from './open-pusher.ts';
 import type { PushSettings } from './push-deps.ts';
 import type { RunnerDeps } from './runner.ts';
 
+/** Milliseconds that connections have to close. One that no longer answers takes a minute to fail. */
+const closeTimeoutMs = 2_000;
 /** Milliseconds that a stop waits for the answers of sent rows. A row without an answer becomes unknown. */
 const pushStopTimeoutMs = 15_000;
 
@@ -69,7 +72,7 @@ function startPushing(deps: RunnerDeps, { databaseUrl, metrics, tracing }: Pushi
     close: async () => {
       // At the same time: if the listener does not close, the pusher must stop claiming anyway.
       await Promise.all([listener.close(), pusher.stop(pushStopTimeoutMs)]);
-      await close();
+      await Promise.race([close(), wait(closeTimeoutMs, undefined, { ref: false })]);
     },
   };
 }

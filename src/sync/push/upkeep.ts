@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { operatorChoices, type UnknownRule } from '../../core/push/push-outcome.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { markUnknownClientRowsDead } from '../../erp/outbox/due-work.ts';
@@ -12,6 +13,9 @@ import type { RecentSends } from './recent-sends.ts';
 const upkeepMs = 3_000;
 /** Milliseconds between two runs of tasks that nothing waits for. What they record is exact to half a minute. */
 const slowTaskMs = 12_000;
+
+/** Milliseconds that a stop waits for tasks. On a connection that no longer answers they take a minute to fail. */
+const endTimeoutMs = 2_000;
 
 const isSlowTaskDue = (lastAtMs: number) => performance.now() - lastAtMs >= slowTaskMs;
 
@@ -60,9 +64,16 @@ export class Upkeep {
     this.#timer = setInterval(() => void this.once(), upkeepMs);
   }
 
-  /** Stops the timer, and resolves when running tasks have ended. */
+  /**
+   * Stops the timer, and resolves when running tasks have ended, or do not end in time. What they would record expires by
+   * itself.
+   */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
+    await Promise.race([this.#end(), wait(endTimeoutMs, undefined, { ref: false })]);
+  }
+
+  async #end(): Promise<void> {
     await Promise.all(this.#running.values());
     await this.#runOnce('end', () => markEnded(this.#options.db, this.#process));
   }

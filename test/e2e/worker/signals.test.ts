@@ -1,4 +1,5 @@
 import { expect, inject, test } from 'vitest';
+import { TcpProxy } from '../../../tools/chaos/proxy.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
@@ -91,6 +92,30 @@ test.skipIf(!inject('redisAvailable'))(
     expect(await database.query(`select 1 from sync.runs where status = 'running'`)).toEqual([]);
   },
 );
+
+test('asked to stop with connections that no longer answer, a worker ends in time', async () => {
+  const sandbox = await processes.sandbox();
+  const proxy = await TcpProxy.start(new URL(database.url));
+  try {
+    const worker = processes.cli(['worker'], workerEnv(proxy.url.href, sandbox));
+    await worker.line('worker_started');
+    const readOpen = () =>
+      database.query(`
+        select 1 from sync.jobs where stream is not null and last_success_at is null
+        union all select 1 from sync.leases where expires_at is not null`);
+    await waitFor('the end of the first runs', async () => (await readOpen()).length === 0);
+    // The present connections swallow everything. New ones work.
+    proxy.set({ kind: 'half-open' });
+    proxy.set({ kind: 'fair' });
+    proxy.forgetLost();
+    worker.kill('SIGTERM');
+    expect((await worker.ended).code).toBe(0);
+    expect(worker.output).toContain('worker_stopped');
+    expect(worker.output).not.toMatch(/stop_forced|uncaught/);
+  } finally {
+    await proxy.close();
+  }
+});
 
 test('a worker logs an uncaught error and ends with exit code 1', async () => {
   const sandbox = await processes.sandbox();
