@@ -100,8 +100,11 @@ function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
     try {
       return await use();
     } catch (error) {
-      if (last === null || (error instanceof Error && error.name === 'ReplyError')) throw error;
-      throw last instanceof CodedError ? last : new CodedError('redis_unreachable', describeError(last));
+      if (error instanceof Error && error.name === 'ReplyError') throw error;
+      // If the other side closes the connection in good order, there is no error that says more.
+      const reason = last ?? (!hasBeenReady && isClosed(error) ? explainRedisError(error, url) : null);
+      if (reason === null) throw error;
+      throw reason instanceof CodedError ? reason : new CodedError('redis_unreachable', describeError(reason));
     }
   };
 }
@@ -113,11 +116,15 @@ function watchRedis(redis: Redis, url: string, report: (error: Error) => void) {
 function explainRedisError(error: Error, url: string): Error {
   const tlsError = findTlsError(error, 'redis');
   if (tlsError !== null) return tlsError;
-  if (!['ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(readCode(error))) return error;
+  if (!['ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(readCode(error)) && !isClosed(error)) return error;
   const hint = url.startsWith('rediss:')
     ? 'REDIS_URL begins with rediss://, so it must lead to the tls-port of Redis, and redis.conf needs tls-auth-clients no'
     : 'if this port is the tls-port of Redis, REDIS_URL must begin with rediss://';
   return new CodedError('redis_unreachable', `${describeError(error)}; TLS: ${hint}`);
 }
+
+/** Returns whether this is the error of ioredis for commands whose connection was closed. It has no code. */
+const isClosed = (error: unknown): error is Error =>
+  error instanceof Error && error.message === 'Connection is closed.';
 
 const readCode = (error: Error) => ('code' in error ? String(error.code) : '');

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { useProcesses, workerEnv } from '../../helpers/processes/processes.ts';
@@ -126,6 +128,17 @@ test.skipIf(!redis.available)('doctor names TLS if one side does not speak it', 
   });
   expect(found).toMatch(/TLS: .*REDIS_URL must begin with rediss:/);
   expect(service).toMatch(/TLS: .*the base URL must begin with https:/);
+});
+
+test('doctor names TLS also if the port of Redis closes the connection without an error', async () => {
+  const server = createServer((socket) => socket.on('error', () => undefined).once('data', () => socket.end()));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  closers.push(async () => void server.close());
+  const { port } = server.address() as AddressInfo;
+  const env = workerEnv(database.url, await processes.sandbox());
+  const { redis: found } = await diagnose({ ...env, REDIS_URL: `redis://127.0.0.1:${port}` });
+  expect(found).toMatch(/TLS: .*REDIS_URL must begin with rediss:/);
 });
 
 test('a client certificate of DATABASE_URL is sent', async () => {
