@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { Socket } from 'node:net';
 import pg from 'pg';
 import { afterEach, beforeEach, inject } from 'vitest';
-import { connectDatabase, openLeaseKeeper } from '../../src/app/deps/database.ts';
+import { connectDatabase, connectForWriting } from '../../src/app/deps/database.ts';
 import { silentLogger } from '../../src/app/logging/logger.ts';
 import { type Database, makePoolConfig, openDatabase } from '../../src/erp/connection/pool.ts';
-import type { LeaseKeeper } from '../../src/erp/runs/leases.ts';
+import { LeaseKeeper } from '../../src/erp/runs/leases.ts';
 import { templateName } from './global-setup.ts';
 import { waitFor } from './wait.ts';
 
-/** The database of one test: a copy of the migrated template. It is dropped after the test. */
+/** The database of one test: empty but for what the migrations insert. */
 export interface TestDatabase {
   readonly url: string;
   readonly db: Database;
@@ -17,7 +17,7 @@ export interface TestDatabase {
   readonly query: <T extends pg.QueryResultRow>(text: string, values?: unknown[]) => Promise<T[]>;
   /** Opens another pool, which is closed at the end of the test. `max` is its number of connections. */
   readonly open: (max?: number) => Database;
-  /** Returns the connections that a worker runs jobs with. They are opened once for each test. */
+  /** Returns the connections that a worker runs jobs with. */
   readonly forRuns: () => { readonly db: Database; readonly keeper: LeaseKeeper };
   /** Closes the connections of `forRuns` early, so that new settings of the database apply to the next ones. */
   readonly endRuns: () => Promise<void>;
@@ -27,8 +27,27 @@ export interface TestDatabase {
   readonly restore: () => Promise<void>;
 }
 
+/** A database of this process, with the connections that its tests share. */
+interface OpenDatabase {
+  readonly name: string;
+  readonly url: string;
+  pool: pg.Pool;
+  db: Database;
+  runs: { db: Database; keeper: LeaseKeeper; close: () => Promise<unknown> } | null;
+  /** State of schema, settings and statistics before the first test. */
+  readonly schema: string;
+  /** Rows that the migrations insert, as JSON, by table. */
+  readonly seeds: Readonly<Record<string, unknown>>;
+}
+
+/** Name of the connections that stay open between tests. */
+const keptName = `kept ${process.pid}`;
+
 /** The connection that creates and drops databases. All test files of a process share it. */
 let maintenance: Promise<pg.Client> | undefined;
+
+/** The migrated database of this process. Tests that change more than rows replace it. */
+let shared: OpenDatabase | null = null;
 
 async function connectForMaintenance(): Promise<pg.Client> {
   const client = new pg.Client(inject('postgresUrl'));
@@ -44,84 +63,180 @@ async function maintain<T extends pg.QueryResultRow>(text: string, values: unkno
   return (await (await maintenance).query<T>(text, values)).rows;
 }
 
-/** Gives every test of the file its own database. A test fails if it leaves connections open. */
+/**
+ * Opens connections of a test. Their transactions may idle longer than those of the product: on a slow machine, a test needs
+ * more than the product's 5 s between two statements.
+ */
+function openPool(url: string, name: string, max: number): pg.Pool {
+  const pool = new pg.Pool({
+    ...makePoolConfig(url, name, max),
+    idle_in_transaction_session_timeout: 600_000,
+    // An idle connection must not keep the process alive.
+    allowExitOnIdle: true,
+  });
+  // A test that ends sessions sees that in its queries.
+  pool.on('error', () => undefined);
+  return pool;
+}
+
+async function createDatabase(migrated: boolean): Promise<OpenDatabase> {
+  const name = `test_${randomBytes(6).toString('hex')}`;
+  await maintain(`create database ${name} ${migrated ? `template ${templateName} ${inject('copyStrategy')}` : ''}`);
+  const address = new URL(inject('postgresUrl'));
+  address.pathname = `/${name}`;
+  const pool = openPool(address.href, keptName, 6);
+  const [schema, seeds] = [await readSchemaState(pool), migrated ? await readSeeds(pool) : {}];
+  return { name, url: address.href, pool, db: openDatabase(pool), runs: null, schema, seeds };
+}
+
+async function closeConnections(database: OpenDatabase): Promise<void> {
+  const { runs, pool } = database;
+  database.runs = null;
+  await Promise.all([runs?.close(), pool.end()]);
+  await waitFor('all connections to be closed', async () => (await countConnections(database.name, true)) === 0);
+}
+
+async function dropDatabase({ name }: OpenDatabase): Promise<void> {
+  await maintain(`drop database if exists ${name} with (force)`);
+  await maintain(`drop database if exists ${name}_backup with (force)`);
+}
+
+/**
+ * Gives every test of the file an empty database. Tests of one process use the same one in turn: new connections to a new
+ * database cost more than most tests. A test that changes its schema, settings or statistics gets a new one after it.
+ * A test fails if it leaves connections open.
+ */
 export function useDatabase({ migrated = true } = {}): TestDatabase {
-  let url = '';
-  let name = '';
-  let pools: pg.Pool[] = [];
-  const pool = () => pools[0] as pg.Pool;
-  let db: Database;
-  let runs: { db: Database; keeper: LeaseKeeper; close: () => Promise<unknown> } | null = null;
-  const endRuns = async () => {
-    const ended = runs;
-    runs = null;
-    await ended?.close();
-  };
-  const openFirstPool = () => {
-    pools = [new pg.Pool(makePoolConfig(url, 'test', 6))];
-    db = openDatabase(pool());
-  };
-  const closeAll = async () => {
-    await Promise.all([endRuns(), ...pools.map((open) => open.end())]);
-    await waitFor('all connections to be closed', async () => (await countConnections(name)) === 0, 5_000);
-  };
+  let open: OpenDatabase;
+  const further: pg.Pool[] = [];
   beforeEach(async () => {
-    name = `test_${randomBytes(6).toString('hex')}`;
-    await maintain(`create database ${name} ${migrated ? `template ${templateName} ${inject('copyStrategy')}` : ''}`);
-    const address = new URL(inject('postgresUrl'));
-    address.pathname = `/${name}`;
-    url = address.href;
-    openFirstPool();
+    if (migrated) {
+      shared ??= await createDatabase(true);
+      open = shared;
+    } else open = await createDatabase(false);
   });
   afterEach(async () => {
+    let reusable = false;
     try {
-      await closeAll();
+      await Promise.all(further.splice(0).map((pool) => pool.end()));
+      await waitFor('all connections to be closed', async () => (await countConnections(open.name, false)) === 0);
+      reusable = migrated && shared === open && (await readSchemaState(open.pool)) === open.schema;
+      if (reusable) await emptyTables(open);
     } finally {
-      await maintain(`drop database if exists ${name} with (force)`);
-      await maintain(`drop database if exists ${name}_backup with (force)`);
+      if (!reusable) {
+        if (shared === open) shared = null;
+        await closeConnections(open).finally(() => dropDatabase(open));
+      }
     }
   });
+  const reopen = async (change: () => Promise<void>) => {
+    await Promise.all(further.splice(0).map((pool) => pool.end()));
+    await closeConnections(open);
+    await change();
+    open.pool = openPool(open.url, keptName, 6);
+    open.db = openDatabase(open.pool);
+    // The next test gets another database.
+    if (shared === open) shared = null;
+  };
   return {
     get url() {
-      return url;
+      return open.url;
     },
     get db() {
-      return db;
+      return open.db;
     },
     query: async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []) =>
-      (await pool().query<T>(text, values)).rows,
+      (await open.pool.query<T>(text, values)).rows,
     open: (max = 4) => {
-      const further = new pg.Pool(makePoolConfig(url, 'test further', max));
-      pools.push(further);
-      return openDatabase(further);
+      const pool = openPool(open.url, 'test further', max);
+      further.push(pool);
+      return openDatabase(pool);
     },
     forRuns: () => {
-      if (runs === null) {
-        const main = connectDatabase(url, silentLogger);
-        const leases = openLeaseKeeper(url, silentLogger);
-        runs = { db: main.db, keeper: leases.keeper, close: () => Promise.all([leases.close(), main.close()]) };
-      }
-      return runs;
+      open.runs ??= openForRuns(open.url);
+      return open.runs;
     },
-    endRuns,
-    backUp: async () => {
-      await closeAll();
-      await maintain(`create database ${name}_backup template ${name}`);
-      openFirstPool();
+    endRuns: async () => {
+      const { runs } = open;
+      open.runs = null;
+      await runs?.close();
     },
-    restore: async () => {
-      await closeAll();
-      await maintain(`drop database ${name}`);
-      await maintain(`alter database ${name}_backup rename to ${name}`);
-      openFirstPool();
-    },
+    backUp: () =>
+      reopen(async () => void (await maintain(`create database ${open.name}_backup template ${open.name}`))),
+    restore: () =>
+      reopen(async () => {
+        await maintain(`drop database ${open.name}`);
+        await maintain(`alter database ${open.name}_backup rename to ${open.name}`);
+      }),
   };
 }
 
-async function countConnections(name: string): Promise<number> {
+function openForRuns(url: string): NonNullable<OpenDatabase['runs']> {
+  const main = connectDatabase(url, silentLogger, keptName);
+  const leases = connectForWriting(url, silentLogger, keptName, 1);
+  const keeper = new LeaseKeeper(leases.db, () => undefined);
+  return { db: main.db, keeper, close: () => Promise.all([main.close(), leases.close()]) };
+}
+
+async function countConnections(name: string, kept: boolean): Promise<number> {
   const [row] = await maintain<{ count: number }>(
-    'select count(*)::int as count from pg_stat_activity where datname = $1',
-    [name],
+    `select count(*)::int as count from pg_stat_activity
+      where datname = $1 and ($2 or application_name <> $3)`,
+    [name, kept, `fulfilment-sync ${keptName}`],
   );
   return row?.count ?? 0;
+}
+
+/** Returns what a test may not change in the shared database: objects, their definitions, settings and statistics. */
+async function readSchemaState(pool: pg.Pool): Promise<string> {
+  const newest = (catalog: string) => `(select concat(count(*), ' ', max(xmin::text::bigint)) from ${catalog})`;
+  const { rows } = await pool.query<{ state: string }>(`select concat_ws(', ',
+    (select concat(count(*), ' ', max(oid), ' ', string_agg(reloptions::text, '' order by oid)) from pg_class),
+    ${['pg_proc', 'pg_trigger', 'pg_attribute', 'pg_constraint', 'pg_namespace'].map(newest)},
+    (select count(*) from pg_statistic s join pg_class c on c.oid = starelid where relnamespace::regnamespace::text
+       in ('fulfilment', 'sync', 'bullmq')),
+    (select string_agg(concat(setrole, setconfig), ' ' order by setrole) from pg_db_role_setting
+       where setdatabase = (select oid from pg_database where datname = current_database()))) as state`);
+  return rows[0]?.state ?? '';
+}
+
+const ownTables = `select c.oid::regclass::text as name from pg_class c
+  where relkind in ('r', 'p') and relnamespace::regnamespace::text in ('fulfilment', 'sync')
+    and not relispartition and c.oid <> 'sync.migrations'::regclass`;
+
+async function readSeeds(pool: pg.Pool): Promise<Record<string, unknown>> {
+  const seeds: Record<string, unknown> = {};
+  for (const { name } of (await pool.query<{ name: string }>(ownTables)).rows) {
+    const { rows } = await pool.query<{ seed: unknown }>(`select json_agg(t) as seed from ${name} t`);
+    if (rows[0]?.seed !== null) seeds[name] = rows[0]?.seed;
+  }
+  return seeds;
+}
+
+/** Empties every table, starts every sequence anew, and inserts again what the migrations insert. */
+async function emptyTables({ pool, seeds }: OpenDatabase): Promise<void> {
+  await pool.query(`do $do$
+    declare
+      seeds json := $seeds$${JSON.stringify(seeds)}$seeds$;
+      filled text[] := '{}';
+      item record;
+      found bool;
+    begin
+      for item in ${ownTables} loop
+        execute format('select exists (select from %s)', item.name) into found;
+        if found then filled := filled || item.name; end if;
+      end loop;
+      if filled <> '{}' then execute 'truncate ' || array_to_string(filled, ', ') || ' cascade'; end if;
+      for item in select format('%I.%I', schemaname, sequencename) as name, start_value from pg_sequences
+          where schemaname in ('fulfilment', 'sync') and last_value is not null loop
+        perform setval(item.name, item.start_value, false);
+      end loop;
+      for item in select key as name, value as rows from json_each(seeds) loop
+        execute (select format('insert into %1$s (%2$s) overriding system value
+            select %2$s from json_populate_recordset(null::%1$s, $1)', item.name, string_agg(quote_ident(attname), ', '))
+          from pg_attribute
+          where attrelid = item.name::regclass and attnum > 0 and not attisdropped and attgenerated = '')
+        using item.rows;
+      end loop;
+    end $do$`);
 }

@@ -187,8 +187,7 @@ test('a session that Postgres ends in the middle of a page fails the run, not th
     running = pull('pull-shipments');
     const waiting = () =>
       database.query<{ pid: number }>(
-        `select pid from pg_stat_activity where application_name = 'fulfilment-sync main' and wait_event_type = 'Lock'
-           and datname = current_database()`,
+        `select pid from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
       );
     const [session] = await waitFor('the page to wait', async () => ((await waiting()).length > 0 ? waiting() : null));
     await database.query('select pg_terminate_backend($1)', [session?.pid]);
