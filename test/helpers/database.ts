@@ -63,7 +63,7 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
   };
   const closeAll = async () => {
     await Promise.all([endRuns(), ...pools.map((open) => open.end())]);
-    await waitFor('all connections to be closed', async () => (await countConnections(name)) === 0, 5_000);
+    await waitFor('all connections to be closed', async () => (await countConnections(name)) === 0);
   };
   beforeEach(async () => {
     name = `test_${randomBytes(6).toString('hex')}`;
