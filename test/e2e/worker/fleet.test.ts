@@ -4,6 +4,7 @@ import { compareWithSandbox } from '../../../src/app/demo/oracle.ts';
 import { Random } from '../../../src/sandbox/random.ts';
 import { Fleet, isLong, pickDuration, report } from '../../helpers/campaigns/fleet.ts';
 import { useDatabase } from '../../helpers/database.ts';
+import type { CliProcess } from '../../helpers/processes/cli-process.ts';
 import { useProcesses } from '../../helpers/processes/processes.ts';
 import { type QueueKind, truncateQueue } from '../../helpers/queue.ts';
 import { useRedis } from '../../helpers/redis.ts';
@@ -190,6 +191,26 @@ test('workers stopped at random: no two runs of a job of a client write at the s
       await Promise.all([wait(pickDuration(1_500, 2_500)), waitForPolls('a poll to succeed', 'any')]);
     }
     for (const wake of woken) wake();
+    // At last a worker that is certainly in a run: it stays stopped until another worker has revived its lease.
+    let stopped: CliProcess | undefined;
+    await waitFor('the run of a stopped worker to be revived', async () => {
+      const revived = await database.query(
+        `select from sync.runs where status = 'abandoned'
+        and split_part(worker, ':', 2)::int = $1`,
+        [stopped?.child.pid ?? 0],
+      );
+      if (revived.length > 0) return true;
+      const holders = await database.query<{ pid: number }>(
+        `select split_part(holder, ':', 2)::int as pid from sync.leases where expires_at is not null`,
+      );
+      if (holders.some(({ pid }) => pid === stopped?.child.pid)) return false;
+      // It ended its run before the signal arrived.
+      stopped?.kill('SIGCONT');
+      stopped = fleet.alive.find(({ child }) => holders.some(({ pid }) => pid === child.pid));
+      stopped?.kill('SIGSTOP');
+      return false;
+    });
+    stopped?.kill('SIGCONT');
     await fleet.sandbox.clearFaults();
     // From here on, nothing changes at the service. The first poll to succeed may have begun before, the second has not.
     await waitForPolls('all to be read once more', 'every');
@@ -228,6 +249,7 @@ test('workers stopped at random: no two runs of a job of a client write at the s
     expect(doubled).toEqual([]);
     expect(setBack).toEqual([]);
     expect(cursors).toBeGreaterThan(clients.length);
+    expect(lost).toBeGreaterThan(0);
     expect(await database.query(open)).toEqual([]);
     // Polls miss a shipment that became visible behind the cursor and was shipped before the next poll.
     for (const stream of ['orders', 'shipments'])
