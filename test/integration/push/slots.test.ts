@@ -23,7 +23,7 @@ test('a slot sends further rows before the first is settled, up to 256', async (
     create sequence public.refusals;
     create function public.refuse() returns trigger language plpgsql as $$ begin
       perform nextval('public.refusals');
-      raise exception using errcode = 'disk_full', message = 'no space left'; end $$;
+      raise disk_full; end $$;
     create trigger refuse before update on fulfilment.outbox for each row when (new.status = 'done')
       execute function public.refuse()`);
   const countRefusals = async () =>
