@@ -47,7 +47,7 @@ const openPush =
     if (latencyMs > 0) await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latencyMs } });
     await stand.startWorker({ ...schedulesOff, PUSH_CONCURRENCY: String(concurrency) });
     // The first orders are slower: plans and code are not compiled yet.
-    await pushOrders(stand, 200);
+    await pushOrders(stand, 1_000);
     return { measure: () => pushOrders(stand, 1_000), close: stand.stop };
   };
 
