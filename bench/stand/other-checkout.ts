@@ -28,6 +28,7 @@ export function checkOut(revision: string): OtherCheckout {
   const commit = git('rev-parse', '--verify', '--end-of-options', `${revision}^{commit}`);
   const parent = mkdtempSync(join(tmpdir(), 'fulfilment-sync-before-'));
   process.once('exit', () => rmSync(parent, { recursive: true, force: true }));
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
   const folder = join(parent, 'checkout');
   git('clone', '--quiet', '--shared', '--no-checkout', root, folder);
   git('-C', folder, 'checkout', '--quiet', '--detach', commit);
