@@ -36,15 +36,15 @@ export default defineConfig({
     projects: [
       { test: { name: 'architecture', include: ['test/architecture.test.ts', 'test/language.test.ts'] } },
       // No time limits but against what hangs: a busy machine may be many times slower than this one.
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false } },
+      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 300_000, isolate: false } },
       {
         // Against a Postgres, a Redis and processes of our own: one set of servers for the whole run.
         test: {
           name: 'integration',
           include: ['test/integration/**/*.test.ts', 'test/e2e/**/*.test.ts'],
           globalSetup: ['test/helpers/global-setup.ts'],
-          testTimeout: 150_000,
-          hookTimeout: 60_000,
+          testTimeout: 300_000,
+          hookTimeout: 300_000,
           // Files of one worker share what they import: a third of the CPU time went into loading it again.
           isolate: false,
         },

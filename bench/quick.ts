@@ -1,114 +1,113 @@
 /**
- * Guards the speed: measures the figures of docs/performance.md in small, prints each beside its last accepted value, and
- * fails if one is much worse: `npm run --silent bench:quick -- [--accept]`. It takes less than three minutes.
- * `--accept` writes bench/results/accepted.json.
+ * Compares the speed of this checkout with that of a commit, by turns on this machine: `npm run --silent bench:quick --
+ * [--against REVISION]`. The default is the last commit whose program differs. Both use the dependencies, the sandbox and
+ * the Postgres of this checkout. Fails if a figure is twice below 0.8 of the commit's.
  */
-import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { buildBundle } from '../test/helpers/processes/bundle.ts';
-import { startRedis } from '../test/helpers/processes/redis-server.ts';
-import { type Figure, formatFigures, isWorse, readAccepted, writeAccepted } from './stand/accepted.ts';
-import { computePollCost, measureIdle, oftenSchedules, openServed } from './stand/idle-costs.ts';
-import { type LoadWay, measureLoads } from './stand/loads.ts';
-import { describeMachine, medianRatio, printLine, round } from './stand/measure.ts';
-import { type Cell, measureCell } from './stand/push-cell.ts';
-import { openStand } from './stand/stand.ts';
+import { oftenSchedules, openServed } from './stand/idle-costs.ts';
+import { rowsEach, seedShipments } from './stand/loads.ts';
+import { measureByTurns, median, medianRatio, printLine, readCpuMs, round } from './stand/measure.ts';
+import { checkOut, findLastOther } from './stand/other-checkout.ts';
+import { pushOrders } from './stand/push-orders.ts';
+import { openStand, readLastRate, schedulesOff } from './stand/stand.ts';
 import { measureStatus } from './stand/status-time.ts';
 
-const { values: options } = parseArgs({ options: { accept: { type: 'boolean', default: false } } });
-const rounds = 3;
+/** A figure below this share of the commit's is a regression, if a second measurement agrees. */
+const keptShare = 0.8;
 
-/** Programs to compare with, and the package that each needs. */
-const packages = {
-  'stripe-sync-engine': '@supabase/stripe-sync-engine',
-  'pg-boss': 'pg-boss',
-  'graphile-worker': 'graphile-worker',
-};
-const isInstalled = (rival: string) => {
-  const name = packages[rival as keyof typeof packages];
-  return name === undefined || existsSync(fileURLToPath(new URL(`node_modules/${name}`, import.meta.url)));
-};
-const missing = Object.keys(packages).filter((rival) => !isInstalled(rival));
+/** A program that is ready to be measured several times. */
+interface Subject {
+  readonly measure: () => Promise<number>;
+  readonly close: () => Promise<void>;
+}
 
-async function measurePulls(): Promise<Figure[]> {
-  const rivals = ['stripe-sync-engine', 'bulk upsert alone'] as const satisfies LoadWay[];
-  const stand = await openStand();
+interface Figure {
+  readonly name: string;
+  readonly better: 'more' | 'less';
+  readonly rounds: number;
+  /** Prepares the program of a checkout; undefined: this one. */
+  readonly open: (checkout: string | undefined) => Promise<Subject>;
+}
+
+async function openLoad(checkout: string | undefined): Promise<Subject> {
+  const stand = await openStand(['default'], checkout);
+  const measure = async () => {
+    await seedShipments(stand, 4_000);
+    await stand.run(['run', 'pull-shipments']);
+    return readLastRate(stand, 'runs', rowsEach);
+  };
+  return { measure, close: stand.stop };
+}
+
+const openPush =
+  (latencyMs: number, concurrency: number) =>
+  async (checkout: string | undefined): Promise<Subject> => {
+    const stand = await openStand(['default'], checkout);
+    if (latencyMs > 0) await stand.sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: latencyMs } });
+    await stand.startWorker({ ...schedulesOff, PUSH_CONCURRENCY: String(concurrency) });
+    // The first orders are slower: plans and code are not compiled yet.
+    await pushOrders(stand, 1_000);
+    return { measure: () => pushOrders(stand, 1_000), close: stand.stop };
+  };
+
+/** Measures the CPU of a worker in ms a minute. It hardly depends on other load. */
+async function openPolls(checkout: string | undefined): Promise<Subject> {
+  const { worker, close } = await openServed({ clients: 1, redis: null, schedules: oftenSchedules, checkout });
+  const seconds = 10;
+  const measure = async () => {
+    const before = readCpuMs(worker.pid);
+    await wait(seconds * 1_000);
+    return ((readCpuMs(worker.pid) - before) * 60) / seconds;
+  };
+  return { measure, close };
+}
+
+async function openStatus(checkout: string | undefined): Promise<Subject> {
+  const { stand, settings, close } = await openServed({ clients: 20, redis: null, checkout });
+  const [program = ''] = stand.program;
+  return { measure: () => measureStatus(stand, settings, program), close };
+}
+
+const figures: readonly Figure[] = [
+  { name: 'first load, rows a second', better: 'more', rounds: 5, open: openLoad },
+  { name: 'orders a second, 0 ms, 8 at a time', better: 'more', rounds: 5, open: openPush(0, 8) },
+  { name: 'orders a second, 20 ms, 64 at a time', better: 'more', rounds: 5, open: openPush(20, 64) },
+  { name: 'five polls every 2 s, CPU in ms a minute', better: 'less', rounds: 3, open: openPolls },
+  { name: 'status of 20 clients, ms', better: 'less', rounds: 3, open: openStatus },
+];
+
+/** Measures one figure of both programs by turns. Returns how good this checkout is: 1 is as good as the commit. */
+async function compare({ name, better, rounds, open }: Figure, other: string): Promise<number> {
+  const subjects: Subject[] = [];
   try {
-    const ways = ['product', ...rivals.filter(isInstalled)] as const;
-    const figures = await measureLoads(stand, { shipments: 4_000, rounds, ways });
-    return rivals.map((rival) => toRatio('pull', rival, '', figures));
+    for (const checkout of [other, undefined]) subjects.push(await open(checkout));
+    const [before, now] = subjects;
+    const found = await measureByTurns(rounds, {
+      before: async () => (await before?.measure()) ?? Number.NaN,
+      now: async () => (await now?.measure()) ?? Number.NaN,
+    });
+    const ratio = better === 'more' ? medianRatio(found, 'now', 'before') : medianRatio(found, 'before', 'now');
+    const [then, today] = [round(median(found.before ?? [])), round(median(found.now ?? []))];
+    printLine(`${name.padEnd(42)} ${String(then).padStart(8)} -> ${String(today).padStart(8)}   ratio ${round(ratio)}`);
+    return ratio;
   } finally {
-    await stand.stop();
+    for (const { close } of subjects) await close();
   }
 }
 
-async function measurePushes(cell: Cell, rivals: readonly string[], redisUrl: string): Promise<Figure[]> {
-  const figures = await measureCell(cell, { rounds, rivals: rivals.filter(isInstalled), redisUrl });
-  const where = `, ${cell.latencyMs} ms, ${cell.concurrency} at a time`;
-  return rivals.map((rival) => toRatio('push', rival, where, figures));
-}
-
-/** Returns the ratio of the product to a rival; null if the rival was not measured. */
-function toRatio(what: string, rival: string, where: string, figures: Parameters<typeof medianRatio>[0]): Figure {
-  const value = figures[rival] === undefined ? null : round(medianRatio(figures, 'product', rival));
-  return { name: `${what} : ${rival}${where}`, value, better: 'more' };
-}
-
-/** Measures idle workers. Their processor time hardly depends on each other, so they are measured at the same time. */
-async function measureRest(): Promise<Figure[]> {
-  const sample = { clients: 1, redis: null, settleMs: 8_000, measureMs: 25_000 };
-  const [idle, often] = await Promise.all([measureIdle(sample), measureIdle({ ...sample, schedules: oftenSchedules })]);
-  return [
-    { name: 'CPU of a poll with nothing new, ms', value: computePollCost(often, idle).cpuMs, better: 'less' },
-    { name: 'CPU of an idle worker, ms a minute', value: idle.cpuMs, better: 'less' },
-  ];
-}
-
-async function measureStatusOfMany(): Promise<Figure> {
-  const [served, bundle] = [await openServed({ clients: 50, redis: null }), await buildBundle()];
-  try {
-    const value = round(await measureStatus(served.stand, served.settings, bundle.program));
-    return { name: 'status, 50 clients, ms', value, better: 'less' };
-  } finally {
-    bundle.remove();
-    await served.close();
-  }
-}
-
-const redis = await startRedis(['--maxmemory-policy', 'noeviction']);
+const { values } = parseArgs({ options: { against: { type: 'string' } } });
+const other = checkOut(values.against ?? findLastOther());
+printLine(`${other.title} -> this checkout; a ratio above 1 is an improvement`);
 const startedAtMs = performance.now();
-const figures: Figure[] = [];
-try {
-  figures.push(...(await measurePulls()));
-  figures.push(...(await measurePushes({ latencyMs: 20, concurrency: 64, orders: 1_500 }, ['bare'], '')));
-  figures.push(
-    ...(await measurePushes({ latencyMs: 0, concurrency: 8, orders: 1_000 }, ['pg-boss', 'graphile-worker'], '')),
-  );
-  const bullmq = { latencyMs: 0, concurrency: 64, orders: 1_500 };
-  if (redis !== null) figures.push(...(await measurePushes(bullmq, ['bullmq'], redis.url)));
-  else figures.push(toRatio('push', 'bullmq', ', 0 ms, 64 at a time', {}));
-  figures.push(...(await measureRest()));
-  figures.push(await measureStatusOfMany());
-} finally {
-  await redis?.stop();
+const worse: string[] = [];
+for (const figure of figures) {
+  if ((await compare(figure, other.folder)) >= keptShare) continue;
+  printLine(`${figure.name} is measured again, because its ratio is below ${keptShare}:`);
+  if (!((await compare(figure, other.folder)) >= keptShare)) worse.push(figure.name);
 }
-
-const accepted = readAccepted();
-const machine = describeMachine();
-printLine('');
-for (const line of formatFigures(figures, accepted)) printLine(line);
-printLine(`Measured in ${Math.round((performance.now() - startedAtMs) / 1_000)} s on ${machine}.`);
-if (missing.length > 0) printLine(`Not installed: ${missing.join(', ')}. Run: npm install --prefix bench`);
-if (redis === null) printLine('There is no redis-server on the PATH, so BullMQ was not measured.');
-if (accepted === null) printLine('No values were accepted before. Accept these: npm run bench:quick -- --accept');
-else if (accepted.machine !== machine)
-  printLine(`The accepted values are from another machine (${accepted.machine}); ratios still compare, times do not.`);
-const worse = figures.filter((figure) => isWorse(figure, accepted?.values[figure.name]));
-if (options.accept) {
-  writeAccepted(figures, accepted, { at: new Date().toISOString().slice(0, 16), machine });
-  printLine('Accepted in bench/results/accepted.json.');
-} else if (worse.length > 0) {
-  printLine(`${worse.length} worse than 0.8 of the accepted value: ${worse.map(({ name }) => name).join('; ')}`);
+printLine(`Measured in ${Math.round((performance.now() - startedAtMs) / 1_000)} s.`);
+if (worse.length > 0) {
+  printLine(`Worse than ${keptShare} of ${other.title}: ${worse.join('; ')}`);
   process.exitCode = 1;
 }

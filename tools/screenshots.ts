@@ -22,7 +22,7 @@ const demo = spawn(process.execPath, ['src/app/main.ts', 'demo'], { cwd: root, s
 const lines: string[] = [];
 createInterface({ input: demo.stdout }).on('line', (line) => lines.push(line));
 const waitForLine = (pattern: RegExp) =>
-  waitFor(`${pattern}`, () => lines.map((line) => pattern.exec(line)?.[1]).find(Boolean), 60_000);
+  waitFor(`${pattern}`, () => lines.map((line) => pattern.exec(line)?.[1]).find(Boolean));
 
 try {
   const base = await waitForLine(/status page is (\S+)\//);
@@ -41,10 +41,10 @@ try {
     'a dead row',
     async () => (await client.query(`select from fulfilment.outbox where status = 'dead'`)).rowCount,
   );
-  await waitFor('a returned parcel', async () => (await client.query(returnedParcel)).rowCount, 120_000);
+  await waitFor('a returned parcel', async () => (await client.query(returnedParcel)).rowCount);
   await storePast(client);
   const made = `select from sync.figure_marks where at > now() - interval '5 minutes'`;
-  await waitFor('figures', async () => (await client.query(made)).rowCount, 120_000);
+  await waitFor('figures', async () => (await client.query(made)).rowCount);
   const browser = await launchBrowser();
   mkdirSync(folder, { recursive: true });
   const draw = async (name: string, path: string, width: number, colorScheme: 'light' | 'dark') => {

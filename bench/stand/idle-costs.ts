@@ -22,11 +22,13 @@ interface Case {
   readonly clients: number;
   readonly redis: TestRedis | null;
   readonly schedules?: Record<string, string>;
-  /** Time to wait before measuring: a worker is not idle yet right after its first loads. */
-  readonly settleMs?: number;
+  /** Folder of the measured program; this checkout if it is absent. */
+  readonly checkout?: string | undefined;
   readonly measureMs: number;
 }
 
+/** Time to wait before measuring: a worker is not idle yet right after its first loads. */
+const settleMs = 30_000;
 const streams = ['shipments', 'return-items', 'inbounds', 'inbound-packing-slips', 'orders'];
 
 /** Schedules that poll every stream every two seconds, and nothing else. */
@@ -72,9 +74,10 @@ export async function openServed({
   clients,
   redis,
   schedules = {},
-}: Pick<Case, 'clients' | 'redis' | 'schedules'>): Promise<Served> {
+  checkout,
+}: Omit<Case, 'measureMs'>): Promise<Served> {
   const names = Array.from({ length: clients }, (_, index) => `shop-${index + 1}`);
-  const stand = await openStand(names);
+  const stand = await openStand(names, checkout);
   const { settings, close: deleteFile } = createSettings(stand, names);
   const close = async () => {
     await stand.stop();
@@ -95,7 +98,7 @@ export async function openServed({
 }
 
 /** Measures the costs per minute after every stream has been read once. */
-export async function measureIdle({ settleMs = 30_000, measureMs, ...served }: Case): Promise<Meter> {
+export async function measureIdle({ measureMs, ...served }: Case): Promise<Meter> {
   const { stand, worker, close } = await openServed(served);
   try {
     await wait(settleMs);

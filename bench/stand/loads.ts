@@ -30,22 +30,14 @@ async function measureStripeSync(stand: Stand, shipments: number): Promise<numbe
   return (synced * rowsEach) / seconds;
 }
 
-/** The ways to load shipments that are compared. */
-const loadWays = ['product', 'fetch and drop', 'bulk upsert alone', 'stripe-sync-engine', 'one insert a row'] as const;
-export type LoadWay = (typeof loadWays)[number];
-
 interface LoadOptions {
   /** Number of shipments per round. */
   readonly shipments: number;
   readonly rounds: number;
-  readonly ways?: readonly LoadWay[];
 }
 
 /** Measures first loads and the other ways, in rows per second. */
-export async function measureLoads(
-  stand: Stand,
-  { shipments, rounds, ways = loadWays }: LoadOptions,
-): Promise<Figures> {
+export async function measureLoads(stand: Stand, { shipments, rounds }: LoadOptions): Promise<Figures> {
   const pool = new pg.Pool({ connectionString: stand.url, max: 2 });
   await prepareTables(pool, ['bulk', 'naive']);
   const reader = new PageReader(stand.sandbox.url);
@@ -58,7 +50,7 @@ export async function measureLoads(
   let from: string | null = null;
   let after: string | null = null;
   let pages: ReturnType<typeof toRows>[] = [];
-  const subjects: Record<LoadWay, () => Promise<number>> = {
+  const subjects = {
     product: async () => {
       await stand.run(['run', 'pull-shipments']);
       return readLastRate(stand, 'runs', rowsEach);
@@ -74,9 +66,8 @@ export async function measureLoads(
         for (const page of pages) await insertOneByOne(writer, 'naive', page);
       }),
   };
-  const chosen = Object.fromEntries(ways.map((way) => [way, subjects[way]]));
   try {
-    return await measureByTurns(rounds, chosen, async () => {
+    return await measureByTurns(rounds, subjects, async () => {
       await seedShipments(stand, shipments);
       from = after;
       pages = [];

@@ -72,7 +72,7 @@ export function saveResults(name: string, results: object): void {
 }
 
 /** Describes the machine in words. */
-export function describeMachine(): string {
+function describeMachine(): string {
   const memory = Math.round(totalmem() / 1_024 ** 3);
   return `${cpus().length} cores of ${cpus()[0]?.model ?? 'an unknown make'}, ${memory} GB, Node ${process.versions.node}`;
 }

@@ -14,7 +14,7 @@ interface CellOptions {
   readonly rounds: number;
   /** Programs of bench/rivals that send the same orders. */
   readonly rivals: readonly string[];
-  /** For BullMQ; empty if it is not measured. */
+  /** For BullMQ. */
   readonly redisUrl: string;
 }
 

@@ -40,8 +40,9 @@ interface OpenDatabase {
   readonly seeds: Readonly<Record<string, unknown>>;
 }
 
-/** Name of the connections that stay open between tests. */
-const keptName = `kept ${process.pid}`;
+/** Names of the connections that stay open between tests: those of the tests, and those of their runs. */
+const keptName = `test kept ${process.pid}`;
+const runsName = `fulfilment-sync ${keptName}`;
 
 /** The connection that creates and drops databases. All test files of a process share it. */
 let maintenance: Promise<pg.Client> | undefined;
@@ -70,6 +71,7 @@ async function maintain<T extends pg.QueryResultRow>(text: string, values: unkno
 function openPool(url: string, name: string, max: number): pg.Pool {
   const pool = new pg.Pool({
     ...makePoolConfig(url, name, max),
+    application_name: name,
     idle_in_transaction_session_timeout: 600_000,
     // An idle connection must not keep the process alive.
     allowExitOnIdle: true,
@@ -93,7 +95,7 @@ async function closeConnections(database: OpenDatabase): Promise<void> {
   const { runs, pool } = database;
   database.runs = null;
   await Promise.all([runs?.close(), pool.end()]);
-  await waitFor('all connections to be closed', async () => (await countConnections(database.name, true)) === 0);
+  await waitFor('all connections to be closed', async () => (await countConnections(database.name)) === 0);
 }
 
 async function dropDatabase({ name }: OpenDatabase): Promise<void> {
@@ -119,7 +121,10 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     let reusable = false;
     try {
       await Promise.all(further.splice(0).map((pool) => pool.end()));
-      await waitFor('all connections to be closed', async () => (await countConnections(open.name, false)) === 0);
+      await waitFor(
+        'all connections to be closed',
+        async () => (await countConnections(open.name, [keptName, runsName])) === 0,
+      );
       reusable = migrated && shared === open && (await readSchemaState(open.pool)) === open.schema;
       if (reusable) await emptyTables(open);
     } finally {
@@ -160,6 +165,7 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
       const { runs } = open;
       open.runs = null;
       await runs?.close();
+      await waitFor('the runs to end', async () => (await countConnections(open.name, [keptName])) === 0);
     },
     backUp: () =>
       reopen(async () => void (await maintain(`create database ${open.name}_backup template ${open.name}`))),
@@ -178,11 +184,11 @@ function openForRuns(url: string): NonNullable<OpenDatabase['runs']> {
   return { db: main.db, keeper, close: () => Promise.all([main.close(), leases.close()]) };
 }
 
-async function countConnections(name: string, kept: boolean): Promise<number> {
+/** Counts the connections to a database whose names are not `except`. */
+async function countConnections(name: string, except: readonly string[] = []): Promise<number> {
   const [row] = await maintain<{ count: number }>(
-    `select count(*)::int as count from pg_stat_activity
-      where datname = $1 and ($2 or application_name <> $3)`,
-    [name, kept, `fulfilment-sync ${keptName}`],
+    'select count(*)::int as count from pg_stat_activity where datname = $1 and application_name <> all ($2)',
+    [name, except],
   );
   return row?.count ?? 0;
 }

@@ -3,12 +3,13 @@ import { setTimeout as wait } from 'node:timers/promises';
 /**
  * Waits until `condition` returns a truthy value, and returns that value.
  * @param what the condition in words, for the error
+ * @param deadlineMs guards against hanging only: a busy machine may be many times slower
  * @throws Error after `deadlineMs`
  */
 export async function waitFor<T>(
   what: string,
   condition: () => Promise<T> | T,
-  deadlineMs = 30_000,
+  deadlineMs = 120_000,
 ): Promise<NonNullable<T>> {
   const endMs = performance.now() + deadlineMs;
   for (;;) {

@@ -86,7 +86,7 @@ export async function play(
       if (found.length > 0) await wait(500);
       return found;
     };
-    await waitFor('the first load', async () => (await readDifferences()).length === 0, 120_000);
+    await waitFor('the first load', async () => (await readDifferences()).length === 0);
     const before = { memory: stage.readMaxMemoryMb(), connections: stage.connections };
     const load = new Load(stage, new Random(deriveSeed(seed, 'load')));
     const [strikes] = await Promise.all([
@@ -101,7 +101,7 @@ export async function play(
     const [, redisBefore, serviceBefore] = before.connections;
     const allowed = [workersAtATime * postgresConnections, redisBefore + redisSlack, serviceBefore + serviceSlack];
     const haveClosed = () => stage.connections.every((count, index) => count <= (allowed[index] ?? 0));
-    await recordFailure(waitFor(`at most ${allowed.join(', ')} connections`, haveClosed, 90_000));
+    await recordFailure(waitFor(`at most ${allowed.join(', ')} connections`, haveClosed));
     const after = { memory: stage.readMaxMemoryMb(), connections: stage.connections };
     if (after.memory > before.memory + memorySlackMb)
       problems.push(`memory grew by ${after.memory - before.memory} MB`);

@@ -77,7 +77,7 @@ export class Stage {
     );
     const [database, line] = await Promise.all([
       servers.createDatabase(onSmallDisk),
-      sandboxProcess.line('Sandbox at ', 60_000),
+      sandboxProcess.line('Sandbox at '),
     ]);
     const sandbox = new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
     // The sandbox accepts repeated numbers, so that an order that is sent twice is there twice.
@@ -133,7 +133,7 @@ export class Stage {
 
   async startWorkers(): Promise<void> {
     const started = Array.from({ length: workersAtATime }, () => this.startWorker());
-    await Promise.all(started.map((worker) => worker.line('worker_started', 60_000)));
+    await Promise.all(started.map((worker) => worker.line('worker_started')));
   }
 
   /** Picks a worker that has started. Waits for one if there is none. */

@@ -263,7 +263,7 @@ async function readState(sandbox: PushCampaign['sandbox']): Promise<State> {
  * were sent a moment ago, because a request that was cut may still take effect.
  */
 async function settleQuickly(campaign: PushCampaign): Promise<void> {
-  const endMs = performance.now() + 100_000;
+  const endMs = performance.now() + 300_000;
   while (!(await campaign.isSettled())) {
     if (performance.now() > endMs) throw new Error('rows were never settled');
     await campaign.query(ageAbsencesSql);

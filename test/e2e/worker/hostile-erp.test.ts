@@ -1,6 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { sql } from 'kysely';
-import { afterEach, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { jobNames, toScheduleVariable } from '../../../config/jobs.ts';
 import { writePage } from '../../../src/sandbox/rules/pdf.ts';
 import { useDatabase } from '../../helpers/database.ts';
@@ -11,10 +10,6 @@ import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const processes = useProcesses();
-const timers: NodeJS.Timeout[] = [];
-afterEach(() => {
-  for (const timer of timers.splice(0)) clearInterval(timer);
-});
 
 const off = Object.fromEntries(jobNames.map((job) => [toScheduleVariable(job), 'off']));
 
@@ -36,17 +31,13 @@ const rows = () =>
   database.query<{ reference: string; status: string; error: string | null }>(
     `select reference, status, last_error as error from fulfilment.outbox order by id`,
   );
+/** Waits until all rows are settled, one more within each deadline. */
 const waitForSettled = async (count: number) => {
   const isSettled = ({ status }: { status: string }) => status === 'done' || status === 'dead';
   try {
-    return await waitFor(
-      `${count} rows to be settled`,
-      async () => {
-        const found = (await rows()).filter(isSettled);
-        return found.length === count ? found : null;
-      },
-      90_000,
-    );
+    for (let settled = 1; settled <= count; settled++)
+      await waitFor(`row ${settled} to be settled`, async () => (await rows()).filter(isSettled).length >= settled);
+    return (await rows()).filter(isSettled);
   } catch (cause) {
     throw new Error(JSON.stringify((await rows()).filter((row) => !isSettled(row))), { cause });
   }
@@ -122,18 +113,12 @@ test('rows that cannot be sent are dead with their reasons, and the other rows a
 });
 
 test('payloads of 10 MB are sent one after the other, within a limit of memory', async () => {
-  const { sandbox, worker } = await startPushing();
+  // A worker that needs a larger heap dies. No request may end because the machine is slow.
+  const limits = { NODE_OPTIONS: '--max-old-space-size=512', HTTP_TIMEOUT_MS: '120000' };
+  const { sandbox, worker } = await startPushing(limits);
   const page = await writePage(['A page']);
   // A valid document whose comment makes it large.
   const content = Buffer.concat([page, Buffer.from(`\n%${'x'.repeat(7 * 1024 * 1024)}\n`)]).toString('base64');
-  let mostMb = 0;
-  timers.push(
-    setInterval(() => {
-      if (process.platform !== 'linux') return;
-      const status = readFileSync(`/proc/${worker.child.pid}/status`, 'utf8');
-      mostMb = Math.max(mostMb, Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0) / 1_024);
-    }, 50),
-  );
   const large = Array.from({ length: 6 }, (_, index) => `LARGE-${index}`);
   for (const reference of large)
     await insert('order.create', reference, orderPayload(reference, { attachments: [{ filename: 'a.pdf', content }] }));
@@ -145,7 +130,7 @@ test('payloads of 10 MB are sent one after the other, within a limit of memory',
     '/_sandbox/state',
   );
   expect(clients[0]?.orders.filter(({ attachments }) => attachments.length === 1)).toHaveLength(large.length);
-  expect(mostMb).toBeLessThan(1_200);
+  expect(worker.child.exitCode).toBeNull();
 });
 
 test('30,000 rows of one reference do not delay the others', async () => {
@@ -156,16 +141,12 @@ test('30,000 rows of one reference do not delay the others', async () => {
   );
   const others = Array.from({ length: 50 }, (_, index) => `OTHER-${index}`);
   for (const reference of others) await insert('order.create', reference, orderPayload(reference));
-  await waitFor(
-    'the others to be done',
-    async () => {
-      const [row] = await database.query<{ done: number }>(
-        `select count(*)::int as done from fulfilment.outbox where reference like 'OTHER-%' and status = 'done'`,
-      );
-      return row?.done === others.length;
-    },
-    120_000,
-  );
+  await waitFor('the others to be done', async () => {
+    const [row] = await database.query<{ done: number }>(
+      `select count(*)::int as done from fulfilment.outbox where reference like 'OTHER-%' and status = 'done'`,
+    );
+    return row?.done === others.length;
+  });
   const [flood] = await database.query<{ waiting: number; dead: number; sent: number }>(
     `select count(*) filter (where status = 'pending')::int as waiting, count(*) filter (where status = 'dead')::int as dead,
        sum(attempts)::int as sent from fulfilment.outbox where reference = 'FLOOD'`,
@@ -187,10 +168,8 @@ test.each([
   await waitFor('the next one', async () =>
     (await rows()).some(({ reference, status }) => reference === 'NEXT' && status === 'done'),
   );
-  await waitFor(
-    'the first one',
-    async () => (await rows()).every(({ reference, status }) => reference !== 'MEDDLED' || status === 'done'),
-    120_000,
+  await waitFor('the first one', async () =>
+    (await rows()).every(({ reference, status }) => reference !== 'MEDDLED' || status === 'done'),
   );
   expect((await rows()).filter(({ reference }) => reference === 'MEDDLED').map(({ status }) => status)).toEqual(
     expected,

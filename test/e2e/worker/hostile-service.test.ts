@@ -18,8 +18,11 @@ afterEach(() => {
   for (const close of closers.splice(0)) close();
 });
 
-/** Memory that the worker must not need for any answer. */
-const mostMemoryMb = 900;
+/**
+ * The heap of the worker, in MB. A worker that needs more for any answer dies. Its resident memory would tell less:
+ * without a limit it grows with the garbage, whose collection depends on the machine.
+ */
+const heapMb = 512;
 const token = 'the-token-of-this-client';
 const megabyte = 1024 * 1024;
 
@@ -192,6 +195,7 @@ describe('a worker whose service is hostile', () => {
       WAREHOUSE_PASSWORD: 'the-password',
       HTTP_TIMEOUT_MS: '5000',
       ADMIN_PORT: '0',
+      NODE_OPTIONS: `--max-old-space-size=${heapMb}`,
     };
     const worker = processes.cli(['worker'], env);
     await worker.line('worker_started');
@@ -203,24 +207,17 @@ describe('a worker whose service is hostile', () => {
         `select last_error, last_outcome, last_fetched from sync.jobs where job = 'pull-shipments'`,
       )
     )[0];
-  const residentMb = (pid = 0) =>
-    Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_024;
 
   test('reports each hostile answer, limits its memory, keeps its token to itself, and continues', async () => {
     const { service, other, worker, answerWith } = await start();
-    let mostMb = 0;
-    const watch = setInterval(() => {
-      if (process.platform === 'linux') mostMb = Math.max(mostMb, residentMb(worker.child.pid));
-    }, 100);
-    closers.push(() => clearInterval(watch));
     const recover = async () => {
       answerWith(json(list()));
-      await waitFor('a good run', async () => (await job())?.last_outcome === 'done', 60_000);
+      await waitFor('a good run', async () => (await job())?.last_outcome === 'done');
     };
     for (const [what, { answer, error }] of Object.entries(refused)) {
       await recover();
       answerWith(answer(other.url));
-      const said = await waitFor(what, async () => (await job())?.last_error, 60_000);
+      const said = await waitFor(what, async () => (await job())?.last_error);
       expect([what, said]).toEqual([what, expect.stringMatching(error)]);
     }
     for (const [what, { answer, reason }] of Object.entries(quarantined)) {
@@ -245,13 +242,12 @@ describe('a worker whose service is hostile', () => {
     answerWith(
       text(`{"data": [${'{},'.repeat(19_998)}{"id": 22, "type": "shipment", "x": [${'1.10,'.repeat(900_000)}1]},{}]}`),
     );
-    await waitFor('the largest answer', async () => (await job())?.last_fetched === 20_000, 60_000);
+    await waitFor('the largest answer', async () => (await job())?.last_fetched === 20_000);
     expect(worker.child.exitCode).toBeNull();
     expect(other.requests).toEqual([]);
     expect(service.requests.every(({ authorization }) => [undefined, `bearer ${token}`].includes(authorization))).toBe(
       true,
     );
-    expect(mostMb).toBeLessThan(mostMemoryMb);
     expect(worker.output).not.toContain(token);
     expect(worker.output).not.toContain('the-password');
   }, 300_000);

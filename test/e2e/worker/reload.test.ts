@@ -244,7 +244,7 @@ test('a password that changes while rows are pushed loses no row and doubles non
       // One of the workers is told, the other one notices it.
       workers[0].kill('SIGHUP');
     }
-    await waitFor('all rows', async () => (await count('done')) === 300, 120_000);
+    await waitFor('all rows', async () => (await count('done')) === 300);
     for (const worker of workers) {
       const changes = eventsOf(worker, 'settings_reloaded').flatMap((event) => event.changes ?? []);
       expect(new Set(changes)).toEqual(new Set(['password of client default']));

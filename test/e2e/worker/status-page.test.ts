@@ -95,7 +95,7 @@ describe.skipIf(!browser.available)('the status page in a browser', () => {
     await database.query(`
       insert into sync.figures (client, minutes, at, measure, part, value)
       values ('', 5, date_bin('5 minutes', now(), 'epoch'), 'rows', 'orders', 77777) on conflict do nothing`);
-    await page.getByText('Highest: 77777').first().waitFor({ state: 'attached', timeout: 30_000 });
+    await page.getByText('Highest: 77777').first().waitFor({ state: 'attached', timeout: 120_000 });
     expect(await page.evaluate('document.activeElement.parentElement.open')).toBe(true);
     const link = page.getByRole('link', { name: '1 dead' });
     await link.focus();

@@ -172,7 +172,7 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
       const [stored, rows, place] = [await readStoredQuery(), await countShipments(), await sandbox.lastPlace()];
       expect(rows).toBeLessThan(5_000);
       const second = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }));
-      await waitFor('the rest', isFinished, 60_000);
+      await waitFor('the rest', isFinished);
       expect(await countShipments()).toBe(5_000);
       expect(await findDifferences(sandbox)).toEqual([]);
       expect(await findDoubledEntries()).toEqual([]);
@@ -197,8 +197,8 @@ describe.each(['postgres', 'redis'] as const)('with the queue in %s', (kind) => 
       await sandbox.clearFaults();
       await expireLeases(database);
       const second = processes.cli(['worker'], workerEnv(database.url, sandbox, { ...seldom, ...queueEnv(kind) }));
-      await second.line('run_abandoned', 30_000);
-      await waitFor('the second to finish', isFinished, 60_000);
+      await second.line('run_abandoned');
+      await waitFor('the second to finish', isFinished);
       expect(await findDifferences(sandbox)).toEqual([]);
 
       const written = () =>

@@ -115,7 +115,7 @@ export class Campaign {
     this.#startWorker();
     // Otherwise all days could pass on a busy machine before a worker has started.
     const begun = 'select from sync.jobs where last_finished_at is not null limit 1';
-    await waitFor('the first run', async () => (await this.#database.query(begun)).length > 0, 120_000);
+    await waitFor('the first run', async () => (await this.#database.query(begun)).length > 0);
     for (let leftSeconds = days * 86_400; leftSeconds > 0; this.counts.steps++) {
       const random = this.#random;
       if (random.chance(0.1)) await this.#newFaults();

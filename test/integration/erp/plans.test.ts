@@ -107,9 +107,7 @@ const findAbove = (executed: readonly ExecutedStatement[], bound: number) =>
     executed.filter(({ touched }) => touched > bound).map(({ statement, touched }) => [statement, Math.round(touched)]),
   );
 
-test('the rows that a statement touches depend on its client, known to statistics or not', {
-  timeout: 120_000,
-}, async () => {
+test('the rows that a statement touches depend on its client, known to statistics or not', async () => {
   await sandbox.advance(10 * 86_400);
   for (const job of dailyJobs) done(await pull(job));
   const [{ lines } = { lines: 0 }] = await database.query<{ lines: number }>(

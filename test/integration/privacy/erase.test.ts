@@ -216,7 +216,7 @@ test('erase leaves no text of the person, and no later reading brings one back',
   expect(await findTexts(database, other.searched)).not.toEqual([]);
 });
 
-test('an order with open rows, an unknown order and an ambiguous number are refused', { timeout: 60_000 }, async () => {
+test('an order with open rows, an unknown order and an ambiguous number are refused', async () => {
   const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
   await database.query(`update fulfilment.outbox set status = 'cancelled' where status = 'dead'`);
   const open = await outbox.insert('order.cancel', 'SO-ERASED');
@@ -254,7 +254,7 @@ test('an order that never reached the service is erased from the outbox', async 
   expect(row).toMatchObject({ status: 'cancelled', last_error: 'erased' });
 });
 
-test('a reading that began before the erasure cannot bring anything back', { timeout: 60_000 }, async () => {
+test('a reading that began before the erasure cannot bring anything back', async () => {
   const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
   await work('refetch', async (context) => {
     const readNo = await drawReadNo(context.db);
@@ -269,7 +269,7 @@ test('a reading that began before the erasure cannot bring anything back', { tim
   expect(await findTexts(database, order.searched)).toEqual([]);
 });
 
-test('another client can write its changes while errors are searched for words', { timeout: 60_000 }, async () => {
+test('another client can write its changes while errors are searched for words', async () => {
   const order = await placeOrder(flows, 'SO-ERASED', 'qz-erased');
   const holder = new pg.Client(database.url);
   await holder.connect();

@@ -41,7 +41,7 @@ async function age(days: number): Promise<void> {
   await database.query(`update fulfilment.orders set changed_at = ${at}`);
 }
 
-test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', { timeout: 120_000 }, async () => {
+test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', async () => {
   const order = await placeOrder(flows, 'SO-OLD', 'qz-old');
   const { authorizationId } = order;
   await sandbox.call('POST', '/_sandbox/return/process', { client: 'default', authorizationId });
@@ -86,7 +86,7 @@ test('personal data older than PERSONAL_DATA_DAYS goes, and stays away', { timeo
   expect(await readAudit()).toHaveLength(1);
 });
 
-test('returns without a stored order are erased by their own age', { timeout: 60_000 }, async () => {
+test('returns without a stored order are erased by their own age', async () => {
   await database.query(`
     insert into fulfilment.return_items (client, id, order_id, processed_on, comment, raw, read_no)
     select 'default', n, 900 + n, (now() - make_interval(days => 29 + n))::date, 'qz-comment', '{"attributes": {"comment": "qz-comment"}}', 1
@@ -101,7 +101,7 @@ test('returns without a stored order are erased by their own age', { timeout: 60
   expect(raw).toHaveLength(70);
 });
 
-test('a client that is served, or whose prune is paused, is left alone', { timeout: 60_000 }, async () => {
+test('a client that is served, or whose prune is paused, is left alone', async () => {
   await database.query(`
     insert into sync.clients (client, identity, base_url, accepted_at, served_at)
     select name, name, 'http://x', now() - interval '300 days', served_at
@@ -123,7 +123,7 @@ test('a client that is served, or whose prune is paused, is left alone', { timeo
   expect((await findKept()).map(({ client }) => client)).toEqual(['paused', 'pulled', 'pushed']);
 });
 
-test('a prune that finds no aged return waits for no reading of orders', { timeout: 120_000 }, async () => {
+test('a prune that finds no aged return waits for no reading of orders', async () => {
   await database.query(`
     insert into fulfilment.return_items (client, id, processed_on, comment, raw, read_no)
     values ('default', 1, now() - interval '50 days', 'x', '{}', 1)`);
@@ -135,7 +135,7 @@ test('a prune that finds no aged return waits for no reading of orders', { timeo
   done(pruned);
 });
 
-test('aged returns and documents are searched once, however many there are', { timeout: 60_000 }, async () => {
+test('aged returns and documents are searched once, however many there are', async () => {
   await database.query(`
     insert into fulfilment.return_items (client, id, processed_on, comment, raw, read_no)
     select 'default', n, now() - interval '200 days', 'x', '{}', 1 from generate_series(1, 30) n`);

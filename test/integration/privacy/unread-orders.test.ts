@@ -38,7 +38,7 @@ async function loseOrder(effect: { status: number; afterEffect?: boolean }): Pro
   await database.query('delete from sync.push_holds');
 }
 
-test('an order whose answer was lost stays erased when it is read', { timeout: 60_000 }, async () => {
+test('an order whose answer was lost stays erased when it is read', async () => {
   await loseOrder({ status: 500, afterEffect: true });
   expect(await run('erase', 'SO-LOST')).toMatchObject({ code: 0 });
   expect(await findTexts(database, searched)).toEqual([]);
@@ -61,7 +61,7 @@ test('an order whose answer was lost stays erased when it is read', { timeout: 6
   expect(await findTexts(database, searched)).toEqual([]);
 });
 
-test('a number whose erased order the service never had can be used again', { timeout: 60_000 }, async () => {
+test('a number whose erased order the service never had can be used again', async () => {
   await loseOrder({ status: 500 });
   expect(await run('erase', 'SO-LOST')).toMatchObject({ code: 0 });
   const again = await outbox.insert('order.create', 'SO-LOST', { ...payload, email: 'qz-again@example.test' });
@@ -91,7 +91,7 @@ test.each(['number', 'id'])('an order that only the quarantine knows is erased b
   expect(await findTexts(database, searched)).toEqual([]);
 });
 
-test('an order that only the outbox knows is erased by its id', { timeout: 60_000 }, async () => {
+test('an order that only the outbox knows is erased by its id', async () => {
   const create = await outbox.insert('order.create', 'SO-LOST', payload);
   await outbox.insert('order.rename', 'SO-LOST', { externalOrderNumber: 'SO-NEW' });
   await outbox.push();

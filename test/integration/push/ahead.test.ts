@@ -106,11 +106,7 @@ test('rows that were claimed ahead are given back if another worker puts their k
     values ('default', 'order.create', 'kind_failing', 'x', now() + interval '1 hour', false)`);
   pushing.pusher.wake();
   // The hold began after the first requests. Their success may end it later.
-  await waitFor(
-    'the rows to be given back',
-    async () => (await outbox.rows("status = 'pending'")).length === 24,
-    15_000,
-  );
+  await waitFor('the rows to be given back', async () => (await outbox.rows("status = 'pending'")).length === 24);
   for (const row of await outbox.rows("status = 'pending'")) expect(row).toMatchObject(untouched);
   await pushing.pusher.stop(0);
   await Promise.all([pushing.close(), close()]);

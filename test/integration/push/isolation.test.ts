@@ -1,3 +1,5 @@
+import { createServer, request as forward } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { connectForWriting } from '../../../src/app/deps/database.ts';
@@ -20,6 +22,23 @@ const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);
 const outbox = usePusher(database, sandbox);
 
+/** Starts a proxy in front of the sandbox that holds the answers to orders until it is opened. */
+async function startGate() {
+  const opened = Promise.withResolvers<void>();
+  const server = createServer((incoming, outgoing) => {
+    const { method, headers, url = '/' } = incoming;
+    const forwarded = forward(new URL(url, sandbox.url), { method, headers }, async (answer) => {
+      if (method === 'POST' && url === '/v3/orders') await opened.promise;
+      outgoing.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.pipe(outgoing);
+    });
+    incoming.pipe(forwarded);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, open: opened.resolve, close: () => server.close() };
+}
+
 describe('a transaction that the ERP keeps open', () => {
   test('after outbox_replace of a waiting row does not delay other lanes', async () => {
     const head = await outbox.insert('order.create', 'SO-0', orderPayload('SO-0'));
@@ -28,13 +47,13 @@ describe('a transaction that the ERP keeps open', () => {
     for (let index = 1; index <= 20; index++)
       others.push(await outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)));
     await database.db.transaction().execute(async (erp) => {
+      await sql`set local idle_in_transaction_session_timeout = 0`.execute(erp);
       await sql`select fulfilment.outbox_replace(${behind}, '{"reference": "new"}')`.execute(erp);
       const pushed = outbox.push();
       const done = async () => (await outbox.rows(`status = 'done'`)).map(({ id }) => id);
       await waitFor('the first rows of all lanes to be settled', async () => (await done()).length === 21);
       expect(await done()).toEqual([head, ...others]);
       expect((await outbox.row(behind)).status).toBe('pending');
-      await sql`select 1`.execute(erp);
       return pushed;
     });
     await outbox.push();
@@ -42,23 +61,22 @@ describe('a transaction that the ERP keeps open', () => {
   });
 
   test('with a lock on a row that is being sent does not delay other rows', async () => {
-    await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 1_000 } });
+    const gate = await startGate();
     const locked = await outbox.insert('order.create', 'SO-0', orderPayload('SO-0'));
     const others = [1, 2, 3].map((index) => outbox.insert('order.create', `SO-${index}`, orderPayload(`SO-${index}`)));
     const ids = await Promise.all(others);
-    const pushed = outbox.push();
+    const pushed = outbox.push({ WAREHOUSE_BASE_URL: gate.url, HTTP_TIMEOUT_MS: '120000' });
     await waitFor('the rows to be sent', async () => (await sandbox.requestsTo('/v3/orders')).length === 4);
     await database.db.transaction().execute(async (erp) => {
+      await sql`set local idle_in_transaction_session_timeout = 0`.execute(erp);
       await sql`select 1 from fulfilment.outbox where id = ${locked} for update`.execute(erp);
+      gate.open();
       const done = async () => (await outbox.rows(`status = 'done'`)).map(({ id }) => id);
-      await waitFor('the others to be settled', async () => {
-        // Postgres would end a transaction that is idle for five seconds.
-        await sql`select 1`.execute(erp);
-        return (await done()).length === ids.length;
-      });
+      await waitFor('the others to be settled', async () => (await done()).length === ids.length);
       expect(await done()).toEqual(ids.toSorted((a, b) => a - b));
     });
     await pushed;
+    gate.close();
     expect(await outbox.row(locked)).toMatchObject({ status: 'done', attempts: 1 });
     expect((await sandbox.requestsTo('/v3/orders')).filter(({ method }) => method === 'POST')).toHaveLength(4);
   });

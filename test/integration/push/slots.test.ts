@@ -1,4 +1,3 @@
-import pg from 'pg';
 import { expect, test } from 'vitest';
 import { useDatabase } from '../../helpers/database.ts';
 import { orderPayload } from '../../helpers/order-payload.ts';
@@ -19,19 +18,25 @@ test('a slot sends further rows before the first is settled, up to 256', async (
      from generate_series(1, 300) n`,
     [JSON.stringify(orderPayload('?'))],
   );
-  const other = new pg.Client(database.url);
-  await other.connect();
-  await other.query(`insert into sync.locks (name) values ('rows default orders')`);
-  await other.query('begin');
-  // Readers and settlements of orders wait for this lock.
-  await other.query(`select from sync.locks where name = 'rows default orders' for update`);
+  // Every settlement fails, and is tried again, until the trigger is gone. A sequence also counts what is rolled back.
+  await database.query(`
+    create sequence public.refusals;
+    create function public.refuse() returns trigger language plpgsql as $$ begin
+      perform nextval('public.refusals');
+      raise disk_full; end $$;
+    create trigger refuse before update on fulfilment.outbox for each row when (new.status = 'done')
+      execute function public.refuse()`);
+  const countRefusals = async () =>
+    (await database.query<{ count: number }>('select last_value::int as count from public.refusals'))[0]?.count ?? 0;
   const pushed = outbox.push({ PUSH_CONCURRENCY: '1' });
   try {
     await waitFor('the slot to be used again', async () => (await countPosts()) >= 256);
+    const before = await countRefusals();
+    await waitFor('two more settlements to fail', async () => (await countRefusals()) >= before + 2);
     expect(await countPosts()).toBe(256);
     expect(await outbox.rows("status = 'done'")).toEqual([]);
   } finally {
-    await other.end();
+    await database.query('drop trigger refuse on fulfilment.outbox');
     await pushed;
   }
   expect(await outbox.rows("status = 'done' and attempts = 1")).toHaveLength(300);

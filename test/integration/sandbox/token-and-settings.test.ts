@@ -39,7 +39,7 @@ describeOperation('common.token', () => {
     await sandbox.switches({ tokenSeconds: 1 });
     await client.logIn();
     expect((await client.ask('common.settings.get')).status).toBe(200);
-    await expect.poll(async () => (await client.ask('common.settings.get')).status, { timeout: 5_000 }).toBe(401);
+    await expect.poll(async () => (await client.ask('common.settings.get')).status, { timeout: 120_000 }).toBe(401);
   });
 });
 

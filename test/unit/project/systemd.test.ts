@@ -33,8 +33,12 @@ describe('deploy/systemd', () => {
     skip(obstacle !== null, obstacle ?? undefined);
     const place = mkdtempSync(join(tmpdir(), 'fulfilment-sync-units-'));
     try {
-      // systemd asks if the program exists. Node does.
-      for (const name of units) writeFileSync(join(place, name), read(name).replaceAll(program, process.execPath));
+      // systemd asks if the program exists. Node does; its path may have spaces.
+      for (const name of units)
+        writeFileSync(
+          join(place, name),
+          read(name).replaceAll(program, () => `"${process.execPath}"`),
+        );
       mkdirSync(join(place, 'fulfilment-sync.service.d'));
       cpSync(join(folder, dropIn), join(place, 'fulfilment-sync.service.d', dropIn));
       const paths = units.map((name) => join(place, name));

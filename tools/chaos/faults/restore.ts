@@ -59,15 +59,11 @@ async function loseLaterRows(stage: Stage, backUp: () => Promise<void>, restore:
   await wait(4_000);
   const { db, close } = connectDatabase(stage.parts.database.superUrl, silentLogger, 'operator', 1);
   try {
-    const isHeld = await waitFor(
-      'the workers to notice',
-      async () => {
-        const found = await readPushDatabase(db).catch(() => null);
-        if (found?.acceptedAs === 'failover' && found.change === 'none') return 'no';
-        return found?.changedAt ? 'yes' : null;
-      },
-      60_000,
-    );
+    const isHeld = await waitFor('the workers to notice', async () => {
+      const found = await readPushDatabase(db).catch(() => null);
+      if (found?.acceptedAs === 'failover' && found.change === 'none') return 'no';
+      return found?.changedAt ? 'yes' : null;
+    });
     if (isHeld === 'yes') {
       const lookedUp = outboxKinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
       await acceptDatabase(db, { as: 'restored', by: 'operator', lookedUp, advice: '' });
