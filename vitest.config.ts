@@ -37,18 +37,16 @@ export default defineConfig({
       { test: { name: 'architecture', include: ['test/architecture.test.ts', 'test/language.test.ts'] } },
       // No time limits but against what hangs: a busy machine may be many times slower than this one.
       { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 300_000, isolate: false } },
-      {
-        // Against a Postgres, a Redis and processes of our own: one set of servers for the whole run.
-        test: {
-          name: 'integration',
-          include: ['test/integration/**/*.test.ts', 'test/e2e/**/*.test.ts'],
-          globalSetup: ['test/helpers/global-setup.ts'],
-          testTimeout: 300_000,
-          hookTimeout: 300_000,
-          // Files of one worker share what they import: a third of the CPU time went into loading it again.
-          isolate: false,
-        },
-      },
+      // What `npm test` runs against a Postgres and processes of its own, and what `npm run test:full` adds.
+      servers('integration', ['test/integration/**/*.test.ts', 'test/e2e/*.test.ts']),
+      servers('full', ['test/load/*.test.ts', 'test/e2e/*/*.test.ts']),
     ],
   },
 });
+
+/** Returns a project whose files share one set of servers for the whole run. */
+function servers(name: string, include: string[]) {
+  const globalSetup = ['test/helpers/global-setup.ts'];
+  // Files of one worker share what they import: a third of the CPU time went into loading it again.
+  return { test: { name, include, globalSetup, testTimeout: 600_000, hookTimeout: 600_000, isolate: false } };
+}

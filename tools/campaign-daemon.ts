@@ -6,7 +6,7 @@
 import { spawnSync } from 'node:child_process';
 
 const files = ['fleet', 'outage', 'track-trace'].map((name) => `test/e2e/worker/${name}.test.ts`);
-const { status } = spawnSync('vitest', ['run', '--project', 'integration', ...files, ...process.argv.slice(2)], {
+const { status } = spawnSync('vitest', ['run', '--project', 'full', ...files, ...process.argv.slice(2)], {
   stdio: 'inherit',
   env: { ...process.env, CAMPAIGN_DAEMON: '1' },
 });

@@ -8,7 +8,7 @@ if (!/^[1-9]\d{0,5}$/.test(orders)) {
   process.stderr.write('Give the number of orders: npm run campaign:push -- 10000\n');
   process.exit(2);
 }
-const args = ['run', '--project', 'integration', 'test/e2e/campaigns/push.test.ts'];
+const args = ['run', '--project', 'full', 'test/e2e/campaigns/push.test.ts'];
 const { status } = spawnSync('vitest', args, {
   stdio: 'inherit',
   env: { ...process.env, PUSH_CAMPAIGN_ORDERS: orders },

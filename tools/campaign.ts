@@ -8,6 +8,6 @@ if (!/^\d+(-\d+)?$/.test(seeds)) {
   process.stderr.write('Give the seeds as one number or a span: npm run campaign -- 1-20\n');
   process.exit(2);
 }
-const args = ['run', '--project', 'integration', 'test/e2e/campaigns/campaign.test.ts'];
+const args = ['run', '--project', 'full', 'test/e2e/campaigns/campaign.test.ts'];
 const { status } = spawnSync('vitest', args, { stdio: 'inherit', env: { ...process.env, CAMPAIGN_SEEDS: seeds } });
 process.exitCode = status ?? 1;

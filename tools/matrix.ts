@@ -84,7 +84,7 @@ function findRedis(image: string): Server {
 async function runTests({ name, env }: Server, paths: readonly string[]): Promise<string> {
   if (env === null) return 'cannot be had here';
   print(`\n== ${name}`);
-  const child = spawn('vitest', ['run', '--project', 'integration', ...paths], {
+  const child = spawn('vitest', ['run', '--project', 'integration', '--project', 'full', ...paths], {
     env: { ...process.env, ...env, NO_COLOR: '1' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -1,15 +1,15 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { connectForWriting } from '../../../src/app/deps/database.ts';
-import { silentLogger } from '../../../src/app/logging/logger.ts';
-import { upsertFamilies } from '../../../src/erp/mirror/upsert.ts';
-import { orders } from '../../../src/sync/streams/orders.ts';
-import { useDatabase } from '../../helpers/database.ts';
-import { orderPayload } from '../../helpers/order-payload.ts';
-import { dailyJobs, done, usePuller } from '../../helpers/puller.ts';
-import { usePusher } from '../../helpers/pusher.ts';
-import { lively, useSandbox } from '../../helpers/sandbox.ts';
-import { type ExecutedStatement, watchPlans } from '../../helpers/schema/plans.ts';
+import { connectForWriting } from '../../src/app/deps/database.ts';
+import { silentLogger } from '../../src/app/logging/logger.ts';
+import { upsertFamilies } from '../../src/erp/mirror/upsert.ts';
+import { orders } from '../../src/sync/streams/orders.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { orderPayload } from '../helpers/order-payload.ts';
+import { dailyJobs, done, usePuller } from '../helpers/puller.ts';
+import { usePusher } from '../helpers/pusher.ts';
+import { lively, useSandbox } from '../helpers/sandbox.ts';
+import { type ExecutedStatement, watchPlans } from '../helpers/schema/plans.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], lively);

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { useDatabase } from '../../helpers/database.ts';
-import { usePuller } from '../../helpers/puller.ts';
-import { quiet, useSandbox } from '../../helpers/sandbox.ts';
-import { waitFor } from '../../helpers/wait.ts';
+import { useDatabase } from '../helpers/database.ts';
+import { usePuller } from '../helpers/puller.ts';
+import { quiet, useSandbox } from '../helpers/sandbox.ts';
+import { waitFor } from '../helpers/wait.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], quiet);

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
-import { inTransaction } from '../../../src/erp/connection/transaction.ts';
-import { lockOrderRows } from '../../../src/erp/privacy/outbox-rows.ts';
-import { useDatabase } from '../../helpers/database.ts';
+import { inTransaction } from '../../src/erp/connection/transaction.ts';
+import { lockOrderRows } from '../../src/erp/privacy/outbox-rows.ts';
+import { useDatabase } from '../helpers/database.ts';
 
 const database = useDatabase();
 

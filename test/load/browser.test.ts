@@ -1,9 +1,9 @@
 import { AxeBuilder } from '@axe-core/playwright';
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
-import { orderBody, useClient } from '../../../helpers/client.ts';
-import { useBrowser } from '../../../helpers/processes/browser.ts';
-import { quiet, useSandbox } from '../../../helpers/sandbox.ts';
+import { orderBody, useClient } from '../helpers/client.ts';
+import { useBrowser } from '../helpers/processes/browser.ts';
+import { quiet, useSandbox } from '../helpers/sandbox.ts';
 
 const sandbox = useSandbox(['default', 'other'], { ...quiet, strict: false });
 const client = useClient(sandbox);
