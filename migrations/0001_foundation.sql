@@ -1,18 +1,281 @@
--- oldest code: 0.1.0
--- The ERP's side (schema fulfilment) with its first stream, and our own state (schema sync).
-
+-- Schemas, roles, the feed of changes, and what every job needs: clients, schedules, leases and runs.
+-- The migrator has created schema sync, because it keeps its record there.
 create schema fulfilment;
-comment on schema fulfilment is 'What the ERP reads: the warehouse service''s resources, and a feed of their changes';
--- Schema sync is there already: the migrator keeps its record in it.
-comment on schema sync is 'State of fulfilment-sync itself; nothing here is for the ERP';
-comment on table sync.migrations is 'Migrations applied, and the oldest code that works with each';
+comment on schema fulfilment is 'What the ERP reads: the resources of the warehouse service, and a feed of their changes';
+comment on schema sync is 'State of fulfilment-sync itself; not for the ERP';
+comment on table sync.migrations is 'Migrations that were applied. Code refuses to work with a migration that it does not know';
 comment on column sync.migrations.name is 'File name without .sql';
-comment on column sync.migrations.oldest_code is 'Older versions refuse to work with this database';
 comment on column sync.migrations.applied_by is 'Version that applied it';
 comment on column sync.migrations.applied_at is 'When it was applied';
+comment on table sync.migration_lock is 'Has no columns. A migration locks it, so that no two run at once';
+
+-- Roles of the ERP. If the migrating role may not create them, an administrator creates them before the migration.
+do $$
+declare
+  wanted name;
+begin
+  foreach wanted in array array['fulfilment_reader', 'fulfilment_writer'] loop
+    begin
+      if not exists (select from pg_roles where rolname = wanted) then
+        execute format('create role %I nologin', wanted);
+      end if;
+    exception when insufficient_privilege or duplicate_object or unique_violation then
+      raise notice 'role % was not created: %', wanted, sqlerrm;
+    end;
+    if exists (select from pg_roles where rolname = wanted) then
+      execute format('grant usage on schema fulfilment to %I', wanted);
+      execute format('alter default privileges in schema fulfilment grant select on tables to %I', wanted);
+    end if;
+  end loop;
+end
+$$;
+
+-- The clock of schedules and gates. Leases use the clock of the server.
+create function sync.clock() returns timestamptz language sql stable as 'select statement_timestamp()';
+comment on function sync.clock is 'Returns the time of schedules and gates: the clock of the database';
 
 create sequence sync.read_no;
-comment on sequence sync.read_no is 'One number is drawn before each request is sent; of two readings of a row the larger number wins';
+comment on sequence sync.read_no is
+  'A number is drawn before each request is sent. Of two readings of a row, the one with the larger number wins';
+
+-- Transactions of workers lock rows and tables that no other role may lock. Any role that may connect could take an advisory
+-- lock, and keep it.
+create table sync.locks (
+  name text primary key
+);
+comment on table sync.locks is 'Names that transactions of the workers lock, so that they run one after the other';
+comment on column sync.locks.name is 'What is locked';
+
+-- The feed. A transaction that writes an entry holds sync.feed_lock until its commit, and seq is drawn after the lock. So seq
+-- grows in the order of commits: a reader that remembers its last seq misses no entry that commits later.
+create table fulfilment.changes (
+  seq bigint generated always as identity primary key,
+  client text not null,
+  entity text not null,
+  id bigint,
+  key text,
+  operation text not null check (operation in ('created', 'updated', 'unlisted', 'removed')),
+  changed_at timestamptz not null default now(),
+  check (id is not null or key is not null)
+);
+comment on table fulfilment.changes is 'Feed of every change of the tables in this schema, in the order of commit';
+comment on column fulfilment.changes.seq is 'Order of the feed';
+comment on column fulfilment.changes.client is 'Client key';
+comment on column fulfilment.changes.entity is
+  'Table of the row that changed; outbox for a row that became done, dead, unknown or cancelled';
+comment on column fulfilment.changes.id is 'Id of the row that changed';
+comment on column fulfilment.changes.key is 'Key of the row, if its table has no bigint id';
+comment on column fulfilment.changes.operation is 'created, updated, unlisted or removed';
+comment on column fulfilment.changes.changed_at is 'Transaction time of the change';
+
+create table sync.feed_lock ();
+comment on table sync.feed_lock is 'Has no columns. A transaction that writes to the feed locks it until the commit';
+
+create function sync.order_changes() returns trigger language plpgsql as $$
+begin
+  lock table sync.feed_lock in exclusive mode;
+  return null;
+end
+$$;
+create trigger changes_in_commit_order before insert on fulfilment.changes
+  for each statement execute function sync.order_changes();
+
+create function sync.notify_changes() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('fulfilment_changes', '');
+  return null;
+end
+$$;
+create trigger changes_notify after insert on fulfilment.changes
+  for each statement execute function sync.notify_changes();
+
+create table sync.feed_mark (
+  only_row boolean primary key default true check (only_row),
+  pruned_until bigint not null default 0
+);
+insert into sync.feed_mark default values;
+comment on table sync.feed_mark is 'The part of the feed that was pruned';
+comment on column sync.feed_mark.only_row is 'Always true: there is one row';
+comment on column sync.feed_mark.pruned_until is 'Changes up to this seq are no longer kept';
+
+-- Has the rights of its owner, so that readers of the feed need no rights in schema sync.
+create function fulfilment.changes_since(after bigint, max integer default 1000)
+returns setof fulfilment.changes language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  pruned bigint := (select pruned_until from sync.feed_mark);
+  given_out bigint := coalesce(pg_sequence_last_value(pg_get_serial_sequence('fulfilment.changes', 'seq')::regclass), 0);
+  -- Only committed entries count: a reader that continued from a seq that is still being written would miss it.
+  newest bigint := coalesce((select c.seq from fulfilment.changes c order by c.seq desc limit 1), pruned);
+begin
+  if after is null or after < 0 then
+    raise exception 'after must be the last seq that was read, or 0 to begin' using errcode = '22023';
+  end if;
+  if max is null or max < 1 or max > 100000 then
+    raise exception 'max must lie between 1 and 100000' using errcode = '22023';
+  end if;
+  if after < pruned then
+    raise exception 'changes after % are no longer all kept (pruned until %): read the tables again, then continue from %',
+      after, pruned, newest using errcode = '22023';
+  end if;
+  if after > given_out then
+    raise exception 'seq % was never used here: was the database restored? Read the tables again, then continue from %',
+      after, newest using errcode = '22023';
+  end if;
+  -- seq grows in the order of commits, so a later commit cannot add an entry before those read here.
+  return query select c.* from fulfilment.changes c where c.seq > after order by c.seq limit max;
+end
+$$;
+comment on function fulfilment.changes_since is
+  'Returns at most max changes after a seq; raises an error if some of them were pruned';
+
+create table fulfilment.consumers (
+  name text primary key check (length(name) between 1 and 64),
+  seq bigint not null check (seq >= 0),
+  created_at timestamptz not null default now(),
+  moved_at timestamptz not null default now()
+) with (fillfactor = 50);
+comment on table fulfilment.consumers is
+  'Programs that follow the feed with consume_changes, and how far each has read; written by functions only';
+comment on column fulfilment.consumers.name is 'Name that the program chose, at most 64 characters';
+comment on column fulfilment.consumers.seq is 'Last seq that the consumer has read';
+comment on column fulfilment.consumers.created_at is 'When it was started first';
+comment on column fulfilment.consumers.moved_at is 'When seq last changed';
+
+-- Starts a consumer, unless it exists: programs may call it at each start. Call it before you read the tables; the feed then
+-- has every later change.
+create function fulfilment.start_consumer(consumer text, after bigint default null, move boolean default false)
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer and move is not true);
+begin
+  if place is not null then
+    return place;
+  end if;
+  -- Only committed entries count: an entry that is still being written has a larger seq.
+  place := coalesce(after, (select c.seq from fulfilment.changes c order by c.seq desc limit 1),
+    (select m.pruned_until from sync.feed_mark m));
+  -- Raises if the entries after this place are not all kept, or if the place was never used.
+  perform from fulfilment.changes_since(place, 1);
+  insert into fulfilment.consumers as c (name, seq) values (consumer, place)
+  on conflict (name) do update
+  set seq = case when move then excluded.seq else c.seq end, moved_at = case when move then now() else c.moved_at end
+  returning c.seq into place;
+  return place;
+end
+$$;
+comment on function fulfilment.start_consumer is
+  'Starts a consumer of the feed after a seq (null: after the newest change); moves one that exists only if move is true. Returns its seq';
+
+-- The checkpoint moves in the transaction of the caller: a rollback moves it back. A second reader of the same consumer waits
+-- for the end of the first one's transaction, then continues after it.
+create function fulfilment.consume_changes(consumer text, max integer default 1000)
+returns setof fulfilment.changes language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  place bigint := (select c.seq from fulfilment.consumers c where c.name = consumer);
+  entry fulfilment.changes;
+  last bigint;
+begin
+  if place is null then
+    raise exception 'there is no consumer %; start it with fulfilment.start_consumer', coalesce(left(consumer, 100), 'null')
+      using errcode = '22023';
+  end if;
+  if max is null or max < 1 or max > 100000 then
+    raise exception 'max must lie between 1 and 100000' using errcode = '22023';
+  end if;
+  -- A look that finds nothing locks nothing and writes nothing. The entries of an unfinished reader are found.
+  perform from fulfilment.changes_since(place, 1);
+  if not found then
+    return;
+  end if;
+  select c.seq into place from fulfilment.consumers c where c.name = consumer for update;
+  if not found then
+    raise exception 'consumer % was dropped meanwhile', left(consumer, 100) using errcode = '22023';
+  end if;
+  for entry in select * from fulfilment.changes_since(place, max) loop
+    last := entry.seq;
+    return next entry;
+  end loop;
+  if last is not null then
+    update fulfilment.consumers c set seq = last, moved_at = now() where c.name = consumer;
+  end if;
+end
+$$;
+comment on function fulfilment.consume_changes is
+  'The next changes for a consumer, at most max; its checkpoint moves behind them when the transaction of the caller commits';
+
+create function fulfilment.drop_consumer(consumer text)
+returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  delete from fulfilment.consumers c where c.name = consumer;
+  return found;
+end
+$$;
+comment on function fulfilment.drop_consumer is 'Forgets a consumer of the feed; false if there is none of this name';
+
+revoke execute on function fulfilment.changes_since, fulfilment.start_consumer, fulfilment.consume_changes,
+  fulfilment.drop_consumer from public;
+-- A reader changes nothing, so it keeps its checkpoint itself and calls changes_since.
+do $$
+declare
+  found name;
+begin
+  for found in select rolname from pg_roles where rolname in ('fulfilment_reader', 'fulfilment_writer') loop
+    execute format('grant execute on function fulfilment.changes_since to %I', found);
+  end loop;
+  if exists (select from pg_roles where rolname = 'fulfilment_writer') then
+    grant execute on function fulfilment.start_consumer, fulfilment.consume_changes, fulfilment.drop_consumer
+      to fulfilment_writer;
+  end if;
+end
+$$;
+
+create table sync.clients (
+  client text primary key,
+  identity text not null,
+  base_url text not null,
+  accepted_at timestamptz not null default now(),
+  served_at timestamptz,
+  offered_identity text,
+  offered_base_url text,
+  offered_at timestamptz,
+  hold_code text,
+  hold_reason text,
+  hold_since timestamptz,
+  hold_until timestamptz,
+  hold_times integer not null default 0,
+  check ((offered_identity is null) = (offered_at is null) and (offered_identity is null) = (offered_base_url is null)),
+  check ((hold_code is null) = (hold_until is null) and (hold_code is null) = (hold_reason is null)
+    and (hold_code is null) = (hold_since is null))
+) with (fillfactor = 50);
+comment on table sync.clients is 'The account that each client''s rows come from, and why reading from it is held';
+comment on column sync.clients.client is 'Client key';
+comment on column sync.clients.identity is
+  'Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing';
+comment on column sync.clients.base_url is 'Accepted base URL';
+comment on column sync.clients.accepted_at is 'When the account was accepted';
+comment on column sync.clients.served_at is 'When a worker that pushes for the client was last seen, to half a minute';
+comment on column sync.clients.offered_identity is 'Fingerprint of another account that a worker or command was set up with';
+comment on column sync.clients.offered_base_url is 'Base URL of that other account';
+comment on column sync.clients.offered_at is 'When a worker or command last came with that other account';
+comment on column sync.clients.hold_code is
+  'Why scheduled runs are held: credentials_refused, no_answer or asked_to_wait; null if they are not';
+comment on column sync.clients.hold_reason is 'The reason of the hold, as text';
+comment on column sync.clients.hold_since is 'When the hold began';
+comment on column sync.clients.hold_until is 'When one run, the probe, tries again; the other runs follow if it succeeds';
+comment on column sync.clients.hold_times is 'Number of failed probes';
+
+create table sync.pauses (
+  client text not null default '',
+  job text not null,
+  since timestamptz not null default now(),
+  by text not null,
+  primary key (client, job)
+);
+comment on table sync.pauses is 'Jobs that an operator has paused';
+comment on column sync.pauses.client is 'Client key; empty: every client';
+comment on column sync.pauses.job is 'Job name, or push-outbox';
+comment on column sync.pauses.since is 'When the job was paused';
+comment on column sync.pauses.by is 'Who paused it';
 
 create table sync.leases (
   client text not null,
@@ -24,17 +287,18 @@ create table sync.leases (
   primary key (client, name),
   check ((holder is null) = (expires_at is null))
 ) with (fillfactor = 50);
-comment on table sync.leases is 'Who may write for a client and job; a token that is no longer the row''s is fenced off';
+comment on table sync.leases is 'The worker that may write for a client and job. A writer with an older token is rejected';
 comment on column sync.leases.client is 'Client key';
 comment on column sync.leases.name is 'Job name';
 comment on column sync.leases.token is 'Grows with every acquisition';
-comment on column sync.leases.holder is 'Worker that holds it; null when given back';
-comment on column sync.leases.acquired_at is 'When the present or last holder got it';
-comment on column sync.leases.expires_at is 'When it may be taken over; null when given back';
+comment on column sync.leases.holder is 'Worker that holds the lease; null if it was released';
+comment on column sync.leases.acquired_at is 'When the present or last holder acquired it';
+comment on column sync.leases.expires_at is 'When another worker may take it over; null if it was released';
 
 create table sync.jobs (
   client text not null,
   job text not null,
+  stream text,
   due_at timestamptz not null default now(),
   last_started_at timestamptz,
   last_finished_at timestamptz,
@@ -53,25 +317,26 @@ create table sync.jobs (
   warnings text[] not null default '{}',
   primary key (client, job)
 ) with (fillfactor = 50);
-comment on table sync.jobs is 'One row per client and job: when it is due, and how its last run went';
+comment on table sync.jobs is 'One row per client and job: when it is due, and how its last run ended';
 comment on column sync.jobs.client is 'Client key';
 comment on column sync.jobs.job is 'Job name';
-comment on column sync.jobs.due_at is 'When the next run is due, by the database''s clock';
+comment on column sync.jobs.stream is 'Stream that the job polls; null for jobs that poll none';
+comment on column sync.jobs.due_at is 'When the next run is due, by sync.clock()';
 comment on column sync.jobs.last_started_at is 'Start of the last run';
 comment on column sync.jobs.last_finished_at is 'End of the last run';
-comment on column sync.jobs.last_success_at is 'End of the last run that read everything it had to';
+comment on column sync.jobs.last_success_at is 'End of the last run that succeeded';
 comment on column sync.jobs.last_change_at is 'When a run last wrote a row';
 comment on column sync.jobs.last_outcome is 'done, failed, stopped or abandoned; null before the first run ends';
-comment on column sync.jobs.last_error is 'What the last run failed with; null after a success';
+comment on column sync.jobs.last_error is 'Error of the last run; null after a success';
 comment on column sync.jobs.last_pages is 'Pages the last run read';
 comment on column sync.jobs.last_fetched is 'Resources the last run read';
 comment on column sync.jobs.last_changed is 'Rows the last run wrote';
 comment on column sync.jobs.consecutive_failures is 'Failed runs since the last success';
 comment on column sync.jobs.uneventful_runs is 'Runs that wrote nothing and so have no row in sync.runs';
-comment on column sync.jobs.skips is 'Runs refused because one was under way';
-comment on column sync.jobs.last_skip_at is 'When a run was last refused';
-comment on column sync.jobs.last_skip_reason is 'Why it was refused';
-comment on column sync.jobs.warnings is 'What the last run noticed and a person should know';
+comment on column sync.jobs.skips is 'Runs that were skipped, or missed because no worker could start them in time';
+comment on column sync.jobs.last_skip_at is 'When a run was last skipped or missed';
+comment on column sync.jobs.last_skip_reason is 'Reason of the last skipped or missed run';
+comment on column sync.jobs.warnings is 'Warnings of the last run';
 
 create table sync.runs (
   id bigint generated always as identity primary key,
@@ -100,7 +365,9 @@ create table sync.runs (
 create unique index runs_by_lease on sync.runs (client, job, lease_token);
 create index runs_by_job on sync.runs (client, job, id desc);
 create index runs_running on sync.runs (client, job) where status = 'running';
-comment on table sync.runs is 'Ledger of the runs that wrote something or failed; uneventful ones are counted in sync.jobs';
+create index runs_by_end on sync.runs (finished_at) where finished_at is not null;
+create index runs_troubled on sync.runs (id) where status in ('failed', 'abandoned', 'stopped');
+comment on table sync.runs is 'Runs that wrote something or failed. Other runs are only counted in sync.jobs';
 comment on column sync.runs.id is 'Run number';
 comment on column sync.runs.client is 'Client key';
 comment on column sync.runs.job is 'Job name';
@@ -111,144 +378,56 @@ comment on column sync.runs.status is 'running, done, failed, stopped (asked to)
 comment on column sync.runs.started_at is 'Start';
 comment on column sync.runs.finished_at is 'End; null only while running';
 comment on column sync.runs.pages is 'Pages read and committed';
-comment on column sync.runs.fetched is 'Resources read, items not counted';
+comment on column sync.runs.fetched is 'Resources read, without their items';
 comment on column sync.runs.created is 'Rows inserted';
 comment on column sync.runs.updated is 'Rows updated';
 comment on column sync.runs.removed is 'Rows deleted';
-comment on column sync.runs.unchanged is 'Resources that were as they are';
-comment on column sync.runs.stale is 'Readings not applied because a newer one was there';
+comment on column sync.runs.unchanged is 'Resources without a change';
+comment on column sync.runs.stale is 'Readings that were not applied because a newer one was stored';
 comment on column sync.runs.quarantined is 'Resources newly put into quarantine';
 comment on column sync.runs.error_code is 'Stable code of the failure';
-comment on column sync.runs.error is 'The failure in words';
-comment on column sync.runs.warnings is 'What the run noticed and a person should know';
+comment on column sync.runs.error is 'The error, as text';
+comment on column sync.runs.warnings is 'Warnings of the run';
 
-create table sync.cursors (
-  client text not null,
-  stream text not null,
-  pass text not null,
-  query text,
-  meaning text not null default 'unknown' check (meaning in ('unknown', 'id', 'offset', 'opaque')),
-  last_id bigint,
-  largest_seen date,
-  watermark date,
-  completed_at timestamptz,
-  updated_at timestamptz not null default now(),
-  primary key (client, stream, pass)
-) with (fillfactor = 50);
-comment on table sync.cursors is 'Where each walk over a list stands; written with the rows of the page it stands on';
-comment on column sync.cursors.client is 'Client key';
-comment on column sync.cursors.stream is 'Stream name';
-comment on column sync.cursors.pass is 'Walk of that stream';
-comment on column sync.cursors.query is 'The query with which the last page that held rows was asked; the next walk asks it again';
-comment on column sync.cursors.meaning is 'What page[cursor] was seen to mean: the last id, an offset, or nothing we know';
-comment on column sync.cursors.last_id is 'Id of the last row of that page';
-comment on column sync.cursors.largest_seen is 'Largest date seen in a walk that is under way';
-comment on column sync.cursors.watermark is 'Largest date seen in a completed walk';
-comment on column sync.cursors.completed_at is 'When the walk first reached its end; null while the first load is under way';
-comment on column sync.cursors.updated_at is 'Last change of this row';
-
-create table sync.rereads (
-  client text not null,
-  stream text not null,
-  id bigint not null,
-  tries integer not null default 0,
-  next_try_at timestamptz not null,
-  last_reason text,
-  primary key (client, stream, id)
-) with (fillfactor = 70);
-comment on table sync.rereads is 'Resources that lists do not settle, read one by one with growing pauses';
-comment on column sync.rereads.client is 'Client key';
-comment on column sync.rereads.stream is 'Stream name';
-comment on column sync.rereads.id is 'Id of the resource';
-comment on column sync.rereads.tries is 'Reads that settled nothing';
-comment on column sync.rereads.next_try_at is 'Not read again before';
-comment on column sync.rereads.last_reason is 'What the last read found';
-
-create table sync.quarantine (
-  id bigint generated always as identity primary key,
-  client text not null,
-  stream text not null,
-  resource_key text not null,
-  resource_id bigint,
-  member_path text not null,
-  reason text not null,
-  document text not null,
-  run_worker text not null,
-  times integer not null default 1,
-  first_seen_at timestamptz not null default now(),
-  last_seen_at timestamptz not null default now(),
-  unique (client, stream, resource_key)
-);
-comment on table sync.quarantine is 'Resources that could not be decoded, kept whole; a later good version releases them';
-comment on column sync.quarantine.id is 'Number of the row';
-comment on column sync.quarantine.client is 'Client key';
-comment on column sync.quarantine.stream is 'Stream name';
-comment on column sync.quarantine.resource_key is 'The id where it is readable, else a hash of the document';
-comment on column sync.quarantine.resource_id is 'The id where it is readable';
-comment on column sync.quarantine.member_path is 'Member that stands in the way';
-comment on column sync.quarantine.reason is 'Why it could not be decoded';
-comment on column sync.quarantine.document is 'The resource as received with what was included for it, as JSON text (text, for Postgres'' jsonb refuses some JSON)';
-comment on column sync.quarantine.run_worker is 'Worker that last met it';
-comment on column sync.quarantine.times is 'How often it was met';
-comment on column sync.quarantine.first_seen_at is 'When it was first met';
-comment on column sync.quarantine.last_seen_at is 'When it was last met';
-
-create table fulfilment.changes (
-  seq bigint generated always as identity primary key,
-  client text not null,
-  entity text not null,
-  id bigint,
-  key text,
-  operation text not null check (operation in ('created', 'updated', 'unlisted', 'removed')),
-  changed_at timestamptz not null default now(),
-  check (id is not null or key is not null)
-);
-comment on table fulfilment.changes is 'Feed of every change of the tables in this schema, in the order of commit';
-comment on column fulfilment.changes.seq is 'Order of the feed';
-comment on column fulfilment.changes.client is 'Client key';
-comment on column fulfilment.changes.entity is 'Table that changed';
-comment on column fulfilment.changes.id is 'Id of the row that changed';
-comment on column fulfilment.changes.key is 'Key of the row where its table has no bigint id';
-comment on column fulfilment.changes.operation is 'created, updated, unlisted or removed';
-comment on column fulfilment.changes.changed_at is 'Transaction time of the change';
-
--- seq is drawn after this lock, which is held until the commit: so seq rises in commit order and no reader that
--- remembers the last seq it saw can miss one that commits later.
-create function sync.order_changes() returns trigger language plpgsql as $$
+-- Starts a run by an interval in one statement. Returns no row if anything is unusual: the program then starts the run step by
+-- step, and finds out why. Each statement of a volatile function sees what was committed before it.
+create function sync.start_due_run(
+  of_client text, of_job text, of_identity text, of_holder text, checked_migration text,
+  every_ms float8, phase_ms float8, lease_span interval,
+  out token bigint, out started_at timestamptz
+) returns setof record language plpgsql volatile as $$
+declare
+  due timestamptz;
 begin
-  perform pg_advisory_xact_lock(hashtext('fulfilment.changes'));
-  return null;
-end
-$$;
-create trigger changes_in_commit_order before insert on fulfilment.changes
-  for each statement execute function sync.order_changes();
-
-create function sync.notify_changes() returns trigger language plpgsql as $$
-begin
-  perform pg_notify('fulfilment_changes', '');
-  return null;
-end
-$$;
-create trigger changes_notify after insert on fulfilment.changes
-  for each statement execute function sync.notify_changes();
-
--- ERP readers: created where the migrating role may, otherwise left to whoever administers the database.
-do $$
-begin
-  if not exists (select from pg_roles where rolname = 'fulfilment_reader') then
-    create role fulfilment_reader nologin;
+  if (select max(m.name) from sync.migrations m) is distinct from checked_migration then return; end if;
+  perform from sync.locks l where l.name = 'identity ' || of_client for share;
+  if not found then return; end if;
+  select j.due_at into due
+  from sync.jobs j
+  join sync.clients c on c.client = j.client
+  where j.client = of_client and j.job = of_job and c.identity = of_identity and c.hold_code is null
+    and j.due_at <= sync.clock() and j.due_at > sync.clock() - make_interval(secs => every_ms / 1000)
+    and not exists (select from sync.pauses p where p.client in ('', of_client) and p.job = of_job);
+  if not found then return; end if;
+  update sync.leases l
+  set token = l.token + 1, holder = of_holder, acquired_at = clock_timestamp(),
+    expires_at = clock_timestamp() + lease_span
+  where l.client = of_client and l.name = of_job and l.expires_at is null
+  returning l.token into token;
+  if not found then return; end if;
+  -- Another run may have begun and ended while this statement waited for the lease.
+  update sync.jobs j
+  set last_started_at = now(),
+    due_at = to_timestamp((phase_ms + every_ms * ceil(
+      (extract(epoch from sync.clock())::float8 * 1000 + every_ms / 10 - phase_ms) / every_ms)) / 1000)
+  where j.client = of_client and j.job = of_job and j.due_at = due;
+  if not found then
+    update sync.leases l set holder = null, expires_at = null where l.client = of_client and l.name = of_job;
+    return;
   end if;
-exception
-  when insufficient_privilege or duplicate_object or unique_violation then
-    raise notice 'role fulfilment_reader was not created here: %', sqlerrm;
+  started_at := now();
+  return next;
 end
 $$;
-do $$
-begin
-  if exists (select from pg_roles where rolname = 'fulfilment_reader') then
-    grant usage on schema fulfilment to fulfilment_reader;
-    grant select on all tables in schema fulfilment to fulfilment_reader;
-    alter default privileges in schema fulfilment grant select on tables to fulfilment_reader;
-  end if;
-end
-$$;
+comment on function sync.start_due_run is
+  'Starts a due run of an interval: lease and next due time. No row: something is unusual, nothing was changed';

@@ -8,10 +8,9 @@ import { orderPayload } from '../test/helpers/order-payload.ts';
 import { launchBrowser } from '../test/helpers/processes/chromium.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { drawSandbox } from './sandbox-picture.ts';
-import { returnedParcel, storeOrderOfShipment, storePast } from './stored-past.ts';
 
-// `npm run screenshots` makes the pictures in docs/images: from the demo, with a past of 30 days and a dead row in its
-// outbox, and from a sandbox.
+// `npm run screenshots` makes the pictures in docs/images: from the demo, with a dead row in its outbox, and from
+// a sandbox.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = `${root}docs/images`;
@@ -42,9 +41,6 @@ try {
     async () => (await client.query(`select from fulfilment.outbox where status = 'dead'`)).rowCount,
   );
   await waitFor('a returned parcel', async () => (await client.query(returnedParcel)).rowCount);
-  await storePast(client);
-  const made = `select from sync.figure_marks where at > now() - interval '5 minutes'`;
-  await waitFor('figures', async () => (await client.query(made)).rowCount);
   const browser = await launchBrowser();
   mkdirSync(folder, { recursive: true });
   const draw = async (name: string, path: string, width: number, colorScheme: 'light' | 'dark') => {
@@ -60,9 +56,8 @@ try {
   await drawAll('overview', '/');
   await draw('wall', '/wall', 1_600, 'dark');
   await draw('dead-letter', '/outbox/2', 1_600, 'light');
-  const number = await storeOrderOfShipment(client);
   await client.end();
-  await drawAll('order', `/order?${new URLSearchParams({ client: 'default', number }).toString()}`);
+  await drawAll('order', '/order?client=default&number=SO-1001');
   await drawSandbox(browser, folder);
   await browser.close();
 } finally {

@@ -30,7 +30,6 @@ export class QueueSetupError extends CodedError {}
 export interface SchedulerEntry {
   readonly key: string;
   readonly every?: number;
-  readonly template?: { readonly data?: JobData };
 }
 
 /** The part of BullMQ's Queue that we use. It is the same for both backends. */

@@ -31,11 +31,8 @@ export function defineJob<Context>(definition: JobDefinition<Context>): JobDefin
 /** Name of the tick: the only scheduler, and the jobs that it queues. */
 export const tickName = 'tick';
 
-/**
- * The data of a queued job. A run has its client. The tick has none: it finds the jobs and clients that are due.
- * The version is that of the worker that set the scheduler.
- */
-export const jobDataSchema = z.object({ client: z.string().optional(), version: z.string().optional() });
+/** The data of a queued job. A run has its client. The tick has none: it finds the jobs and clients that are due. */
+export const jobDataSchema = z.object({ client: z.string().optional() });
 export type JobData = z.infer<typeof jobDataSchema>;
 
 /** A queued job as its processor receives it. */

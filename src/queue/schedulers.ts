@@ -1,6 +1,5 @@
 import type { Schedule } from '../../config/schedules.ts';
-import { isOlder } from '../core/version.ts';
-import type { SchedulerEntry, TaskQueue } from './backend.ts';
+import type { TaskQueue } from './backend.ts';
 import { tickName } from './define-job.ts';
 
 /** Maximum time between two ticks. A cron expression is exact to the minute. */
@@ -29,20 +28,14 @@ export interface SchedulerChanges {
 }
 
 /**
- * Finds what makes the schedulers of a queue differ from the only one it should have: the tick. Schedulers of a newer
- * version stay unchanged, so that old and new workers do not overwrite each other.
+ * Finds what makes the schedulers of a queue differ from the only one it should have: the tick.
  * @param tickMs interval of the tick; null if the queue should have none
  */
-export async function findSchedulerChanges(
-  queue: TaskQueue,
-  tickMs: number | null,
-  version: string,
-): Promise<SchedulerChanges> {
+export async function findSchedulerChanges(queue: TaskQueue, tickMs: number | null): Promise<SchedulerChanges> {
   const present = await queue.getJobSchedulers(0, -1);
-  const isNewer = (entry: SchedulerEntry) => isOlder(version, entry.template?.data?.version ?? version);
   const tick = present.find(({ key }) => key === tickName);
-  const isSet = tick !== undefined && (isNewer(tick) || Number(tick.every) === tickMs);
-  const unwanted = present.filter((entry) => (entry.key !== tickName || tickMs === null) && !isNewer(entry));
+  const isSet = tick !== undefined && Number(tick.every) === tickMs;
+  const unwanted = present.filter(({ key }) => key !== tickName || tickMs === null);
   return {
     set: tickMs !== null && !isSet,
     missing: tickMs !== null && tick === undefined,
@@ -57,18 +50,10 @@ export const hasChanges = ({ set, removed }: SchedulerChanges): boolean => set |
  * Aligns the schedulers of a queue. It changes only what differs, because BullMQ fires a changed interval at once. Only
  * one process at a time may call it, since it takes no lock.
  */
-export async function alignSchedulers(
-  queue: TaskQueue,
-  tickMs: number | null,
-  version: string,
-): Promise<SchedulerChanges> {
-  const changes = await findSchedulerChanges(queue, tickMs, version);
+export async function alignSchedulers(queue: TaskQueue, tickMs: number | null): Promise<SchedulerChanges> {
+  const changes = await findSchedulerChanges(queue, tickMs);
   if (changes.set && tickMs !== null)
-    await queue.upsertJobScheduler(
-      tickName,
-      { every: tickMs },
-      { name: tickName, data: { version }, opts: { attempts: 1 } },
-    );
+    await queue.upsertJobScheduler(tickName, { every: tickMs }, { name: tickName, data: {}, opts: { attempts: 1 } });
   for (const key of changes.removed) await queue.removeJobScheduler(key);
   return changes;
 }

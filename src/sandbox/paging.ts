@@ -20,8 +20,7 @@ export const switchesSchema = z.strictObject({
   /** Whether a full last page has a next link, which leads to an empty page. */
   emptyLastPage: z.boolean().default(false),
   tokenSeconds: z.number().int().positive().default(1_200),
-  /** State files of 0.1.0 have `create`. */
-  unknownProducts: z.preprocess((rule) => (rule === 'create' ? 'accept' : rule), z.enum(unknownProductRules)),
+  unknownProducts: z.enum(unknownProductRules),
   repeatedReturnLines: z.boolean().default(false),
   /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */
   repeatedNumbers: z.boolean().default(false),

@@ -12,6 +12,7 @@ const processes = useProcesses();
 
 const count = async (query: string) =>
   (await database.query<{ n: number }>(`select count(*)::int as n from ${query}`))[0]?.n ?? 0;
+const doubled = `(select from fulfilment.changes where entity = 'shipments' group by id having count(*) > 1) as doubled`;
 const isDone = async (job: string) => (await count(`sync.jobs where job = '${job}' and last_outcome = 'done'`)) === 1;
 
 test('a worker reads a page, sends an order once, and ends on SIGTERM with nothing under way', async () => {
@@ -59,7 +60,7 @@ test('after kill -9 in the middle of a pull, the next worker continues at the st
   processes.cli(['worker'], env);
   await waitFor('the rest', () => isDone('pull-shipments'));
   expect(await count('fulfilment.shipments')).toBe(1_000);
-  expect(await count('(select from fulfilment.changes where entity = 'shipments' group by id having count(*) > 1) as doubled')).toBe(0);
+  expect(await count(doubled)).toBe(0);
   const pages = (await sandbox.requestsTo('/v3/shipments', place)).filter(({ query }) => !query.includes('filter'));
   expect(pages[0]?.query).toBe(stored?.query);
 });

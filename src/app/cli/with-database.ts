@@ -3,7 +3,6 @@ import type { Database } from '../../erp/connection/pool.ts';
 import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import { connectDatabase } from '../deps/database.ts';
 import { silentLogger } from '../logging/logger.ts';
-import { version } from '../version.ts';
 
 /**
  * Opens the database for a command that executes no runs, calls `work`, and closes the database afterwards.
@@ -14,7 +13,7 @@ export async function withDatabase<T>(name: string, work: (db: Database) => Prom
   const config = readConfig({ database: true, clients: false });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, name, 1);
   try {
-    await assertSchemaFits(db, version);
+    await assertSchemaFits(db);
     return await work(db);
   } finally {
     await close();

@@ -13,7 +13,6 @@ import { connectForWriting, openLeaseKeeper, workerName } from '../deps/database
 import { openWarehouses } from '../deps/warehouses.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { silentLogger } from '../logging/logger.ts';
-import { version } from '../version.ts';
 import type { RunnerDeps } from '../worker/runner.ts';
 import { UsageError } from './usage.ts';
 
@@ -51,7 +50,7 @@ export async function withForeground<T>(
   const onSignal = () => stop.abort(new StoppedError());
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal);
   try {
-    await assertSchemaFits(db, version);
+    await assertSchemaFits(db);
     const worker = workerName();
     // This must happen before any run: it notices a restored database, whose gates must wait.
     await noteDatabase(db, worker, []);

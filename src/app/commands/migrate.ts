@@ -4,8 +4,9 @@ import { operations as builtIn, type Operations } from '../../../config/operatio
 import { describeError } from '../../core/errors.ts';
 import { hourMs } from '../../core/time.ts';
 import { storeOutboxKinds } from '../../erp/outbox/kinds.ts';
-import { migrate, type ProgressReporter, readMissingMigrations } from '../../erp/schema/migrate.ts';
-import type { MigrationFile } from '../../erp/schema/migration-files.ts';
+import { migrate, type ProgressReporter } from '../../erp/schema/migrate.ts';
+import { type MigrationFile, readKnownMigrations } from '../../erp/schema/migration-files.ts';
+import { readMissingMigrations } from '../../erp/schema/schema-fit.ts';
 import { migrateQueue } from '../../queue/backend.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
 import { connectDatabase } from '../deps/database.ts';
@@ -73,15 +74,15 @@ export interface MigrateOptions {
 }
 
 /** Returns the statements of migrations for people to read, with comments on how `migrate` runs them. */
-function formatMigrations(files: readonly MigrationFile[]): string {
+export function formatMigrations(files: readonly MigrationFile[]): string {
   if (files.length === 0)
     return '-- The database is up to date: migrate would change nothing in fulfilment and sync.\n';
-  const parts = files.map(({ name, oldestCode, online, text }) => {
+  const parts = files.map(({ name, online, text }) => {
     const how = online
       ? 'Online: each statement by itself, while others read and write.'
       : 'One transaction. It waits 1 second for a table in use, then tries again.';
     const body = online ? text.trim() : `begin;\n${text.trim()}\ncommit;`;
-    return `-- ${name}. ${how} Afterwards, version ${oldestCode} and newer work.\n${body}\n`;
+    return `-- ${name}. ${how}\n${body}\n`;
   });
   return [
     `-- What migrate of version ${version} would run. Nothing was changed. Run migrate, not this text: migrate also records`,
@@ -97,7 +98,7 @@ export async function migrateCommand(options: MigrateOptions = {}): Promise<numb
   const log = await openLogger({ level: config.LOG_LEVEL, pretty: config.LOG_PRETTY });
   if (options.sql) {
     const { db, close } = connectDatabase(config.DATABASE_URL ?? '', log, 'migrate', 1);
-    const missing = await readMissingMigrations(db, version).finally(close);
+    const missing = await readMissingMigrations(db, await readKnownMigrations()).finally(close);
     process.stdout.write(formatMigrations(missing));
     return 0;
   }

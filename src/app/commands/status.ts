@@ -26,7 +26,6 @@ import { findStockProblems } from '../health/stock-problems.ts';
 import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../terminal/outbox-view.ts';
 import { formatTable, toStateLook } from '../terminal/table.ts';
-import { version } from '../version.ts';
 
 export interface StatusOptions {
   readonly json?: boolean;
@@ -41,7 +40,7 @@ export async function statusCommand({ json = false, watch = false }: StatusOptio
   const config = readConfig({ database: true, clients: false });
   const { db, close } = connectDatabase(config.DATABASE_URL ?? '', silentLogger, 'status', 1);
   try {
-    await assertSchemaFits(db, version);
+    await assertSchemaFits(db);
     if (!watch) {
       process.stdout.write(`${await describeStatus(db, config, json)}\n`);
       return 0;

@@ -7,7 +7,7 @@ import {
 } from '../../erp/reports/database-facts.ts';
 import { readSchemaDrift } from '../../erp/schema/drift.ts';
 import { SchemaError } from '../../erp/schema/migration-files.ts';
-import { assertSchemaFits, isMigratedByNewer } from '../../erp/schema/schema-fit.ts';
+import { assertSchemaFits } from '../../erp/schema/schema-fit.ts';
 import { version } from '../version.ts';
 import { poolerRemedy } from './check-sessions.ts';
 import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
@@ -69,14 +69,12 @@ async function checkServer(db: Database): Promise<readonly Finding[]> {
 
 async function checkSchema(db: Database): Promise<readonly Finding[]> {
   try {
-    await assertSchemaFits(db, version);
+    await assertSchemaFits(db);
   } catch (error) {
     if (!(error instanceof SchemaError)) throw error;
     const remedy = error.code === 'code_too_old' ? 'upgrade this program' : 'run: fulfilment-sync migrate';
     return [fail('schema', error.message, remedy)];
   }
-  if (await isMigratedByNewer(db))
-    return [ok('schema', `a newer version has migrated it, and version ${version} can work with it; not compared`)];
   const { missing, unexpected } = await readSchemaDrift(db);
   const listSome = (parts: readonly string[]) =>
     `${parts.slice(0, maxNamed).join('; ')}${parts.length > maxNamed ? `; and ${parts.length - maxNamed} more` : ''}`;

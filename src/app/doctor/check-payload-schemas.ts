@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Operations } from '../../../config/operations.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readOutboxKinds } from '../../erp/outbox/kinds.ts';
-import { isMigratedByNewer } from '../../erp/schema/schema-fit.ts';
 import { listPayloadSchemas } from '../../sync/push/kinds/registry.ts';
 import { type Finding, ok, warn } from './finding.ts';
 
@@ -11,8 +10,6 @@ import { type Finding, ok, warn } from './finding.ts';
  * They differ if the file of operations has changed since, or if `migrate` did not have it.
  */
 export async function checkPayloadSchemas(db: Database, operations: Operations): Promise<readonly Finding[]> {
-  // The schemas of a newer version are not known here.
-  if (await isMigratedByNewer(db)) return [];
   const stored = await readOutboxKinds(db);
   const differing = listPayloadSchemas(operations)
     .filter(({ kind, schema }) => !isDeepStrictEqual(stored.get(kind), JSON.parse(JSON.stringify(schema))))

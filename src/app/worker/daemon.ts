@@ -146,7 +146,7 @@ async function openConnections(
   { config, databaseUrl, log, metrics, tracing }: DaemonOptions,
 ): Promise<{ readonly live: LiveDeps; readonly backend: QueueBackend }> {
   const { db } = closers.add(connectForWriting(databaseUrl, log));
-  await assertSchemaFits(db, version);
+  await assertSchemaFits(db);
   const { keeper } = closers.add(openLeaseKeeper(databaseUrl, log));
   const { warehouses, change } = closers.add(
     openWarehouses(config, { log, onExchange: (client, exchange) => metrics.onExchange(client, exchange) }),

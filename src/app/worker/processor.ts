@@ -28,12 +28,11 @@ export function createProcessor(
     if (name === tickName) return schedules.onTick();
     const deps = current();
     const job = jobNames.find((known) => known === name);
-    // A worker of another version or configuration queued it. That worker runs it.
+    // A worker of another configuration queued it. That worker runs it.
     if (job === undefined || deps.config.schedules[job].kind === 'off') return;
     const { client: key } = jobDataSchema.parse(data);
     const client = deps.config.clients.find((known) => known.key === key);
-    // A tick of a former version names a job and no client.
-    if (client === undefined) return key === undefined ? schedules.onTick() : undefined;
+    if (client === undefined) return;
     const room = new AbortController();
     const makeRoom = () => {
       deps.log.info({ event: 'run_makes_room', client: client.key, job });

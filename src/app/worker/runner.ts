@@ -13,7 +13,6 @@ import { newServiceClock, newShare, type PullContext } from '../../sync/run/pull
 import { type RunReport, type RunScope, runUnderLease } from '../../sync/run/run.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
-import { version } from '../version.ts';
 
 /** The parts that a run needs. */
 export interface RunnerDeps {
@@ -111,7 +110,6 @@ function toRunRequest(deps: RunnerDeps, work: Work, client: WarehouseClient, tri
     stream: work.stream ?? null,
     worker: deps.worker,
     trigger,
-    version,
     ...(work.nextDue === undefined ? {} : { nextDue: work.nextDue }),
     ...(schedule?.kind === 'every' && work.nextDue !== undefined
       ? { interval: toInterval(schedule, { client: client.key, job: work.name }) }

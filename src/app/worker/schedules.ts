@@ -19,7 +19,6 @@ import { alignSchedulers, findSchedulerChanges, findTickMs, hasChanges } from '.
 import type { SweeperTasks } from '../../queue/sweeper.ts';
 import { errorFields } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
-import { version } from '../version.ts';
 import { prepareJobs } from './prepare-jobs.ts';
 import { type RunnerDeps, toClientIdentity } from './runner.ts';
 
@@ -157,7 +156,7 @@ export class Schedules {
   }
 
   async #isAligned(name: QueueName, queue: TaskQueue): Promise<boolean> {
-    return !hasChanges(await findSchedulerChanges(queue, name === tickQueue ? this.#tickMs : null, version));
+    return !hasChanges(await findSchedulerChanges(queue, name === tickQueue ? this.#tickMs : null));
   }
 
   /** Makes the schedulers of all queues fit the configuration. */
@@ -165,7 +164,7 @@ export class Schedules {
     const { db, log, worker } = this.#deps;
     for (const [name, queue] of this.#queues) {
       const tickMs = name === tickQueue ? this.#tickMs : null;
-      const changes = await alignSchedulers(queue, tickMs, version);
+      const changes = await alignSchedulers(queue, tickMs);
       if (!hasChanges(changes)) continue;
       const { set, missing, removed } = changes;
       log.info({ event: 'schedulers_aligned', queue: name, set, lost: missing, tickMs, removedSchedulers: removed });

@@ -201,7 +201,8 @@ export async function isProven(db: Kysely<DB>, { client, kind, method, path }: P
     .select('kind')
     .where('client', '=', client)
     .where('kind', '=', kind)
-    .where((eb) => eb.or([eb('path', '=', ''), eb.and([eb('method', '=', method), eb('path', '=', path)])]))
+    .where('method', '=', method)
+    .where('path', '=', path)
     .limit(1)
     .executeTakeFirst();
   return proven !== undefined;

@@ -8,9 +8,7 @@ export interface KindSchema {
   readonly schema: Json;
 }
 
-/**
- * Stores the payload schemas that `fulfilment.outbox_schema(kind)` returns. Kinds that only a newer version knows stay.
- */
+/** Stores the payload schemas that `fulfilment.outbox_schema(kind)` returns. */
 export async function storeOutboxKinds(db: Kysely<DB>, kinds: readonly KindSchema[]): Promise<void> {
   await sql`
     insert into sync.outbox_kinds as k (kind, schema)

@@ -132,7 +132,7 @@ export interface QuarantineRow {
   readonly firstSeenAt: Date;
   readonly lastSeenAt: Date;
   readonly worker: string;
-  /** Number of the run that last met it (sync.runs); null for rows of older versions. */
+  /** Number of the run that last met it (sync.runs); null if it was pruned. */
   readonly run: number | null;
 }
 

@@ -32,7 +32,6 @@ export async function recordAudit(db: Kysely<DB>, { by, action, client, detail }
 /** An audit entry with its time. */
 export interface AuditRow extends Omit<AuditEntry, 'action'> {
   readonly at: Date;
-  /** The action; versions other than this one may have written others. */
   readonly action: string;
 }
 

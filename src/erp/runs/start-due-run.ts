@@ -21,8 +21,8 @@ export interface DueRunRequest {
   readonly interval: DueInterval;
   readonly retries: boolean;
   readonly isLocal: boolean;
-  /** The newest migration that this program was found to fit. */
-  readonly checkedMigration: string;
+  /** The newest migration that this program knows. */
+  readonly newestMigration: string;
 }
 
 /**
@@ -48,8 +48,8 @@ interface Started {
 }
 
 /** Returns SQL: the arguments that both functions have in common. */
-const callArguments = ({ client, job, identity, worker, interval, checkedMigration }: DueRunRequest) =>
-  sql`${client}, ${job}, ${identity}, ${worker}, ${checkedMigration}, ${interval.everyMs}, ${interval.phaseMs},
+const callArguments = ({ client, job, identity, worker, interval, newestMigration }: DueRunRequest) =>
+  sql`${client}, ${job}, ${identity}, ${worker}, ${newestMigration}, ${interval.everyMs}, ${interval.phaseMs},
       ${leaseSpan}`;
 
 async function callStartRun(db: Database, request: DueRunRequest): Promise<Started | undefined> {

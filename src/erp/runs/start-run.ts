@@ -1,6 +1,7 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import type { Database } from '../connection/pool.ts';
 import type { DB } from '../generated/tables.ts';
+import { readKnownMigrations } from '../schema/migration-files.ts';
 import { assertCodeFits } from '../schema/schema-fit.ts';
 import { checkClientHold, type HoldNotice } from './client-holds.ts';
 import { lockIdentity, type OfferedAccount, registerClients } from './clients.ts';
@@ -16,8 +17,6 @@ export interface RunRequest extends OfferedAccount {
   readonly stream: string | null;
   readonly worker: string;
   readonly trigger: Trigger;
-  /** Version of this program. */
-  readonly version: string;
   /**
    * Returns when the next run is due, from the clock of the database; null: never by schedule. Absent: the due time
    * stays.
@@ -48,9 +47,6 @@ export type StartResult =
   | { readonly kind: 'started'; readonly run: Run; readonly afterAbandoned: boolean; readonly missed: number }
   | SkippedStart;
 
-/** The newest migration with which this program was found to work, for each database. */
-const checkedMigrations = new WeakMap<Database, string>();
-
 /**
  * Starts a run: acquires the lease and moves the due time. A scheduled run starts only if it is due, so that a job that
  * the queue delivers twice runs once. If the worker of the last run was lost, the job is due at once: the queue may
@@ -59,9 +55,9 @@ const checkedMigrations = new WeakMap<Database, string>();
  */
 export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
   const { trigger, interval, retries = false, isLocal = false } = request;
-  const checkedMigration = checkedMigrations.get(db);
-  if (trigger === 'schedule' && interval !== undefined && checkedMigration !== undefined) {
-    const run = await startDueRun(db, { ...request, interval, checkedMigration, retries, isLocal });
+  if (trigger === 'schedule' && interval !== undefined) {
+    const newestMigration = (await readKnownMigrations()).at(-1)?.name ?? '';
+    const run = await startDueRun(db, { ...request, interval, newestMigration, retries, isLocal });
     if (run !== null) return { kind: 'started', run, afterAbandoned: false, missed: 0 };
   }
   return startStepByStep(db, request);
@@ -70,7 +66,7 @@ export async function startRun(db: Database, request: RunRequest): Promise<Start
 async function startStepByStep(db: Database, request: RunRequest): Promise<StartResult> {
   const { client, job, worker, trigger } = request;
   return db.transaction().execute(async (trx): Promise<StartResult> => {
-    checkedMigrations.set(db, await assertCodeFits(trx, request.version));
+    await assertCodeFits(trx);
     await lockIdentity(trx, client);
     const { row, afterAbandoned } = await prepareJob(trx, request);
     const refusal = findRefusal(request, row);

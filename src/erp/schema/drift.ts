@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely';
 import expected from '../generated/schema-parts.json' with { type: 'json' };
 
 /** SQL: whether relation c in schema n is ours. Partitions are left out: they follow the table that they belong to. */
-const ourRelations = sql`n.nspname in ('fulfilment', 'sync') and c.relname not like 'kysely%' and not c.relispartition`;
+const ourRelations = sql`n.nspname in ('fulfilment', 'sync') and not c.relispartition`;
 
 /**
  * Reads the parts of our schemas: one line per column, constraint, index, function and trigger. It leaves out details

@@ -143,7 +143,7 @@ export function toOrderItemResource(order: Order, item: OrderItem): ResourceObje
       price: item.price,
       vat: item.vat,
       name: item.name,
-      channelIdentifier: item.channelIdentifier ?? null,
+      channelIdentifier: item.channelIdentifier,
       metadata: item.metadata,
     },
     relationships: { order: linkOne('order', order.id), product: linkOne('product', item.productId) },

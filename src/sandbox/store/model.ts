@@ -45,8 +45,7 @@ export interface OrderItem {
   readonly price: number | null;
   readonly vat: Decimal | null;
   readonly name: string | null;
-  /** Absent in state files of earlier versions. */
-  readonly channelIdentifier?: string | null;
+  readonly channelIdentifier: string | null;
   readonly metadata: Texts;
   readonly productId: number;
 }

@@ -31,7 +31,7 @@ export async function reconcileAll(context: PullContext, streams: readonly Strea
   );
 }
 
-/** Requests look-ups of shipped shipments that have none, as after an older version or a lost row. */
+/** Requests look-ups of shipped shipments that have none, for example after a lost row. */
 async function requestMissingParcels(context: PullContext): Promise<void> {
   const { db, client, run } = context;
   const now = serviceNow(context);
@@ -46,22 +46,13 @@ async function requestMissingParcels(context: PullContext): Promise<void> {
     warn(context, `${count} shipped shipments had no look-up of their packages; pull-parcels makes up for it`);
 }
 
-/** Pause before the job is due again if this worker does not know the stream of a backfill. */
-const unknownStreamRetryMs = 60_000;
-
 /** Runs the backfills that were requested for the background, oldest first. */
 export async function backfillRequested(context: PullContext, streams: readonly Stream[]): Promise<void> {
   const rescans = await findBackgroundBackfills(context.db, context.client);
   await runEach(context, rescans, async (rescan) => {
     const stream = streams.find(({ name }) => name === rescan.stream);
-    if (stream !== undefined) return backfillStream(withColumnComparison(context), stream, rescan);
-    // A newer version requested it. The job stays due, so that a worker of that version finds it.
-    context.state.plan.dueAt = new Date(context.run.startedAt.getTime() + unknownStreamRetryMs);
-    warn(
-      context,
-      `backfill ${rescan.id}: this version does not know the stream ${rescan.stream}; a newer worker has to do it`,
-    );
-    return undefined;
+    if (stream === undefined) throw new Error(`backfill ${rescan.id}: there is no stream ${rescan.stream}`);
+    return backfillStream(withColumnComparison(context), stream, rescan);
   });
 }
 

@@ -73,9 +73,8 @@ import {
   readWorkerSettings,
 } from '../../../src/erp/runs/worker-settings.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
-import { readMissingMigrations } from '../../../src/erp/schema/migrate.ts';
 import { findBlockers } from '../../../src/erp/schema/migration-locks.ts';
-import { assertSchemaFits, isMigratedByNewer } from '../../../src/erp/schema/schema-fit.ts';
+import { assertCodeFits, assertSchemaFits } from '../../../src/erp/schema/schema-fit.ts';
 import { toAgeColumns } from '../../../src/sync/reading/stream.ts';
 import { newTotals } from '../../../src/sync/run/pull-context.ts';
 import { inbounds } from '../../../src/sync/streams/inbounds.ts';
@@ -108,7 +107,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
 
 async function callShortRun(db: Database): Promise<void> {
   const request = { client, job: 'x', identity: 'x', worker: 'x', retries: false, isLocal: false };
-  const due = { ...request, interval: { everyMs: 60_000, phaseMs: 0 }, checkedMigration: 'x' };
+  const due = { ...request, interval: { everyMs: 60_000, phaseMs: 0 }, newestMigration: 'x' };
   for (const stream of [null, 'shipments']) await startDueRun(db, { ...due, stream });
   const rest = { worker: 'x', trigger: 'schedule', startedAt: now, retries: false, isLocal: false } as const;
   const run = { ...rest, lease: { client, name: 'x', token: 1 }, wasHeld: false, probing: false, stored: null };
@@ -116,7 +115,6 @@ async function callShortRun(db: Database): Promise<void> {
 }
 
 async function readReports(db: Database): Promise<void> {
-  await readMissingMigrations(db, '0.2.0');
   await readJobStatus(db);
   await readDatabaseClock(db);
   await readStreamStatus(db);
@@ -141,8 +139,8 @@ async function readReports(db: Database): Promise<void> {
   await readAdminSecret(db, 'a purpose');
   await readSchemaParts(db);
   await findBlockers(db);
-  await assertSchemaFits(db, '99.0.0');
-  await isMigratedByNewer(db);
+  await assertSchemaFits(db);
+  await assertCodeFits(db);
   await diagnosis.readServerFacts(db);
   await diagnosis.readUnusableSchemas(db);
   await diagnosis.readMissingGrants(db);

@@ -243,7 +243,6 @@ describe('a hold of a client', () => {
       stream: null,
       worker: 'w',
       trigger: 'schedule' as const,
-      version: '0.2.0',
     });
     done(await pull('pull-orders'));
     await database.query(`

@@ -1,140 +1,165 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { sql } from 'kysely';
-import { describe, expect, test } from 'vitest';
-import { migrateDatabase } from '../../../src/app/commands/migrate.ts';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { formatMigrations, migrateDatabase } from '../../../src/app/commands/migrate.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import { migrate } from '../../../src/erp/schema/migrate.ts';
-import { readMigrations } from '../../../src/erp/schema/migration-files.ts';
-import { assertSchemaFits } from '../../../src/erp/schema/schema-fit.ts';
+import { type MigrationFile, readMigrations } from '../../../src/erp/schema/migration-files.ts';
+import { assertSchemaFits, readMissingMigrations } from '../../../src/erp/schema/schema-fit.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
-describe('an empty database', () => {
-  const database = useDatabase({ migrated: false });
+const database = useDatabase({ migrated: false });
+let folder: string;
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'migrations-'));
+});
+afterEach(() => rm(folder, { recursive: true }));
 
-  test('is refused, then migrated by several at once, each migration applied by one of them', async () => {
-    await expect(assertSchemaFits(database.db, '0.1.0')).rejects.toMatchObject({
-      code: 'schema_missing',
-      message: expect.stringContaining('fulfilment-sync migrate'),
-    });
-    const applied = await Promise.all([1, 2, 3].map(() => migrateDatabase(database.url, silentLogger)));
-    const names = applied.flat();
-    expect(names.length).toBeGreaterThan(0);
-    expect(new Set(names).size).toBe(names.length);
-    await expect(assertSchemaFits(database.db, '0.1.0')).resolves.toBeUndefined();
-    expect(await migrateDatabase(database.url, silentLogger)).toEqual([]);
+/** Writes files into a folder of migrations and reads the folder. */
+async function write(files: Readonly<Record<string, string>>): Promise<MigrationFile[]> {
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+  return readMigrations(pathToFileURL(`${folder}/`));
+}
+
+const first = {
+  '0001_shops.sql': 'create schema shop;\ncreate table shop.shops (id int primary key);',
+  '0002_stock.sql': 'create table shop.stock (shop int references shop.shops);\ninsert into shop.shops values (1);',
+};
+const online = `-- online
+-- Shops are found by their name.
+drop index concurrently if exists shop.by_name;
+create index concurrently by_name on shop.shops (name);
+`;
+
+test('several processes migrate at once, and each migration is applied by one of them', async () => {
+  const files = await write(first);
+  await expect(assertSchemaFits(database.db, files)).rejects.toMatchObject({
+    code: 'schema_missing',
+    message: expect.stringContaining('fulfilment-sync migrate'),
+  });
+  const applied = await Promise.all([1, 2, 3].map(() => migrate(database.open(), '1.2.3', { files })));
+  expect(applied.flat().sort()).toEqual(['0001_shops', '0002_stock']);
+  await expect(assertSchemaFits(database.db, files)).resolves.toBeUndefined();
+  expect(await migrate(database.db, '1.2.3', { files })).toEqual([]);
+  expect(await database.query('select name, applied_by from sync.migrations order by name')).toEqual([
+    { name: '0001_shops', applied_by: '1.2.3' },
+    { name: '0002_stock', applied_by: '1.2.3' },
+  ]);
+});
+
+test('a second process says that it waits while the first one migrates', async () => {
+  const files = await write(first);
+  await migrate(database.db, '1.2.3', { files: files.slice(0, 1) });
+  const holder = await database.open(1).startTransaction().execute();
+  await sql`lock table sync.migration_lock in exclusive mode`.execute(holder);
+  const lines: string[] = [];
+  const migrated = migrate(database.open(), '1.2.3', { files, tell: (line) => lines.push(line) });
+  await waitFor('the second process to wait', async () => lines.length > 0);
+  expect(lines).toEqual(['Another process is migrating this database; waiting for it …']);
+  await holder.rollback().execute();
+  expect(await migrated).toEqual(['0002_stock']);
+});
+
+test('a migration that fails leaves nothing, and the one before it stays', async () => {
+  const files = await write({ ...first, '0002_stock.sql': 'create table shop.stock ();\nselect 1 / 0;' });
+  await expect(migrate(database.db, '1.2.3', { files })).rejects.toThrow('division by zero');
+  expect(await database.query(`select to_regclass('shop.stock') as stock`)).toEqual([{ stock: null }]);
+  await expect(assertSchemaFits(database.db, files)).rejects.toMatchObject({
+    code: 'schema_behind',
+    message: 'The database lacks 0002_stock; run: fulfilment-sync migrate',
   });
 });
 
-describe('a database in use', () => {
-  const database = useDatabase();
+test('code that does not know an applied migration refuses to run and to migrate', async () => {
+  const files = await write(first);
+  await migrate(database.db, '1.2.3', { files });
+  const older = files.slice(0, 1);
+  const refusal = { code: 'code_too_old', message: expect.stringMatching(/0002_stock.*: upgrade fulfilment-sync$/) };
+  await expect(assertSchemaFits(database.db, older)).rejects.toMatchObject(refusal);
+  await expect(readMissingMigrations(database.db, older)).rejects.toMatchObject(refusal);
+  await expect(migrate(database.db, '1.2.2', { files: older })).rejects.toMatchObject(refusal);
+});
 
-  /** Returns the existing migrations and one more. */
-  const readMigrationsAnd = async (more: { name: string; text: string; online: boolean }) => [
-    ...(await readMigrations()),
-    { oldestCode: '0.1.0', ...more },
-  ];
+test('a file with another name is refused', async () => {
+  await expect(write({ 'shops.sql': '' })).rejects.toMatchObject({ code: 'migration_malformed' });
+});
+
+test('statements are printed in order: in a transaction, or online', async () => {
+  const files = await write({ ...first, '0003_names.sql': online });
+  await migrate(database.db, '1.2.3', { files: files.slice(0, 1) });
+  const text = formatMigrations(await readMissingMigrations(database.db, files));
+  expect(text).toMatch(/^-- 0002_stock\. One transaction\..*\nbegin;\ncreate table shop\.stock .*\n.*\ncommit;$/m);
+  expect(text).toMatch(/^-- 0003_names\. Online: .*\n-- online\n/m);
+  expect(text).not.toContain('0001_shops');
+  expect(formatMigrations([])).toMatch(/^-- The database is up to date/);
+});
+
+describe('a database in use', () => {
+  /** Creates a table with rows and a transaction that uses it. */
+  const useShops = async (statement: string) => {
+    const files = await write({
+      '0001_shops.sql':
+        'create schema fulfilment;\ncreate table fulfilment.shops (name text);\n' +
+        'create index by_name on fulfilment.shops (length(name));',
+    });
+    await migrate(database.db, '1.2.3', { files });
+    const user = await database.open(1).startTransaction().execute();
+    await sql`set local idle_in_transaction_session_timeout = 0`.execute(user);
+    await sql.raw(statement).execute(user);
+    return user;
+  };
 
   test('gets its indexes during writes; an index that was left half-built is built again', async () => {
-    await database.query('create index half_built on fulfilment.shipments (client)');
-    await database.query(`update pg_index set indisvalid = false where indexrelid = 'fulfilment.half_built'::regclass`);
-    const text = `-- oldest code: 0.1.0
-      drop index concurrently if exists fulfilment.half_built;
-      create index concurrently half_built on fulfilment.shipments (status);`;
-    const files = await readMigrationsAnd({ name: '9998_online', text, online: true });
-    const writer = await database.open(1).startTransaction().execute();
-    await sql`set local idle_in_transaction_session_timeout = 0`.execute(writer);
-    const insert = sql`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 1, '{}', 1)`;
-    await insert.execute(writer);
+    const writer = await useShops(`insert into fulfilment.shops values ('a')`);
+    await database.query(`update pg_index set indisvalid = false where indexrelid = 'fulfilment.by_name'::regclass`);
+    const files = await write({ '0002_names.sql': online.replaceAll('shop.', 'fulfilment.') });
     const lines: string[] = [];
-    const migrated = migrate(database.open(), '0.1.0', { files, tell: (line) => lines.push(line) });
+    const migrated = migrate(database.open(), '1.2.3', { files, tell: (line) => lines.push(line) });
     await waitFor('the migration to wait for the writer', async () => {
       const [row] = await database.query(
-        `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%index concurrently%half_built%'
+        `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%index concurrently%by_name%'
            and datname = current_database()`,
       );
       return row !== undefined;
     });
     // Other writers do not wait for the migration.
-    await database.query(`insert into fulfilment.shipments (client, id, raw, read_no) values ('default', 2, '{}', 1)`);
+    await database.query(`insert into fulfilment.shops values ('b')`);
     await writer.commit().execute();
-    expect(await migrated).toEqual(['9998_online']);
+    expect(await migrated).toEqual(['0002_names']);
     expect(
-      await database.query(
-        `select indisvalid as valid from pg_index where indexrelid = 'fulfilment.half_built'::regclass`,
-      ),
-    ).toEqual([{ valid: true }]);
+      await database.query(`select indisvalid as valid, pg_get_indexdef(indexrelid) as index from pg_index
+        where indexrelid = 'fulfilment.by_name'::regclass`),
+    ).toEqual([{ valid: true, index: expect.stringContaining('(name)') }]);
     expect(lines).toEqual([
-      expect.stringContaining('9998_online: builds indexes'),
-      expect.stringMatching(/^9998_online: done in/),
+      expect.stringContaining('0002_names: builds indexes'),
+      expect.stringMatching(/^0002_names: done in/),
     ]);
   });
 
   test('that blocks a migration is tried again, and the blocking process is named', async () => {
-    const text = 'alter table sync.runs add column tried integer';
-    const files = await readMigrationsAnd({ name: '9998_try', text, online: false });
-    const reader = await database.open(1).startTransaction().execute();
-    await sql`select from sync.runs`.execute(reader);
+    const reader = await useShops('select from fulfilment.shops');
+    const files = await write({ '0002_city.sql': 'alter table fulfilment.shops add column city text' });
     const lines: string[] = [];
-    const migrated = migrate(database.open(), '0.1.0', { files, tell: (line) => lines.push(line) });
+    const migrated = migrate(database.open(), '1.2.3', { files, tell: (line) => lines.push(line) });
     await waitFor('the reader to be named', async () => lines.length === 2);
     expect(lines[1]).toMatch(
-      /^9998_try: a table that it changes is in use by process \d+ \(.*test further.*\); trying again$/,
+      /^0002_city: a table that it changes is in use by process \d+ \(.*test further.*\); trying again$/,
     );
     await reader.rollback().execute();
-    expect(await migrated).toEqual(['9998_try']);
+    expect(await migrated).toEqual(['0002_city']);
   });
 });
 
-describe('a database of an older release', () => {
-  const database = useDatabase({ migrated: false });
-
-  test('gets the documents of labels and attachments that were made before', async () => {
-    const files = await readMigrations();
-    await migrate(database.db, '0.1.0', { files: files.filter(({ name }) => name < '0029') });
-    await database.query(`
-      insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, payload, result) values
-        ('return_label.create', 'SO-1', 'done', null, '2026-01-01', '{"shipmentId": 7}', '{"fileName": "label.pdf"}'),
-        ('return_label.create', 'SO-2', 'done', null, now(), '{}', '{}'),
-        ('order_attachment.create', 'SO-1', 'done', null, now(), '{"filename": "a.pdf"}', '{"orderAttachmentId": 9}'),
-        ('order.create', 'SO-1', 'done', null, now(), '{}', '{"orderId": 1}')`);
-    await migrate(database.db, '0.1.0', { files });
-    expect(
-      await database.query(
-        'select id, kind, shipment_id, order_attachment_id, file_name from fulfilment.documents order by id',
-      ),
-    ).toEqual([
-      { id: 1, kind: 'return_label', shipment_id: 7, order_attachment_id: null, file_name: 'label.pdf' },
-      { id: 3, kind: 'order_attachment', shipment_id: null, order_attachment_id: 9, file_name: 'a.pdf' },
-    ]);
-    expect(await database.query(`select id from fulfilment.changes where entity = 'documents'`)).toHaveLength(2);
-  });
-});
-
-describe('a migrated database', () => {
-  const database = useDatabase();
-  const recordFutureMigration = (oldestCode: string) =>
-    database.query(`insert into sync.migrations (name, oldest_code, applied_by) values ('9999_future', $1, '9.0.0')`, [
-      oldestCode,
-    ]);
-
-  test('of a newer release accepts code that it still supports, and is not changed', async () => {
-    await recordFutureMigration('0.1.0');
-    await expect(assertSchemaFits(database.db, '0.1.0')).resolves.toBeUndefined();
-    expect(await migrate(database.db, '0.1.0')).toEqual([]);
-  });
-
-  test('of a newer release refuses code that is too old, to run and to migrate', async () => {
-    await recordFutureMigration('0.10.0');
-    await expect(assertSchemaFits(database.db, '0.9.0')).rejects.toMatchObject({ code: 'code_too_old' });
-    await expect(migrate(database.db, '0.9.0')).rejects.toMatchObject({ code: 'code_too_old' });
-    await expect(assertSchemaFits(database.db, '0.10.0')).resolves.toBeUndefined();
-  });
-
-  test('that lacks a migration is refused by name', async () => {
-    await database.query(`delete from sync.migrations where name = '0003_orders'`);
-    await expect(assertSchemaFits(database.db, '0.1.0')).rejects.toMatchObject({
-      code: 'schema_behind',
-      message: expect.stringContaining('0003_orders'),
-    });
-  });
+test('the command migrates an empty database, with the queue and the rules of payloads', async () => {
+  expect(await migrateDatabase(database.url, silentLogger)).toContain('0001_foundation');
+  await expect(assertSchemaFits(database.db)).resolves.toBeUndefined();
+  expect(
+    await database.query(`select to_regclass('bullmq.job') is not null or exists (
+    select from pg_namespace where nspname = 'bullmq') as queue, exists (select from sync.outbox_kinds) as kinds`),
+  ).toEqual([{ queue: true, kinds: true }]);
+  expect(await migrateDatabase(database.url, silentLogger)).toEqual([]);
 });

@@ -20,7 +20,6 @@ const request = (client = 'a') => ({
   job: 'pull-shipments',
   stream: 'shipments',
   worker: 'w',
-  version: '0.2.0',
   nextDue: (now: Date) => new Date(now.getTime() + 2 * minute),
   missed: (due: Date, now: Date) => Math.floor((now.getTime() - due.getTime()) / (2 * minute)),
 });

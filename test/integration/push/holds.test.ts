@@ -138,15 +138,6 @@ test('a client and a kind that were held at the same time both recover', async (
   expect(await readHolds()).toEqual([]);
 });
 
-test('a hold that a worker of the former version wrote ends when its time is over', async () => {
-  await database.query(`
-    insert into sync.push_holds (client, kind, code, reason, until, probe)
-    values ('default', 'product.save', 'kind_parked', 'x', now() - interval '1 second', true)`);
-  const id = await outbox.insert('product.save', 'P', { name: 'P' });
-  await outbox.push();
-  expect(await outbox.row(id)).toMatchObject({ status: 'done' });
-});
-
 test('when the hold of a kind ends, its rows are sent even if many rows of other kinds wait', async () => {
   await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 20 } });
   for (let index = 0; index < 60; index++)

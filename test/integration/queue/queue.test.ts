@@ -61,44 +61,31 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
 
   test.skipIf(isSkipped)('ticks on schedule, and gives each tick to one worker', async () => {
     const { backend, queue } = await open();
-    await alignSchedulers(queue, 300, '0.1.0');
+    await alignSchedulers(queue, 300);
     const { seen, release } = await startWorker(backend);
     release();
     await waitFor('three ticks', () => seen.length >= 3);
-    expect(seen[0]).toEqual({ name: 'tick', data: { version: '0.1.0' } });
+    expect(seen[0]).toEqual({ name: 'tick', data: {} });
   });
 
   test.skipIf(isSkipped)('changes only a tick that differs, and restores it after a flush', async () => {
     const { queue, flush } = await open();
     const unchanged = { set: false, missing: false, removed: [] };
-    expect(await alignSchedulers(queue, 60_000, '0.1.0')).toEqual({ set: true, missing: true, removed: [] });
-    expect(await alignSchedulers(queue, 60_000, '0.1.0')).toEqual(unchanged);
-    expect(await alignSchedulers(queue, 30_000, '0.1.0')).toEqual({ set: true, missing: false, removed: [] });
-    expect(await alignSchedulers(queue, 30_000, '0.1.0')).toEqual(unchanged);
+    expect(await alignSchedulers(queue, 60_000)).toEqual({ set: true, missing: true, removed: [] });
+    expect(await alignSchedulers(queue, 60_000)).toEqual(unchanged);
+    expect(await alignSchedulers(queue, 30_000)).toEqual({ set: true, missing: false, removed: [] });
+    expect(await alignSchedulers(queue, 30_000)).toEqual(unchanged);
     await flush();
-    expect(await findSchedulerChanges(queue, 30_000, '0.1.0')).toMatchObject({ set: true, missing: true });
-    expect(await alignSchedulers(queue, 30_000, '0.1.0')).toMatchObject({ set: true, missing: true });
-    expect(await findSchedulerChanges(queue, 30_000, '0.1.0')).toEqual(unchanged);
+    expect(await findSchedulerChanges(queue, 30_000)).toMatchObject({ set: true, missing: true });
+    expect(await alignSchedulers(queue, 30_000)).toMatchObject({ set: true, missing: true });
+    expect(await findSchedulerChanges(queue, 30_000)).toEqual(unchanged);
   });
 
-  test.skipIf(isSkipped)('does not let older code remove or change the tick of newer code', async () => {
+  test.skipIf(isSkipped)('removes the tick if no job has a schedule', async () => {
     const { queue } = await open();
-    await alignSchedulers(queue, 60_000, '0.2.0');
-    expect(await alignSchedulers(queue, null, '0.1.9')).toEqual({ set: false, missing: false, removed: [] });
-    expect(await alignSchedulers(queue, 30_000, '0.1.9')).toEqual({ set: false, missing: false, removed: [] });
-    expect(await alignSchedulers(queue, null, '0.2.0')).toEqual({ set: false, missing: false, removed: ['tick'] });
-  });
-
-  test.skipIf(isSkipped)('removes the schedulers that former versions had for each job', async () => {
-    const { queue } = await open();
-    const name = 'pull-shipments';
-    await queue.upsertJobScheduler(
-      name,
-      { every: 60_000 },
-      { name, data: { version: '0.1.0' }, opts: { attempts: 1 } },
-    );
-    expect(await alignSchedulers(queue, 60_000, '0.2.0')).toEqual({ set: true, missing: true, removed: [name] });
-    expect((await queue.getJobSchedulers(0, -1)).map(({ key }) => key)).toEqual(['tick']);
+    await alignSchedulers(queue, 60_000);
+    expect(await alignSchedulers(queue, null)).toEqual({ set: false, missing: false, removed: ['tick'] });
+    expect(await queue.getJobSchedulers(0, -1)).toEqual([]);
   });
 
   const dueRun = (client: string, { job = 'pull-shipments' as JobName, dueMs = 1_000, inMs = 0 } = {}) => ({

@@ -112,21 +112,3 @@ test('a foreground backfill does not end a reconciliation that has run for more 
   await openRescan(database.db, { ...request, kind: 'reconcile', background: false });
   expect(await database.query('select outcome from sync.rescans where id = $1', [id])).toEqual([{ outcome: null }]);
 });
-
-test('a backfill of an unknown stream stays due for a newer worker', async () => {
-  await openRescan(database.db, {
-    client: 'default',
-    stream: 'stock-mutations',
-    kind: 'backfill',
-    from: null,
-    to: null,
-    background: true,
-  });
-  expect(done(await pull('backfill')).warnings).toEqual([
-    expect.stringContaining('does not know the stream stock-mutations'),
-  ]);
-  const [job] = await database.query<{ due: boolean }>(
-    `select due_at < now() + interval '2 minutes' as due from sync.jobs where job = 'backfill'`,
-  );
-  expect(job).toEqual({ due: true });
-});

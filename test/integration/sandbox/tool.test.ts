@@ -199,14 +199,6 @@ describe('a state file', () => {
     expect([current.seed, current.ordersPerDay]).toEqual([9, 3]);
   });
 
-  test('of 0.1.0, which accepts unknown products, continues to do so', async () => {
-    const world = new World(options);
-    saveWorld(world, file);
-    writeFileSync(file, readFileSync(file, 'utf8').replace('"unknownProducts":"refuse"', '"unknownProducts":"create"'));
-    expect(world.switches.unknownProducts).toBe('refuse');
-    expect((await loadWorld(file, undefined)).switches.unknownProducts).toBe('accept');
-  });
-
   test('is refused with a reason if it is truncated or something else', async () => {
     const world = new World(options);
     await readState(world, changeWorld);

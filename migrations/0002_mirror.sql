@@ -1,0 +1,824 @@
+-- What the service has: a table for each resource, and views of what an ERP asks first.
+--
+-- Indexes. Every child row that is written is checked against its parent's key (client, id), with a plan that Postgres makes
+-- once per session. If the tables are still empty then, an index that begins with the client looks as good as the key, and
+-- each check reads all rows of the client. So only the key, and what is too small to matter, begins with the client.
+
+-- Stream orders: order, orderItem and address of the v3 interface.
+create table fulfilment.orders (
+  client text not null,
+  id bigint not null,
+  external_order_number text,
+  reference text,
+  ordered_on date,
+  consumer_reference text,
+  promotion_code text,
+  currency text,
+  locale text,
+  email text,
+  phone_number text,
+  vat_number text,
+  fulfill_from text,
+  preferred_shipping_date date,
+  allow_partial_delivery boolean,
+  on_hold boolean,
+  metadata jsonb,
+  channel_identifier text,
+  order_type_id bigint,
+  delivery_address_id bigint,
+  billing_address_id bigint,
+  pick_up_point_id bigint,
+  preferred_shipping_method_id bigint,
+  pick_up_point jsonb,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  read_no bigint not null,
+  primary key (client, id)
+) with (fillfactor = 90);
+create index orders_by_number on fulfilment.orders (external_order_number, client);
+create index orders_by_day on fulfilment.orders (client, ordered_on) where ordered_on is not null;
+comment on table fulfilment.orders is 'Orders at the warehouse, one row each (v3 order)';
+comment on column fulfilment.orders.client is 'Client key';
+comment on column fulfilment.orders.id is 'Order id at the service';
+comment on column fulfilment.orders.external_order_number is 'Your order number; it can be changed at the service';
+comment on column fulfilment.orders.reference is 'reference';
+comment on column fulfilment.orders.ordered_on is 'orderedOn';
+comment on column fulfilment.orders.consumer_reference is 'consumerReference';
+comment on column fulfilment.orders.promotion_code is 'promotionCode';
+comment on column fulfilment.orders.currency is 'Three-letter code';
+comment on column fulfilment.orders.locale is 'language-region';
+comment on column fulfilment.orders.email is 'Consumer''s address (personal data)';
+comment on column fulfilment.orders.phone_number is 'Consumer''s number (personal data)';
+comment on column fulfilment.orders.vat_number is 'vatNumber';
+comment on column fulfilment.orders.fulfill_from is 'Warehouse it is to be fulfilled from';
+comment on column fulfilment.orders.preferred_shipping_date is 'Not shipped before';
+comment on column fulfilment.orders.allow_partial_delivery is 'allowPartialDelivery';
+comment on column fulfilment.orders.on_hold is 'onHold';
+comment on column fulfilment.orders.metadata is 'extra1 to extra5';
+comment on column fulfilment.orders.channel_identifier is 'channelIdentifier';
+comment on column fulfilment.orders.order_type_id is 'Order type (settings list orderTypes)';
+comment on column fulfilment.orders.delivery_address_id is 'Delivery address at the service';
+comment on column fulfilment.orders.billing_address_id is 'Billing address at the service';
+comment on column fulfilment.orders.pick_up_point_id is 'Pick-up point at the service';
+comment on column fulfilment.orders.preferred_shipping_method_id is 'Main shipping method asked for';
+comment on column fulfilment.orders.pick_up_point is 'Pick-up point as received, if it was included';
+comment on column fulfilment.orders.raw is 'The resource as received, without its included';
+comment on column fulfilment.orders.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.orders.changed_at is 'When its content last changed here';
+comment on column fulfilment.orders.unlisted_since is 'Since when the service no longer knows it; null while it does';
+comment on column fulfilment.orders.read_no is 'Number of the reading this content is from';
+
+create table fulfilment.order_items (
+  client text not null,
+  id bigint not null,
+  order_id bigint,
+  sku text,
+  quantity integer,
+  fulfill_from text,
+  price numeric,
+  vat numeric,
+  name text,
+  channel_identifier text,
+  metadata jsonb,
+  product_id bigint,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  primary key (client, id),
+  foreign key (client, order_id) references fulfilment.orders (client, id)
+) with (fillfactor = 90);
+create index order_items_by_order on fulfilment.order_items (client, order_id);
+comment on table fulfilment.order_items is 'Lines of orders (v3 orderItem)';
+comment on column fulfilment.order_items.client is 'Client key';
+comment on column fulfilment.order_items.id is 'Order item id at the service';
+comment on column fulfilment.order_items.order_id is 'Order it is a line of';
+comment on column fulfilment.order_items.sku is 'Article';
+comment on column fulfilment.order_items.quantity is 'Pieces; 0 if the whole line was cancelled';
+comment on column fulfilment.order_items.fulfill_from is 'Warehouse it is to be fulfilled from';
+comment on column fulfilment.order_items.price is 'price, with the digits received';
+comment on column fulfilment.order_items.vat is 'Rate, with the digits received';
+comment on column fulfilment.order_items.name is 'name';
+comment on column fulfilment.order_items.channel_identifier is 'channelIdentifier';
+comment on column fulfilment.order_items.metadata is 'serviceLevel, purchases, reference, extra6 and extra7';
+comment on column fulfilment.order_items.product_id is 'Product id at the service';
+comment on column fulfilment.order_items.raw is 'The resource as received';
+comment on column fulfilment.order_items.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.order_items.changed_at is 'When its content last changed here';
+comment on column fulfilment.order_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
+
+create table fulfilment.order_addresses (
+  client text not null,
+  order_id bigint not null,
+  role text not null check (role in ('delivery', 'billing')),
+  id bigint,
+  first_name text,
+  last_name text,
+  prefix text,
+  street1 text,
+  postcode text,
+  house_number text,
+  house_number_extension text,
+  city text,
+  country_code text,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  primary key (client, order_id, role),
+  foreign key (client, order_id) references fulfilment.orders (client, id)
+) with (fillfactor = 90);
+comment on table fulfilment.order_addresses is 'Delivery and billing addresses of orders (v3 address); personal data';
+comment on column fulfilment.order_addresses.client is 'Client key';
+comment on column fulfilment.order_addresses.order_id is 'Order it belongs to';
+comment on column fulfilment.order_addresses.role is 'delivery or billing';
+comment on column fulfilment.order_addresses.id is 'Address id at the service; both roles may share one';
+comment on column fulfilment.order_addresses.first_name is 'firstName';
+comment on column fulfilment.order_addresses.last_name is 'lastName';
+comment on column fulfilment.order_addresses.prefix is 'prefix';
+comment on column fulfilment.order_addresses.street1 is 'street1';
+comment on column fulfilment.order_addresses.postcode is 'postcode';
+comment on column fulfilment.order_addresses.house_number is 'houseNumber';
+comment on column fulfilment.order_addresses.house_number_extension is 'houseNumberExtension';
+comment on column fulfilment.order_addresses.city is 'city';
+comment on column fulfilment.order_addresses.country_code is 'Two letters (ISO 3166)';
+comment on column fulfilment.order_addresses.raw is 'The resource as received';
+comment on column fulfilment.order_addresses.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.order_addresses.changed_at is 'When its content last changed here';
+
+-- Stream shipments: shipment and shipmentItem of the v3 interface.
+create table fulfilment.shipments (
+  client text not null,
+  id bigint not null,
+  status text,
+  ready_to_pick_on timestamptz,
+  ready_to_ship_on timestamptz,
+  shipped_on timestamptz,
+  warehouse_code text,
+  return_label text,
+  order_id bigint,
+  order_type_id bigint,
+  shipping_method_id bigint,
+  external_order_number text,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  read_no bigint not null,
+  primary key (client, id)
+) with (fillfactor = 90);
+create index shipments_by_order on fulfilment.shipments (order_id, client);
+create index shipments_open on fulfilment.shipments (client, id) where status is distinct from 'SHIPPED';
+create index shipments_without_number on fulfilment.shipments (client, order_id)
+  where external_order_number is null and order_id is not null;
+create index shipments_by_number on fulfilment.shipments (external_order_number, client);
+-- A summary for each range of pages is enough: rows are stored nearly in the order of their arrival.
+create index shipments_by_arrival on fulfilment.shipments using brin (first_seen_at);
+comment on table fulfilment.shipments is 'Shipments of the warehouse, one row each (v3 shipment)';
+comment on column fulfilment.shipments.client is 'Client key';
+comment on column fulfilment.shipments.id is 'Shipment id at the service';
+comment on column fulfilment.shipments.status is
+  'READY_TO_PICK, READY_TO_SORT, READY_TO_SHIP, SHIPPED or ERROR; another value is kept as received';
+comment on column fulfilment.shipments.ready_to_pick_on is 'readyToPickOn, read in the client''s zone';
+comment on column fulfilment.shipments.ready_to_ship_on is 'readyToShipOn, read in the client''s zone';
+comment on column fulfilment.shipments.shipped_on is 'shippedOn, read in the client''s zone';
+comment on column fulfilment.shipments.warehouse_code is 'Warehouse that fulfils it';
+comment on column fulfilment.shipments.return_label is 'returnLabel as received';
+comment on column fulfilment.shipments.order_id is 'Order it belongs to';
+comment on column fulfilment.shipments.order_type_id is 'Order type (settings list orderTypes)';
+comment on column fulfilment.shipments.shipping_method_id is
+  'Shipping method; the interface does not show whether it is a main or a nested id';
+comment on column fulfilment.shipments.external_order_number is 'Your order number, from orders';
+comment on column fulfilment.shipments.raw is 'The resource as received, without its included';
+comment on column fulfilment.shipments.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.shipments.changed_at is 'When its content last changed here';
+comment on column fulfilment.shipments.unlisted_since is 'Since when the service no longer knows it; null while it does';
+comment on column fulfilment.shipments.read_no is 'Number of the reading this content is from';
+
+create table fulfilment.shipment_items (
+  client text not null,
+  id bigint not null,
+  shipment_id bigint,
+  sku text,
+  quantity integer,
+  lot_number text,
+  expiration_date date,
+  serial_numbers text[] not null default '{}',
+  order_item_id bigint,
+  product_id bigint,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  primary key (client, id),
+  foreign key (client, shipment_id) references fulfilment.shipments (client, id)
+) with (fillfactor = 90);
+create index shipment_items_by_shipment on fulfilment.shipment_items (client, shipment_id);
+comment on table fulfilment.shipment_items is 'Lines of shipments (v3 shipmentItem)';
+comment on column fulfilment.shipment_items.client is 'Client key';
+comment on column fulfilment.shipment_items.id is 'Shipment item id at the service';
+comment on column fulfilment.shipment_items.shipment_id is 'Shipment it is a line of';
+comment on column fulfilment.shipment_items.sku is 'Article';
+comment on column fulfilment.shipment_items.quantity is 'Pieces';
+comment on column fulfilment.shipment_items.lot_number is 'Lot';
+comment on column fulfilment.shipment_items.expiration_date is 'Use before';
+comment on column fulfilment.shipment_items.serial_numbers is 'Serial numbers of the pieces';
+comment on column fulfilment.shipment_items.order_item_id is 'Order line it fulfils';
+comment on column fulfilment.shipment_items.product_id is 'Product id at the service';
+comment on column fulfilment.shipment_items.raw is 'The resource as received';
+comment on column fulfilment.shipment_items.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.shipment_items.changed_at is 'When its content last changed here';
+comment on column fulfilment.shipment_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
+
+-- Stream return-items: returnItem of the v3 interface.
+create table fulfilment.return_items (
+  client text not null,
+  id bigint not null,
+  sku text,
+  quantity integer,
+  condition text,
+  processed_on date,
+  processed_in text,
+  restock_in text,
+  restock_on timestamptz,
+  comment text,
+  redeliver boolean,
+  external_order_number text,
+  order_id bigint,
+  order_item_id bigint,
+  product_id bigint,
+  return_id bigint,
+  return_merchandise_authorization_item_id bigint,
+  return_reason_id bigint,
+  shipment_item_id bigint,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  read_no bigint not null,
+  primary key (client, id)
+) with (fillfactor = 90);
+create index return_items_by_order on fulfilment.return_items (client, order_id);
+create index return_items_by_day on fulfilment.return_items (client, processed_on)
+  where processed_on is not null;
+create index return_items_to_restock on fulfilment.return_items (client, processed_on) where restock_on is null;
+comment on table fulfilment.return_items is 'Return lines that a warehouse has processed (v3 returnItem)';
+comment on column fulfilment.return_items.client is 'Client key';
+comment on column fulfilment.return_items.id is 'Return item id at the service';
+comment on column fulfilment.return_items.sku is 'Article';
+comment on column fulfilment.return_items.quantity is 'Pieces';
+comment on column fulfilment.return_items.condition is 'condition; the interface shows only the value RETURN';
+comment on column fulfilment.return_items.processed_on is 'Day the warehouse processed it';
+comment on column fulfilment.return_items.processed_in is 'Warehouse that processed it';
+comment on column fulfilment.return_items.restock_in is 'Warehouse in which it was restocked; null if it was not';
+comment on column fulfilment.return_items.restock_on is 'restockOn, read in the client''s zone if it names no zone';
+comment on column fulfilment.return_items.comment is 'Remark of the warehouse';
+comment on column fulfilment.return_items.redeliver is 'True if it is to be delivered again';
+comment on column fulfilment.return_items.external_order_number is 'Your order number, from the return item itself';
+comment on column fulfilment.return_items.order_id is 'Order it comes back from';
+comment on column fulfilment.return_items.order_item_id is 'Order line it comes back from';
+comment on column fulfilment.return_items.product_id is 'Product id at the service';
+comment on column fulfilment.return_items.return_id is 'Return it arrived with';
+comment on column fulfilment.return_items.return_merchandise_authorization_item_id is
+  'Line of the return authorization that announced it; null if there is none';
+comment on column fulfilment.return_items.return_reason_id is 'Return reason (settings list returnReasons)';
+comment on column fulfilment.return_items.shipment_item_id is 'Shipment line that delivered it';
+comment on column fulfilment.return_items.raw is 'The resource as received';
+comment on column fulfilment.return_items.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.return_items.changed_at is 'When its content last changed here';
+comment on column fulfilment.return_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
+comment on column fulfilment.return_items.read_no is 'Number of the reading this content is from';
+
+-- Announced returns: returnMerchandiseAuthorization of the v3 interface, from the answers to outbox rows.
+create table fulfilment.return_merchandise_authorizations (
+  client text not null,
+  id bigint not null,
+  external_reference text,
+  comments text,
+  metadata jsonb,
+  status text,
+  created_on date,
+  modified_on date,
+  shipment_id bigint,
+  raw jsonb not null,
+  read_no bigint not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  primary key (client, id)
+) with (fillfactor = 90);
+create index return_merchandise_authorizations_by_reference on fulfilment.return_merchandise_authorizations (external_reference, client);
+create index return_merchandise_authorizations_by_shipment on fulfilment.return_merchandise_authorizations (client, shipment_id) where shipment_id is not null;
+comment on table fulfilment.return_merchandise_authorizations is
+  'Announced returns (v3 returnMerchandiseAuthorization) that were pushed from here';
+comment on column fulfilment.return_merchandise_authorizations.client is 'Client key';
+comment on column fulfilment.return_merchandise_authorizations.id is 'Id at the service';
+comment on column fulfilment.return_merchandise_authorizations.external_reference is
+  'externalReference: the outbox row''s reference';
+comment on column fulfilment.return_merchandise_authorizations.comments is 'comments';
+comment on column fulfilment.return_merchandise_authorizations.metadata is 'metadata';
+comment on column fulfilment.return_merchandise_authorizations.status is 'PENDING is the only value the interface shows';
+comment on column fulfilment.return_merchandise_authorizations.created_on is 'createdOn';
+comment on column fulfilment.return_merchandise_authorizations.modified_on is 'modifiedOn';
+comment on column fulfilment.return_merchandise_authorizations.shipment_id is 'Shipment that comes back';
+comment on column fulfilment.return_merchandise_authorizations.raw is 'The resource as received';
+comment on column fulfilment.return_merchandise_authorizations.read_no is 'Number of the reading this content is from';
+comment on column fulfilment.return_merchandise_authorizations.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.return_merchandise_authorizations.changed_at is 'When its content last changed here';
+comment on column fulfilment.return_merchandise_authorizations.unlisted_since is
+  'Since when the service no longer knows it, deleted ones too; null while it does';
+
+create table fulfilment.return_merchandise_authorization_items (
+  client text not null,
+  id bigint not null,
+  return_merchandise_authorization_id bigint,
+  external_reference text,
+  sku text,
+  quantity integer,
+  reason_code text,
+  metadata jsonb,
+  shipment_item_id bigint,
+  product_id bigint,
+  return_reason_id bigint,
+  return_item_id bigint,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  primary key (client, id),
+  foreign key (client, return_merchandise_authorization_id)
+    references fulfilment.return_merchandise_authorizations (client, id)
+) with (fillfactor = 90);
+create index return_merchandise_authorization_items_by_parent on fulfilment.return_merchandise_authorization_items (client, return_merchandise_authorization_id);
+comment on table fulfilment.return_merchandise_authorization_items is
+  'Lines of announced returns (v3 returnMerchandiseAuthorizationItem)';
+comment on column fulfilment.return_merchandise_authorization_items.client is 'Client key';
+comment on column fulfilment.return_merchandise_authorization_items.id is 'Id at the service';
+comment on column fulfilment.return_merchandise_authorization_items.return_merchandise_authorization_id is
+  'Announced return it is a line of';
+comment on column fulfilment.return_merchandise_authorization_items.external_reference is 'externalReference';
+comment on column fulfilment.return_merchandise_authorization_items.sku is 'Article';
+comment on column fulfilment.return_merchandise_authorization_items.quantity is 'Pieces';
+comment on column fulfilment.return_merchandise_authorization_items.reason_code is 'reasonCode';
+comment on column fulfilment.return_merchandise_authorization_items.metadata is 'metadata';
+comment on column fulfilment.return_merchandise_authorization_items.shipment_item_id is 'Line of the shipment that comes back';
+comment on column fulfilment.return_merchandise_authorization_items.product_id is 'Product id at the service';
+comment on column fulfilment.return_merchandise_authorization_items.return_reason_id is 'Reason (settings list returnReasons)';
+comment on column fulfilment.return_merchandise_authorization_items.return_item_id is
+  'Return item, once the warehouse has processed it';
+comment on column fulfilment.return_merchandise_authorization_items.raw is 'The resource as received';
+comment on column fulfilment.return_merchandise_authorization_items.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.return_merchandise_authorization_items.changed_at is 'When its content last changed here';
+comment on column fulfilment.return_merchandise_authorization_items.unlisted_since is
+  'Since when the service no longer knows it; null while it does';
+
+-- Stream inbounds: inbound and inboundItem of the v3 interface.
+create table fulfilment.inbounds (
+  client text not null,
+  id bigint not null,
+  reference text,
+  status text,
+  received_in text,
+  created_on timestamptz,
+  checking_on timestamptz,
+  completed_on timestamptz,
+  inbound_packing_slip_id bigint,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  read_no bigint not null,
+  primary key (client, id)
+) with (fillfactor = 90);
+create index inbounds_open on fulfilment.inbounds (client, id) where status is distinct from 'COMPLETED';
+create index inbounds_by_slip on fulfilment.inbounds (inbound_packing_slip_id, client);
+comment on table fulfilment.inbounds is 'Goods that have arrived, one row for each delivery (v3 inbound)';
+comment on column fulfilment.inbounds.client is 'Client key';
+comment on column fulfilment.inbounds.id is 'Inbound id at the service';
+comment on column fulfilment.inbounds.reference is 'Reference, as announced';
+comment on column fulfilment.inbounds.status is 'PROCESSING, CHECKING, CHECKED or COMPLETED; another value is kept as received';
+comment on column fulfilment.inbounds.received_in is 'Warehouse that received it';
+comment on column fulfilment.inbounds.created_on is 'createdOn';
+comment on column fulfilment.inbounds.checking_on is 'checkingOn';
+comment on column fulfilment.inbounds.completed_on is 'completedOn';
+comment on column fulfilment.inbounds.inbound_packing_slip_id is
+  'Inbound packing slip that announced it; null if there is none';
+comment on column fulfilment.inbounds.raw is 'The resource as received, without its included';
+comment on column fulfilment.inbounds.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.inbounds.changed_at is 'When its content last changed here';
+comment on column fulfilment.inbounds.unlisted_since is 'Since when the service no longer knows it; null while it does';
+comment on column fulfilment.inbounds.read_no is 'Number of the reading this content is from';
+
+create table fulfilment.inbound_items (
+  client text not null,
+  id bigint not null,
+  inbound_id bigint,
+  sku text,
+  quantity integer,
+  lot_number text,
+  expiration_date date,
+  product_id bigint,
+  inbound_packing_slip_item_id bigint,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  primary key (client, id),
+  foreign key (client, inbound_id) references fulfilment.inbounds (client, id)
+) with (fillfactor = 90);
+create index inbound_items_by_inbound on fulfilment.inbound_items (client, inbound_id);
+comment on table fulfilment.inbound_items is 'Lines of inbounds (v3 inboundItem)';
+comment on column fulfilment.inbound_items.client is 'Client key';
+comment on column fulfilment.inbound_items.id is 'Inbound item id at the service';
+comment on column fulfilment.inbound_items.inbound_id is 'Inbound it is a line of';
+comment on column fulfilment.inbound_items.sku is 'Article';
+comment on column fulfilment.inbound_items.quantity is 'Pieces';
+comment on column fulfilment.inbound_items.lot_number is 'Lot';
+comment on column fulfilment.inbound_items.expiration_date is 'Use before';
+comment on column fulfilment.inbound_items.product_id is 'Product id at the service';
+comment on column fulfilment.inbound_items.inbound_packing_slip_item_id is 'Line of the slip that announced it';
+comment on column fulfilment.inbound_items.raw is 'The resource as received';
+comment on column fulfilment.inbound_items.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.inbound_items.changed_at is 'When its content last changed here';
+comment on column fulfilment.inbound_items.unlisted_since is 'Since when the service no longer knows it; null while it does';
+
+-- Stream inbound-packing-slips: inboundPackingSlip and inboundPackingSlipItem of the v3 interface.
+create table fulfilment.inbound_packing_slips (
+  client text not null,
+  id bigint not null,
+  expected_in text,
+  expected_on date,
+  received_on timestamptz,
+  completed_on timestamptz,
+  reference text,
+  status text,
+  comments text,
+  metadata jsonb,
+  inbound_id bigint,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  read_no bigint not null,
+  primary key (client, id)
+) with (fillfactor = 90);
+create index inbound_packing_slips_open on fulfilment.inbound_packing_slips (client, id)
+  where status is distinct from 'COMPLETED';
+comment on table fulfilment.inbound_packing_slips is 'Announced deliveries, one row each (v3 inboundPackingSlip)';
+comment on column fulfilment.inbound_packing_slips.client is 'Client key';
+comment on column fulfilment.inbound_packing_slips.id is 'Inbound packing slip id at the service';
+comment on column fulfilment.inbound_packing_slips.expected_in is 'Warehouse it is announced for';
+comment on column fulfilment.inbound_packing_slips.expected_on is 'Day it is announced for';
+comment on column fulfilment.inbound_packing_slips.received_on is 'When the inbound started; its own zone, else the client''s';
+comment on column fulfilment.inbound_packing_slips.completed_on is
+  'When it finished with no further items expected; its own zone, else the client''s';
+comment on column fulfilment.inbound_packing_slips.reference is 'reference';
+comment on column fulfilment.inbound_packing_slips.status is
+  'EXPECTED, IN_PROGRESS, CHECKING or COMPLETED; another value is kept as received';
+comment on column fulfilment.inbound_packing_slips.comments is 'comments';
+comment on column fulfilment.inbound_packing_slips.metadata is 'serviceLevel, purchases and reference';
+comment on column fulfilment.inbound_packing_slips.inbound_id is 'Inbound that received it';
+comment on column fulfilment.inbound_packing_slips.raw is 'The resource as received, without its included';
+comment on column fulfilment.inbound_packing_slips.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.inbound_packing_slips.changed_at is 'When its content last changed here';
+comment on column fulfilment.inbound_packing_slips.unlisted_since is
+  'Since when two complete walks lacked it; null while it is listed';
+comment on column fulfilment.inbound_packing_slips.read_no is 'Number of the reading this content is from';
+
+create table fulfilment.inbound_packing_slip_items (
+  client text not null,
+  id bigint not null,
+  inbound_packing_slip_id bigint,
+  sku text,
+  quantity integer,
+  received integer,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  primary key (client, id),
+  foreign key (client, inbound_packing_slip_id) references fulfilment.inbound_packing_slips (client, id)
+) with (fillfactor = 90);
+create index inbound_packing_slip_items_by_slip on fulfilment.inbound_packing_slip_items (client, inbound_packing_slip_id);
+comment on table fulfilment.inbound_packing_slip_items is 'Lines of announced deliveries (v3 inboundPackingSlipItem)';
+comment on column fulfilment.inbound_packing_slip_items.client is 'Client key';
+comment on column fulfilment.inbound_packing_slip_items.id is 'Inbound packing slip item id at the service';
+comment on column fulfilment.inbound_packing_slip_items.inbound_packing_slip_id is 'Slip it is a line of';
+comment on column fulfilment.inbound_packing_slip_items.sku is 'Article';
+comment on column fulfilment.inbound_packing_slip_items.quantity is 'Pieces expected';
+comment on column fulfilment.inbound_packing_slip_items.received is 'Pieces received so far';
+comment on column fulfilment.inbound_packing_slip_items.raw is 'The resource as received';
+comment on column fulfilment.inbound_packing_slip_items.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.inbound_packing_slip_items.changed_at is 'When its content last changed here';
+comment on column fulfilment.inbound_packing_slip_items.unlisted_since is
+  'Since when the service no longer knows it; null while it does';
+
+-- Packages. Track-trace lists only packages on their way. The look-up by criteria also returns those that were delivered
+-- before this program started, during an outage, or without track-trace.
+create table fulfilment.track_traces (
+  client text not null,
+  shipment_id bigint not null,
+  package_number text not null default '',
+  external_order_number text,
+  shipment_method text,
+  current_track_trace_status integer,
+  current_track_trace_status_date_time timestamptz,
+  current_track_trace_exception_level integer,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  primary key (client, shipment_id, package_number)
+) with (fillfactor = 80);
+create index track_traces_listed on fulfilment.track_traces (client) where unlisted_since is null;
+comment on table fulfilment.track_traces is
+  'Status of packages that are on their way (v2 track-trace item); filled by the job track-trace';
+comment on column fulfilment.track_traces.client is 'Client key';
+comment on column fulfilment.track_traces.shipment_id is 'Shipment that the package belongs to';
+comment on column fulfilment.track_traces.package_number is 'packageNumber; empty if the item has none';
+comment on column fulfilment.track_traces.external_order_number is 'externalOrderNumber as received';
+comment on column fulfilment.track_traces.shipment_method is 'shipmentMethod as received';
+comment on column fulfilment.track_traces.current_track_trace_status is 'Status; its values are not shown in the interface';
+comment on column fulfilment.track_traces.current_track_trace_status_date_time is
+  'Time of the status, read in the client''s zone';
+comment on column fulfilment.track_traces.current_track_trace_exception_level is
+  'Exception level; its values are not shown in the interface';
+comment on column fulfilment.track_traces.raw is 'The item as received';
+comment on column fulfilment.track_traces.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.track_traces.changed_at is 'When its content last changed here';
+comment on column fulfilment.track_traces.unlisted_since is
+  'Since when the list no longer has the package; its last status is read for fulfilment.parcels';
+
+create table fulfilment.track_trace_events (
+  id bigint generated always as identity primary key,
+  client text not null,
+  shipment_id bigint not null,
+  package_number text not null default '',
+  current_track_trace_status integer,
+  current_track_trace_status_date_time timestamptz,
+  current_track_trace_exception_level integer,
+  raw jsonb not null,
+  seen_at timestamptz not null default now()
+);
+create index track_trace_events_by_package on fulfilment.track_trace_events (client, shipment_id, package_number, id);
+create index track_trace_events_by_time on fulfilment.track_trace_events (seen_at);
+comment on table fulfilment.track_trace_events is
+  'One row for each change of a package''s status. Changes between two readings, an hour apart, are not seen';
+comment on column fulfilment.track_trace_events.id is 'Number of the event';
+comment on column fulfilment.track_trace_events.client is 'Client key';
+comment on column fulfilment.track_trace_events.shipment_id is 'Shipment that the package belongs to';
+comment on column fulfilment.track_trace_events.package_number is 'packageNumber; empty if the item has none';
+comment on column fulfilment.track_trace_events.current_track_trace_status is 'Status from then on';
+comment on column fulfilment.track_trace_events.current_track_trace_status_date_time is 'Time of the status, from the carrier';
+comment on column fulfilment.track_trace_events.current_track_trace_exception_level is 'Exception level from then on';
+comment on column fulfilment.track_trace_events.raw is 'The item as received';
+comment on column fulfilment.track_trace_events.seen_at is 'When it was read';
+
+create table fulfilment.parcels (
+  client text not null,
+  shipment_id bigint not null,
+  package_number text not null default '',
+  collo_number text,
+  track_and_trace_code text,
+  track_and_trace_bar_code text,
+  return_package_number text,
+  current_track_trace_status text,
+  current_track_trace_exception_level text,
+  shipping_date timestamptz,
+  read_at timestamptz,
+  read_no bigint not null,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  unlisted_since timestamptz,
+  primary key (client, shipment_id, package_number)
+) with (fillfactor = 80);
+create index parcels_by_code on fulfilment.parcels (track_and_trace_code) where track_and_trace_code is not null;
+comment on table fulfilment.parcels is
+  'Packages of shipped shipments, with their latest known status; filled by the jobs pull-parcels and track-trace';
+comment on column fulfilment.parcels.client is 'Client key';
+comment on column fulfilment.parcels.shipment_id is 'Shipment that the package belongs to';
+comment on column fulfilment.parcels.package_number is 'packageNumber; empty if there is none';
+comment on column fulfilment.parcels.collo_number is 'colloNr; null unless the service gives it';
+comment on column fulfilment.parcels.track_and_trace_code is 'trackAndTraceCode; it may be a URL';
+comment on column fulfilment.parcels.track_and_trace_bar_code is 'trackAndTraceBarCode';
+comment on column fulfilment.parcels.return_package_number is 'returnPackageNumber';
+comment on column fulfilment.parcels.current_track_trace_status is
+  'Latest known status: of the look-up, or of the track-trace list while the package is listed there';
+comment on column fulfilment.parcels.current_track_trace_exception_level is
+  'Exception level, from the same source as the status';
+comment on column fulfilment.parcels.shipping_date is 'shippingDate, read in the client''s zone';
+comment on column fulfilment.parcels.read_at is
+  'When a look-up last returned the package; null if only the track-trace list has named it';
+comment on column fulfilment.parcels.read_no is 'Number of the reading that the row comes from';
+comment on column fulfilment.parcels.raw is 'The item of the look-up as received; of the track-trace list, if read_at is null';
+comment on column fulfilment.parcels.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.parcels.changed_at is 'When its content last changed here';
+comment on column fulfilment.parcels.unlisted_since is 'Since when the look-up of its shipment no longer returns the package';
+
+-- The service's configuration lists (settings/get).
+create table fulfilment.setting_options (
+  client text not null,
+  list text not null,
+  id bigint not null,
+  code text,
+  name text,
+  raw jsonb not null,
+  first_seen_at timestamptz not null default now(),
+  changed_at timestamptz not null default now(),
+  removed_at timestamptz,
+  primary key (client, list, id)
+);
+comment on table fulfilment.setting_options is
+  'Entries of the service''s configuration lists (settings/get). Outbox payloads name them by their codes';
+comment on column fulfilment.setting_options.client is 'Client key';
+comment on column fulfilment.setting_options.list is
+  'mainShippingMethods, shippingMethods, returnShippingMethods, orderTypes, returnReasons, languages, countries or paymentMethods';
+comment on column fulfilment.setting_options.id is 'Id at the service, unique within the list';
+comment on column fulfilment.setting_options.code is 'code';
+comment on column fulfilment.setting_options.name is 'name';
+comment on column fulfilment.setting_options.raw is 'The entry as received';
+comment on column fulfilment.setting_options.first_seen_at is 'When it was first stored here';
+comment on column fulfilment.setting_options.changed_at is 'When its content last changed here';
+comment on column fulfilment.setting_options.removed_at is 'Since when the list no longer holds it; null while it does';
+
+create table fulfilment.main_shipping_method_warehouses (
+  client text not null,
+  main_shipping_method_id bigint not null,
+  shipping_method_id bigint not null,
+  warehouse text not null,
+  removed_at timestamptz,
+  primary key (client, main_shipping_method_id, shipping_method_id, warehouse)
+);
+comment on table fulfilment.main_shipping_method_warehouses is
+  'The shipping method that each warehouse uses for a main shipping method';
+comment on column fulfilment.main_shipping_method_warehouses.client is 'Client key';
+comment on column fulfilment.main_shipping_method_warehouses.main_shipping_method_id is 'Entry of the list mainShippingMethods';
+comment on column fulfilment.main_shipping_method_warehouses.shipping_method_id is 'Method of that warehouse';
+comment on column fulfilment.main_shipping_method_warehouses.warehouse is 'Warehouse code';
+comment on column fulfilment.main_shipping_method_warehouses.removed_at is
+  'Since when the list no longer holds it; null while it does';
+
+-- Stock of the articles that the ERP watches.
+create table fulfilment.stock_watch (
+  client text not null default 'default',
+  sku text not null check (sku <> ''),
+  created_at timestamptz not null default now(),
+  primary key (client, sku)
+);
+comment on table fulfilment.stock_watch is 'Articles whose stock the job pull-stock reads: insert and delete as you like';
+comment on column fulfilment.stock_watch.client is 'Client key';
+comment on column fulfilment.stock_watch.sku is 'Article';
+comment on column fulfilment.stock_watch.created_at is 'When it was inserted';
+do $$
+begin
+  if exists (select from pg_roles where rolname = 'fulfilment_writer') then
+    grant insert (client, sku), delete on fulfilment.stock_watch to fulfilment_writer;
+  end if;
+end
+$$;
+
+create table fulfilment.stock_levels (
+  client text not null,
+  sku text not null,
+  stock integer,
+  asked_at timestamptz not null,
+  changed_at timestamptz not null default now(),
+  primary key (client, sku)
+) with (fillfactor = 70);
+comment on table fulfilment.stock_levels is 'Stock of the watched articles, as the service last returned it';
+comment on column fulfilment.stock_levels.client is 'Client key';
+comment on column fulfilment.stock_levels.sku is 'Article';
+comment on column fulfilment.stock_levels.stock is 'Pieces; null if the service has not returned any yet';
+comment on column fulfilment.stock_levels.asked_at is 'When it was last asked';
+comment on column fulfilment.stock_levels.changed_at is 'When stock last changed here';
+
+-- Workers read the watched articles from this copy. The role of the ERP may delete from fulfilment.stock_watch, so it may also
+-- lock that table, and such a lock would stop pull-stock.
+create table sync.watched_articles (
+  client text not null,
+  sku text not null,
+  primary key (client, sku)
+);
+comment on table sync.watched_articles is
+  'Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it';
+comment on column sync.watched_articles.client is 'Client key';
+comment on column sync.watched_articles.sku is 'Article';
+
+create function sync.copy_watched() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if tg_op in ('DELETE', 'UPDATE') then
+    delete from sync.watched_articles a using gone g where a.client = g.client and a.sku = g.sku;
+  end if;
+  if tg_op in ('INSERT', 'UPDATE') then
+    insert into sync.watched_articles (client, sku) select n.client, n.sku from added n on conflict do nothing;
+  end if;
+  return null;
+end
+$$;
+create trigger stock_watch_added after insert on fulfilment.stock_watch
+  referencing new table as added for each statement execute function sync.copy_watched();
+create trigger stock_watch_gone after delete on fulfilment.stock_watch
+  referencing old table as gone for each statement execute function sync.copy_watched();
+create trigger stock_watch_changed after update on fulfilment.stock_watch
+  referencing old table as gone new table as added for each statement execute function sync.copy_watched();
+
+create function sync.forget_watched() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  delete from sync.watched_articles;
+  return null;
+end
+$$;
+create trigger stock_watch_emptied after truncate on fulfilment.stock_watch
+  for each statement execute function sync.forget_watched();
+
+create view fulfilment.shipment_lines as
+select s.client, s.external_order_number, s.order_id, s.id as shipment_id, s.status, s.shipped_on, s.warehouse_code,
+  i.id as shipment_item_id, i.order_item_id, i.sku, i.quantity, i.lot_number, i.expiration_date, i.serial_numbers,
+  p.package_numbers, p.track_trace_statuses, p.track_trace_at, s.unlisted_since, p.package_statuses,
+  p.track_and_trace_codes, coalesce(p.tracking_url, s.raw #>> '{attributes,tracking,url}') as tracking_url
+from fulfilment.shipments s
+join fulfilment.shipment_items i on i.client = s.client and i.shipment_id = s.id
+left join lateral (
+  select array_agg(nullif(p.package_number, '') order by p.package_number) as package_numbers,
+    array_agg(case when p.current_track_trace_status ~ '^-?\d{1,9}$' then p.current_track_trace_status::integer end
+      order by p.package_number) as track_trace_statuses,
+    array_agg(p.current_track_trace_status order by p.package_number) as package_statuses,
+    array_agg(p.track_and_trace_code order by p.package_number) as track_and_trace_codes,
+    min(p.track_and_trace_code) filter (where p.track_and_trace_code ~* '^https?://') as tracking_url,
+    max(t.current_track_trace_status_date_time) as track_trace_at
+  from fulfilment.parcels p
+  left join fulfilment.track_traces t
+    on t.client = p.client and t.shipment_id = p.shipment_id and t.package_number = p.package_number
+  where p.client = s.client and p.shipment_id = s.id and p.unlisted_since is null
+) p on true;
+comment on view fulfilment.shipment_lines is 'Lines of shipments, shipped or not, with their orders and packages';
+comment on column fulfilment.shipment_lines.client is 'Client key';
+comment on column fulfilment.shipment_lines.external_order_number is 'Your order number; null until the order is stored';
+comment on column fulfilment.shipment_lines.order_id is 'Order';
+comment on column fulfilment.shipment_lines.shipment_id is 'Shipment';
+comment on column fulfilment.shipment_lines.status is 'Status of the shipment';
+comment on column fulfilment.shipment_lines.shipped_on is 'When the carrier took it';
+comment on column fulfilment.shipment_lines.warehouse_code is 'Warehouse it comes from';
+comment on column fulfilment.shipment_lines.shipment_item_id is 'Line of the shipment';
+comment on column fulfilment.shipment_lines.order_item_id is 'Line of the order';
+comment on column fulfilment.shipment_lines.sku is 'Article';
+comment on column fulfilment.shipment_lines.quantity is 'Pieces';
+comment on column fulfilment.shipment_lines.lot_number is 'Lot';
+comment on column fulfilment.shipment_lines.expiration_date is 'Use before';
+comment on column fulfilment.shipment_lines.serial_numbers is 'Serial numbers of the pieces';
+comment on column fulfilment.shipment_lines.package_numbers is
+  'Packages of the whole shipment; it is not known which line is in which package';
+comment on column fulfilment.shipment_lines.track_trace_statuses is
+  'Their latest known statuses in the same order, as numbers; null if a status is not a number';
+comment on column fulfilment.shipment_lines.track_trace_at is 'Latest time that track-trace gives for these packages';
+comment on column fulfilment.shipment_lines.unlisted_since is 'Since when the service no longer knows the shipment';
+comment on column fulfilment.shipment_lines.package_statuses is 'Their latest known statuses in the same order, as received';
+comment on column fulfilment.shipment_lines.track_and_trace_codes is 'Their track-and-trace codes, in the same order';
+comment on column fulfilment.shipment_lines.tracking_url is
+  'Address for tracking: a code that is a URL, else attributes.tracking.url of the shipment; null if there is neither';
+
+create view fulfilment.open_inbound_expectations as
+select s.client, s.id as inbound_packing_slip_id, s.reference, s.expected_in, s.expected_on, s.status, s.received_on,
+  i.id as inbound_packing_slip_item_id, i.sku, i.quantity, i.received,
+  greatest(coalesce(i.quantity, 0) - coalesce(i.received, 0), 0) as outstanding, s.inbound_id
+from fulfilment.inbound_packing_slips s
+join fulfilment.inbound_packing_slip_items i on i.client = s.client and i.inbound_packing_slip_id = s.id
+where s.status is distinct from 'COMPLETED' and s.unlisted_since is null;
+comment on view fulfilment.open_inbound_expectations is 'Announced goods that have not arrived completely';
+comment on column fulfilment.open_inbound_expectations.client is 'Client key';
+comment on column fulfilment.open_inbound_expectations.inbound_packing_slip_id is 'Inbound packing slip';
+comment on column fulfilment.open_inbound_expectations.reference is 'Its reference';
+comment on column fulfilment.open_inbound_expectations.expected_in is 'Warehouse it is announced for';
+comment on column fulfilment.open_inbound_expectations.expected_on is 'Day it is announced for';
+comment on column fulfilment.open_inbound_expectations.status is 'Status of the slip';
+comment on column fulfilment.open_inbound_expectations.received_on is 'When the first goods came';
+comment on column fulfilment.open_inbound_expectations.inbound_packing_slip_item_id is 'Line of the slip';
+comment on column fulfilment.open_inbound_expectations.sku is 'Article';
+comment on column fulfilment.open_inbound_expectations.quantity is 'Pieces expected';
+comment on column fulfilment.open_inbound_expectations.received is 'Pieces received so far';
+comment on column fulfilment.open_inbound_expectations.outstanding is 'Pieces still to come';
+comment on column fulfilment.open_inbound_expectations.inbound_id is 'Inbound that receives it';
+
+create view fulfilment.returns_to_restock as
+select r.client, r.id as return_item_id, r.external_order_number, r.order_id, r.order_item_id, r.sku, r.quantity,
+  r.condition, r.processed_on, r.processed_in, r.return_reason_id, r.redeliver, r.comment
+from fulfilment.return_items r
+where r.restock_on is null and r.unlisted_since is null;
+comment on view fulfilment.returns_to_restock is 'Returns that were processed and are not yet back in stock';
+comment on column fulfilment.returns_to_restock.client is 'Client key';
+comment on column fulfilment.returns_to_restock.return_item_id is 'Return item';
+comment on column fulfilment.returns_to_restock.external_order_number is 'Your order number';
+comment on column fulfilment.returns_to_restock.order_id is 'Order';
+comment on column fulfilment.returns_to_restock.order_item_id is 'Line of the order';
+comment on column fulfilment.returns_to_restock.sku is 'Article';
+comment on column fulfilment.returns_to_restock.quantity is 'Pieces';
+comment on column fulfilment.returns_to_restock.condition is 'Condition in which they arrived';
+comment on column fulfilment.returns_to_restock.processed_on is 'Day they were processed';
+comment on column fulfilment.returns_to_restock.processed_in is 'Warehouse that processed them';
+comment on column fulfilment.returns_to_restock.return_reason_id is 'Reason (settings list returnReasons)';
+comment on column fulfilment.returns_to_restock.redeliver is 'True if it is to be delivered again';
+comment on column fulfilment.returns_to_restock.comment is 'Comment of the warehouse';

@@ -1,0 +1,368 @@
+-- What the pulls remember: places in lists, resources to read again, quarantine, re-scans, and limits of requests.
+
+create table sync.cursors (
+  client text not null,
+  stream text not null,
+  pass text not null,
+  query text,
+  meaning text not null default 'unknown' check (meaning in ('unknown', 'id', 'offset', 'opaque')),
+  last_id bigint,
+  largest_seen date,
+  watermark date,
+  completed_at timestamptz,
+  updated_at timestamptz not null default now(),
+  primary key (client, stream, pass)
+) with (fillfactor = 50);
+comment on table sync.cursors is 'Place of each walk over a list; written together with the rows of its page';
+comment on column sync.cursors.client is 'Client key';
+comment on column sync.cursors.stream is 'Stream name';
+comment on column sync.cursors.pass is 'Walk of that stream';
+comment on column sync.cursors.query is 'Query of the last page that held rows; the next walk begins with it';
+comment on column sync.cursors.meaning is 'What page[cursor] was seen to contain: id, offset, opaque, or unknown';
+comment on column sync.cursors.last_id is 'Id of the last row of that page';
+comment on column sync.cursors.largest_seen is 'Largest date seen in a walk that is under way';
+comment on column sync.cursors.watermark is 'Largest date seen in a completed walk';
+comment on column sync.cursors.completed_at is 'When the walk first reached its end; null while the first load is under way';
+comment on column sync.cursors.updated_at is 'Last change of this row';
+
+create table sync.rereads (
+  client text not null,
+  stream text not null,
+  id bigint not null,
+  tries integer not null default 0,
+  next_try_at timestamptz not null,
+  last_reason text,
+  primary key (client, stream, id)
+) with (fillfactor = 70);
+comment on table sync.rereads is 'Resources that wait to be read by id, with growing pauses';
+comment on column sync.rereads.client is 'Client key';
+comment on column sync.rereads.stream is 'Stream name';
+comment on column sync.rereads.id is 'Id of the resource';
+comment on column sync.rereads.tries is 'Number of reads so far that did not help';
+comment on column sync.rereads.next_try_at is 'Time of the next read';
+comment on column sync.rereads.last_reason is 'Why it is read again';
+
+create table sync.quarantine (
+  id bigint generated always as identity primary key,
+  client text not null,
+  stream text not null,
+  resource_key text not null,
+  resource_id bigint,
+  member_path text not null,
+  reason text not null,
+  document text not null,
+  run_worker text not null,
+  run_job text,
+  run_lease_token bigint,
+  read_no bigint not null default 0,
+  times integer not null default 1,
+  first_seen_at timestamptz not null default now(),
+  last_seen_at timestamptz not null default now(),
+  unique (client, stream, resource_key)
+);
+create index quarantine_by_time on sync.quarantine (last_seen_at);
+comment on table sync.quarantine is
+  'Resources that could not be decoded or stored, kept whole. A later good version releases them';
+comment on column sync.quarantine.id is 'Number of the row';
+comment on column sync.quarantine.client is 'Client key';
+comment on column sync.quarantine.stream is 'Stream name';
+comment on column sync.quarantine.resource_key is 'The id if it can be read, else a hash of the document';
+comment on column sync.quarantine.resource_id is 'The id, if it can be read';
+comment on column sync.quarantine.member_path is 'Member that could not be decoded';
+comment on column sync.quarantine.reason is 'Why it could not be decoded';
+comment on column sync.quarantine.document is
+  'The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)';
+comment on column sync.quarantine.run_worker is 'Worker that last received it';
+comment on column sync.quarantine.run_job is 'Job of the run that last received it';
+comment on column sync.quarantine.run_lease_token is 'Lease token of that run, as in sync.runs';
+comment on column sync.quarantine.read_no is 'Number of its reading, so that a replay cannot undo a newer reading';
+comment on column sync.quarantine.times is 'Number of times that it was received';
+comment on column sync.quarantine.first_seen_at is 'When it was first received';
+comment on column sync.quarantine.last_seen_at is 'When it was last received';
+
+create table sync.confirmations (
+  client text not null,
+  stream text not null,
+  read_no bigint not null,
+  ids bigint[] not null
+);
+create index confirmations_by_stream on sync.confirmations (client, stream, read_no);
+comment on table sync.confirmations is
+  'Rows that a reading found unchanged while another reader of the stream was active; an older reading must not undo them';
+comment on column sync.confirmations.client is 'Client key';
+comment on column sync.confirmations.stream is 'Stream name';
+comment on column sync.confirmations.read_no is 'Number of the reading';
+comment on column sync.confirmations.ids is 'Ids of the rows';
+
+create table sync.absences (
+  client text not null,
+  stream text not null,
+  pass text not null,
+  id bigint not null,
+  walks integer not null default 1,
+  since timestamptz not null default now(),
+  primary key (client, stream, pass, id)
+);
+comment on table sync.absences is 'Rows that complete lists lacked, of streams whose resources cannot be read by id';
+comment on column sync.absences.client is 'Client key';
+comment on column sync.absences.stream is 'Stream name';
+comment on column sync.absences.pass is 'poll or reconcile: each compares with its own lists';
+comment on column sync.absences.id is 'Id of the row';
+comment on column sync.absences.walks is 'Number of complete walks in a row that lacked the row';
+comment on column sync.absences.since is 'When a walk first lacked the row';
+
+create table sync.freshness (
+  client text not null,
+  stream text not null,
+  complete_at timestamptz,
+  newest_source_at timestamptz,
+  usual_fetched double precision,
+  primary key (client, stream)
+) with (fillfactor = 50);
+comment on table sync.freshness is 'How complete each stream is';
+comment on column sync.freshness.client is 'Client key';
+comment on column sync.freshness.stream is 'Stream name';
+comment on column sync.freshness.complete_at is 'When the last poll that read everything began, by the service''s clock';
+comment on column sync.freshness.newest_source_at is 'Newest date or time on any resource received';
+comment on column sync.freshness.usual_fetched is 'Resources that a poll usually reads (moving average)';
+
+create table sync.gaps (
+  client text not null,
+  stream text not null,
+  from_at timestamptz not null,
+  to_at timestamptz not null,
+  noticed_at timestamptz not null default now(),
+  primary key (client, stream, from_at)
+);
+comment on table sync.gaps is 'Spans that the service no longer lists and that no poll had read';
+comment on column sync.gaps.client is 'Client key';
+comment on column sync.gaps.stream is 'Stream name';
+comment on column sync.gaps.from_at is 'End of the last complete poll before the span, by the service''s clock';
+comment on column sync.gaps.to_at is 'End of the span: later changes were still listed';
+comment on column sync.gaps.noticed_at is 'When it was noticed';
+
+-- Reconcile, backfill and refetch.
+create table sync.rescans (
+  id bigint generated always as identity primary key,
+  client text not null,
+  stream text not null,
+  kind text not null check (kind in ('reconcile', 'backfill')),
+  from_day date,
+  to_day date,
+  background boolean not null default false,
+  requested_at timestamptz not null default now(),
+  started_at timestamptz,
+  finished_at timestamptz,
+  outcome text check (outcome in ('done', 'failed')),
+  error text,
+  windows jsonb,
+  read_no bigint,
+  step integer not null default 0,
+  query text,
+  meaning text not null default 'unknown' check (meaning in ('unknown', 'id', 'offset', 'opaque')),
+  last_id bigint,
+  full_list boolean not null default true,
+  pages integer not null default 0,
+  fetched integer not null default 0,
+  expected integer,
+  missing integer not null default 0,
+  stale integer not null default 0,
+  extra integer not null default 0,
+  check ((finished_at is null) = (outcome is null)),
+  check ((outcome is not distinct from 'failed') = (error is not null))
+) with (fillfactor = 70);
+create unique index rescans_open on sync.rescans (client, stream, kind, background, coalesce(from_day, '-infinity'), coalesce(to_day, 'infinity'))
+  where finished_at is null;
+create index rescans_by_stream on sync.rescans (client, stream, kind, id desc);
+create index rescans_by_end on sync.rescans (finished_at) where finished_at is not null;
+comment on table sync.rescans is
+  'Reconciliations and backfills. One that was interrupted continues from its last committed page';
+comment on column sync.rescans.id is 'Number of the rescan';
+comment on column sync.rescans.client is 'Client key';
+comment on column sync.rescans.stream is 'Stream name';
+comment on column sync.rescans.kind is 'reconcile (compares and heals the tables) or backfill (reads a span of days again)';
+comment on column sync.rescans.from_day is 'First day of a backfill, in the client''s zone; null for no bound';
+comment on column sync.rescans.to_day is 'Last day of a backfill; null for no bound';
+comment on column sync.rescans.background is 'True if workers continue it; false if only its command does';
+comment on column sync.rescans.requested_at is 'When it was requested';
+comment on column sync.rescans.started_at is 'When it began';
+comment on column sync.rescans.finished_at is 'When it ended; null while it is open';
+comment on column sync.rescans.outcome is 'done or failed; null while it is open';
+comment on column sync.rescans.error is 'Error with which it failed';
+comment on column sync.rescans.windows is 'Date windows that it walks one after the other, {after, before}, both exclusive';
+comment on column sync.rescans.read_no is 'Number drawn before its first request';
+comment on column sync.rescans.step is 'Number of windows that were walked to their end';
+comment on column sync.rescans.query is 'Query of the last page that held rows';
+comment on column sync.rescans.meaning is 'What page[cursor] was seen to contain';
+comment on column sync.rescans.last_id is 'Id of the last row of that page';
+comment on column sync.rescans.full_list is
+  'False if the service did not show a list to its end; then nothing follows from a missing row';
+comment on column sync.rescans.pages is 'Pages read';
+comment on column sync.rescans.fetched is 'Resources read';
+comment on column sync.rescans.expected is 'Rows stored in its windows when it began, to measure progress';
+comment on column sync.rescans.missing is 'Resources that were not in the tables';
+comment on column sync.rescans.stale is 'Resources that differed from the tables';
+comment on column sync.rescans.extra is 'Rows of the tables that the service does not have';
+
+create table sync.rescan_pages (
+  rescan_id bigint not null references sync.rescans (id) on delete cascade,
+  ids bigint[] not null
+);
+create index rescan_pages_by_rescan on sync.rescan_pages (rescan_id);
+comment on table sync.rescan_pages is 'Ids that a reconciliation under way has seen';
+comment on column sync.rescan_pages.rescan_id is 'Rescan';
+comment on column sync.rescan_pages.ids is 'Ids of one page';
+
+create table sync.findings (
+  client text not null,
+  stream text not null,
+  finding text not null check (finding in ('missing', 'stale', 'extra')),
+  id bigint not null,
+  found_at timestamptz not null default now(),
+  late_seconds double precision
+);
+create index findings_by_stream on sync.findings (client, stream, found_at);
+comment on table sync.findings is 'Differences that reconciliations found and healed, one row each';
+comment on column sync.findings.client is 'Client key';
+comment on column sync.findings.stream is 'Stream name';
+comment on column sync.findings.finding is 'missing, stale or extra';
+comment on column sync.findings.id is 'Id of the row';
+comment on column sync.findings.found_at is 'When it was found';
+comment on column sync.findings.late_seconds is
+  'Age of the row''s newest date when it was found, by the service''s clock: the lookback that would have found it. Null for extras, and for rows that changed after the last complete poll';
+
+create table sync.settings_reads (
+  client text primary key,
+  tried_at timestamptz not null,
+  read_at timestamptz
+) with (fillfactor = 50);
+comment on table sync.settings_reads is 'When the configuration lists of each client were last read';
+comment on column sync.settings_reads.client is 'Client key';
+comment on column sync.settings_reads.tried_at is 'When they were last asked for';
+comment on column sync.settings_reads.read_at is 'When they were last read successfully; null before the first time';
+
+create table sync.parcel_reads (
+  client text not null,
+  shipment_id bigint not null,
+  shipped_on timestamptz,
+  requested_at timestamptz not null default now(),
+  due_at timestamptz,
+  requests bigint not null default 1 check (requests > 0),
+  reads integer not null default 0 check (reads >= 0),
+  unanswered integer not null default 0 check (unanswered >= 0),
+  last_read_at timestamptz,
+  last_problem text,
+  primary key (client, shipment_id)
+) with (fillfactor = 80);
+create index parcel_reads_due on sync.parcel_reads (client, due_at) where due_at is not null;
+create index parcel_reads_by_request on sync.parcel_reads (requested_at);
+comment on table sync.parcel_reads is 'Shipments whose packages pull-parcels looks up, and when';
+comment on column sync.parcel_reads.client is 'Client key';
+comment on column sync.parcel_reads.shipment_id is 'Shipment';
+comment on column sync.parcel_reads.shipped_on is 'When the shipment was shipped, by the service''s clock';
+comment on column sync.parcel_reads.requested_at is 'When the look-up was last requested';
+comment on column sync.parcel_reads.due_at is 'When the next look-up is due, by sync.clock(); null: none is planned';
+comment on column sync.parcel_reads.requests is
+  'Number of requests so far; a look-up plans the next one only if no request came meanwhile';
+comment on column sync.parcel_reads.reads is 'Number of look-ups so far';
+comment on column sync.parcel_reads.unanswered is 'Number of look-ups without an answer since the last one that had one';
+comment on column sync.parcel_reads.last_read_at is 'When the last look-up was made';
+comment on column sync.parcel_reads.last_problem is 'Why the last look-up returned no package; null if it did';
+
+create table sync.gates (
+  gate text not null,
+  identity text not null,
+  client text not null,
+  next_at timestamptz not null,
+  taken_at timestamptz not null,
+  finished_at timestamptz,
+  taken bigint not null default 1,
+  spent bigint not null default 0,
+  primary key (gate, identity)
+) with (fillfactor = 50);
+comment on table sync.gates is 'Calls that may be made only once in a while, by all workers together';
+comment on column sync.gates.gate is 'Name of the gate: track-trace';
+comment on column sync.gates.identity is
+  'Fingerprint of base URL and user name: two client keys with the same account share a gate';
+comment on column sync.gates.client is 'Client that last passed the gate';
+comment on column sync.gates.next_at is 'When the gate opens again';
+comment on column sync.gates.taken_at is 'When the gate was last passed';
+comment on column sync.gates.finished_at is 'When that call ended; null while it runs, or if its worker was lost';
+comment on column sync.gates.taken is 'Number of times that the gate was passed';
+comment on column sync.gates.spent is 'Number of times that a worker was lost between passing the gate and the end of the call';
+
+-- All processes share REQUESTS_PER_SECOND: each takes its requests of a second from here.
+create table sync.request_budgets (
+  identity text primary key,
+  second timestamptz not null,
+  granted integer not null check (granted >= 0),
+  taken_at timestamptz not null
+) with (fillfactor = 50);
+comment on table sync.request_budgets is
+  'Requests that may be sent to the service of an account, if REQUESTS_PER_SECOND is set. One row for each account';
+comment on column sync.request_budgets.identity is 'Fingerprint of the account';
+comment on column sync.request_budgets.second is 'The last second from which requests were granted. It may lie ahead';
+comment on column sync.request_budgets.granted is
+  'Number of requests of that second that are granted, or whose time passed without a request';
+comment on column sync.request_budgets.taken_at is 'When requests were last granted. It tells if the clock went back';
+
+-- Starts a poll by an interval in one statement: sync.start_due_run, and what the poll reads first.
+create function sync.start_due_poll(
+  of_client text, of_job text, of_identity text, of_holder text, checked_migration text,
+  every_ms float8, phase_ms float8, lease_span interval, of_stream text,
+  out token bigint, out started_at timestamptz, out complete_at timestamptz, out usual_fetched float8,
+  out cursors json, out is_waiting boolean
+) returns setof record language plpgsql volatile as $$
+begin
+  select r.token, r.started_at into token, started_at
+  from sync.start_due_run(of_client, of_job, of_identity, of_holder, checked_migration, every_ms, phase_ms, lease_span) r;
+  if not found then return; end if;
+  select f.complete_at, f.usual_fetched into complete_at, usual_fetched
+  from sync.freshness f where f.client = of_client and f.stream = of_stream;
+  select coalesce(json_agg(json_build_object(
+    'pass', c.pass, 'query', c.query, 'meaning', c.meaning, 'lastId', c.last_id, 'largestSeen', c.largest_seen,
+    'watermark', c.watermark, 'completed', c.completed_at is not null,
+    'stale', c.updated_at < now() - interval '1 day')), '[]') into cursors
+  from sync.cursors c where c.client = of_client and c.stream = of_stream;
+  is_waiting := exists (select from sync.rereads r where r.client = of_client and r.stream = of_stream)
+    or exists (select from sync.quarantine q where q.client = of_client and q.stream = of_stream);
+  return next;
+end
+$$;
+comment on function sync.start_due_poll is
+  'Starts a due poll of an interval, and returns what is stored of its stream. No row: as sync.start_due_run';
+
+-- Ends a poll that was done and wrote nothing. Returns false if the run no longer holds its lease.
+create function sync.end_quiet_poll(
+  of_client text, of_job text, of_token bigint, of_stream text, pages integer, fetched integer, of_warnings text[],
+  due timestamptz, began_at timestamptz, newest_source timestamptz, share float8, rescan_jobs text[]
+) returns boolean language plpgsql volatile as $$
+begin
+  update sync.leases l
+  set holder = null, expires_at = null
+  where l.client = of_client and l.name = of_job and l.token = of_token and l.expires_at is not null;
+  if not found then return false; end if;
+  update sync.jobs j
+  set last_finished_at = now(), last_outcome = 'done', last_error = null, last_success_at = now(),
+    consecutive_failures = 0, last_pages = pages, last_fetched = fetched, last_changed = 0,
+    uneventful_runs = j.uneventful_runs + 1, warnings = of_warnings,
+    due_at = greatest(coalesce(due, j.due_at), sync.clock())
+  where j.client = of_client and j.job = of_job;
+  insert into sync.freshness as f (client, stream, complete_at, newest_source_at)
+  values (of_client, of_stream, began_at, newest_source)
+  on conflict (client, stream) do update
+  set complete_at = greatest(f.complete_at, excluded.complete_at),
+    newest_source_at = greatest(f.newest_source_at, excluded.newest_source_at),
+    usual_fetched = case when fetched = 0 then f.usual_fetched
+      else coalesce(f.usual_fetched * (1 - share) + fetched * share, fetched) end;
+  delete from sync.confirmations c
+  where c.client = of_client and not exists (
+    select from sync.leases l
+    left join sync.jobs j on j.client = l.client and j.job = l.name
+    where l.client = c.client and l.expires_at is not null and l.name <> of_job
+      and (j.stream = c.stream or l.name = any(rescan_jobs)));
+  return true;
+end
+$$;
+comment on function sync.end_quiet_poll is
+  'Ends a poll that was done and wrote nothing: lease, state of the job, freshness. False: the lease is lost';

@@ -1,0 +1,837 @@
+-- What the ERP asks of the service, and the state of the pushes.
+
+-- The database that pushes are sent from. A database that was restored from a backup, or copied, has rows that were sent after
+-- the backup and are still pending in it. Sending them again would double them.
+create function sync.database_mark() returns text
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  server text;
+  timeline text;
+begin
+  if has_function_privilege('pg_control_system()', 'execute') then
+    select c.system_identifier::text into server from pg_control_system() c;
+  end if;
+  -- A standby has no timeline of its own. Nothing is sent from a standby.
+  if not pg_is_in_recovery() then
+    timeline := substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+  end if;
+  return concat_ws('/', coalesce(server, '-'), (select d.oid from pg_database d where d.datname = current_database()),
+    to_regclass('fulfilment.outbox')::oid, coalesce(timeline, '-'));
+end
+$$;
+comment on function sync.database_mark is
+  'Identity of this database: system identifier of the server, oid of the database, oid of fulfilment.outbox, and timeline';
+
+-- Requests of the ERP to the service: the ERP inserts a row in its own transaction, and workers send it. docs/outbox.md draws
+-- the states.
+create table fulfilment.outbox (
+  id bigint generated always as identity primary key,
+  client text not null default 'default',
+  kind text not null,
+  reference text not null,
+  payload jsonb not null default '{}',
+  status text not null default 'pending',
+  attempts integer not null default 0,
+  next_attempt_at timestamptz default now(),
+  lease_until timestamptz,
+  last_error text,
+  result jsonb,
+  created_at timestamptz not null default now(),
+  finished_at timestamptz,
+  family text not null generated always as (
+    case when split_part(kind, '.', 1) in ('order', 'order_item', 'order_attachment', 'return_label') then 'order'
+         else split_part(kind, '.', 1) end) stored,
+  claim_no bigint,
+  sent_at timestamptz,
+  written_at timestamptz,
+  refusal text,
+  lookups integer not null default 0,
+  absences integer not null default 0,
+  absent_at timestamptz,
+  replaced_at timestamptz,
+  bounded_from timestamptz not null default now(),
+  bounded_attempts integer not null default 0,
+  unburnt integer not null default 0,
+  database_mark text default sync.database_mark(),
+  erased_at timestamptz,
+  constraint outbox_status check (status in ('pending', 'sending', 'done', 'dead', 'unknown', 'cancelled')),
+  constraint outbox_pending check (status <> 'pending' or next_attempt_at is not null),
+  constraint outbox_sending check ((status = 'sending') = (lease_until is not null)),
+  constraint outbox_claimed check (status <> 'sending' or claim_no is not null),
+  constraint outbox_sent check (sent_at is null or status = 'sending'),
+  constraint outbox_unknown check (status <> 'unknown' or written_at is not null or refusal is not null),
+  constraint outbox_finished check ((status in ('done', 'dead', 'cancelled')) = (finished_at is not null)),
+  constraint outbox_not_due check (status in ('pending', 'unknown') or next_attempt_at is null),
+  constraint outbox_done check (status <> 'done' or result is not null),
+  constraint outbox_dead check (status <> 'dead' or last_error is not null),
+  constraint outbox_attempts check (attempts >= 0 and bounded_attempts between 0 and attempts)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+        autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 5000);
+create index outbox_lanes on fulfilment.outbox (client, family, reference, id)
+  where status in ('pending', 'sending', 'unknown', 'dead');
+create index outbox_in_flight on fulfilment.outbox (client, family, reference, id) where status in ('sending', 'unknown');
+create index outbox_to_settle on fulfilment.outbox (client, next_attempt_at, id) where status = 'unknown';
+create index outbox_leased on fulfilment.outbox (lease_until) where status = 'sending';
+create index outbox_stuck on fulfilment.outbox (id) where status in ('dead', 'unknown');
+create index outbox_by_reference on fulfilment.outbox (client, reference, id);
+create index outbox_written on fulfilment.outbox (client, family, reference, written_at) where written_at is not null;
+create index outbox_by_end on fulfilment.outbox (finished_at) where finished_at is not null;
+-- By kind, so that due rows of a kind that is held cost nothing.
+create index outbox_due_by_kind on fulfilment.outbox (client, kind, next_attempt_at, id) where status = 'pending';
+-- An erasure finds the announcements of returns by their shipments.
+create index outbox_by_shipment on fulfilment.outbox ((payload ->> 'shipmentId'), client) where family = 'return';
+-- Lanes are short. If one lane is most of the table, its statistics would make the planner scan the table for the others.
+alter table fulfilment.outbox alter column reference set (n_distinct = -1);
+comment on table fulfilment.outbox is
+  'Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result';
+comment on column fulfilment.outbox.id is
+  'Number of the row; rows of one lane (client, family, reference) are sent in this order';
+comment on column fulfilment.outbox.client is 'Client key, at most 64 characters';
+comment on column fulfilment.outbox.kind is
+  'What the row asks for, such as order.create (docs/outbox.md); at most 64 characters';
+comment on column fulfilment.outbox.reference is
+  'External order number, external reference, slip reference or sku; at most 200 characters';
+comment on column fulfilment.outbox.payload is
+  'Contents of the request, at most 16 MB of JSON text; fulfilment.outbox_schema(kind) returns its JSON Schema';
+comment on column fulfilment.outbox.status is
+  'pending, sending, unknown (the service may have carried it out), done, dead (refused or given up) or cancelled';
+comment on column fulfilment.outbox.attempts is 'Number of sends; look-ups do not count';
+comment on column fulfilment.outbox.next_attempt_at is
+  'pending: not sent before this time; unknown: when it is looked up, or null if an operator has to decide';
+comment on column fulfilment.outbox.lease_until is 'While sending: when another worker may take the row over';
+comment on column fulfilment.outbox.last_error is 'Why the row is not done, as text';
+comment on column fulfilment.outbox.result is 'Answer of the service; docs/outbox.md lists its members by kind';
+comment on column fulfilment.outbox.created_at is 'When it was inserted';
+comment on column fulfilment.outbox.finished_at is 'When it became done, dead or cancelled';
+comment on column fulfilment.outbox.family is
+  'Kinds that share a lane: order (with order_item, order_attachment, return_label), return, inbound_packing_slip, product';
+comment on column fulfilment.outbox.claim_no is
+  'Number of the last claim. It identifies late outcomes, and is the read_no of the answer';
+comment on column fulfilment.outbox.sent_at is
+  'While sending: set before the request is written; null means that no request was written';
+comment on column fulfilment.outbox.written_at is 'Last attempt that the service may have carried out; null: none';
+comment on column fulfilment.outbox.refusal is
+  'While unknown: the reason with which the service refused the row. The row becomes dead with it unless a look-up finds the change';
+comment on column fulfilment.outbox.lookups is 'Look-ups since the last attempt';
+comment on column fulfilment.outbox.absences is 'Look-ups since the last attempt that did not find the change, and count';
+comment on column fulfilment.outbox.absent_at is 'Time of the last look-up that did not find the change, and counts';
+comment on column fulfilment.outbox.replaced_at is 'When its payload was last replaced';
+comment on column fulfilment.outbox.bounded_from is
+  'PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person';
+comment on column fulfilment.outbox.bounded_attempts is 'Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them';
+comment on column fulfilment.outbox.unburnt is
+  'Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer';
+comment on column fulfilment.outbox.database_mark is
+  'Identity of the database in which the row was inserted (sync.database_mark)';
+comment on column fulfilment.outbox.erased_at is 'When personal data was removed from the row; null if it was not';
+
+-- A row of unbounded size would stop every worker that reads it.
+create function sync.check_outbox_limits() returns trigger language plpgsql as $$
+begin
+  if length(new.client) > 64 then
+    raise exception 'client has % characters; at most 64 are taken', length(new.client) using errcode = '22001';
+  end if;
+  if length(new.kind) > 64 then
+    raise exception 'kind has % characters; at most 64 are taken', length(new.kind) using errcode = '22001';
+  end if;
+  if length(new.reference) > 200 then
+    raise exception 'reference has % characters; at most 200 are taken', length(new.reference) using errcode = '22001';
+  end if;
+  if octet_length(new.payload::text) > 16777216 then
+    raise exception 'payload has % bytes; at most 16777216 (16 MB) are taken', octet_length(new.payload::text)
+      using errcode = '22001';
+  end if;
+  return new;
+end
+$$;
+create trigger outbox_limits before insert or update of client, kind, reference, payload on fulfilment.outbox
+  for each row execute function sync.check_outbox_limits();
+
+create function sync.notify_outbox() returns trigger language plpgsql as $$
+begin
+  perform pg_notify('fulfilment_outbox', '');
+  return null;
+end
+$$;
+create trigger outbox_notify after insert on fulfilment.outbox
+  for each statement execute function sync.notify_outbox();
+
+-- Rows of the outbox that become done, dead, unknown or cancelled are entries of the feed, also if an operator or the ERP
+-- changed them.
+-- 
+-- The trigger is deferred to the commit: the feed is locked last, after all rows that the transaction locks, and an ERP that
+-- cancels a row and keeps its transaction open delays nobody. A deferred trigger has the rights of the role that commits, so
+-- the function has those of its owner.
+create function sync.enter_outcome() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  note text := json_build_object('client', new.client, 'id', new.id, 'kind', new.kind, 'reference', new.reference,
+    'status', new.status)::text;
+begin
+  insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'outbox', new.id, 'updated');
+  perform pg_notify('fulfilment_outbox_settled', note);
+  return null;
+end
+$$;
+revoke execute on function sync.enter_outcome from public;
+create constraint trigger outbox_settled after update of status on fulfilment.outbox
+  deferrable initially deferred for each row
+  when (old.status is distinct from new.status and new.status in ('done', 'dead', 'unknown', 'cancelled'))
+  execute function sync.enter_outcome();
+
+create table sync.outbox_attempts (
+  id bigint generated always as identity primary key,
+  outbox_id bigint not null references fulfilment.outbox (id) on delete cascade,
+  step text not null check (step in ('sent', 'looked up', 'taken over', 'retried', 'marked done', 'replaced', 'cancelled')),
+  by text not null,
+  claim_no bigint,
+  at timestamptz not null default now(),
+  duration_ms integer,
+  became text not null,
+  error_code text,
+  error text
+);
+create index outbox_attempts_by_row on sync.outbox_attempts (outbox_id, id);
+comment on table sync.outbox_attempts is 'History of outbox rows: every attempt, every look-up, and what operators did';
+comment on column sync.outbox_attempts.id is 'Order of the history';
+comment on column sync.outbox_attempts.outbox_id is 'Row of fulfilment.outbox';
+comment on column sync.outbox_attempts.step is
+  'sent (or tried to), looked up, taken over from a lost worker, or the action of an operator';
+comment on column sync.outbox_attempts.by is 'Worker, or database user';
+comment on column sync.outbox_attempts.claim_no is 'Claim it belongs to';
+comment on column sync.outbox_attempts.at is 'When it was recorded';
+comment on column sync.outbox_attempts.duration_ms is 'Milliseconds from the claim to the outcome';
+comment on column sync.outbox_attempts.became is 'Status that the row got';
+comment on column sync.outbox_attempts.error_code is 'Stable code of the failure';
+comment on column sync.outbox_attempts.error is 'The error, as text';
+
+-- The order that an order.rename row is about. After a lost answer, the order can be found only by its id: it has the former
+-- or the new number.
+create table sync.outbox_targets (
+  outbox_id bigint primary key references fulfilment.outbox (id) on delete cascade,
+  target_id bigint not null
+);
+create index outbox_targets_by_order on sync.outbox_targets (target_id);
+comment on table sync.outbox_targets is 'Orders that order.rename rows were sent for, stored before the request';
+comment on column sync.outbox_targets.outbox_id is 'The order.rename row';
+comment on column sync.outbox_targets.target_id is 'Id of the order at the service';
+
+-- An order waits for the products that it names.
+create table sync.outbox_waits (
+  outbox_id bigint primary key references fulfilment.outbox (id) on delete cascade,
+  waits_for bigint not null
+);
+create index outbox_waits_by_product on sync.outbox_waits (waits_for);
+comment on table sync.outbox_waits is 'Orders that wait for a product.save row of one of their skus';
+comment on column sync.outbox_waits.outbox_id is 'The order.create row';
+comment on column sync.outbox_waits.waits_for is 'The product.save row';
+
+create function sync.wake_product_waiters() returns trigger language plpgsql as $$
+declare
+  freed bigint[];
+begin
+  -- Rows that somebody has locked are looked at again by themselves, soon.
+  with free as materialized (
+    select o.id from fulfilment.outbox o
+    where o.id in (select v.outbox_id from sync.outbox_waits v where v.waits_for = new.id) and o.status = 'pending'
+    for no key update of o skip locked
+  ), woken as (
+    update fulfilment.outbox o set next_attempt_at = clock_timestamp() from free where o.id = free.id returning o.id
+  )
+  select array_agg(id) into freed from woken;
+  if freed is not null then
+    delete from sync.outbox_waits w where w.outbox_id = any(freed);
+    perform pg_notify('fulfilment_outbox', '');
+  end if;
+  return null;
+end
+$$;
+create trigger outbox_product_through after update of status on fulfilment.outbox for each row
+  when (new.kind = 'product.save' and old.status is distinct from new.status and new.status in ('done', 'dead', 'cancelled'))
+  execute function sync.wake_product_waiters();
+
+create table sync.push_holds (
+  client text not null,
+  kind text not null default '',
+  code text not null,
+  reason text not null,
+  since timestamptz not null default now(),
+  until timestamptz not null,
+  times integer not null default 1,
+  probe boolean not null,
+  failures integer not null default 0,
+  send_window integer,
+  primary key (client, kind)
+) with (fillfactor = 50);
+comment on table sync.push_holds is
+  'Health of clients and of their kinds, for all workers: held, limited to some rows at a time, or with failed rows';
+comment on column sync.push_holds.client is 'Client key';
+comment on column sync.push_holds.kind is 'Kind; empty for the whole client';
+comment on column sync.push_holds.code is 'breaker_open, credentials_refused, retry_after, kind_failing or kind_parked';
+comment on column sync.push_holds.reason is 'The reason, as text';
+comment on column sync.push_holds.since is 'When the hold began';
+comment on column sync.push_holds.until is 'When the hold ends, or may be probed';
+comment on column sync.push_holds.times is 'Number of holds in a row';
+comment on column sync.push_holds.probe is
+  'True if the hold of a client ends only when the service has answered a question, not only by time';
+comment on column sync.push_holds.failures is 'Distinct rows (for a client: questions) that failed since one was successful';
+comment on column sync.push_holds.send_window is
+  'Rows that all workers together may send at the same time after the hold; null: no such limit';
+
+create table sync.push_rates (
+  client text primary key,
+  per_second float8 not null,
+  allowance float8 not null,
+  filled_at timestamptz not null default clock_timestamp(),
+  since timestamptz not null default clock_timestamp(),
+  lowered_at timestamptz not null default clock_timestamp(),
+  refused bigint not null default 0
+) with (fillfactor = 50);
+comment on table sync.push_rates is 'Send rate of clients whose service refused rows with 429, for all workers together';
+comment on column sync.push_rates.client is 'Client key';
+comment on column sync.push_rates.per_second is
+  'Rows per second: halved by a 429, and a tenth of a row more for each row that is sent';
+comment on column sync.push_rates.allowance is 'Rows that may be sent at once';
+comment on column sync.push_rates.filled_at is 'When allowance was last computed';
+comment on column sync.push_rates.since is 'When the first of these 429s came';
+comment on column sync.push_rates.lowered_at is 'When it was last halved';
+comment on column sync.push_rates.refused is 'Number of 429s since then';
+
+create table sync.proven_kinds (
+  client text not null,
+  kind text not null,
+  method text not null,
+  path text not null,
+  proven_at timestamptz not null default clock_timestamp(),
+  primary key (client, kind, method, path)
+);
+comment on table sync.proven_kinds is
+  'Kinds that the service has carried out before, with method and path. A 403 of such a kind does not mean a wrong path';
+comment on column sync.proven_kinds.client is 'Client key';
+comment on column sync.proven_kinds.kind is 'Kind';
+comment on column sync.proven_kinds.method is 'HTTP method';
+comment on column sync.proven_kinds.path is 'Path below the base URL';
+comment on column sync.proven_kinds.proven_at is 'When it was recorded';
+
+create table sync.push_database (
+  only_row boolean primary key default true check (only_row),
+  mark text not null,
+  accepted_as text not null check (accepted_as in ('first', 'failover', 'moved', 'restored', 'copy')),
+  accepted_at timestamptz not null default now(),
+  accepted_by text not null,
+  changed_at timestamptz
+);
+comment on table sync.push_database is 'The database that pushes are sent from; one row';
+comment on column sync.push_database.only_row is 'Always true: there is one row';
+comment on column sync.push_database.mark is 'Identity of the database (sync.database_mark) that pushes are sent from';
+comment on column sync.push_database.accepted_as is
+  'first (the first one), failover (accepted by the workers themselves), moved, restored or copy (nothing is sent from a copy)';
+comment on column sync.push_database.accepted_at is 'When it was accepted';
+comment on column sync.push_database.accepted_by is 'Worker or person who accepted it';
+comment on column sync.push_database.changed_at is
+  'When a worker first found that this database is not the accepted one; null if it is';
+
+create table sync.push_workers (
+  worker text primary key,
+  seen_at timestamptz not null default now(),
+  confirmed_mark text
+) with (fillfactor = 50);
+comment on table sync.push_workers is 'Workers that push, and what each of them confirms after a failover';
+comment on column sync.push_workers.worker is 'Worker';
+comment on column sync.push_workers.seen_at is 'Last sign of life, written every 30 seconds while rows may be sent';
+comment on column sync.push_workers.confirmed_mark is
+  'After a failover: identity of the database in which the worker found everything that it had sent';
+
+create function sync.pushes_allowed() returns boolean
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select exists (
+    select from sync.push_database d where d.mark = sync.database_mark() and d.accepted_as <> 'copy')
+$$;
+comment on function sync.pushes_allowed is 'Returns true if rows may be sent from this database';
+
+create function sync.push_database_hold() returns text
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
+  select case
+    -- On a standby the timeline is not known.
+    when d.mark is distinct from sync.database_mark()
+      and not (pg_is_in_recovery()
+        and regexp_replace(d.mark, '[^/]*$', '') = regexp_replace(sync.database_mark(), '[^/]*$', '')) then
+      'the database has changed, and nothing is sent from it: database accept --as moved, restored or copy (docs/backup.md)'
+    when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
+  end
+  from sync.push_database d
+$$;
+comment on function sync.push_database_hold is 'Returns why nothing is sent from this database; null: it may be sent';
+
+create view fulfilment.outbox_open as
+select o.id, o.client, o.kind, o.reference, o.status, o.attempts, o.next_attempt_at, o.created_at,
+  coalesce(b.id, w.id) as waits_for,
+  case
+    when b.id is not null then format('row %s (%s) of the same reference %s and is %s%s', b.id, b.kind,
+      case when b.id < o.id then 'comes first' else 'was begun before' end, b.status, coalesce(': ' || b.last_error, ''))
+    when o.status = 'pending' and d.reason is not null then d.reason
+    when o.status = 'pending' and p.since is not null then format('pushes are paused since %s', p.since)
+    when o.status = 'pending' and h.reason is not null then h.reason
+    when o.status = 'pending' and w.id is not null then format('row %s (product.save of %s) comes first and is %s%s', w.id,
+      w.reference, w.status, coalesce(': ' || w.last_error, ''))
+    else o.last_error
+  end as because
+from fulfilment.outbox o
+left join lateral (
+  select l.id, l.kind, l.status, l.last_error from fulfilment.outbox l
+  where l.client = o.client and l.family = o.family and l.reference = o.reference
+    and (l.id < o.id and l.status in ('pending', 'sending', 'unknown', 'dead')
+         or l.id > o.id and o.status = 'pending' and l.status in ('sending', 'unknown'))
+  order by l.id limit 1
+) b on true
+left join lateral (
+  select min(q.since) as since from sync.pauses q where q.client in ('', o.client) and q.job = 'push-outbox'
+) p on true
+left join lateral (
+  select p.reason from sync.push_holds p
+  where p.client = o.client and p.kind in ('', o.kind) and (p.probe and p.kind = '' or p.until > now() or p.send_window is not null)
+  order by p.kind limit 1
+) h on true
+left join lateral (
+  select l.id, l.reference, l.status, l.last_error from sync.outbox_waits v join fulfilment.outbox l on l.id = v.waits_for
+  where v.outbox_id = o.id and l.status in ('pending', 'sending', 'unknown')
+) w on true
+-- Not a function call for each row.
+cross join (select sync.push_database_hold() as reason offset 0) d
+where o.status in ('pending', 'sending', 'unknown', 'dead');
+comment on view fulfilment.outbox_open is 'Rows of the outbox that are not done or cancelled, and what each row waits for';
+comment on column fulfilment.outbox_open.id is 'Row of fulfilment.outbox';
+comment on column fulfilment.outbox_open.client is 'Client key';
+comment on column fulfilment.outbox_open.kind is 'What the row asks for';
+comment on column fulfilment.outbox_open.reference is 'Reference of the row';
+comment on column fulfilment.outbox_open.status is 'pending, sending, unknown or dead';
+comment on column fulfilment.outbox_open.attempts is 'Number of sends; look-ups do not count';
+comment on column fulfilment.outbox_open.next_attempt_at is 'When it is tried or looked up next';
+comment on column fulfilment.outbox_open.created_at is 'When it was inserted';
+comment on column fulfilment.outbox_open.waits_for is
+  'Row that comes first: of the same lane, or the product.save of one of its skus; null if there is none';
+comment on column fulfilment.outbox_open.because is 'Why the row is not done, as text';
+
+create function fulfilment.outbox_replace(id bigint, payload jsonb) returns fulfilment.outbox
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  changed fulfilment.outbox;
+begin
+  if payload is null then
+    raise exception 'payload must not be null' using errcode = '22023';
+  end if;
+  -- Where an earlier attempt may have been carried out, whoever claims the row looks it up first, if its kind can be.
+  update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
+    finished_at = null, last_error = null, refusal = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
+    replaced_at = clock_timestamp(), bounded_from = clock_timestamp(), bounded_attempts = o.attempts
+  where o.id = outbox_replace.id and o.status in ('pending', 'dead') returning * into changed;
+  if not found then
+    raise exception 'outbox row % %: only pending and dead rows can be replaced', id,
+      coalesce((select 'is ' || o.status from fulfilment.outbox o where o.id = outbox_replace.id), 'does not exist')
+      using errcode = '22023';
+  end if;
+  insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'replaced', session_user, 'pending');
+  perform pg_notify('fulfilment_outbox', '');
+  return changed;
+end
+$$;
+comment on function fulfilment.outbox_replace is
+  'Gives a pending or dead row another payload; the row keeps its place in its lane and its history';
+
+-- Wakes the first row of a lane, also after attempts that counted.
+create function sync.wake_lane(of_client text, of_family text, of_reference text) returns void language sql as $$
+  update fulfilment.outbox o set next_attempt_at = clock_timestamp()
+  where o.status = 'pending' and o.id = (
+    select min(b.id) from fulfilment.outbox b
+    where b.client = of_client and b.family = of_family and b.reference = of_reference
+      and b.status in ('pending', 'sending', 'unknown', 'dead'))
+$$;
+
+-- Wakes the lane again after the commit of the ERP's transaction: rows that were inserted behind the row meanwhile were
+-- postponed.
+create function fulfilment.outbox_cancel(id bigint) returns fulfilment.outbox
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  changed fulfilment.outbox;
+begin
+  update fulfilment.outbox o set status = 'cancelled', next_attempt_at = null, finished_at = clock_timestamp(), refusal = null
+  where o.id = outbox_cancel.id and o.status in ('pending', 'dead') returning * into changed;
+  if not found then
+    raise exception 'outbox row % %: only pending and dead rows can be cancelled', id,
+      coalesce((select 'is ' || o.status from fulfilment.outbox o where o.id = outbox_cancel.id), 'does not exist')
+      using errcode = '22023';
+  end if;
+  insert into sync.outbox_attempts (outbox_id, step, by, became) values (changed.id, 'cancelled', session_user, 'cancelled');
+  perform sync.wake_lane(changed.client, changed.family, changed.reference);
+  perform pg_notify('fulfilment_outbox', json_build_object('woken', json_build_object('client', changed.client,
+    'family', changed.family, 'reference', changed.reference))::text);
+  return changed;
+end
+$$;
+comment on function fulfilment.outbox_cancel is 'Cancels a pending or dead row for good, which frees its lane';
+
+create table sync.outbox_kinds (
+  kind text primary key,
+  schema jsonb not null
+);
+comment on table sync.outbox_kinds is 'JSON Schema of each kind''s payload, written by migrate';
+comment on column sync.outbox_kinds.kind is 'Kind';
+comment on column sync.outbox_kinds.schema is 'JSON Schema of its payload';
+
+create function fulfilment.outbox_schema(kind text) returns jsonb
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  found_schema jsonb := (select k.schema from sync.outbox_kinds k where k.kind = outbox_schema.kind);
+begin
+  if found_schema is null then
+    raise exception 'there is no kind %; known are %', coalesce(kind, 'null'),
+      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k) using errcode = '22023';
+  end if;
+  return found_schema;
+end
+$$;
+comment on function fulfilment.outbox_schema is 'Returns the JSON Schema of the payload of a kind';
+
+-- Compares a value with a JSON Schema of sync.outbox_kinds. It goes as deep as the schema, not as deep as the value, and stops
+-- after the first problems of a list, so that a hostile payload costs little. It knows the keywords type, anyOf, const, enum,
+-- properties, required, additionalProperties, items and the limits; workers check patterns.
+create function sync.find_payload_problems(rule jsonb, given jsonb, place text)
+returns table (path text, problem text) language plpgsql immutable set search_path = pg_catalog, pg_temp as $$
+declare
+  max_entries constant integer := 5000;
+  max_problems constant integer := 100;
+  given_type text := jsonb_typeof(given);
+  member_of text := case when place = 'payload' then '' else place || '.' end;
+  branches jsonb[];
+  types text[];
+  branch jsonb;
+  part record;
+  found_now bigint;
+  found_before bigint := 0;
+begin
+  if rule ? 'anyOf' then
+    if given_type = 'null' and (rule -> 'anyOf') @> '[{"type": "null"}]' then
+      return;
+    end if;
+    branches := array(select b from jsonb_array_elements(rule -> 'anyOf') b where b ->> 'type' is distinct from 'null');
+    if cardinality(branches) = 1 then
+      return query select f.path, f.problem from sync.find_payload_problems(branches[1], given, place) f;
+      return;
+    end if;
+    foreach branch in array branches loop
+      if not exists (select from sync.find_payload_problems(branch, given, place)) then
+        return;
+      end if;
+    end loop;
+    return query select place, 'has none of the permitted forms';
+    return;
+  end if;
+
+  types := case jsonb_typeof(rule -> 'type')
+    when 'array' then array(select jsonb_array_elements_text(rule -> 'type'))
+    when 'string' then array[rule ->> 'type'] end;
+  if types is not null and given_type <> all(types) and not (
+    given_type = 'number' and 'integer' = any(types) and given::numeric = trunc(given::numeric)) then
+    return query select place, 'must be ' || string_agg(case t when 'integer' then 'a whole number'
+      when 'object' then 'an object' when 'array' then 'an array' else 'a ' || t end, ' or ')
+      from unnest(types) t where t <> 'null' or cardinality(types) = 1;
+    return;
+  end if;
+  if rule ? 'const' and given <> rule -> 'const' then
+    return query select place, 'must be ' || (rule -> 'const')::text;
+  end if;
+  if rule ? 'enum' and not exists (select from jsonb_array_elements(rule -> 'enum') e where e = given) then
+    return query select place, 'must be one of ' || string_agg(e::text, ', ') from jsonb_array_elements(rule -> 'enum') e;
+  end if;
+
+  if given_type = 'string' then
+    if length(given #>> '{}') < (rule ->> 'minLength')::integer then
+      return query select place, 'must have at least ' || (rule ->> 'minLength') || ' characters';
+    elsif length(given #>> '{}') > (rule ->> 'maxLength')::integer then
+      return query select place, 'must have at most ' || (rule ->> 'maxLength') || ' characters';
+    end if;
+  elsif given_type = 'number' then
+    if given::numeric < (rule ->> 'minimum')::numeric then
+      return query select place, 'must be at least ' || (rule ->> 'minimum');
+    elsif given::numeric > (rule ->> 'maximum')::numeric then
+      return query select place, 'must be at most ' || (rule ->> 'maximum');
+    end if;
+  elsif given_type = 'object' then
+    if rule -> 'additionalProperties' = 'false' then
+      return query select member_of || left(k, 100), 'is not a known member and must be removed'
+        from jsonb_object_keys(given) k where not coalesce(rule -> 'properties', '{}') ? k limit max_problems;
+    end if;
+    return query select member_of || r, 'is missing'
+      from jsonb_array_elements_text(rule -> 'required') r where not given ? r;
+    for part in
+      select p.key, p.value from jsonb_each(rule -> 'properties') p where given ? p.key order by p.key
+    loop
+      return query select f.path, f.problem
+        from sync.find_payload_problems(part.value, given -> part.key, member_of || part.key) f;
+    end loop;
+  elsif given_type = 'array' then
+    if jsonb_array_length(given) < (rule ->> 'minItems')::integer then
+      return query select place, 'must have at least ' || (rule ->> 'minItems') || ' entries';
+    end if;
+    if rule ? 'items' then
+      for part in
+        select e.value, e.nth
+        from jsonb_path_query(given, '$[0 to $last]', jsonb_build_object('last', max_entries - 1))
+          with ordinality as e (value, nth)
+      loop
+        return query select f.path, f.problem
+          from sync.find_payload_problems(rule -> 'items', part.value, place || '[' || part.nth - 1 || ']') f;
+        get diagnostics found_now = row_count;
+        found_before := found_before + found_now;
+        exit when found_before >= max_problems;
+      end loop;
+      if jsonb_array_length(given) > max_entries then
+        return query select place, 'has ' || jsonb_array_length(given) || ' entries; only the first ' || max_entries ||
+          ' were checked';
+      end if;
+    end if;
+  end if;
+end
+$$;
+revoke execute on function sync.find_payload_problems from public;
+
+create function fulfilment.outbox_check(kind text, payload jsonb)
+returns table (path text, problem text) language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  max_problems constant integer := 100;
+  max_bytes constant bigint := 16777216;
+  found_schema jsonb := (select k.schema from sync.outbox_kinds k where k.kind = outbox_check.kind);
+  bytes bigint;
+begin
+  begin
+    bytes := octet_length(payload::text);
+  exception when program_limit_exceeded then
+    -- A few bytes such as 1e100000 are a text of many digits.
+    bytes := 1073741824;
+  end;
+  if found_schema is null then
+    return query select 'kind', format('there is no kind %s; known are %s', coalesce(left(outbox_check.kind, 100), 'null'),
+      (select string_agg(k.kind, ', ' order by k.kind) from sync.outbox_kinds k));
+  elsif payload is null then
+    return query select 'payload', 'is missing';
+  elsif bytes > max_bytes then
+    return query select 'payload', format('has %s bytes or more; at most %s (16 MB) are taken', bytes, max_bytes);
+  else
+    return query
+      select case when f.nth > max_problems then 'payload' else f.path end,
+        case when f.nth > max_problems then 'has more problems than these' else f.problem end
+      from sync.find_payload_problems(found_schema, payload, 'payload') with ordinality f (path, problem, nth)
+      order by f.nth limit max_problems + 1;
+  end if;
+end
+$$;
+comment on function fulfilment.outbox_check is
+  'Problems of a payload that its JSON Schema shows, one row each; no row if there is none. Workers check more';
+
+-- Return labels and attachments stay when prune deletes the outbox rows that asked for them.
+-- 
+-- The table has no column for the content of a label: the interface does not name the member that holds it, so a column would
+-- be empty at another service than the sandbox. The answer is kept whole instead.
+create table fulfilment.documents (
+  id bigint primary key,
+  client text not null,
+  kind text not null check (kind in ('return_label', 'order_attachment')),
+  reference text not null,
+  order_id bigint,
+  shipment_id bigint,
+  order_attachment_id bigint,
+  file_name text,
+  mime_type text,
+  package_number text,
+  shipping_method_id bigint,
+  is_paperless boolean,
+  result jsonb not null,
+  created_at timestamptz not null default now(),
+  erased_at timestamptz
+);
+create index documents_by_reference on fulfilment.documents (client, reference);
+comment on table fulfilment.documents is
+  'Return labels and order attachments that the service made for outbox rows; kept until an operator deletes them; personal data';
+comment on column fulfilment.documents.id is 'Id of the outbox row that asked for it';
+comment on column fulfilment.documents.client is 'Client key';
+comment on column fulfilment.documents.kind is 'return_label or order_attachment';
+comment on column fulfilment.documents.reference is 'Reference of the outbox row: your order number';
+comment on column fulfilment.documents.order_id is 'Order, if it was known here';
+comment on column fulfilment.documents.shipment_id is 'return_label: shipment that the label is for';
+comment on column fulfilment.documents.order_attachment_id is 'order_attachment: its id at the service';
+comment on column fulfilment.documents.file_name is 'File name as received, or of the attachment as sent';
+comment on column fulfilment.documents.mime_type is 'mimeType as received; application/pdf for attachments';
+comment on column fulfilment.documents.package_number is 'return_label: packageNumber as received';
+comment on column fulfilment.documents.shipping_method_id is
+  'return_label: shippingMethodId (settings list returnShippingMethods)';
+comment on column fulfilment.documents.is_paperless is 'return_label: isPaperlessReturnShippingMethod as received';
+comment on column fulfilment.documents.result is
+  'result of the outbox row: for a return_label the answer as received, with the content of the document';
+comment on column fulfilment.documents.created_at is 'When the outbox row became done';
+comment on column fulfilment.documents.erased_at is 'When personal data was removed from the row; null if it was not';
+
+-- Reads an id from a result or payload, which an operator or the ERP may have written. Returns null if it is not an id.
+create function sync.read_document_id(given jsonb) returns bigint
+language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select case when given #>> '{}' ~ '^[0-9]{1,16}$' then (given #>> '{}')::bigint end
+$$;
+
+create function sync.store_documents(outbox_ids bigint[]) returns void
+language sql set search_path = pg_catalog, pg_temp as $$
+  insert into fulfilment.documents (id, client, kind, reference, order_id, shipment_id, order_attachment_id, file_name,
+    mime_type, package_number, shipping_method_id, is_paperless, result, created_at)
+  select d.id, d.client, d.document_kind, d.reference, coalesce(sync.read_document_id(d.result -> 'orderId'), s.order_id),
+    d.shipment_id, sync.read_document_id(d.result -> 'orderAttachmentId'),
+    coalesce(d.result ->> 'fileName', d.payload ->> 'filename'),
+    coalesce(d.result ->> 'mimeType', case d.document_kind when 'order_attachment' then 'application/pdf' end),
+    d.result ->> 'packageNumber', sync.read_document_id(d.result -> 'shippingMethodId'),
+    case d.result ->> 'isPaperlessReturnShippingMethod' when 'true' then true when 'false' then false end,
+    d.result, d.finished_at
+  from (
+    select o.id, o.client, o.reference, o.payload, o.result, o.finished_at,
+      split_part(o.kind, '.', 1) as document_kind, sync.read_document_id(o.payload -> 'shipmentId') as shipment_id
+    from fulfilment.outbox o
+    where o.id = any(outbox_ids)
+  ) d
+  left join fulfilment.shipments s on s.client = d.client and s.id = d.shipment_id
+  order by d.id
+  on conflict (id) do nothing
+$$;
+
+create function sync.store_document() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  perform sync.store_documents(array[new.id]);
+  return null;
+end
+$$;
+-- A row without a result has no document: an operator marked it as done, or the answer could not be stored.
+create trigger outbox_documents after update of status on fulfilment.outbox
+  for each row
+  when (new.kind in ('return_label.create', 'order_attachment.create') and new.status = 'done'
+    and old.status <> 'done' and new.result <> '{}')
+  execute function sync.store_document();
+
+-- Documents are entries of the feed. The trigger is deferred to the commit, as that of the outbox is.
+create function sync.enter_document() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if tg_op = 'DELETE' then
+    insert into fulfilment.changes (client, entity, id, operation) values (old.client, 'documents', old.id, 'removed');
+  else
+    insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'documents', new.id, 'created');
+  end if;
+  return null;
+end
+$$;
+create constraint trigger documents_entered after insert or delete on fulfilment.documents
+  deferrable initially deferred for each row execute function sync.enter_document();
+
+revoke execute on function sync.read_document_id, sync.store_documents, sync.store_document, sync.enter_document from public;
+
+-- Returns one row if the outbox or the tables know the order, else none. It has the rights of the caller.
+create function fulfilment.order_state(number text, client text default 'default')
+returns table (
+  order_id bigint, state text, waits_for text, open_rows integer, ordered integer, shipped integer, returned integer,
+  shipments integer, last_shipped_on timestamptz, tracking_urls text[]
+) language sql stable set search_path = pg_catalog, pg_temp as $$
+  with asked as (
+    select o.id, o.kind, o.status
+    from fulfilment.outbox o
+    where o.client = order_state.client and o.reference = order_state.number and o.family = 'order'
+  ),
+  -- A number may be used again after a rename. The newest order has it.
+  found as (
+    select o.id, o.on_hold, o.unlisted_since
+    from fulfilment.orders o
+    where o.client = order_state.client and o.external_order_number = order_state.number
+    order by o.unlisted_since is not null, o.id desc
+    limit 1
+  ),
+  lines as (
+    select count(*) as all_lines, coalesce(sum(i.quantity), 0)::integer as pieces
+    from fulfilment.order_items i
+    where i.client = order_state.client and i.order_id = (select f.id from found f) and i.unlisted_since is null
+  ),
+  sent as (
+    select s.id, s.status, s.shipped_on
+    from fulfilment.shipments s
+    where s.client = order_state.client and s.order_id = (select f.id from found f) and s.unlisted_since is null
+  ),
+  sums as (
+    select
+      (select count(*)::integer from sent) as shipments,
+      (select count(*) from sent s where s.status = 'ERROR') as errors,
+      (select max(s.shipped_on) from sent s) as last_shipped_on,
+      coalesce((
+        select sum(i.quantity)
+        from sent s
+        join fulfilment.shipment_items i on i.client = order_state.client and i.shipment_id = s.id
+        where s.status = 'SHIPPED' and i.unlisted_since is null), 0)::integer as shipped,
+      coalesce((
+        select sum(r.quantity)
+        from fulfilment.return_items r
+        where r.client = order_state.client and r.order_id = (select f.id from found f) and r.unlisted_since is null),
+        0)::integer as returned,
+      (select array_agg(distinct p.track_and_trace_code)
+       from sent s
+       join fulfilment.parcels p on p.client = order_state.client and p.shipment_id = s.id
+       where p.unlisted_since is null and p.track_and_trace_code ~* '^https?://') as tracking_urls
+  ),
+  -- The create that counts: an open one, else the last.
+  creation as (
+    select a.status
+    from asked a
+    where a.kind = 'order.create'
+    order by a.status in ('pending', 'sending', 'unknown', 'dead') desc, a.id desc
+    limit 1
+  )
+  select
+    f.id,
+    case
+      when f.id is null and exists (select from asked a where a.kind = 'order.rename' and a.status = 'done') then 'renamed'
+      when f.id is null then case c.status
+        when 'pending' then 'waiting' when 'sending' then 'waiting' when 'unknown' then 'unknown'
+        when 'dead' then 'refused' when 'cancelled' then 'cancelled' when 'done' then 'accepted' else 'not_found' end
+      when f.unlisted_since is not null then 'unlisted'
+      when l.all_lines > 0 and l.pieces = 0 then 'cancelled'
+      when u.shipped > 0 and u.shipped >= l.pieces then 'shipped'
+      when u.errors > 0 then 'warehouse_error'
+      when u.shipped > 0 then 'partly_shipped'
+      when f.on_hold then 'on_hold'
+      when u.shipments > 0 then 'in_warehouse'
+      else 'accepted'
+    end,
+    (select w.because
+     from fulfilment.outbox_open w
+     where w.client = order_state.client and w.reference = order_state.number
+       and w.id in (select a.id from asked a)
+     order by w.id
+     limit 1),
+    (select count(*)::integer from asked a where a.status in ('pending', 'sending', 'unknown', 'dead')),
+    l.pieces, u.shipped, u.returned, u.shipments, u.last_shipped_on, coalesce(u.tracking_urls, '{}')
+  from lines l
+  cross join sums u
+  left join found f on true
+  left join creation c on true
+  where f.id is not null or exists (select from asked)
+$$;
+comment on function fulfilment.order_state is
+  'State of the order with this number (docs/erp.md lists the states), what its outbox rows wait for, pieces and tracking links; no row if it is unknown';
+
+revoke execute on function fulfilment.outbox_replace, fulfilment.outbox_cancel, fulfilment.outbox_schema, fulfilment.outbox_check,
+  fulfilment.order_state from public;
+do $$
+declare
+  found name;
+begin
+  for found in select rolname from pg_roles where rolname in ('fulfilment_reader', 'fulfilment_writer') loop
+    execute format('grant execute on function fulfilment.outbox_schema to %I', found);
+    execute format('grant execute on function fulfilment.outbox_check to %I', found);
+    execute format('grant execute on function fulfilment.order_state to %I', found);
+  end loop;
+  if exists (select from pg_roles where rolname = 'fulfilment_writer') then
+    grant insert (client, kind, reference, payload) on fulfilment.outbox to fulfilment_writer;
+    grant execute on function fulfilment.outbox_replace, fulfilment.outbox_cancel to fulfilment_writer;
+  end if;
+end
+$$;

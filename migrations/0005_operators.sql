@@ -1,0 +1,183 @@
+-- What operators see and do: audit, alerts, figures, erasures and the admin pages.
+
+create table sync.audit (
+  id bigint generated always as identity primary key,
+  at timestamptz not null default now(),
+  by text not null,
+  action text not null,
+  client text,
+  detail text not null
+);
+create index audit_by_time on sync.audit (at);
+comment on table sync.audit is 'What operators did, and what workers repaired by themselves';
+comment on column sync.audit.id is 'Number of the row';
+comment on column sync.audit.at is 'Time of the action';
+comment on column sync.audit.by is 'Worker, user of the command, or page with the address that asked for it';
+comment on column sync.audit.action is
+  'paused, resumed, run_requested, identity_accepted, schedulers_set, pruned, or outbox_ and what was done: retry, done, cancel, replace, reveal';
+comment on column sync.audit.client is 'Client key; null if the action is not about one client';
+comment on column sync.audit.detail is 'Details, as text';
+
+-- Problems that are posted to ALERT_WEBHOOK_URL when they begin and when they end.
+create table sync.alerts (
+  id uuid primary key,
+  scope text not null,
+  code text not null,
+  client text,
+  subject text not null,
+  detail text not null,
+  severity text not null check (severity in ('bad', 'warn')),
+  text text not null,
+  remedy text,
+  since timestamptz not null default now(),
+  seen_at timestamptz not null default now(),
+  began_at timestamptz,
+  missing_since timestamptz,
+  unique (scope, code, subject, detail)
+) with (fillfactor = 50);
+comment on table sync.alerts is 'Open problems. A row is deleted when its problem has ended';
+comment on column sync.alerts.id is 'Identity of this occurrence of the problem, in both posts';
+comment on column sync.alerts.scope is 'The check that finds the problem (sync.alert_checks.scope)';
+comment on column sync.alerts.code is 'Stable name of the kind of problem';
+comment on column sync.alerts.client is 'Client; null: every client';
+comment on column sync.alerts.subject is 'The client, and the job, stream or part of the outbox that is concerned';
+comment on column sync.alerts.detail is 'Distinguishes problems of the same code and subject, such as the kind of outbox rows';
+comment on column sync.alerts.severity is 'bad or warn, when it was last seen';
+comment on column sync.alerts.text is 'The problem as text, when it was last seen';
+comment on column sync.alerts.remedy is 'What to do about it; null: nothing';
+comment on column sync.alerts.since is 'First check that found the problem';
+comment on column sync.alerts.seen_at is 'Last check that found the problem';
+comment on column sync.alerts.began_at is 'When the post of its beginning was queued; null: it has not lasted long enough';
+comment on column sync.alerts.missing_since is 'First check that no longer found the problem; null: the last check found it';
+
+create table sync.alert_checks (
+  scope text primary key,
+  check_no bigint not null default 1,
+  next_at timestamptz not null
+) with (fillfactor = 50);
+comment on table sync.alert_checks is 'Checks for problems. One worker at a time makes each of them';
+comment on column sync.alert_checks.scope is
+  'Client whose jobs and streams are checked by workers that have it; empty: what every worker can check';
+comment on column sync.alert_checks.check_no is 'Number of the last check. A check that is not the last one stores nothing';
+comment on column sync.alert_checks.next_at is 'Time before which no other check begins';
+
+create table sync.alert_posts (
+  id bigint generated always as identity primary key,
+  alert_id uuid not null,
+  body jsonb not null,
+  created_at timestamptz not null default now(),
+  attempts integer not null default 0 check (attempts >= 0),
+  next_attempt_at timestamptz not null default now(),
+  last_error text,
+  delivered_at timestamptz,
+  abandoned_at timestamptz,
+  check (delivered_at is null or abandoned_at is null)
+) with (fillfactor = 50);
+create index alert_posts_open on sync.alert_posts (next_attempt_at) where delivered_at is null and abandoned_at is null;
+create index alert_posts_by_alert on sync.alert_posts (alert_id) where delivered_at is null and abandoned_at is null;
+comment on table sync.alert_posts is 'Posts to ALERT_WEBHOOK_URL: two for each problem, of its beginning and of its end';
+comment on column sync.alert_posts.id is 'Number of the post. Retries have the same number, so a receiver can drop duplicates';
+comment on column sync.alert_posts.alert_id is 'Occurrence of the problem (sync.alerts.id)';
+comment on column sync.alert_posts.body is 'What is posted';
+comment on column sync.alert_posts.created_at is 'When the beginning or end was found';
+comment on column sync.alert_posts.attempts is 'Number of attempts';
+comment on column sync.alert_posts.next_attempt_at is
+  'Time of the next attempt. A worker that posts sets it beyond the end of its attempt';
+comment on column sync.alert_posts.last_error is 'Why the last attempt failed';
+comment on column sync.alert_posts.delivered_at is 'When the receiver took it';
+comment on column sync.alert_posts.abandoned_at is 'When it was given up, because it was too old';
+
+-- A worker makes the figures each minute from other tables. Pushes and polls do not write here.
+create table sync.figures (
+  client text not null,
+  minutes smallint not null check (minutes in (5, 60)),
+  at timestamptz not null,
+  measure text not null,
+  part text not null default '',
+  value double precision not null,
+  primary key (client, minutes, at, measure, part)
+) with (fillfactor = 70);
+create index figures_by_time on sync.figures (minutes, at);
+comment on table sync.figures is
+  'Figures for the charts of the pages: spans of 5 minutes (kept for two days) and of an hour (kept for 32 days)';
+comment on column sync.figures.client is 'Client key; empty: all clients together';
+comment on column sync.figures.minutes is 'Length of the span: 5 or 60 minutes';
+comment on column sync.figures.at is 'Beginning of the span';
+comment on column sync.figures.measure is
+  'rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert), oldest_pending or stream_age (seconds, the largest seen)';
+comment on column sync.figures.part is
+  'rows and stream_age: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty';
+comment on column sync.figures.value is 'A number of rows or attempts, or seconds';
+
+create table sync.figure_marks (
+  at timestamptz primary key,
+  attempt_id bigint not null
+);
+insert into sync.figure_marks (at, attempt_id) values (date_bin('5 minutes', now(), 'epoch'), 0);
+comment on table sync.figure_marks is 'Times up to which figures are made. The last mark is the end of the last roll-up';
+comment on column sync.figure_marks.at is 'Time of a roll-up. What was committed three minutes before it is in sync.figures';
+comment on column sync.figure_marks.attempt_id is
+  'Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts';
+
+-- Orders and other resources whose personal data was erased. Each later reading of them is masked before it is written.
+-- An erased order.create may have reached the service. Its order has no id here yet, so its number is kept (entity outbox)
+-- until a reading shows the order.
+create table sync.erasures (
+  client text not null,
+  entity text not null check (entity in ('orders', 'outbox', 'return_items', 'return_merchandise_authorizations')),
+  id bigint not null,
+  external_order_number text,
+  erased_at timestamptz not null default now(),
+  erased_by text not null,
+  primary key (client, entity, id)
+);
+create index erasures_by_number on sync.erasures (client, external_order_number);
+comment on table sync.erasures is
+  'Orders and returns whose personal data was erased; each later reading of them is masked before it is written';
+comment on column sync.erasures.client is 'Client key';
+comment on column sync.erasures.entity is
+  'orders; outbox for an order.create whose order was not read yet; or the table of a return that belongs to no stored order';
+comment on column sync.erasures.id is 'Id of the row of that table';
+comment on column sync.erasures.external_order_number is 'Your order number when it was erased';
+comment on column sync.erasures.erased_at is 'When it was erased';
+comment on column sync.erasures.erased_by is 'Who erased it: a worker, or the user of the command';
+
+create view fulfilment.erased_orders as
+select client, id as order_id, external_order_number, erased_at
+from sync.erasures
+where entity = 'orders';
+comment on view fulfilment.erased_orders is 'Orders whose personal data was erased here; erase your own copies too';
+comment on column fulfilment.erased_orders.client is 'Client key';
+comment on column fulfilment.erased_orders.order_id is 'Order (orders.id)';
+comment on column fulfilment.erased_orders.external_order_number is 'Your order number when it was erased';
+comment on column fulfilment.erased_orders.erased_at is 'When it was erased';
+
+-- `doctor` compares the present files with these, and `status` shows files that workers refused.
+create table sync.worker_settings (
+  worker text primary key,
+  settings jsonb not null,
+  refused text[] not null default '{}',
+  restart text[] not null default '{}',
+  loaded_at timestamptz not null default now(),
+  seen_at timestamptz not null default now()
+) with (fillfactor = 50);
+comment on table sync.worker_settings is 'The settings that each running worker uses, without secrets';
+comment on column sync.worker_settings.worker is 'Worker: host name and process id';
+comment on column sync.worker_settings.settings is
+  'Clients, schedules and other settings; of secrets, check values of 16 bits, which tell only that a secret differs';
+comment on column sync.worker_settings.refused is
+  'What is wrong in changed files; the worker keeps its settings. Empty: nothing';
+comment on column sync.worker_settings.restart is 'Changed settings that only a restart of the worker takes over';
+comment on column sync.worker_settings.loaded_at is 'When the worker took over these settings';
+comment on column sync.worker_settings.seen_at is 'Last sign of life, written every 20 seconds';
+
+-- The secret that signs the cookies of the admin pages.
+create table sync.admin_secrets (
+  purpose text primary key,
+  secret bytea not null,
+  created_at timestamptz not null default now()
+);
+comment on table sync.admin_secrets is 'Random secrets that the workers share; delete a row to end all sessions';
+comment on column sync.admin_secrets.purpose is 'What the secret signs';
+comment on column sync.admin_secrets.secret is '32 random bytes';
+comment on column sync.admin_secrets.created_at is 'When a worker created it';
