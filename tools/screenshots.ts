@@ -40,7 +40,6 @@ try {
     'a dead row',
     async () => (await client.query(`select from fulfilment.outbox where status = 'dead'`)).rowCount,
   );
-  await waitFor('a returned parcel', async () => (await client.query(returnedParcel)).rowCount);
   const browser = await launchBrowser();
   mkdirSync(folder, { recursive: true });
   const draw = async (name: string, path: string, width: number, colorScheme: 'light' | 'dark') => {

@@ -47,8 +47,8 @@ const runsName = `fulfilment-sync ${keptName}`;
 /** The connection that creates and drops databases. All test files of a process share it. */
 let maintenance: Promise<pg.Client> | undefined;
 
-/** The migrated database of this process. Tests that change more than rows replace it. */
-let shared: OpenDatabase | null = null;
+/** Migrated databases of this process that no test uses now. A test that changes more than rows drops its own. */
+const free: OpenDatabase[] = [];
 
 async function connectForMaintenance(): Promise<pg.Client> {
   const client = new pg.Client(inject('postgresUrl'));
@@ -110,28 +110,27 @@ async function dropDatabase({ name }: OpenDatabase): Promise<void> {
  */
 export function useDatabase({ migrated = true } = {}): TestDatabase {
   let open: OpenDatabase;
+  let isReusable = false;
   const further: pg.Pool[] = [];
   beforeEach(async () => {
-    if (migrated) {
-      shared ??= await createDatabase(true);
-      open = shared;
-    } else open = await createDatabase(false);
+    open = (migrated ? free.pop() : undefined) ?? (await createDatabase(migrated));
+    isReusable = migrated;
   });
   afterEach(async () => {
-    let reusable = false;
     try {
       await Promise.all(further.splice(0).map((pool) => pool.end()));
       await waitFor(
         'all connections to be closed',
         async () => (await countConnections(open.name, [keptName, runsName])) === 0,
       );
-      reusable = migrated && shared === open && (await readSchemaState(open.pool)) === open.schema;
-      if (reusable) await emptyTables(open);
+      isReusable &&= (await readSchemaState(open.pool)) === open.schema;
+      if (isReusable) await emptyTables(open);
+    } catch (error) {
+      isReusable = false;
+      throw error;
     } finally {
-      if (!reusable) {
-        if (shared === open) shared = null;
-        await closeConnections(open).finally(() => dropDatabase(open));
-      }
+      if (isReusable) free.push(open);
+      else await closeConnections(open).finally(() => dropDatabase(open));
     }
   });
   const reopen = async (change: () => Promise<void>) => {
@@ -140,8 +139,7 @@ export function useDatabase({ migrated = true } = {}): TestDatabase {
     await change();
     open.pool = openPool(open.url, keptName, 6);
     open.db = openDatabase(open.pool);
-    // The next test gets another database.
-    if (shared === open) shared = null;
+    isReusable = false;
   };
   return {
     get url() {
@@ -197,7 +195,7 @@ async function countConnections(name: string, except: readonly string[] = []): P
 async function readSchemaState(pool: pg.Pool): Promise<string> {
   const newest = (catalog: string) => `(select concat(count(*), ' ', max(xmin::text::bigint)) from ${catalog})`;
   const { rows } = await pool.query<{ state: string }>(`select concat_ws(', ',
-    (select concat(count(*), ' ', max(oid), ' ', string_agg(reloptions::text, '' order by oid)) from pg_class),
+    (select md5(string_agg(concat(oid, relname, relnamespace, reloptions), ' ' order by oid)) from pg_class),
     ${['pg_proc', 'pg_trigger', 'pg_attribute', 'pg_constraint', 'pg_namespace'].map(newest)},
     (select count(*) from pg_statistic s join pg_class c on c.oid = starelid where relnamespace::regnamespace::text
        in ('fulfilment', 'sync', 'bullmq')),
@@ -207,8 +205,7 @@ async function readSchemaState(pool: pg.Pool): Promise<string> {
 }
 
 const ownTables = `select c.oid::regclass::text as name from pg_class c
-  where relkind in ('r', 'p') and relnamespace::regnamespace::text in ('fulfilment', 'sync')
-    and not relispartition and c.oid <> 'sync.migrations'::regclass`;
+  where relkind in ('r', 'p') and relnamespace::regnamespace::text in ('fulfilment', 'sync')`;
 
 async function readSeeds(pool: pg.Pool): Promise<Record<string, unknown>> {
   const seeds: Record<string, unknown> = {};

@@ -10,7 +10,7 @@ import { SandboxControl } from './sandbox-control.ts';
 /** Options of a sandbox that makes no orders by itself. Its time is the same in every test run. */
 export const quiet = { ordersPerDay: 0, startMs: () => Date.parse('2026-05-04T08:00:00Z') };
 /** Options of a sandbox that makes orders by itself. Its time is the same in every test run. */
-export const lively = { ...quiet, ordersPerDay: 8 };
+export const lively = { ...quiet, ordersPerDay: 68 };
 
 interface SandboxOptions {
   readonly ordersPerDay?: number;

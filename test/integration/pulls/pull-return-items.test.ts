@@ -5,7 +5,7 @@ import { done, usePuller } from '../../helpers/puller.ts';
 import { useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
-const sandbox = useSandbox();
+const sandbox = useSandbox(['default'], { ordersPerDay: 68 });
 const pull = usePuller(database, sandbox);
 
 const day = 86_400;
