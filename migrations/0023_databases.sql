@@ -71,7 +71,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     when d.mark is distinct from sync.database_mark()
       and not (pg_is_in_recovery()
         and regexp_replace(d.mark, '[^/]*$', '') = regexp_replace(sync.database_mark(), '[^/]*$', '')) then
-      'the database has changed, and nothing is sent from it: database accept --as moved, restored or copy (docs/backup.md)'
+      'the database has changed, and nothing is sent from it: database accept --as moved, restored or copy (docs/operations.md)'
     when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
   end
   from sync.push_database d
