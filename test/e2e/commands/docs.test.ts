@@ -46,7 +46,7 @@ test('the SQL of the README does what it says', async () => {
   const often = { SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PULL_ORDERS: '1s' };
   const worker = processes.cli(['worker'], workerEnv(database.url, sandbox, often));
   await worker.line('worker_started');
-  const [ask = '', look = '', wrong = '', ...more] = readBlocks('README.md', 'sql');
+  const [ask = '', look = '', ...more] = readBlocks('README.md', 'sql');
   expect(more).toEqual([]);
   const run = async (statements: string) =>
     (await sql.raw<Record<string, unknown>>(statements).execute(database.db)).rows;
@@ -57,10 +57,6 @@ test('the SQL of the README does what it says', async () => {
   const shipment = { status: expect.any(String), sku: 'MUG-BLUE', quantity: 2 };
   await waitFor('its shipment', async () => (await run(lines)).length > 0);
   expect(await run(lines)).toMatchObject([shipment]);
-  await run(wrong);
-  const dead = `select last_error from fulfilment.outbox where reference = 'SO-1002' and status = 'dead'`;
-  await waitFor('the dead row', async () => (await run(dead)).length > 0);
-  expect(await run(dead)).toEqual([{ last_error: expect.stringContaining('there is no code BY-SHIP (known codes') }]);
 });
 
 test('every block of SQL in the docs is run by a test', () => {
