@@ -355,7 +355,7 @@ language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     when d.mark is distinct from sync.database_mark()
       and not (pg_is_in_recovery()
         and regexp_replace(d.mark, '[^/]*$', '') = regexp_replace(sync.database_mark(), '[^/]*$', '')) then
-      'the database has changed, and nothing is sent from it: database accept --as moved, restored or copy (docs/backup.md)'
+      'the database has changed, and nothing is sent from it: database accept --as moved, restored or copy (docs/operations.md)'
     when d.accepted_as = 'copy' then 'this database is a copy: nothing is sent from it'
   end
   from sync.push_database d
@@ -419,7 +419,7 @@ begin
   if payload is null then
     raise exception 'payload must not be null' using errcode = '22023';
   end if;
-  -- Where an earlier attempt may have been carried out, whoever claims the row looks it up first, if its kind can be.
+  -- Where an earlier attempt may have been carried out, the worker that claims the row looks it up first, if its kind can be.
   update fulfilment.outbox o set payload = outbox_replace.payload, status = 'pending', next_attempt_at = clock_timestamp(),
     finished_at = null, last_error = null, refusal = null, claim_no = null, lookups = 0, absences = 0, absent_at = null,
     replaced_at = clock_timestamp(), bounded_from = clock_timestamp(), bounded_attempts = o.attempts

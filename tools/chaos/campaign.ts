@@ -48,7 +48,7 @@ export interface CampaignOptions {
 const deadlineMs = 150_000;
 /** How much the memory of a worker may grow: a heap that was larger for a while keeps some pages. */
 const memorySlackMb = 120;
-/** Maximum number of connections of one worker to Postgres (docs/scaling.md). Unused ones close only after a minute. */
+/** Maximum number of connections of one worker to Postgres (docs/operations.md). Unused ones close only after a minute. */
 const postgresConnections = 30;
 /** How many more connections all workers may have to Redis and the service after a campaign: idle ones close later. */
 const [redisSlack, serviceSlack] = [2, 32];

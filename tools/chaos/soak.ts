@@ -25,7 +25,7 @@ const folder = join(root, 'docs/reliability');
 const speed = 1_200;
 const ordersPerSecond = 10;
 const sampleEveryMs = 10_000;
-/** Maximum number of connections that one worker opens (docs/scaling.md). */
+/** Maximum number of connections that one worker opens (docs/operations.md). */
 const mostConnections = 30;
 
 const sizes = `

@@ -14,7 +14,7 @@ import { type Finding, fail, ok, runCheck, warn } from './finding.ts';
 
 /** Largest difference of the clocks without a warning. Only log times suffer: due times use the database's clock. */
 const maxSkewMs = 5_000;
-/** Maximum number of connections that one worker opens (docs/scaling.md). */
+/** Maximum number of connections that one worker opens (docs/operations.md). */
 const workerConnections = 33;
 const maxNamed = 3;
 

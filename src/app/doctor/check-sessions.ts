@@ -12,7 +12,7 @@ const queueSettings: Partial<SessionSettings> = { searchPath: 'bullmq' };
 /** What to do if a pooler refuses or drops the `options` of a connection. pgbouncer can do nothing else. */
 export const poolerRemedy =
   'a connection pooler does not pass on the `options` of a connection, as pgbouncer in every mode: let DATABASE_URL of' +
-  ' this program lead to Postgres itself (docs/scaling.md)';
+  ' this program lead to Postgres itself (docs/operations.md)';
 
 /** Checks that the sessions of each pool have the settings that the program gives them. */
 export function checkSessions(config: Config, log: Logger): Promise<readonly Finding[]> {

@@ -42,7 +42,7 @@ function findDatabaseProblems(database: PushDatabase | null, now: Date): Problem
   }
   const text = `no row is sent${changedAt === null ? '' : ` ${formatSince(changedAt, now)}`}: the database has changed (database_changed): ${changeInWords[change]}`;
   const remedy =
-    'pulls continue; say what this database is: fulfilment-sync database accept --as moved, restored or copy (docs/backup.md)';
+    'pulls continue; say what this database is: fulfilment-sync database accept --as moved, restored or copy (docs/operations.md)';
   return [createProblem('database_changed', 'bad', everyClient, text, remedy)];
 }
 

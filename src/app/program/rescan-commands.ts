@@ -31,7 +31,7 @@ export function addRescanCommands(cli: Command): void {
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
-      '\nEach stream has its own date, such as orderedOn of an order: see docs/streams.md.' +
+      '\nEach stream has its own date, such as orderedOn of an order: see docs/architecture.md.' +
         '\n\nExample:\n  fulfilment-sync backfill orders --from 2026-01-01 --to 2026-01-31',
     )
     .action(async (stream: string, options: BackfillOptions) =>

@@ -124,7 +124,7 @@ function createPushLog(log: Logger, onOutcome?: PushEvents['onSettled']) {
 /** Logs how the database compares with the one that rows were sent from before. */
 function logDatabase({ change, acceptedAs }: PushDatabase, log: Logger): void {
   if (change !== 'none') {
-    const error = `no row is sent: ${changeInWords[change]}; say what this database is: database accept --as moved, restored or copy (docs/backup.md)`;
+    const error = `no row is sent: ${changeInWords[change]}; say what this database is: database accept --as moved, restored or copy (docs/operations.md)`;
     log.error({ event: 'database_changed', code: 'database_changed', error });
   } else if (acceptedAs === 'copy') log.warn({ event: 'database_is_copy' });
   else log.info({ event: 'database_accepted' });

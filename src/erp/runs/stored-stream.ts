@@ -2,7 +2,7 @@
  * The state of a stream that its polls keep: how fresh it is, and where the walks over its lists are.
  */
 
-/** A pass of a stream, with a separate cursor. docs/streams.md lists the passes of each stream. */
+/** A pass of a stream, with a separate cursor. docs/architecture.md lists the passes of each stream. */
 export type CursorPass = 'new' | 'placed' | 'processed' | 'completed';
 
 /** The meaning of `page[cursor]`, as observed at this service (docs/interface.md, 2.6 Not shown). */

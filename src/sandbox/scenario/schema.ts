@@ -1,5 +1,5 @@
 /**
- * Scenarios: a day in the life of the warehouse as a script, which is played in virtual time. docs/scenarios.md
+ * Scenarios: a day in the life of the warehouse as a script, which is played in virtual time.
  * describes the verbs.
  */
 

@@ -12,13 +12,13 @@ const sandbox = useSandbox(['default'], lively);
 const pull = usePuller(database, sandbox);
 const outbox = usePusher(database, sandbox);
 
-const page = readFileSync(new URL('../../../docs/recipes.md', import.meta.url), 'utf8');
-/** The statements of the page, with the heading of each. */
-const recipes = page.split(/^### /m).flatMap((section) => {
+const page = readFileSync(new URL('../../../docs/erp.md', import.meta.url), 'utf8');
+/** The statements of the page that an ERP asks, with the heading of each. consumers.test.ts runs those that create something. */
+const recipes = page.split(/^##+ /m).flatMap((section) => {
   const heading = section.split('\n', 1)[0] ?? '';
-  return [...section.matchAll(/```sql\n(.*?)```/gs)].map(([, statement = '']) => ({ heading, statement }));
+  return [...section.matchAll(/```sql\n((?!create ).*?)```/gs)].map(([, statement = '']) => ({ heading, statement }));
 });
-const writes = /outbox_replace|start_consumer|consume_changes/;
+const writes = /start_consumer|consume_changes/;
 
 /** Runs a recipe as the role that the page names. What it writes stays. */
 const run = (statement: string) =>
@@ -38,11 +38,8 @@ async function fill(): Promise<void> {
     orderPayload('SO-1001', { items: [{ sku: 'MUG-BLUE', quantity: 3 }] }),
   );
   await outbox.insert('order.create', 'SO-OLD', orderPayload('SO-OLD', { onHold: true }));
-  await outbox.insert('order.create', 'SO-CUT', orderPayload('SO-CUT'));
   await outbox.insert('order.create', 'SO-1002', orderPayload('SO-1002', { orderType: 'NO-SUCH' }));
   await outbox.insert('order.cancel', 'SO-1002', {});
-  await outbox.push();
-  await outbox.insert('order.cancel', 'SO-CUT', {});
   await outbox.push();
   await sandbox.advance(12 * 86_400);
   for (const job of dailyJobs) done(await pull(job));
@@ -58,6 +55,21 @@ async function fill(): Promise<void> {
     shipmentId: line?.shipment,
     items: [{ shipmentItemId: line?.id, quantity: 1, reasonId: 1 }],
   });
+  await outbox.insert('return_label.create', 'SO-1001', {
+    shipmentId: (
+      await database.query<{ id: number }>(
+        "select id from fulfilment.shipments where external_order_number = 'SO-1001'",
+      )
+    )[0]?.id,
+  });
+  await outbox.push();
+  await database.query(
+    `insert into fulfilment.track_traces (client, shipment_id, package_number, current_track_trace_exception_level, raw, read_no)
+     values ('default', 9000001, 'P', 1, '{}', 1)`,
+  );
+  await database.query(
+    "insert into sync.erasures (client, entity, id, external_order_number, erased_by) values ('default', 'orders', 9000009, 'SO-GONE', 'test')",
+  );
   // By the clock of this machine, the days of the sandbox may be in the future or in the past.
   await database.query(
     "update fulfilment.orders set ordered_on = current_date - 5 where external_order_number = 'SO-OLD'",
@@ -92,12 +104,11 @@ async function fill(): Promise<void> {
 
 test('every recipe finds what it says, for a role of the ERP', async () => {
   await fill();
-  expect(recipes.length).toBeGreaterThan(20);
+  expect(recipes).toHaveLength(19);
   const found = new Map<string, Record<string, unknown>[]>();
   for (const { heading, statement } of recipes) {
     const rows = await run(statement);
-    // The check of a corrected payload finds no problem.
-    if (!statement.includes('outbox_check')) expect([heading, rows.length > 0]).toEqual([heading, true]);
+    expect([heading, rows.length > 0]).toEqual([heading, true]);
     found.set(heading, rows);
   }
   const first = (heading: string) => found.get(heading)?.[0];
@@ -106,12 +117,6 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
   );
   expect(first('The state of one order')).toMatchObject({ state: 'shipped', ordered: 3, shipped: 3 });
   expect(first('Partial shipments of an order')).toMatchObject({ sku: 'MUG-BLUE', ordered: 3, shipped: 3, to_come: 0 });
-  expect(found.get('Orders that were shipped in several parcels')).toContainEqual(
-    expect.objectContaining({ external_order_number: 'SO-MANY', shipments: 2 }),
-  );
-  expect(found.get('Lines that were cancelled')).toContainEqual(
-    expect.objectContaining({ external_order_number: 'SO-CUT' }),
-  );
   expect(first('Late inbounds')).toMatchObject({ days_late: 1, outstanding: expect.any(Number) });
   expect(first('Announced and received pieces that differ')).toMatchObject({ difference: -1 });
   expect(first('Returns to credit')).toMatchObject({
@@ -124,11 +129,8 @@ test('every recipe finds what it says, for a role of the ERP', async () => {
   expect(found.get('Rows that wait for a person')).toContainEqual(
     expect.objectContaining({ reference: 'SO-1002', status: 'dead', rows_behind: 1 }),
   );
-  expect(first('Correct a row and send it again')).toEqual({ status: 'pending' });
+  expect(found.get('Return labels')).toMatchObject([{ document: expect.any(Buffer) }]);
+  const changed = found.get('Changed shipments since a seq, each once') ?? [];
+  expect(new Set(changed.map(({ id }) => id)).size).toBe(changed.length);
   expect(first('How far behind each consumer is')).toMatchObject({ name: 'my-program' });
-  await outbox.push();
-  expect((await outbox.rows()).filter(({ reference }) => reference === 'SO-1002').map(({ status }) => status)).toEqual([
-    'done',
-    'done',
-  ]);
 });

@@ -11,10 +11,10 @@ import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
-const page = readFileSync(join(root, 'docs/consumers.md'), 'utf8');
+const page = readFileSync(join(root, 'docs/erp.md'), 'utf8');
 const blocks = (language: string) =>
   [...page.matchAll(new RegExp(`^ *\`\`\`${language}\\n(.*?)^ *\`\`\``, 'gms'))].map(([, text = '']) => text);
-const [tables = '', ...publications] = blocks('sql');
+const [tables = '', ...publications] = blocks('sql').filter((block) => block.startsWith('create '));
 const [python = ''] = blocks('python');
 
 const folder = mkdtempSync(join(tmpdir(), 'consumers-'));

@@ -12,7 +12,6 @@ import { renderMirrorColumns } from '../../helpers/schema/mirror-columns.ts';
 import { renderPayloadTypes } from '../../helpers/schema/payload-types.ts';
 import { dumpSchema } from '../../helpers/schema/schema-dump.ts';
 import { isServerOlder } from '../../helpers/schema/server-version.ts';
-import { renderTablePage } from '../../helpers/schema/table-page.ts';
 
 const database = useDatabase();
 
@@ -37,10 +36,6 @@ test('the row types in src/client/generated are those of the migrated database',
 
 test('the payload types in src/client/generated are those of the schemas of all kinds', async () => {
   await expect(renderPayloadTypes()).toMatchFileSnapshot('../../../src/client/generated/payloads.ts');
-});
-
-test('the page docs/tables.md shows the tables of the migrated database', async () => {
-  await expect(await renderTablePage(database)).toMatchFileSnapshot('../../../docs/tables.md');
 });
 
 test('every table and column of schema fulfilment has a comment', async () => {

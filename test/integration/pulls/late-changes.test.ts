@@ -13,7 +13,7 @@ const day = 86_400;
 const readFirstId = async (table: string) =>
   Number((await database.query<{ id: string }>(`select id from fulfilment.${table} order by id limit 1`))[0]?.id);
 
-/** Changes that an id cursor alone would miss, by the pass that finds them (docs/streams.md). */
+/** Changes that an id cursor alone would miss, by the pass that finds them (docs/architecture.md). */
 describe('a poll', () => {
   const sandbox = useSandbox(['default'], quiet);
   const pull = usePuller(database, sandbox);

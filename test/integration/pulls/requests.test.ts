@@ -7,12 +7,12 @@ import { done, usePuller } from '../../helpers/puller.ts';
 import { lively, quiet, useSandbox } from '../../helpers/sandbox.ts';
 
 const database = useDatabase();
-const docs = readFileSync(new URL('../../../docs/streams.md', import.meta.url), 'utf8');
+const docs = readFileSync(new URL('../../../docs/architecture.md', import.meta.url), 'utf8');
 
-/** Reads the documented numbers of requests: the table row of docs/streams.md that begins with the stream's name. */
+/** Reads the documented numbers of requests: the table row of docs/architecture.md that begins with the stream's name. */
 function readDocumentedRequests(stream: string): number[] {
   const row = docs.split('\n').find((line) => new RegExp(`^\\| ${stream} +\\|(?: +\\d+ +\\|)+$`).test(line));
-  if (row === undefined) throw new Error(`docs/streams.md has no row of requests for ${stream}`);
+  if (row === undefined) throw new Error(`docs/architecture.md has no row of requests for ${stream}`);
   return row
     .split('|')
     .slice(2, -1)
@@ -161,6 +161,6 @@ describe('the requests of a poll, with resources that the robot makes,', () => {
   });
 });
 
-test('docs/streams.md has a row of requests for every stream', () => {
+test('docs/architecture.md has a row of requests for every stream', () => {
   for (const { name } of streams) expect(readDocumentedRequests(name)).toHaveLength(3);
 });

@@ -1,4 +1,3 @@
-import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { createLogger } from '../../../src/app/logging/create-logger.ts';
 import { pickLogFields } from '../../../src/app/logging/log-schema.ts';
@@ -98,18 +97,4 @@ test('no form of a log call bypasses the schema', () => {
     logUntyped.call(log, given);
   expect(written.map((line) => JSON.parse(line).event)).toEqual(['error', 'x', undefined]);
   expect(written.join('')).not.toContain('Jan');
-});
-
-test('every event of the source is explained in docs/operations.md', () => {
-  const root = new URL('../../../', import.meta.url);
-  const files = readdirSync(new URL('src/', root), { recursive: true, encoding: 'utf8' }).filter((file) =>
-    file.endsWith('.ts'),
-  );
-  const text = files.map((file) => readFileSync(new URL(`src/${file}`, root), 'utf8')).join('\n');
-  const events = new Set([...text.matchAll(/event: '(\w+_\w+|uncaught)'/g)].map(([, event = '']) => event));
-  expect(events.size).toBeGreaterThan(25);
-  for (const status of ['done', 'failed', 'abandoned', 'stopped']) events.add(`run_${status}`);
-  for (const status of ['done', 'dead', 'unknown', 'pending']) events.add(`push_${status}`);
-  const docs = readFileSync(new URL('docs/operations.md', root), 'utf8');
-  expect([...events].filter((event) => !docs.includes(`\`${event}\``))).toEqual([]);
 });

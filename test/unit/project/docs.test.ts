@@ -3,10 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
-import { secretNames, variableNames } from '../../../config/env.ts';
-import { createCli } from '../../../src/app/program/program.ts';
-import { formatResultTable, readResults } from '../../../tools/chaos/table.ts';
+import { expect, test } from 'vitest';
 import { findBrokenLinks, findMissingTests } from '../../helpers/links.ts';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
@@ -19,18 +16,10 @@ test('every link of the documents leads to an existing file and heading', () => 
   expect(files.flatMap((file) => findBrokenLinks(root, file))).toEqual([]);
 });
 
-test('SECURITY.md names a test for each sentence of its tables, and the test exists', () => {
-  const rows = read('SECURITY.md')
-    .split('\n')
-    .filter((line) => /^\| (?!what holds|-)/.test(line))
-    .map((line) => line.split(' | ').at(-1)?.replace(/ *\|$/, '') ?? '');
-  expect(rows.length).toBeGreaterThan(30);
-  const named = rows.flatMap((tests) =>
-    tests.split('<br>').map((text) => {
-      const [, file = '', title = ''] = /^`(test\/[\w/.-]+)`: (.+?) *$/.exec(text) ?? [];
-      return { file, title };
-    }),
-  );
+test.each(['docs/architecture.md', 'SECURITY.md'])('each promise of %s names tests that exist', (page) => {
+  const links = [...read(page).matchAll(/\[([^\]]+)\]\((?:\.\.\/)?(test\/[\w/.-]+\.test\.ts)\)/g)];
+  const named = links.map(([, title = '', file = '']) => ({ file, title }));
+  expect(named.length).toBeGreaterThan(30);
   expect(findMissingTests(root, named)).toEqual([]);
 });
 
@@ -46,34 +35,4 @@ test('a broken link is found', () => {
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-});
-
-test('the table of campaigns equals the recorded results', () => {
-  const kept = readResults(read('docs/reliability/campaigns.jsonl'));
-  const cells = (text: string) =>
-    text
-      .split('\n')
-      .filter((line) => line.startsWith('|') && !/^[|: -]+$/.test(line))
-      .map((line) => line.split('|').map((cell) => cell.trim()));
-  const page = read('docs/reliability.md');
-  const table = page.slice(page.indexOf('<!-- campaigns'), page.indexOf('Of each campaign'));
-  expect(cells(table)).toEqual(cells(formatResultTable(kept)));
-  expect(kept.length).toBeGreaterThan(100);
-});
-
-describe('README', () => {
-  const readme = read('README.md');
-
-  test('has every setting, and every command', () => {
-    for (const name of variableNames) expect(readme).toContain(`\`${name}\``);
-    for (const name of secretNames) expect(readme).toContain(`\`${name}\``);
-    const commands = createCli().commands.map((command) => command.name());
-    for (const name of commands.filter((command) => command !== 'help'))
-      expect(readme).toMatch(new RegExp(`^\\|.*\`${name}[ \`]`, 'm'));
-  });
-
-  test('names every document', () => {
-    const documents = files.filter((file) => file.startsWith('docs/') && file !== 'docs/outbox-payloads.json');
-    expect(documents.filter((file) => !readme.includes(`(${file})`))).toEqual([]);
-  });
 });

@@ -18,7 +18,7 @@ interface BookedRow {
   readonly payload: unknown;
 }
 
-/** Faults that need an operator: the database goes back to an older state (docs/backup.md). */
+/** Faults that need an operator: the database goes back to an older state (docs/operations.md). */
 export const restoreFaults: readonly Fault[] = [
   {
     name: 'database-restored',

@@ -80,5 +80,5 @@ function printCounts({ client, number, id }: FoundOrder, { tables, cancelled }: 
     print(formatTable(['table', 'rows'], rows));
   }
   if (cancelled > 0) print(`\nDead outbox rows ${isTrial ? 'to be ' : ''}cancelled: ${cancelled}`);
-  if (!isTrial) print('\nThe service, your backups and your own copies still hold it; see docs/privacy.md');
+  if (!isTrial) print('\nThe service, your backups and your own copies still hold it; see docs/operations.md');
 }
