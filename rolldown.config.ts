@@ -23,7 +23,6 @@ export default defineConfig({
   cwd: import.meta.dirname,
   input: {
     main: 'src/app/main.ts',
-    client: 'src/client/client.ts',
     'pdf-reader': 'src/sync/push/payload/pdf-reader.ts',
     'postgres-host': 'src/app/demo/postgres-host.ts',
   },

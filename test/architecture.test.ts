@@ -14,7 +14,6 @@ const allowed: Record<string, readonly string[]> = {
   config: [],
   'src/core': [],
   'src/payloads': ['src/core'],
-  'src/client': ['src/core', 'src/payloads'],
   'src/warehouse': ['src/core', 'config types'],
   'src/erp': ['src/core', 'config types'],
   'src/queue': ['src/core', 'config types'],
@@ -212,8 +211,6 @@ describe('the import rules', () => {
     ['src/sync/x.ts', "import { sql } from 'kysely';"],
     ['src/sync/x.ts', "import { request } from 'undici';"],
     ['src/app/commands/x.ts', "import pg from 'pg';"],
-    ['src/client/x.ts', "import { streams } from '../sync/streams/shipments.ts';"],
-    ['src/client/x.ts', "import pg from 'pg';"],
     ['src/queue/x.ts', "export { startDaemon } from '../app/daemon.ts';"],
     ['jobs/x.ts', "const x = await import('../src/app/main.ts');"],
     ['src/sync/x.ts', "import { waitFor } from '../../test/helpers/wait.ts';"],
@@ -276,7 +273,7 @@ test('only config/env.ts reads the environment', () => {
 
 test('files have at most 250 lines', () => {
   const long = sourceFiles.filter(
-    (file) => !/\/generated\/(tables|rows)\.ts$/.test(file) && read(file).split('\n').length > 250,
+    (file) => !file.endsWith('/generated/tables.ts') && read(file).split('\n').length > 250,
   );
   expect(long).toEqual([]);
 });

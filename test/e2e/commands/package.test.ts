@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -48,48 +48,6 @@ async function install(tarball: string): Promise<string | null> {
   }
 }
 
-const consumers = readFileSync(join(root, 'docs/consumers.md'), 'utf8');
-const readBlock = (language: string) => new RegExp(`\`\`\`${language}\\n(.*?)\`\`\``, 's').exec(consumers)?.[1] ?? '';
-/** The program in TypeScript of docs/consumers.md. */
-const erpProgram = readBlock('ts');
-
-/** Compiles and runs a program of the ERP that uses the installed package, with the compiler's strictest checks. */
-async function useClient(prefix: string): Promise<void> {
-  // As npm installs pg and its types for the program.
-  const own = ['pg', '@types/pg', '@types/node', 'undici-types', 'pg-connection-string', 'pg-int8', 'pg-pool'];
-  const further = ['pg-protocol', 'pg-types', 'pgpass', 'split2', 'xtend'];
-  const parsers = ['postgres-array', 'postgres-bytea', 'postgres-date', 'postgres-interval'];
-  for (const name of [...own, ...further, ...parsers])
-    cpSync(join(root, 'node_modules', name), join(prefix, 'node_modules', name), { recursive: true });
-  await database.query(readBlock('sql'));
-  writeFileSync(join(prefix, 'shop.mts'), erpProgram);
-  const wrong = erpProgram
-    .replace('quantity: 1', 'quantity: true')
-    .replace("change.entity !== 'outbox'", "change.entity !== 'x'");
-  writeFileSync(join(prefix, 'wrong.mts'), wrong);
-  const flags = ['--noEmit', '--strict', '--exactOptionalPropertyTypes', '--module', 'nodenext', '--target', 'es2024'];
-  const compile = (file: string) =>
-    promisify(execFile)(
-      process.execPath,
-      [join(root, 'node_modules/typescript/bin/tsc'), ...flags, '--types', 'node', file],
-      {
-        cwd: prefix,
-      },
-    ).then(
-      () => '',
-      (error: { stdout?: string }) => error.stdout ?? String(error),
-    );
-  expect(await compile('shop.mts')).toBe('');
-  expect(await compile('wrong.mts')).toMatch(/TS2322.*\n[\s\S]*TS2367/);
-  const { PATH = '' } = process.env;
-  const { stdout } = await promisify(execFile)(process.execPath, ['shop.mts', 'SO-TS'], {
-    cwd: prefix,
-    env: { PATH, DATABASE_URL: database.url },
-  });
-  expect(stdout).toBe('SO-TS is done\n');
-  expect(await database.query('select status from shop.orders')).toEqual([{ status: 'done' }]);
-}
-
 test('the packed program migrates, serves the sandbox, works and starts the demo', async ({ skip }) => {
   const prefix = await install(await pack());
   if (prefix === null) return skip('The registry of npm cannot be reached');
@@ -105,7 +63,6 @@ test('the packed program migrates, serves the sandbox, works and starts the demo
   const { port } = JSON.parse(await worker.line('admin_listening')) as { port: number };
   for (const path of ['/', '/assets/page.css', '/queues', '/metrics'])
     expect([path, (await fetch(`http://127.0.0.1:${port}${path}`)).status]).toEqual([path, 200]);
-  await useClient(prefix);
   worker.kill('SIGTERM');
   expect((await worker.ended).code).toBe(0);
 
