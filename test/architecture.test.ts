@@ -54,7 +54,6 @@ const layers: Record<string, readonly string[]> = {
     'figures',
     'reports',
     'maintenance',
-    'export',
   ],
   'src/sync': [
     'run',
@@ -115,7 +114,6 @@ const layers: Record<string, readonly string[]> = {
     'doctor',
     'verify',
     'demo',
-    'export',
     'admin/admin-error.ts',
     'admin/pages',
     'admin/access',
@@ -130,7 +128,6 @@ const layers: Record<string, readonly string[]> = {
 const restrictedPackages: Record<string, readonly string[]> = {
   undici: ['src/warehouse/transport/http.ts', 'src/app/deps/dispatcher.ts'],
   pg: ['src/erp/', 'src/app/deps/database.ts'],
-  'pg-copy-streams': ['src/erp/export/'],
   kysely: ['src/erp/'],
   bullmq: ['src/queue/', 'src/app/deps/queue.ts'],
   ioredis: ['src/queue/', 'src/app/deps/redis.ts'],

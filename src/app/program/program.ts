@@ -19,7 +19,6 @@ import type { SandboxOptions } from '../commands/sandbox.ts';
 import type { StatusOptions } from '../commands/status.ts';
 import { version } from '../version.ts';
 import { addEraseCommand } from './erase-command.ts';
-import { addExportCommand } from './export-command.ts';
 import { addMigrateCommand } from './migrate-command.ts';
 import { createChoiceArgument, parseWholeNumber, setExitCode } from './options.ts';
 import { addOutboxCommands } from './outbox-commands.ts';
@@ -89,7 +88,6 @@ export function createCli(): Command {
   addRescanCommands(cli);
   addOutboxCommands(cli);
   addQuarantineCommands(cli);
-  addExportCommand(cli);
   addEraseCommand(cli);
   addSandboxCommands(cli);
   addCompletion(cli);

@@ -77,7 +77,6 @@ describe('as a separate process', () => {
     [['quarantine', 'list'], 0, /^Nothing is in quarantine\.$/],
     [['quarantine', 'show', '999'], 1, /^There is no row 999 in quarantine/],
     [['quarantine', 'replay'], 0, /0 released, 0 kept|Nothing/],
-    [['export', 'orders', '--columns', 'client,id'], 0, /^client,id\r?\ndefault,\d+/],
     [['erase', 'SO-1', '--dry-run'], 1, /./],
     [['complete', 'bash'], 0, /fulfilment-sync/],
   ];
