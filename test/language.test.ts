@@ -26,7 +26,6 @@ const files = globSync(
     '*.md',
     'deploy/*.{json,yml,yaml}',
     '.env.example',
-    'scenarios/*.yaml',
     'migrations/002[6-9]*.sql',
   ],
   {

@@ -132,8 +132,6 @@ function addSandboxCommands(cli: Command): void {
       ]),
     )
     .option('--settings <file>', 'YAML or JSON file with the settings lists that clients map their codes to')
-    .option('--scenario <file>', 'play this YAML or JSON file, or a scenario that comes with the program, by its name')
-    .option('--exit', 'end when the scenario is over: 0 if all its checks are ok, otherwise 1')
     .addOption(
       new Option('--dialect <name>', 'shapes of v3 answers: rich has links and products, and leaves out null').choices(
         dialects,
