@@ -86,7 +86,6 @@ const layers: Record<string, readonly string[]> = {
     'rules',
     'robot',
     'resources',
-    'unlike.ts',
     'paging.ts',
     'world-options.ts',
     'world.ts',

@@ -5,7 +5,6 @@ import type { ResourceObject } from './resources/jsonapi.ts';
 import { readRowsAfter, readRowsFrom, type Selection } from './store/listing.ts';
 import { unknownProductRules } from './store/simulation.ts';
 import type { HasId } from './store/sorted-rows.ts';
-import { unlikeSchema } from './unlike.ts';
 
 /** Settings for what docs/interface.md leaves open. */
 export const switchesSchema = z.strictObject({
@@ -20,14 +19,12 @@ export const switchesSchema = z.strictObject({
   /** Whether a full last page has a next link, which leads to an empty page. */
   emptyLastPage: z.boolean().default(false),
   tokenSeconds: z.number().int().positive().default(1_200),
-  /** State files of 0.1.0 have `create`. */
-  unknownProducts: z.preprocess((rule) => (rule === 'create' ? 'accept' : rule), z.enum(unknownProductRules)),
+  unknownProducts: z.enum(unknownProductRules),
   repeatedReturnLines: z.boolean().default(false),
   /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */
   repeatedNumbers: z.boolean().default(false),
   /** Whether an update may change addresses, pick-up point, shipping method and order type. */
   changeableRelationships: z.boolean().default(false),
-  unlike: unlikeSchema.prefault({}),
 });
 export type Switches = z.infer<typeof switchesSchema>;
 

@@ -24,7 +24,7 @@ import { createChoiceArgument, parseWholeNumber, setExitCode } from './options.t
 import { addOutboxCommands } from './outbox-commands.ts';
 import { addQuarantineCommands } from './quarantine-commands.ts';
 import { addRescanCommands } from './rescan-commands.ts';
-import { addVerifyCommand } from './verify-command.ts';
+import { addServiceCommand } from './service-command.ts';
 
 /**
  * Executes one command, and sets the exit code of the process.
@@ -89,6 +89,7 @@ export function createCli(): Command {
   addOutboxCommands(cli);
   addQuarantineCommands(cli);
   addEraseCommand(cli);
+  addServiceCommand(cli);
   addSandboxCommands(cli);
   addCompletion(cli);
   return cli;
@@ -106,7 +107,7 @@ function addCompletion(cli: Command): void {
 }
 
 function addSandboxCommands(cli: Command): void {
-  const sandbox = cli
+  cli
     .command('sandbox')
     .description('serve a stand-in for the fulfilment service on this machine')
     .option('--host <address>', 'address to listen on; everybody who can reach it can control the sandbox', '127.0.0.1')
@@ -145,7 +146,6 @@ function addSandboxCommands(cli: Command): void {
     .action(async (options: SandboxOptions) =>
       setExitCode((await import('../commands/sandbox.ts')).sandboxCommand(options)),
     );
-  addVerifyCommand(sandbox);
   cli
     .command('demo')
     .description('start a temporary Postgres, a sandbox and a worker, and show what they do')

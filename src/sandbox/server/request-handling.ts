@@ -9,7 +9,6 @@ import { toRichAnswer } from '../resources/dialect.ts';
 import type { World } from '../world.ts';
 import { changePayload, streamInPieces } from './fault-payload.ts';
 import { readInput, splitUrl } from './request-input.ts';
-import { applyUnlike } from './request-shape.ts';
 
 const noSuchRoute = { errors: [{ status: '404', title: 'There is no such route' }] };
 
@@ -123,7 +122,6 @@ export function applyFaultToBody(request: FastifyRequest, reply: FastifyReply, p
  */
 async function runOperation(operation: Operation, request: FastifyRequest, world: World): Promise<unknown> {
   const [path, rawQuery] = splitUrl(request.url);
-  request.body = applyUnlike(operation.name, rawQuery, request.body, world.switches.unlike);
   const { query, body } = readInput(operation, request, world);
   const client = request.client === null ? undefined : world.findClient(request.client);
   const paging = query as Record<string, number | undefined>;
