@@ -12,7 +12,6 @@ COPY tsconfig.json rolldown.config.ts ./
 COPY config config
 COPY jobs jobs
 COPY migrations migrations
-COPY scenarios scenarios
 COPY src src
 COPY tools/release tools/release
 # package.json then names only what is not in the bundle.

@@ -13,7 +13,6 @@ const copyFiles: Plugin = {
   name: 'copy-files',
   writeBundle: ({ dir }) => {
     cpSync(`${import.meta.dirname}/migrations`, `${dir}/migrations`, { recursive: true });
-    cpSync(`${import.meta.dirname}/scenarios`, `${dir}/scenarios`, { recursive: true });
     cpSync(`${import.meta.dirname}/src/app/admin/assets`, `${dir}/assets`, { recursive: true });
     cpSync(`${import.meta.dirname}/src/sandbox/page/assets`, `${dir}/sandbox-assets`, { recursive: true });
   },
@@ -23,7 +22,6 @@ export default defineConfig({
   cwd: import.meta.dirname,
   input: {
     main: 'src/app/main.ts',
-    client: 'src/client/client.ts',
     'pdf-reader': 'src/sync/push/payload/pdf-reader.ts',
     'postgres-host': 'src/app/demo/postgres-host.ts',
   },

@@ -14,7 +14,6 @@ const allowed: Record<string, readonly string[]> = {
   config: [],
   'src/core': [],
   'src/payloads': ['src/core'],
-  'src/client': ['src/core', 'src/payloads'],
   'src/warehouse': ['src/core', 'config types'],
   'src/erp': ['src/core', 'config types'],
   'src/queue': ['src/core', 'config types'],
@@ -55,7 +54,6 @@ const layers: Record<string, readonly string[]> = {
     'figures',
     'reports',
     'maintenance',
-    'export',
   ],
   'src/sync': [
     'run',
@@ -79,7 +77,6 @@ const layers: Record<string, readonly string[]> = {
     'clock.ts',
     'refusal.ts',
     'requests',
-    'schema-change.ts',
     'faults.ts',
     'findings',
     'document.ts',
@@ -89,14 +86,11 @@ const layers: Record<string, readonly string[]> = {
     'rules',
     'robot',
     'resources',
-    'unlike.ts',
     'paging.ts',
-    'script.ts',
     'world-options.ts',
     'world.ts',
     'state-file.ts',
     'operations',
-    'scenario',
     'control',
     'page',
     'server',
@@ -116,7 +110,6 @@ const layers: Record<string, readonly string[]> = {
     'doctor',
     'verify',
     'demo',
-    'export',
     'admin/admin-error.ts',
     'admin/pages',
     'admin/access',
@@ -131,7 +124,6 @@ const layers: Record<string, readonly string[]> = {
 const restrictedPackages: Record<string, readonly string[]> = {
   undici: ['src/warehouse/transport/http.ts', 'src/app/deps/dispatcher.ts'],
   pg: ['src/erp/', 'src/app/deps/database.ts'],
-  'pg-copy-streams': ['src/erp/export/'],
   kysely: ['src/erp/'],
   bullmq: ['src/queue/', 'src/app/deps/queue.ts'],
   ioredis: ['src/queue/', 'src/app/deps/redis.ts'],
@@ -212,8 +204,6 @@ describe('the import rules', () => {
     ['src/sync/x.ts', "import { sql } from 'kysely';"],
     ['src/sync/x.ts', "import { request } from 'undici';"],
     ['src/app/commands/x.ts', "import pg from 'pg';"],
-    ['src/client/x.ts', "import { streams } from '../sync/streams/shipments.ts';"],
-    ['src/client/x.ts', "import pg from 'pg';"],
     ['src/queue/x.ts', "export { startDaemon } from '../app/daemon.ts';"],
     ['jobs/x.ts', "const x = await import('../src/app/main.ts');"],
     ['src/sync/x.ts', "import { waitFor } from '../../test/helpers/wait.ts';"],
@@ -276,7 +266,7 @@ test('only config/env.ts reads the environment', () => {
 
 test('files have at most 250 lines', () => {
   const long = sourceFiles.filter(
-    (file) => !/\/generated\/(tables|rows)\.ts$/.test(file) && read(file).split('\n').length > 250,
+    (file) => !file.endsWith('/generated/tables.ts') && read(file).split('\n').length > 250,
   );
   expect(long).toEqual([]);
 });

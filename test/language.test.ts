@@ -26,7 +26,6 @@ const files = globSync(
     '*.md',
     'deploy/*.{json,yml,yaml}',
     '.env.example',
-    'scenarios/*.yaml',
     'migrations/*.sql',
   ],
   {

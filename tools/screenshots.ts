@@ -53,7 +53,6 @@ try {
       for (const scheme of schemes) await draw(`${name}-${width}-${scheme}`, path, width, scheme);
   };
   await drawAll('overview', '/');
-  await draw('wall', '/wall', 1_600, 'dark');
   await draw('dead-letter', '/outbox/2', 1_600, 'light');
   await client.end();
   await drawAll('order', '/order?client=default&number=SO-1001');

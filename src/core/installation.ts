@@ -14,9 +14,6 @@ export const assetsFolder = new URL(isBundled ? 'assets/' : 'src/app/admin/asset
 /** Folder of the style and script of the sandbox's page. */
 export const sandboxAssetsFolder = new URL(isBundled ? 'sandbox-assets/' : 'src/sandbox/page/assets/', root);
 
-/** Folder of the sandbox's scenarios. */
-export const scenariosFolder = new URL('scenarios/', root);
-
 /** Programs that run in a separate process or thread. */
 export const programs = {
   main: new URL(isBundled ? 'main.js' : 'src/app/main.ts', root),

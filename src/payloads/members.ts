@@ -1,7 +1,15 @@
+/**
+ * The schemas of the payloads of all outbox kinds, and the rules that need nothing but the payload. Nothing here reads a
+ * database. This file has the members that several schemas use.
+ */
+
 import { z } from 'zod';
 
 /** Marks members with personal data. They are masked wherever a payload is shown. */
 export const personal = { 'x-personal': true } as const;
+
+/** Schema of a payload without members. */
+export const noMembers = z.strictObject({});
 
 /** An optional text. Null is the same as absent. */
 export const optionalText = z.string().nullish();

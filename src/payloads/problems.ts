@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { isObject, type Json } from '../core/json.ts';
 
 /** A problem of a payload: the member it concerns, such as `items[0].quantity`, and what is wrong with it. */
-export interface PayloadProblem {
+interface PayloadProblem {
   readonly path: string;
   readonly problem: string;
 }

@@ -5,7 +5,6 @@ import type { ResourceObject } from './resources/jsonapi.ts';
 import { readRowsAfter, readRowsFrom, type Selection } from './store/listing.ts';
 import { unknownProductRules } from './store/simulation.ts';
 import type { HasId } from './store/sorted-rows.ts';
-import { unlikeSchema } from './unlike.ts';
 
 /** Settings for what docs/interface.md leaves open. */
 export const switchesSchema = z.strictObject({
@@ -26,7 +25,6 @@ export const switchesSchema = z.strictObject({
   repeatedNumbers: z.boolean().default(false),
   /** Whether an update may change addresses, pick-up point, shipping method and order type. */
   changeableRelationships: z.boolean().default(false),
-  unlike: unlikeSchema.prefault({}),
 });
 export type Switches = z.infer<typeof switchesSchema>;
 

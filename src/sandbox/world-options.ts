@@ -23,8 +23,6 @@ export interface WorldOptions {
   readonly lateChanges?: boolean | undefined;
   /** Default of the switch `unknownProducts`: `refuse` if absent. */
   readonly unknownProducts?: UnknownProducts | undefined;
-  /** Whether nobody but the steps of a scenario ships, returns and delivers goods. */
-  readonly isScripted?: boolean | undefined;
   /** The settings lists that replace built-in ones, for all clients and for each. */
   readonly settings?: ChosenSettings | undefined;
 }

@@ -14,8 +14,6 @@ import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './requests/request-log.ts';
 import type { Dialect } from './resources/dialect.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
-import type { SchemaChange } from './schema-change.ts';
-import type { Script } from './script.ts';
 import { createFirstProducts } from './store/catalogue.ts';
 import { ClientStore } from './store/client-store.ts';
 import { Ids } from './store/ids.ts';
@@ -63,8 +61,6 @@ export class World {
   #switches: Switches;
   #simulationOptions: SimulationOptions;
   faults: Faults;
-  schemaChanges: readonly SchemaChange[] = [];
-  script: Script | null = null;
   /** Number of calls that may have changed the state. The state is saved only if this number has grown. */
   changes = 0;
   /** Number of resets. */
@@ -100,8 +96,6 @@ export class World {
     this.faults = new Faults(new Random(this.#options.seed));
     this.log.clear();
     this.findings.clear();
-    this.schemaChanges = [];
-    this.script?.restart();
   }
 
   get options(): WorldOptions {
@@ -135,16 +129,10 @@ export class World {
     return [...this.#clients.keys()];
   }
 
-  /** Performs the steps of the script that are due. */
-  play(): void {
-    this.script?.play();
-  }
-
   /** Simulates a client up to the present and returns it. Returns undefined if the client does not exist. */
   findClient(name: string): SandboxClient | undefined {
     const client = this.#clients.get(name);
     if (client === undefined) return undefined;
-    this.play();
     const nowMs = this.#clock.nowMs();
     simulateUntil(client.simulation, nowMs);
     client.simulation.store.unlistOldRows(nowMs);
@@ -218,8 +206,8 @@ function toSimulationOptions(
   options: WorldOptions,
   { unknownProducts, repeatedReturnLines, repeatedNumbers }: Switches,
 ): SimulationOptions {
-  const { ordersPerDay, lateChanges = false, isScripted = false } = options;
-  return { ordersPerDay, lateChanges, isScripted, unknownProducts, repeatedReturnLines, repeatedNumbers };
+  const { ordersPerDay, lateChanges = false } = options;
+  return { ordersPerDay, lateChanges, unknownProducts, repeatedReturnLines, repeatedNumbers };
 }
 
 function createClients(

@@ -3,7 +3,6 @@ import type { Switches } from '../../src/sandbox/paging.ts';
 import type { LoggedRequest } from '../../src/sandbox/requests/request-log.ts';
 import type { Dialect } from '../../src/sandbox/resources/dialect.ts';
 import type { ShipmentStatus } from '../../src/sandbox/store/model.ts';
-import type { Unlike } from '../../src/sandbox/unlike.ts';
 
 export type FaultRule = Partial<Fault> & Pick<Fault, 'operation' | 'effect'>;
 
@@ -47,9 +46,7 @@ export class SandboxControl {
     return this.call('POST', '/_sandbox/edit', { client, shipmentIds, status });
   }
 
-  async switches(
-    switches: Partial<Omit<Switches, 'unlike'>> & { readonly unlike?: Partial<Unlike> },
-  ): Promise<Switches> {
+  async switches(switches: Partial<Switches>): Promise<Switches> {
     const chosen = await this.call<Switches>('PUT', '/_sandbox/switches', switches);
     this.dialect = chosen.dialect;
     return chosen;

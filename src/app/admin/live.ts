@@ -1,22 +1,18 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { z } from 'zod';
 import type { Html } from '../../core/html.ts';
 import type { Overview } from '../health/overview.ts';
 import { withReadTimeout } from '../health/read-timeout.ts';
 import { addBasePath } from './access/base-path.ts';
 import { maskQuotes } from './pages/mask-quotes.ts';
 import { renderOverviewParts } from './pages/overview.ts';
-import { renderWallParts } from './pages/wall.ts';
 
 const refreshMs = 2_000;
 /** Maximum milliseconds of one stream of events. The browser then connects again, which checks its session. */
 const maxStreamMs = 15 * 60_000;
 const maxWatchers = 50;
-/** The page that shows the parts. */
-const viewSchema = z.object({ view: z.string().optional().catch(undefined) });
 
-/** Registers `/events`, which sends the changed parts of the overview, or of the wall screen, as server-sent events. */
+/** Registers `/events`, which sends the changed parts of the overview as server-sent events. */
 export function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Overview>, basePath: string): void {
   const closing = new AbortController();
   let watchers = 0;
@@ -37,9 +33,7 @@ export function registerLiveRoutes(app: FastifyInstance, read: () => Promise<Ove
     });
     const isViewer = request.role === 'viewer';
     const toText = (markup: string) => addBasePath(isViewer ? maskQuotes(markup) : markup, basePath);
-    const { view } = viewSchema.parse(request.query);
-    const render = view === 'wall' ? renderWallParts : renderOverviewParts;
-    await sendChanges(reply, async () => render(await read()), end, toText).finally(() => {
+    await sendChanges(reply, async () => renderOverviewParts(await read()), end, toText).finally(() => {
       watchers--;
       reply.raw.end();
     });

@@ -5,7 +5,6 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { streams } from '../../../jobs/registry.ts';
-import { html } from '../../core/html.ts';
 import { listOutbox, type OutboxFilter, outboxStatuses, readOutbox } from '../../erp/outbox/read-outbox.ts';
 import { listQuarantined } from '../../erp/pull/quarantine.ts';
 import { readDatabaseClock } from '../../erp/reports/job-status.ts';
@@ -17,15 +16,13 @@ import { readSnapshot } from '../health/snapshot.ts';
 import type { AdminDeps } from './admin-deps.ts';
 import { AdminError } from './admin-error.ts';
 import { toChartsJson, toOverviewJson, toSchedulesJson } from './json/answers.ts';
-import { wantsJson } from './json/wants-json.ts';
 import { renderChartsPage } from './pages/charts.ts';
 import { renderAuditPage, renderQuarantinePage } from './pages/lists.ts';
 import { renderOutboxPage } from './pages/outbox.ts';
 import { renderOverviewPage } from './pages/overview.ts';
 import { renderRunsPage, runJobs, runStatuses } from './pages/runs.ts';
 import { renderSchedulesPage } from './pages/schedules.ts';
-import { renderWallPage, toWall } from './pages/wall.ts';
-import { sendMarkup, sendPage, sendRowPage } from './send-page.ts';
+import { sendPage, sendRowPage } from './send-page.ts';
 
 const rowsShown = 100;
 
@@ -52,12 +49,6 @@ export function registerPageRoutes(
     const overview = await readers.readOverview();
     const body = renderOverviewPage(overview);
     return sendPage(request, reply, { title: 'Overview', body, data: toOverviewJson(overview), live: true });
-  });
-  app.get('/wall', async (request, reply) => {
-    const overview = await readers.readOverview();
-    if (wantsJson(request.headers.accept))
-      return sendPage(request, reply, { title: 'Wall', body: html``, data: toWall(overview) });
-    return sendMarkup(reply.header('vary', 'accept'), renderWallPage(overview), request.role === 'viewer');
   });
   app.get('/charts', async (request, reply) => {
     const { client } = z.object({ client: optionalText }).parse(request.query);

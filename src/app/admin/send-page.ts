@@ -44,7 +44,7 @@ export function sendPage(request: FastifyRequest, reply: FastifyReply, page: Pag
 }
 
 /** Sends markup. A viewer gets it without words of the service. */
-export const sendMarkup = (reply: FastifyReply, markup: string, isViewer: boolean): FastifyReply =>
+const sendMarkup = (reply: FastifyReply, markup: string, isViewer: boolean): FastifyReply =>
   reply.type('text/html').send(isViewer ? maskQuotes(markup) : markup);
 
 /** Sends data as JSON. A viewer gets it without words of the service. */

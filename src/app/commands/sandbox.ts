@@ -4,17 +4,13 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FastifyInstance } from 'fastify';
 import { defaultTimeZone } from '../../../config/files.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
+import { DocumentError } from '../../sandbox/document.ts';
 import type { Dialect } from '../../sandbox/resources/dialect.ts';
-import { ScenarioPlayer } from '../../sandbox/scenario/player.ts';
-import { findStart } from '../../sandbox/scenario/read-scenario.ts';
-import type { Scenario } from '../../sandbox/scenario/schema.ts';
 import { createSandbox } from '../../sandbox/server/server.ts';
-import type { ChosenSettings } from '../../sandbox/settings-file.ts';
+import { type ChosenSettings, readSettingsFile } from '../../sandbox/settings-file.ts';
 import { loadWorld, saveWorld } from '../../sandbox/state-file.ts';
 import { defaultOrdersPerDay, type UnknownProducts } from '../../sandbox/store/simulation.ts';
 import { World } from '../../sandbox/world.ts';
-import { Zone } from '../../sandbox/zone.ts';
-import { openScenario, openSettings, playScenario } from '../cli/sandbox-files.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
 import { UsageError } from '../cli/usage.ts';
 import { describeReachableAddress } from '../terminal/reachable-address.ts';
@@ -33,8 +29,6 @@ export interface SandboxOptions {
   readonly onlyDescribed?: boolean;
   readonly state?: string;
   readonly settings?: string;
-  readonly scenario?: string;
-  readonly exit?: boolean;
 }
 
 const defaultSpeed = 60;
@@ -45,10 +39,7 @@ const maxSavingShare = 0.05;
 /** Serves the sandbox until it is stopped. By default only this machine can reach it. */
 export async function sandboxCommand(options: SandboxOptions): Promise<number> {
   const { host, port, state } = options;
-  const scenario = openScenario(options);
-  const world = await openWorld(options, scenario);
-  const player = scenario && new ScenarioPlayer(scenario, world);
-  world.script = player;
+  const world = await openWorld(options);
   world.strict = options.strict ?? false;
   if (options.dialect !== undefined) world.firstDialect = options.dialect;
   world.onlyDescribed = world.strict || (options.onlyDescribed ?? false);
@@ -63,11 +54,10 @@ export async function sandboxCommand(options: SandboxOptions): Promise<number> {
     `Sandbox at ${describeReachableAddress(address, host)} for ${world.clientNames.join(', ')}; the user name and the password are the client's name.${kept}\n`,
   );
   const stopSaving = state === undefined ? undefined : startSaving(world, state);
-  const played = player && playScenario(player, world, stop);
-  const [isPassed] = await Promise.all([played, options.exit ? null : stopped]);
+  await stopped;
   await app.close();
   stopSaving?.();
-  return options.exit && !isPassed ? 1 : 0;
+  return 0;
 }
 
 function saveFirst(world: World, file: string): void {
@@ -79,7 +69,7 @@ function saveFirst(world: World, file: string): void {
 }
 
 /** Opens the world of the state file if there is one, else creates a new world. */
-async function openWorld(options: SandboxOptions, scenario: Scenario | null): Promise<World> {
+async function openWorld(options: SandboxOptions): Promise<World> {
   const names = parseClientNames(options.clients);
   const { state, speed, seed, ordersPerDay, lateChanges = false, unknownProducts } = options;
   if (state !== undefined && existsSync(state)) {
@@ -91,16 +81,27 @@ async function openWorld(options: SandboxOptions, scenario: Scenario | null): Pr
   const clients = names ?? ['default'];
   return new World({
     clients,
-    seed: seed ?? scenario?.seed ?? 1,
-    speed: speed ?? scenario?.speed ?? defaultSpeed,
-    ordersPerDay: ordersPerDay ?? scenario?.ordersPerDay ?? defaultOrdersPerDay,
+    seed: seed ?? 1,
+    speed: speed ?? defaultSpeed,
+    ordersPerDay: ordersPerDay ?? defaultOrdersPerDay,
     lateChanges,
     unknownProducts,
-    isScripted: scenario?.warehouse === 'steps',
-    startMs: scenario === null ? Date.now() : findStart(scenario, new Zone(defaultTimeZone)),
+    startMs: Date.now(),
     zone: defaultTimeZone,
     settings: openSettings(options.settings, clients),
   });
+}
+
+/**
+ * Reads the settings file of the sandbox, if one is given.
+ * @throws UsageError if the file is wrong
+ */
+function openSettings(file: string | undefined, clients: readonly string[]): ChosenSettings | undefined {
+  try {
+    return file === undefined ? undefined : readSettingsFile(file, clients);
+  } catch (error) {
+    throw error instanceof DocumentError ? new UsageError(error.message) : error;
+  }
 }
 
 /** @throws UsageError if the settings differ from those of the state file: its rows use the ids of those lists */

@@ -19,13 +19,12 @@ import type { SandboxOptions } from '../commands/sandbox.ts';
 import type { StatusOptions } from '../commands/status.ts';
 import { version } from '../version.ts';
 import { addEraseCommand } from './erase-command.ts';
-import { addExportCommand } from './export-command.ts';
 import { addMigrateCommand } from './migrate-command.ts';
 import { createChoiceArgument, parseWholeNumber, setExitCode } from './options.ts';
 import { addOutboxCommands } from './outbox-commands.ts';
 import { addQuarantineCommands } from './quarantine-commands.ts';
 import { addRescanCommands } from './rescan-commands.ts';
-import { addVerifyCommand } from './verify-command.ts';
+import { addServiceCommand } from './service-command.ts';
 
 /**
  * Executes one command, and sets the exit code of the process.
@@ -89,8 +88,8 @@ export function createCli(): Command {
   addRescanCommands(cli);
   addOutboxCommands(cli);
   addQuarantineCommands(cli);
-  addExportCommand(cli);
   addEraseCommand(cli);
+  addServiceCommand(cli);
   addSandboxCommands(cli);
   addCompletion(cli);
   return cli;
@@ -108,7 +107,7 @@ function addCompletion(cli: Command): void {
 }
 
 function addSandboxCommands(cli: Command): void {
-  const sandbox = cli
+  cli
     .command('sandbox')
     .description('serve a stand-in for the fulfilment service on this machine')
     .option('--host <address>', 'address to listen on; everybody who can reach it can control the sandbox', '127.0.0.1')
@@ -134,8 +133,6 @@ function addSandboxCommands(cli: Command): void {
       ]),
     )
     .option('--settings <file>', 'YAML or JSON file with the settings lists that clients map their codes to')
-    .option('--scenario <file>', 'play this YAML or JSON file, or a scenario that comes with the program, by its name')
-    .option('--exit', 'end when the scenario is over: 0 if all its checks are ok, otherwise 1')
     .addOption(
       new Option('--dialect <name>', 'shapes of v3 answers: rich has links and products, and leaves out null').choices(
         dialects,
@@ -149,7 +146,6 @@ function addSandboxCommands(cli: Command): void {
     .action(async (options: SandboxOptions) =>
       setExitCode((await import('../commands/sandbox.ts')).sandboxCommand(options)),
     );
-  addVerifyCommand(sandbox);
   cli
     .command('demo')
     .description('start a temporary Postgres, a sandbox and a worker, and show what they do')

@@ -29,7 +29,7 @@ export function unloadTruck(simulation: Simulation, atMs: number, slipId: number
  * Creates an inbound, and links it with the slip that announced it. It arrives in any warehouse if `receivedIn` is
  * null.
  */
-export function createInbound(
+function createInbound(
   { store, ids, random }: Simulation,
   atMs: number,
   slip: Slip | null,
@@ -115,7 +115,7 @@ export function completeInbound(simulation: Simulation, atMs: number, inboundId:
 }
 
 /** Completes an inbound: its goods become stock. Completes its slip if no further truck comes. */
-export function bookInbound(simulation: Simulation, atMs: number, inbound: Inbound, isLast: boolean): void {
+function bookInbound(simulation: Simulation, atMs: number, inbound: Inbound, isLast: boolean): void {
   changeInbound(simulation, inbound.id, (completed, slip) => {
     completed.status = 'COMPLETED';
     completed.completedOnMs = atMs;

@@ -66,7 +66,7 @@ export function processReturn(simulation: Simulation, atMs: number, returnItemId
 }
 
 /** Marks a return item as processed, which lists it. */
-export function listReturn(simulation: Simulation, row: ReturnItem, atMs: number): void {
+function listReturn(simulation: Simulation, row: ReturnItem, atMs: number): void {
   row.processedOn = simulation.store.zone.day(atMs);
   linkAuthorization(simulation, row, row.processedOn);
   simulation.store.listedReturnItems.add(row);
@@ -108,7 +108,7 @@ function toAnnouncedParts(
 }
 
 /** Creates a return item, which is not yet processed. */
-export function createReturnItem(
+function createReturnItem(
   simulation: Simulation,
   [returnId, authorizationId]: readonly [number, number | null],
   shipment: Shipment,

@@ -23,13 +23,9 @@ export function planFirstDay(simulation: Simulation, startMs: number): void {
 export function simulateUntil(simulation: Simulation, nowMs: number): void {
   for (let step = simulation.agenda.peek(); step !== undefined && step.atMs <= nowMs; step = simulation.agenda.peek()) {
     simulation.agenda.pop();
-    if (!simulation.options.isScripted || !scriptedTasks.has(step.task.kind))
-      performTask(simulation, step.atMs, step.task);
+    performTask(simulation, step.atMs, step.task);
   }
 }
-
-/** Tasks that begin something in the warehouses. A scenario may reserve them for its steps. */
-const scriptedTasks: ReadonlySet<Task['kind']> = new Set(['fulfil', 'send-back', 'truck']);
 
 type TaskOfKind<Kind extends Task['kind']> = Extract<Task, { readonly kind: Kind }>;
 

@@ -6,11 +6,9 @@ import { type FaultEffect, isAnswerReplaced } from '../faults.ts';
 import { Call, type Operation } from '../operations/operation.ts';
 import { Refusal } from '../refusal.ts';
 import { toRichAnswer } from '../resources/dialect.ts';
-import { changeSchema } from '../schema-change.ts';
 import type { World } from '../world.ts';
 import { changePayload, streamInPieces } from './fault-payload.ts';
 import { readInput, splitUrl } from './request-input.ts';
-import { applyUnlike } from './request-shape.ts';
 
 const noSuchRoute = { errors: [{ status: '404', title: 'There is no such route' }] };
 
@@ -23,7 +21,6 @@ export async function takeRequest(
   reply: FastifyReply,
   world: World,
 ): Promise<FastifyReply | undefined> {
-  world.play();
   const virtualMs = world.clock.nowMs();
   reply.header('date', new Date(virtualMs).toUTCString());
   const operation = selectOperation(request.routeOptions.config.operation, world);
@@ -90,17 +87,15 @@ export async function answerOperation(
   return sendFault(request, reply, effect);
 }
 
-/** Changes an answer as the fault and the changes of the schema say, and hides a row if the fault says so. */
+/** Changes an answer as the fault says, and hides a row if the fault says so. */
 export function applyFaultToAnswer(request: FastifyRequest, payload: unknown, world: World): unknown {
   const { effect, client } = request;
-  const isAnswer = Boolean(request.routeOptions.config.operation);
-  const shown = isAnswer && world.schemaChanges.length > 0 ? changeSchema(payload, world.schemaChanges) : payload;
-  if (effect === null) return shown;
+  if (effect === null) return payload;
   const rows = (payload as { data?: { id: number; type: string }[] } | null)?.data;
   const row = effect.hideRow === undefined || !Array.isArray(rows) ? undefined : rows[effect.hideRow.index];
   if (effect.hideRow !== undefined && row !== undefined && client !== null)
     world.findClient(client)?.visibility.hide(row.type, row.id, world.clock.nowMs() + effect.hideRow.seconds * 1_000);
-  return changePayload(shown, effect, `${request.protocol}://${request.host}${request.url}`);
+  return changePayload(payload, effect, `${request.protocol}://${request.host}${request.url}`);
 }
 
 /** Changes the bytes of an answer as the fault says. */
@@ -127,7 +122,6 @@ export function applyFaultToBody(request: FastifyRequest, reply: FastifyReply, p
  */
 async function runOperation(operation: Operation, request: FastifyRequest, world: World): Promise<unknown> {
   const [path, rawQuery] = splitUrl(request.url);
-  request.body = applyUnlike(operation.name, rawQuery, request.body, world.switches.unlike);
   const { query, body } = readInput(operation, request, world);
   const client = request.client === null ? undefined : world.findClient(request.client);
   const paging = query as Record<string, number | undefined>;

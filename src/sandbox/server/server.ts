@@ -18,7 +18,6 @@ import { readForm } from './form.ts';
 import { keepBodies } from './kept-exchange.ts';
 import { createOpenApiDocument } from './openapi.ts';
 import { answerOperation, applyFaultToAnswer, applyFaultToBody, refuseUrl, takeRequest } from './request-handling.ts';
-import { rerouteRequest } from './reroute.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -49,7 +48,6 @@ export function createSandbox(world: World): FastifyInstance {
     frameworkErrors: (error, request, reply) => refuseUrl(error, request, reply, world),
     routerOptions: { caseSensitive: false, maxParamLength: 500 },
     bodyLimit,
-    rewriteUrl: (request) => rerouteRequest(request, world.switches.unlike),
   });
   app.decorateRequest('client', null);
   app.decorateRequest('logged', null);

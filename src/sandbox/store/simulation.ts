@@ -42,8 +42,6 @@ export interface SimulationOptions {
   /** Whether shipments change after SHIPPED, and some become visible only when they are SHIPPED. */
   lateChanges: boolean;
   unknownProducts: UnknownProducts;
-  /** Whether nobody but the steps of a scenario ships, returns and delivers goods. */
-  isScripted?: boolean;
   /** Whether several lines of a return authorization may refer to the same shipment item. */
   repeatedReturnLines: boolean;
   /** Whether an order may have the number of another order. */

@@ -55,7 +55,7 @@ describe('as a separate process', () => {
   const calls: readonly [words: string[], code: number, output: RegExp][] = [
     [['migrate'], 0, /^The database is up to date\.$/],
     [['doctor'], 0, /^ok {4}database +Postgres .* 0 problems$/s],
-    [['sandbox', 'verify'], 0, /^holds: \d+, differs: 0, cannot tell: \d+$/m],
+    [['service', 'verify'], 0, /^holds: \d+, differs: 0, cannot tell: \d+$/m],
     [['run', 'pull-shipments'], 0, /^default pull-shipments: done: \d+ fetched/m],
     [['reconcile', 'orders'], 0, /^default reconcile orders: done: \d+ read/],
     [['backfill', 'orders', '--from', day, '--to', day], 0, /^default backfill orders: done: \d+ read/],
@@ -77,7 +77,6 @@ describe('as a separate process', () => {
     [['quarantine', 'list'], 0, /^Nothing is in quarantine\.$/],
     [['quarantine', 'show', '999'], 1, /^There is no row 999 in quarantine/],
     [['quarantine', 'replay'], 0, /0 released, 0 kept|Nothing/],
-    [['export', 'orders', '--columns', 'client,id'], 0, /^client,id\r?\ndefault,\d+/],
     [['erase', 'SO-1', '--dry-run'], 1, /./],
     [['complete', 'bash'], 0, /fulfilment-sync/],
   ];

@@ -49,7 +49,7 @@ async function logIn(page: Page, base: string, path = '/'): Promise<void> {
 const check = (page: Page) => new AxeBuilder({ page }).setLegacyMode().analyze();
 
 const paths = [
-  ...['/', '/charts', '/wall', '/orders?q=none', '/order?client=default&number=SO-DEAD'],
+  ...['/', '/charts', '/orders?q=none', '/order?client=default&number=SO-DEAD'],
   ...['/outbox', '/outbox/1', '/runs', '/schedules', '/quarantine', '/audit'],
 ];
 

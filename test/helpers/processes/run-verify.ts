@@ -2,10 +2,10 @@ import type { Report } from '../../../src/app/verify/report.ts';
 import type { SandboxControl } from '../sandbox-control.ts';
 import { runCommand } from './run-command.ts';
 
-/** Returns functions that run `sandbox verify` against a sandbox as if it were a customer's service. */
+/** Returns functions that run `service verify` against a sandbox as if it were a customer's service. */
 export function useVerify(sandbox: SandboxControl) {
   const verify = (words: readonly string[] = [], env: Record<string, string> = {}) =>
-    runCommand(['sandbox', 'verify', '--base-url', sandbox.url.href, '--username', 'default', ...words], {
+    runCommand(['service', 'verify', '--base-url', sandbox.url.href, '--username', 'default', ...words], {
       WAREHOUSE_PASSWORD: 'default',
       ...env,
     });

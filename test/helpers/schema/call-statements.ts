@@ -6,7 +6,6 @@ import * as alertPosts from '../../../src/erp/alerts/posts.ts';
 import { tryRunExclusively } from '../../../src/erp/connection/exclusive.ts';
 import { createLock, lockNameShared } from '../../../src/erp/connection/locks.ts';
 import type { Database } from '../../../src/erp/connection/pool.ts';
-import { readRelations } from '../../../src/erp/export/relations.ts';
 import { readFigures } from '../../../src/erp/figures/read-figures.ts';
 import { rollUpFigures } from '../../../src/erp/figures/roll-up.ts';
 import type { DB } from '../../../src/erp/generated/tables.ts';
@@ -147,7 +146,6 @@ async function readReports(db: Database): Promise<void> {
   await diagnosis.readMissingRoles(db);
   await diagnosis.readSessionSettings(db);
   await diagnosis.countWatchedArticles(db);
-  await readRelations(db);
 }
 
 async function callErasing(db: Database): Promise<void> {

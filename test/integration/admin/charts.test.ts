@@ -53,33 +53,3 @@ describe('the charts', () => {
     expect(page).not.toMatch(/NaN|Infinity|undefined/);
   });
 });
-
-describe('the wall screen', () => {
-  const read = async () => (await (await admin()).visitor.get('/wall')).text();
-
-  test('shows few large figures, and asks for changes', async () => {
-    await store();
-    await database.query(`insert into sync.jobs (client, job, due_at) values ('default', 'pull-orders', now())`);
-    const page = await read();
-    expect(page).toContain('<body class="wall">');
-    expect(page).toContain('<h1 class="good">Healthy</h1>');
-    expect(page).toContain('<b>0</b> stuck rows');
-    expect(page).toContain('<noscript><meta http-equiv="refresh"');
-    await database.query(`
-      insert into fulfilment.outbox (kind, reference, status, next_attempt_at, finished_at, last_error)
-      values ('order.create', 'SO-1', 'dead', null, now(), 'x')`);
-    const later = await read();
-    expect(later).toContain('<h1 class="bad">1 problem</h1>');
-    expect(later).toContain('<li class="bad"><b>1</b> stuck rows</li>');
-  });
-
-  test('gets its own parts from the stream of events', async () => {
-    const { visitor } = await admin();
-    const ended = new AbortController();
-    const answer = await fetch(new URL('/events?view=wall', visitor.base), { signal: ended.signal });
-    const { value } = (await answer.body?.getReader().read()) ?? {};
-    ended.abort();
-    const parts = JSON.parse(new TextDecoder().decode(value).slice('data: '.length)) as object;
-    expect(Object.keys(parts)).toEqual(['headline', 'figures', 'clock']);
-  });
-});

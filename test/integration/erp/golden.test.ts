@@ -7,9 +7,7 @@ import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { useDatabase } from '../../helpers/database.ts';
-import { renderClientRows } from '../../helpers/schema/client-rows.ts';
 import { renderMirrorColumns } from '../../helpers/schema/mirror-columns.ts';
-import { renderPayloadTypes } from '../../helpers/schema/payload-types.ts';
 import { dumpSchema } from '../../helpers/schema/schema-dump.ts';
 import { isServerOlder } from '../../helpers/schema/server-version.ts';
 
@@ -28,14 +26,6 @@ test('the parts that doctor looks for are those of the migrated database', async
 test('the columns of mirror tables in src/erp/generated are those of the migrated database', async () => {
   const path = '../../../src/erp/generated/mirror-columns.ts';
   await expect(await renderMirrorColumns(database)).toMatchFileSnapshot(path);
-});
-
-test('the row types in src/client/generated are those of the migrated database', async () => {
-  await expect(await renderClientRows(database)).toMatchFileSnapshot('../../../src/client/generated/rows.ts');
-});
-
-test('the payload types in src/client/generated are those of the schemas of all kinds', async () => {
-  await expect(renderPayloadTypes()).toMatchFileSnapshot('../../../src/client/generated/payloads.ts');
 });
 
 test('every table and column of schema fulfilment has a comment', async () => {

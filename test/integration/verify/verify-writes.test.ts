@@ -40,7 +40,7 @@ test('Ctrl-C ends the checks, and cancels the orders that were placed', async ()
   await sandbox.faults({ operation: 'v3.orders.update', effect: { delayMs: 60_000 } });
   const process = processes.cli(
     [
-      'sandbox',
+      'service',
       'verify',
       '--base-url',
       sandbox.url.href,
@@ -87,6 +87,6 @@ test.each<[string, string[], RegExp]>([
   const configured = words.includes('--base-url')
     ? {}
     : { WAREHOUSE_BASE_URL: 'http://127.0.0.1:1', WAREHOUSE_USERNAME: 'default', WAREHOUSE_PASSWORD: 'default' };
-  const { code, output } = await runCommand(['sandbox', 'verify', ...words], configured);
+  const { code, output } = await runCommand(['service', 'verify', ...words], configured);
   expect({ code, output }).toMatchObject({ code: 2, output: expect.stringMatching(message) });
 });

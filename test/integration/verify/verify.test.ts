@@ -9,12 +9,14 @@ import { done, usePuller } from '../../helpers/puller.ts';
 import { usePusher } from '../../helpers/pusher.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
 import { setScheduleClock } from '../../helpers/schedule-clock.ts';
+import { useDifferingService } from '../../helpers/services/differing-service.ts';
 
 const database = useDatabase();
 const sandbox = useSandbox(['default'], { ...quiet, ordersPerDay: 20, strict: false });
-const pull = usePuller(database, sandbox);
-const outbox = usePusher(database, sandbox);
-const { verify, verifyAsJson } = useVerify(sandbox);
+const { service, differ } = useDifferingService(sandbox);
+const pull = usePuller(database, service);
+const outbox = usePusher(database, service);
+const { verify, verifyAsJson } = useVerify(service);
 const folder = mkdtempSync(join(tmpdir(), 'verify-'));
 const written = join(folder, 'operations.json');
 
@@ -69,21 +71,12 @@ describe('against a service as we assume it', () => {
 });
 
 describe('against a service that differs', () => {
-  test('the sandbox takes other routes only of operations that exist', async () => {
-    const paths = { 'v2.shipment.find': 'GET /v2/shipment/find' };
-    await expect(sandbox.switches({ unlike: { paths } })).rejects.toThrow(
-      /names v2.shipment.find, which is no operation/,
-    );
-  });
-
   test('other paths are found; packages are missing before, and come with the file', async () => {
-    await sandbox.switches({
-      unlike: {
-        paths: {
-          'v2.shipment.search': 'POST /v2/shipments/search',
-          'v2.shipment.trackTrace': 'GET /v2/shipments/track-trace',
-          'v2.order.search': 'GET /v2/order/find',
-        },
+    differ({
+      routes: {
+        'POST /v2/shipment/search': 'POST /v2/shipments/search',
+        'GET /v2/shipment/tracktrace': 'GET /v2/shipments/track-trace',
+        'GET /v2/order/search': 'GET /v2/order/find',
       },
     });
     await sandbox.seed(6, { spreadDays: 5 });
@@ -108,7 +101,7 @@ describe('against a service that differs', () => {
   });
 
   test('a list that requires page[size] is found; pull-inbounds fails before, and works with the file', async () => {
-    await sandbox.switches({ unlike: { pageSize: 'required' } });
+    differ({ requiresPageSize: true });
     await sandbox.advance(20 * 86_400);
     expect(await pull('pull-inbounds')).toMatchObject({ status: 'failed' });
     const { code, output } = await verify(['--write-operations', written]);
@@ -132,13 +125,11 @@ describe('against a service that differs', () => {
   });
 
   test('other requests are found with writes; rows are dead before, and done with the file', async () => {
-    await sandbox.switches({
-      changeableRelationships: true,
-      unlike: {
-        paths: { 'v3.orders.update': 'PUT /v3/orders/{id}' },
-        requestIncluded: 'top',
-        cancelAttributes: { status: 'CANCELLED' },
-      },
+    await sandbox.switches({ changeableRelationships: true });
+    differ({
+      routes: { 'PATCH /v3/orders/:id': 'PUT /v3/orders/:id' },
+      requiresTopIncluded: true,
+      cancelAttributes: { status: 'CANCELLED' },
     });
     const refused = await outbox.insert('order.create', 'SO-1', orderPayload('SO-1'));
     await outbox.push();

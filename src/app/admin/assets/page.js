@@ -1,8 +1,6 @@
 // Replaces the parts of the page that the server reports as changed, and keeps the focus of the keyboard
 // and what is open.
-const address = new URL('../events', document.currentScript.src);
-if (document.body.className !== '') address.searchParams.set('view', document.body.className);
-const events = new EventSource(address);
+const events = new EventSource(new URL('../events', document.currentScript.src));
 
 events.onmessage = ({ data }) => {
   for (const [id, markup] of Object.entries(JSON.parse(data))) {

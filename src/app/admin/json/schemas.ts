@@ -166,15 +166,6 @@ export const pageDescriptions: Readonly<Record<string, PageDescription>> = {
       gates: z.array(gate),
     }),
   },
-  '/wall': {
-    summary: 'A few large figures',
-    query: [],
-    answer: z.strictObject({
-      state: z.enum(['good', 'warn', 'bad']),
-      headline: z.string(),
-      figures: z.array(z.strictObject({ name: z.string(), value: z.string(), tone: z.string() })),
-    }),
-  },
   '/charts': { summary: 'Charts of a client', query: ['client'], answer: z.strictObject({ charts }) },
   '/orders': {
     summary: 'Finds orders',

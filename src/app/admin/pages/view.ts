@@ -68,19 +68,19 @@ ${body}
 
 /** Renders a page without navigation: the login, or an error. */
 export function renderBarePage(title: string, body: Child): string {
-  return renderDocument({ title, view: 'bare', live: false }, html`<main id="main">\n${body}\n</main>`);
+  return renderDocument({ title, look: 'bare', live: false }, html`<main id="main">\n${body}\n</main>`);
 }
 
 /**
  * Renders a whole document.
- * @param view class of the page, if it has a look of its own. A live page asks for the parts of this view
+ * @param look class of the page, if it has a look of its own
  */
-export function renderDocument(
-  { title, view, live }: { readonly title: string; readonly view?: string; readonly live: boolean },
+function renderDocument(
+  { title, look, live }: { readonly title: string; readonly look?: string; readonly live: boolean },
   body: Html,
 ): string {
   return html`${head(title, live)}
-<body${view === undefined ? '' : html` class="${view}"`}>
+<body${look === undefined ? '' : html` class="${look}"`}>
 ${body}
 </body>
 </html>

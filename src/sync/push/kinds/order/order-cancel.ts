@@ -1,4 +1,4 @@
-import { noMembers } from '../../../../payloads/payloads.ts';
+import { noMembers } from '../../../../payloads/members.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';
 import { findOrder, orderInclude, readAnsweredOrder } from './find-order.ts';

@@ -1,5 +1,5 @@
 import { WarehouseError } from '../../../../core/errors.ts';
-import { noMembers } from '../../../../payloads/payloads.ts';
+import { noMembers } from '../../../../payloads/members.ts';
 import { decodeEnvelope } from '../../../../warehouse/decoding/envelope.ts';
 import { orders } from '../../../streams/orders.ts';
 import { defineKind, type PushContext, type PushResult } from '../../payload/kind.ts';

@@ -2,9 +2,12 @@ import type { Command } from 'commander';
 import type { VerifyOptions } from '../commands/verify.ts';
 import { setExitCode } from './options.ts';
 
-/** Adds `sandbox verify`, which asks a service how it differs from the assumptions that the sandbox is made of. */
-export function addVerifyCommand(sandbox: Command): void {
-  sandbox
+/** Adds `service verify`, which asks a service how it differs from docs/assumptions.md. */
+export function addServiceCommand(cli: Command): void {
+  cli
+    .command('service')
+    .description('ask the service what interface.md does not say')
+    .addHelpText('after', '\nExample:\n  fulfilment-sync service verify')
     .command('verify')
     .description('ask a service which of our assumptions hold there, and print the settings for those that do not')
     .option('--base-url <url>', 'the service; without it, the configured clients')
@@ -20,7 +23,7 @@ export function addVerifyCommand(sandbox: Command): void {
     .addHelpText(
       'after',
       '\nExits with 1 if something differs, or there is no token.' +
-        '\n\nExample:\n  WAREHOUSE_PASSWORD_FILE=secret fulfilment-sync sandbox verify --base-url https://… --username shop',
+        '\n\nExample:\n  WAREHOUSE_PASSWORD_FILE=secret fulfilment-sync service verify --base-url https://… --username shop',
     )
     .action(async (options: VerifyOptions) =>
       setExitCode((await import('../commands/verify.ts')).verifyCommand(options)),
