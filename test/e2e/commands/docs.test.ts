@@ -72,7 +72,9 @@ test('every command in the docs exists and succeeds', async () => {
   const lines = documents
     .filter((file) => !testedElsewhere.sh.includes(file))
     .flatMap((file) =>
-      readBlocks(file, 'sh').flatMap((block) => block.split('\n').map((line) => line.replace(/ +#.*$| --env-file \.env$/g, '').trim())),
+      readBlocks(file, 'sh').flatMap((block) =>
+        block.split('\n').map((line) => line.replace(/ +#.*$| --env-file \.env$/g, '').trim()),
+      ),
     )
     .filter((line) => line !== '' && !notRunHere.test(line));
   expect(lines.length).toBeGreaterThan(8);
