@@ -208,6 +208,18 @@ function readSecretFiles(given: Environment, problems: string[]): Environment {
 }
 
 /**
+ * Adds the NAME=value lines of a file to the environment. Variables that are set already are kept.
+ * @throws ConfigError if the file cannot be read
+ */
+export function loadEnvFile(file: string): void {
+  try {
+    process.loadEnvFile(file);
+  } catch (cause) {
+    throw new ConfigError([`--env-file ${file}: ${describeFileError(cause)}`]);
+  }
+}
+
+/**
  * Returns the names of the set variables that belong to this program by their name. It includes names that do not
  * exist, because a misspelt variable has no effect and should be found.
  */

@@ -5,6 +5,7 @@
 import completion from '@bomb.sh/tab/commander';
 import { Command, CommanderError, Option } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
+import { loadEnvFile } from '../../../config/env.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
 import { dialects } from '../../sandbox/resources/dialect.ts';
@@ -43,6 +44,7 @@ export function createCli(): Command {
   const cli = new Command('fulfilment-sync')
     .description("Keeps an ERP's Postgres tables in step with a warehouse fulfilment service.")
     .version(version)
+    .option('--env-file <file>', 'read NAME=value lines; variables that are set already are kept')
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
     .showHelpAfterError('(see --help)')
@@ -50,6 +52,10 @@ export function createCli(): Command {
       'after',
       '\nExamples:\n  fulfilment-sync doctor\n  fulfilment-sync status --watch\n  fulfilment-sync help run',
     );
+  cli.hook('preAction', () => {
+    const { envFile } = cli.opts<{ envFile?: string }>();
+    if (envFile !== undefined) loadEnvFile(envFile);
+  });
 
   cli
     .command('worker')
