@@ -9,13 +9,11 @@ import { launchBrowser } from '../test/helpers/processes/chromium.ts';
 import { waitFor } from '../test/helpers/wait.ts';
 import { drawSandbox } from './sandbox-picture.ts';
 
-// `npm run screenshots` makes the pictures in docs/images: from the demo, with a dead row in its outbox, and from
-// a sandbox.
+// `npm run screenshots` makes the pictures in docs/images: the overview of the demo, with a dead row in its outbox, and
+// the page of a sandbox.
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = `${root}docs/images`;
-const widths = [360, 1_600];
-const schemes = ['light', 'dark'] as const;
 
 const demo = spawn(process.execPath, ['src/app/main.ts', 'demo'], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
 const lines: string[] = [];
@@ -40,22 +38,12 @@ try {
     'a dead row',
     async () => (await client.query(`select from fulfilment.outbox where status = 'dead'`)).rowCount,
   );
+  await client.end();
   const browser = await launchBrowser();
   mkdirSync(folder, { recursive: true });
-  const draw = async (name: string, path: string, width: number, colorScheme: 'light' | 'dark') => {
-    const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
-    await page.goto(base + path);
-    await page.screenshot({ path: `${folder}/${name}.png`, fullPage: true });
-    await page.close();
-  };
-  const drawAll = async (name: string, path: string) => {
-    for (const width of widths)
-      for (const scheme of schemes) await draw(`${name}-${width}-${scheme}`, path, width, scheme);
-  };
-  await drawAll('overview', '/');
-  await draw('dead-letter', '/outbox/2', 1_600, 'light');
-  await client.end();
-  await drawAll('order', '/order?client=default&number=SO-1001');
+  const page = await browser.newPage({ viewport: { width: 1_600, height: 900 }, colorScheme: 'light' });
+  await page.goto(`${base}/`);
+  await page.screenshot({ path: `${folder}/overview.png`, fullPage: true });
   await drawSandbox(browser, folder);
   await browser.close();
 } finally {

@@ -1,10 +1,11 @@
 /**
  * Runs one worker under load for half an hour (docs/reliability.md): `npm run soak -- --minutes 30`. Two clients, weeks
  * of virtual time, a steady flow of orders, and the built worker (`npm run build`). Measures every 10 seconds what may
- * grow, and writes docs/reliability/soak.json and soak.svg.
+ * grow, and writes soak.json and soak.svg into a folder of the temporary files, which it names.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +22,7 @@ import { drawSoak, type Sample, type Soak } from './plot.ts';
 import { queryAt, Servers } from './servers.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const folder = join(root, 'docs/reliability');
+const folder = join(tmpdir(), 'fulfilment-sync-soak');
 const speed = 1_200;
 const ordersPerSecond = 10;
 const sampleEveryMs = 10_000;
@@ -134,6 +135,7 @@ async function main(minutes: number): Promise<void> {
     const result: Soak = { version, minutes, speed, ordersPerSecond, samples };
     writeFileSync(join(folder, 'soak.json'), `${JSON.stringify(result)}\n`);
     writeFileSync(join(folder, 'soak.svg'), drawSoak(result));
+    process.stdout.write(`Samples and chart: ${folder}\n`);
     const { db, close } = connectDatabase(url, silentLogger, 'soak', 12);
     try {
       await waitFor(
