@@ -7,7 +7,6 @@ comment on table sync.migrations is 'Migrations that were applied. Code refuses 
 comment on column sync.migrations.name is 'File name without .sql';
 comment on column sync.migrations.applied_by is 'Version that applied it';
 comment on column sync.migrations.applied_at is 'When it was applied';
-comment on table sync.migration_lock is 'Has no columns. A migration locks it, so that no two run at once';
 
 -- Roles of the ERP. If the migrating role may not create them, an administrator creates them before the migration.
 do $$

@@ -1,9 +1,9 @@
 -- The schema after all migrations; renewed with: npm run golden
 
-create schema fulfilment; -- What the ERP reads: the warehouse service's resources, and a feed of their changes
-create schema sync; -- State of fulfilment-sync itself; nothing here is for the ERP
+create schema fulfilment; -- What the ERP reads: the resources of the warehouse service, and a feed of their changes
+create schema sync; -- State of fulfilment-sync itself; not for the ERP
 
-create sequence sync.read_no; -- One number is drawn before each request is sent; of two readings of a row the larger number wins
+create sequence sync.read_no; -- A number is drawn before each request is sent. Of two readings of a row, the one with the larger number wins
 
 create table fulfilment.changes (
   seq bigint not null generated always as identity, -- Order of the feed
@@ -97,7 +97,7 @@ create table fulfilment.inbounds (
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the service no longer knows it; null while it does
   read_no bigint not null, -- Number of the reading this content is from
-) with (fillfactor=90); -- Goods that came in, one row a delivery (v3 inbound)
+) with (fillfactor=90); -- Goods that have arrived, one row for each delivery (v3 inbound)
 create table fulfilment.main_shipping_method_warehouses (
   client text not null, -- Client key
   main_shipping_method_id bigint not null, -- Entry of the list mainShippingMethods
@@ -128,7 +128,7 @@ create table fulfilment.order_items (
   id bigint not null, -- Order item id at the service
   order_id bigint, -- Order it is a line of
   sku text, -- Article
-  quantity integer, -- Pieces; 0 when cancelled whole
+  quantity integer, -- Pieces; 0 if the whole line was cancelled
   fulfill_from text, -- Warehouse it is to be fulfilled from
   price numeric, -- price, with the digits received
   vat numeric, -- Rate, with the digits received
@@ -202,7 +202,7 @@ END, -- Kinds that share a lane: order (with order_item, order_attachment, retur
   bounded_from timestamp with time zone not null default now(), -- PUSH_MAX_AGE counts from here: the first attempt that counted, or the last retry or replacement by a person
   bounded_attempts integer not null default 0, -- Attempts before bounded_from; PUSH_MAX_ATTEMPTS does not count them
   unburnt integer not null default 0, -- Sends since the last attempt that counted which were refused with 429 or for the token; each makes the pause longer
-  database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
+  database_mark text default sync.database_mark(), -- Identity of the database in which the row was inserted (sync.database_mark)
   erased_at timestamp with time zone, -- When personal data was removed from the row; null if it was not
 ) with (fillfactor=80, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=2000, autovacuum_analyze_scale_factor=0, autovacuum_analyze_threshold=5000); -- Requests of the ERP to the service: insert client, kind, reference and payload, and read status and result
 create table fulfilment.parcels (
@@ -228,14 +228,14 @@ create table fulfilment.return_items (
   id bigint not null, -- Return item id at the service
   sku text, -- Article
   quantity integer, -- Pieces
-  condition text, -- condition; of its values only RETURN is shown
+  condition text, -- condition; the interface shows only the value RETURN
   processed_on date, -- Day the warehouse processed it
   processed_in text, -- Warehouse that processed it
-  restock_in text, -- Warehouse it went back on the shelf in; null while it did not
+  restock_in text, -- Warehouse in which it was restocked; null if it was not
   restock_on timestamp with time zone, -- restockOn, read in the client's zone if it names no zone
   comment text, -- Remark of the warehouse
-  redeliver boolean, -- Whether it is to be delivered once more
-  external_order_number text, -- Your order number, as the return item itself carries it
+  redeliver boolean, -- True if it is to be delivered again
+  external_order_number text, -- Your order number, from the return item itself
   order_id bigint, -- Order it comes back from
   order_item_id bigint, -- Order line it comes back from
   product_id bigint, -- Product id at the service
@@ -293,7 +293,7 @@ create table fulfilment.setting_options (
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   removed_at timestamp with time zone, -- Since when the list no longer holds it; null while it does
-); -- Entries of the service's configuration lists (settings/get); their codes are what outbox payloads name
+); -- Entries of the service's configuration lists (settings/get). Outbox payloads name them by their codes
 create table fulfilment.shipment_items (
   client text not null, -- Client key
   id bigint not null, -- Shipment item id at the service
@@ -321,7 +321,7 @@ create table fulfilment.shipments (
   return_label text, -- returnLabel as received
   order_id bigint, -- Order it belongs to
   order_type_id bigint, -- Order type (settings list orderTypes)
-  shipping_method_id bigint, -- Shipping method; whether a main or a nested id is not shown
+  shipping_method_id bigint, -- Shipping method; the interface does not show whether it is a main or a nested id
   external_order_number text, -- Your order number, from orders
   raw jsonb not null, -- The resource as received, without its included
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
@@ -332,29 +332,29 @@ create table fulfilment.shipments (
 create table fulfilment.stock_levels (
   client text not null, -- Client key
   sku text not null, -- Article
-  stock integer, -- Pieces; null if the service has not told any yet
+  stock integer, -- Pieces; null if the service has not returned any yet
   asked_at timestamp with time zone not null, -- When it was last asked
   changed_at timestamp with time zone not null default now(), -- When stock last changed here
-) with (fillfactor=70); -- Stock of the watched articles, as the service last told it
+) with (fillfactor=70); -- Stock of the watched articles, as the service last returned it
 create table fulfilment.stock_watch (
   client text not null default 'default'::text, -- Client key
   sku text not null, -- Article
-  created_at timestamp with time zone not null default now(), -- When it was put here
-); -- Articles whose stock the job pull-stock asks for: insert and delete as you like
+  created_at timestamp with time zone not null default now(), -- When it was inserted
+); -- Articles whose stock the job pull-stock reads: insert and delete as you like
 create table fulfilment.track_trace_events (
   id bigint not null generated always as identity, -- Number of the event
   client text not null, -- Client key
-  shipment_id bigint not null, -- Shipment the package belongs to
+  shipment_id bigint not null, -- Shipment that the package belongs to
   package_number text not null default ''::text, -- packageNumber; empty if the item has none
   current_track_trace_status integer, -- Status from then on
-  current_track_trace_status_date_time timestamp with time zone, -- Time of the status, as the carrier tells it
+  current_track_trace_status_date_time timestamp with time zone, -- Time of the status, from the carrier
   current_track_trace_exception_level integer, -- Exception level from then on
   raw jsonb not null, -- The item as received
   seen_at timestamp with time zone not null default now(), -- When it was read
 ); -- One row for each change of a package's status. Changes between two readings, an hour apart, are not seen
 create table fulfilment.track_traces (
   client text not null, -- Client key
-  shipment_id bigint not null, -- Shipment the package belongs to
+  shipment_id bigint not null, -- Shipment that the package belongs to
   package_number text not null default ''::text, -- packageNumber; empty if the item has none
   external_order_number text, -- externalOrderNumber as received
   shipment_method text, -- shipmentMethod as received
@@ -365,7 +365,7 @@ create table fulfilment.track_traces (
   first_seen_at timestamp with time zone not null default now(), -- When it was first stored here
   changed_at timestamp with time zone not null default now(), -- When its content last changed here
   unlisted_since timestamp with time zone, -- Since when the list no longer has the package; its last status is read for fulfilment.parcels
-) with (fillfactor=80); -- Where parcels are, by package (v2 track-trace item); filled by the job track-trace
+) with (fillfactor=80); -- Status of packages that are on their way (v2 track-trace item); filled by the job track-trace
 create table sync.absences (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -380,7 +380,7 @@ create table sync.admin_secrets (
   created_at timestamp with time zone not null default now(), -- When a worker created it
 ); -- Random secrets that the workers share; delete a row to end all sessions
 create table sync.alert_checks (
-  scope text not null, -- Client whose jobs and streams are checked by workers that have it; empty: all that every worker sees alike
+  scope text not null, -- Client whose jobs and streams are checked by workers that have it; empty: what every worker can check
   check_no bigint not null default 1, -- Number of the last check. A check that is not the last one stores nothing
   next_at timestamp with time zone not null, -- Time before which no other check begins
 ) with (fillfactor=50); -- Checks for problems. One worker at a time makes each of them
@@ -401,9 +401,9 @@ create table sync.alerts (
   code text not null, -- Stable name of the kind of problem
   client text, -- Client; null: every client
   subject text not null, -- The client, and the job, stream or part of the outbox that is concerned
-  detail text not null, -- What tells problems of one code and subject apart, such as the kind of outbox rows
+  detail text not null, -- Distinguishes problems of the same code and subject, such as the kind of outbox rows
   severity text not null, -- bad or warn, when it was last seen
-  text text not null, -- The problem in words, when it was last seen
+  text text not null, -- The problem as text, when it was last seen
   remedy text, -- What to do about it; null: nothing
   since timestamp with time zone not null default now(), -- First check that found the problem
   seen_at timestamp with time zone not null default now(), -- Last check that found the problem
@@ -423,6 +423,7 @@ create table sync.clients (
   identity text not null, -- Fingerprint of the accepted base URL and user name; a worker with another account reads and pushes nothing
   base_url text not null, -- Accepted base URL
   accepted_at timestamp with time zone not null default now(), -- When the account was accepted
+  served_at timestamp with time zone, -- When a worker that pushes for the client was last seen, to half a minute
   offered_identity text, -- Fingerprint of another account that a worker or command was set up with
   offered_base_url text, -- Base URL of that other account
   offered_at timestamp with time zone, -- When a worker or command last came with that other account
@@ -431,7 +432,6 @@ create table sync.clients (
   hold_since timestamp with time zone, -- When the hold began
   hold_until timestamp with time zone, -- When one run, the probe, tries again; the other runs follow if it succeeds
   hold_times integer not null default 0, -- Number of failed probes
-  served_at timestamp with time zone, -- When a worker that pushes for the client was last seen, to half a minute
 ) with (fillfactor=50); -- The account that each client's rows come from, and why reading from it is held
 create table sync.confirmations (
   client text not null, -- Client key
@@ -463,13 +463,13 @@ create table sync.feed_lock (
 
 ); -- Has no columns. A transaction that writes to the feed locks it until the commit
 create table sync.feed_mark (
-  only_row boolean not null default true, -- There is one row
+  only_row boolean not null default true, -- Always true: there is one row
   pruned_until bigint not null default 0, -- Changes up to this seq are no longer kept
 ); -- The part of the feed that was pruned
 create table sync.figure_marks (
   at timestamp with time zone not null, -- Time of a roll-up. What was committed three minutes before it is in sync.figures
   attempt_id bigint not null, -- Attempts of transactions that began at this time or later have larger ids in sync.outbox_attempts
-); -- Up to where the figures are made. The last mark is the end of the last roll-up
+); -- Times up to which figures are made. The last mark is the end of the last roll-up
 create table sync.figures (
   client text not null, -- Client key; empty: all clients together
   minutes smallint not null, -- Length of the span: 5 or 60 minutes
@@ -477,7 +477,7 @@ create table sync.figures (
   measure text not null, -- rows (that polls wrote), pushes (outcomes of attempts), waits (rows done, by time since their insert), oldest_pending or stream_age (seconds, the largest seen)
   part text not null default ''::text, -- rows and stream_age: stream; pushes: outcome; waits: n, for a time from 2^(n/4) to 2^((n+1)/4) milliseconds; else empty
   value double precision not null, -- A number of rows or attempts, or seconds
-) with (fillfactor=70); -- What happened in spans of 5 minutes (kept for two days) and of an hour (kept for 32 days), for the charts of the pages
+) with (fillfactor=70); -- Figures for the charts of the pages: spans of 5 minutes (kept for two days) and of an hour (kept for 32 days)
 create table sync.findings (
   client text not null, -- Client key
   stream text not null, -- Stream name
@@ -513,6 +513,7 @@ create table sync.gates (
 create table sync.jobs (
   client text not null, -- Client key
   job text not null, -- Job name
+  stream text, -- Stream that the job polls; null for jobs that poll none
   due_at timestamp with time zone not null default now(), -- When the next run is due, by sync.clock()
   last_started_at timestamp with time zone, -- Start of the last run
   last_finished_at timestamp with time zone, -- End of the last run
@@ -529,7 +530,6 @@ create table sync.jobs (
   last_skip_at timestamp with time zone, -- When a run was last skipped or missed
   last_skip_reason text, -- Reason of the last skipped or missed run
   warnings text[] not null default '{}'::text[], -- Warnings of the last run
-  stream text, -- Stream that the job polls; null for jobs that poll none
 ) with (fillfactor=50); -- One row per client and job: when it is due, and how its last run ended
 create table sync.leases (
   client text not null, -- Client key
@@ -544,13 +544,12 @@ create table sync.locks (
 ); -- Names that transactions of the workers lock, so that they run one after the other
 create table sync.migration_lock (
 
-); -- Has no columns. A migration locks it, so that no two run at once.
+); -- Has no columns. A migration locks it, so that no two run at once
 create table sync.migrations (
   name text not null, -- File name without .sql
-  oldest_code text not null, -- Older versions refuse to work with this database
   applied_by text not null, -- Version that applied it
   applied_at timestamp with time zone not null default now(), -- When it was applied
-); -- Migrations applied, and the oldest code that works with each
+); -- Migrations that were applied. Code refuses to work with a migration that it does not know
 create table sync.outbox_attempts (
   id bigint not null generated always as identity, -- Order of the history
   outbox_id bigint not null, -- Row of fulfilment.outbox
@@ -596,8 +595,8 @@ create table sync.pauses (
 create table sync.proven_kinds (
   client text not null, -- Client key
   kind text not null, -- Kind
-  method text not null, -- HTTP method; empty if the kind was carried out before this table existed
-  path text not null, -- Path below the base URL; empty if method is
+  method text not null, -- HTTP method
+  path text not null, -- Path below the base URL
   proven_at timestamp with time zone not null default clock_timestamp(), -- When it was recorded
 ); -- Kinds that the service has carried out before, with method and path. A 403 of such a kind does not mean a wrong path
 create table sync.push_database (
@@ -644,12 +643,12 @@ create table sync.quarantine (
   reason text not null, -- Why it could not be decoded
   document text not null, -- The resource as received, with its included resources, as JSON text (jsonb refuses some valid JSON)
   run_worker text not null, -- Worker that last received it
+  run_job text, -- Job of the run that last received it
+  run_lease_token bigint, -- Lease token of that run, as in sync.runs
+  read_no bigint not null default 0, -- Number of its reading, so that a replay cannot undo a newer reading
   times integer not null default 1, -- Number of times that it was received
   first_seen_at timestamp with time zone not null default now(), -- When it was first received
   last_seen_at timestamp with time zone not null default now(), -- When it was last received
-  read_no bigint not null default 0, -- Number of its reading, so that a replay cannot undo a newer reading
-  run_job text, -- Job of the run that last received it
-  run_lease_token bigint, -- Lease token of that run, as in sync.runs
 ); -- Resources that could not be decoded or stored, kept whole. A later good version releases them
 create table sync.request_budgets (
   identity text not null, -- Fingerprint of the account
@@ -677,7 +676,7 @@ create table sync.rescans (
   from_day date, -- First day of a backfill, in the client's zone; null for no bound
   to_day date, -- Last day of a backfill; null for no bound
   background boolean not null default false, -- True if workers continue it; false if only its command does
-  requested_at timestamp with time zone not null default now(), -- When it was asked for
+  requested_at timestamp with time zone not null default now(), -- When it was requested
   started_at timestamp with time zone, -- When it began
   finished_at timestamp with time zone, -- When it ended; null while it is open
   outcome text, -- done or failed; null while it is open
@@ -707,7 +706,7 @@ create table sync.runs (
   started_at timestamp with time zone not null, -- Start
   finished_at timestamp with time zone, -- End; null only while running
   pages integer not null default 0, -- Pages read and committed
-  fetched integer not null default 0, -- Resources read, items not counted
+  fetched integer not null default 0, -- Resources read, without their items
   created integer not null default 0, -- Rows inserted
   updated integer not null default 0, -- Rows updated
   removed integer not null default 0, -- Rows deleted
@@ -722,7 +721,7 @@ create table sync.settings_reads (
   client text not null, -- Client key
   tried_at timestamp with time zone not null, -- When they were last asked for
   read_at timestamp with time zone, -- When they were last read successfully; null before the first time
-) with (fillfactor=50); -- When the settings of each client were last asked for
+) with (fillfactor=50); -- When the configuration lists of each client were last read
 create table sync.watched_articles (
   client text not null, -- Client key
   sku text not null, -- Article
@@ -988,7 +987,7 @@ create view fulfilment.outbox_open as -- Rows of the outbox that are not done or
      CROSS JOIN ( SELECT sync.push_database_hold() AS reason
          OFFSET 0) d)
   WHERE (o.status = ANY (ARRAY['pending'::text, 'sending'::text, 'unknown'::text, 'dead'::text]));
-create view fulfilment.returns_to_restock as -- Returns that were processed and are not back in stock
+create view fulfilment.returns_to_restock as -- Returns that were processed and are not yet back in stock
  SELECT client,
     id AS return_item_id,
     external_order_number,
@@ -1004,7 +1003,7 @@ create view fulfilment.returns_to_restock as -- Returns that were processed and 
     comment
    FROM fulfilment.return_items r
   WHERE ((restock_on IS NULL) AND (unlisted_since IS NULL));
-create view fulfilment.shipment_lines as -- What was or will be sent, line by line, with the order it is for and where its packages are
+create view fulfilment.shipment_lines as -- Lines of shipments, shipped or not, with their orders and packages
  SELECT s.client,
     s.external_order_number,
     s.order_id,
@@ -1465,10 +1464,6 @@ declare
     'status', new.status)::text;
 begin
   insert into fulfilment.changes (client, entity, id, operation) values (new.client, 'outbox', new.id, 'updated');
-  -- A notification has less than 8000 bytes. Only rows that are older than the limits of migration 0018 have more.
-  if octet_length(note) > 7999 then
-    note := json_build_object('client', null, 'id', new.id, 'kind', null, 'reference', null, 'status', new.status)::text;
-  end if;
   perform pg_notify('fulfilment_outbox_settled', note);
   return null;
 end

@@ -27,7 +27,7 @@ export type { Telemetry as QueueTelemetry } from 'bullmq';
 export class QueueSetupError extends CodedError {}
 
 /** A scheduler as the queue stores it. */
-export interface SchedulerEntry {
+interface SchedulerEntry {
   readonly key: string;
   readonly every?: number;
 }

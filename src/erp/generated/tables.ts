@@ -580,7 +580,7 @@ export interface FulfilmentOrderItems {
    */
   product_id: number | null;
   /**
-   * Pieces; 0 when cancelled whole
+   * Pieces; 0 if the whole line was cancelled
    */
   quantity: number | null;
   /**
@@ -754,7 +754,7 @@ export interface FulfilmentOutbox {
    */
   created_at: Generated<Timestamp>;
   /**
-   * Identity of the database in which the row was inserted (sync.database_mark); null: the row is older than this column
+   * Identity of the database in which the row was inserted (sync.database_mark)
    */
   database_mark: Generated<string | null>;
   /**
@@ -833,11 +833,11 @@ export interface FulfilmentOutbox {
 
 export interface FulfilmentOutboxOpen {
   /**
-   * Times it was sent
+   * Number of sends; look-ups do not count
    */
   attempts: number | null;
   /**
-   * Why it is not through, in words
+   * Why the row is not done, as text
    */
   because: string | null;
   /**
@@ -853,7 +853,7 @@ export interface FulfilmentOutboxOpen {
    */
   id: number | null;
   /**
-   * What is asked
+   * What the row asks for
    */
   kind: string | null;
   /**
@@ -861,7 +861,7 @@ export interface FulfilmentOutboxOpen {
    */
   next_attempt_at: Timestamp | null;
   /**
-   * What it is about
+   * Reference of the row
    */
   reference: string | null;
   /**
@@ -869,7 +869,7 @@ export interface FulfilmentOutboxOpen {
    */
   status: string | null;
   /**
-   * Row that comes first: of the same lane, or the product.save of one of its skus; null where there is none
+   * Row that comes first: of the same lane, or the product.save of one of its skus; null if there is none
    */
   waits_for: number | null;
 }
@@ -955,11 +955,11 @@ export interface FulfilmentReturnItems {
    */
   comment: string | null;
   /**
-   * condition; of its values only RETURN is shown
+   * condition; the interface shows only the value RETURN
    */
   condition: string | null;
   /**
-   * Your order number, as the return item itself carries it
+   * Your order number, from the return item itself
    */
   external_order_number: string | null;
   /**
@@ -1003,11 +1003,11 @@ export interface FulfilmentReturnItems {
    */
   read_no: number;
   /**
-   * Whether it is to be delivered once more
+   * True if it is to be delivered again
    */
   redeliver: boolean | null;
   /**
-   * Warehouse it went back on the shelf in; null while it did not
+   * Warehouse in which it was restocked; null if it was not
    */
   restock_in: string | null;
   /**
@@ -1176,7 +1176,7 @@ export interface FulfilmentReturnsToRestock {
    */
   comment: string | null;
   /**
-   * Condition they came in
+   * Condition in which they arrived
    */
   condition: string | null;
   /**
@@ -1204,7 +1204,7 @@ export interface FulfilmentReturnsToRestock {
    */
   quantity: number | null;
   /**
-   * Whether something is to be sent instead
+   * True if it is to be delivered again
    */
   redeliver: boolean | null;
   /**
@@ -1460,7 +1460,7 @@ export interface FulfilmentShipments {
    */
   shipped_on: Timestamp | null;
   /**
-   * Shipping method; whether a main or a nested id is not shown
+   * Shipping method; the interface does not show whether it is a main or a nested id
    */
   shipping_method_id: number | null;
   /**
@@ -1495,7 +1495,7 @@ export interface FulfilmentStockLevels {
    */
   sku: string;
   /**
-   * Pieces; null if the service has not told any yet
+   * Pieces; null if the service has not returned any yet
    */
   stock: number | null;
 }
@@ -1506,7 +1506,7 @@ export interface FulfilmentStockWatch {
    */
   client: Generated<string>;
   /**
-   * When it was put here
+   * When it was inserted
    */
   created_at: Generated<Timestamp>;
   /**
@@ -1529,7 +1529,7 @@ export interface FulfilmentTrackTraceEvents {
    */
   current_track_trace_status: number | null;
   /**
-   * Time of the status, as the carrier tells it
+   * Time of the status, from the carrier
    */
   current_track_trace_status_date_time: Timestamp | null;
   /**
@@ -1549,7 +1549,7 @@ export interface FulfilmentTrackTraceEvents {
    */
   seen_at: Generated<Timestamp>;
   /**
-   * Shipment the package belongs to
+   * Shipment that the package belongs to
    */
   shipment_id: number;
 }
@@ -1592,7 +1592,7 @@ export interface FulfilmentTrackTraces {
    */
   raw: Json;
   /**
-   * Shipment the package belongs to
+   * Shipment that the package belongs to
    */
   shipment_id: number;
   /**
@@ -1657,7 +1657,7 @@ export interface SyncAlertChecks {
    */
   next_at: Timestamp;
   /**
-   * Client whose jobs and streams are checked by workers that have it; empty: all that every worker sees alike
+   * Client whose jobs and streams are checked by workers that have it; empty: what every worker can check
    */
   scope: string;
 }
@@ -1715,7 +1715,7 @@ export interface SyncAlerts {
    */
   code: string;
   /**
-   * What tells problems of one code and subject apart, such as the kind of outbox rows
+   * Distinguishes problems of the same code and subject, such as the kind of outbox rows
    */
   detail: string;
   /**
@@ -1751,7 +1751,7 @@ export interface SyncAlerts {
    */
   subject: string;
   /**
-   * The problem in words, when it was last seen
+   * The problem as text, when it was last seen
    */
   text: string;
 }
@@ -1929,7 +1929,7 @@ export interface SyncErasures {
 
 export interface SyncFeedMark {
   /**
-   * There is one row
+   * Always true: there is one row
    */
   only_row: Generated<boolean>;
   /**
@@ -2210,10 +2210,6 @@ export interface SyncMigrations {
    * File name without .sql
    */
   name: string;
-  /**
-   * Older versions refuse to work with this database
-   */
-  oldest_code: string;
 }
 
 export interface SyncOutboxAttempts {
@@ -2364,11 +2360,11 @@ export interface SyncProvenKinds {
    */
   kind: string;
   /**
-   * HTTP method; empty if the kind was carried out before this table existed
+   * HTTP method
    */
   method: string;
   /**
-   * Path below the base URL; empty if method is
+   * Path below the base URL
    */
   path: string;
   /**
@@ -2687,7 +2683,7 @@ export interface SyncRescans {
    */
   read_no: number | null;
   /**
-   * When it was asked for
+   * When it was requested
    */
   requested_at: Generated<Timestamp>;
   /**
@@ -2734,7 +2730,7 @@ export interface SyncRuns {
    */
   error_code: string | null;
   /**
-   * Resources read, items not counted
+   * Resources read, without their items
    */
   fetched: Generated<number>;
   /**

@@ -57,7 +57,14 @@ async function createTables<T>(db: Kysely<T>): Promise<void> {
           applied_by text not null,
           applied_at timestamptz not null default now()
         )`.execute(db);
-      await sql`create table if not exists sync.migration_lock ()`.execute(db);
+      // The comment comes with the table: later it would wait for the lock of another migration.
+      await sql`
+        do $$ begin
+          if to_regclass('sync.migration_lock') is null then
+            create table sync.migration_lock ();
+            comment on table sync.migration_lock is 'Has no columns. A migration locks it, so that no two run at once';
+          end if;
+        end $$`.execute(db);
       return;
     } catch (error) {
       // IF NOT EXISTS still fails if two sessions create at the same moment. The next attempt finds what the other
