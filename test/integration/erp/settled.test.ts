@@ -174,12 +174,4 @@ describe('a notification', () => {
     await waitFor('the notification', () => readHeard().length === 1);
     expect(readHeard()).toEqual([{ ...longest, id, status: 'cancelled' }]);
   });
-
-  test('of a row with more than that names the row only', async () => {
-    await database.query('alter table fulfilment.outbox disable trigger outbox_limits');
-    const id = await outbox.insert('order.cancel', 'x'.repeat(8_000));
-    await actOnOutbox(database.db, 'done', { ids: [id] }, operator);
-    await waitFor('the notification', () => readHeard().length === 1);
-    expect(readHeard()).toEqual([{ client: null, id, kind: null, reference: null, status: 'done' }]);
-  });
 });

@@ -238,23 +238,23 @@ test('a URL whose password is not encoded is refused with what to do', () => {
 test('trusted proxies are addresses and networks; anything else is not trusted', () => {
   const { ADMIN_TRUSTED_PROXIES: isTrusted } = readConfig(
     { database: false, clients: false },
-    { ADMIN_TRUSTED_PROXIES: '127.0.0.1, 10.1.0.0/16, fd00::/8' },
+    { ADMIN_TRUSTED_PROXIES: '127.0.0.1, 10.7.0.0/16, fd00::/8' },
   );
   const addresses = [
     '127.0.0.1',
     '::ffff:127.0.0.1',
-    '10.1.2.3',
+    '10.7.2.3',
     '10.2.0.1',
     'fd12::1',
     '::1',
     '',
     'unknown',
-    '10.1.2.3:80',
+    '10.7.2.3:80',
   ];
   expect(addresses.filter((address) => isTrusted?.(address))).toEqual([
     '127.0.0.1',
     '::ffff:127.0.0.1',
-    '10.1.2.3',
+    '10.7.2.3',
     'fd12::1',
   ]);
   expect(isTrusted?.(undefined)).toBe(false);

@@ -10,7 +10,7 @@ import { toPackedManifest } from '../../../tools/release/packed-manifest.ts';
 import { planRelease } from '../../../tools/release/plan.ts';
 
 const changelog =
-  '# Changelog\n\n## 0.2.0 - not released\n\n### Added\n\n- A.\n\n## 0.1.0 - not released\n\n- B.\n\n## 0.0.1 - 2026-01-01\n';
+  '# Changelog\n\n## 0.2.0 - not released\n\n### Added\n\n- A.\n\n## 0.1.9 - not released\n\n- B.\n\n## 0.0.1 - 2026-01-01\n';
 
 describe('the changelog', () => {
   test('gets the date of its newest version, and only that', () => {
@@ -23,7 +23,7 @@ describe('the changelog', () => {
     ['of another version', changelog, '0.3.0', /begins with 0.2.0; package.json has 0.3.0/],
     ['without a version', '# Changelog\n', '0.3.0', /begins with no version/],
     ['that has a date', changelog.replace('not released', '2026-01-01'), '0.2.0', /was released: 2026-01-01/],
-    ['that is empty', '## 0.2.0 - not released\n\n## 0.1.0 - not released\n- B', '0.2.0', /says nothing about 0.2.0/],
+    ['that is empty', '## 0.2.0 - not released\n\n## 0.1.9 - not released\n- B', '0.2.0', /says nothing about 0.2.0/],
   ])('%s is refused', (_, text, version, words) => {
     expect(() => dateChangelog(text, version, '2026-11-23')).toThrow(words);
   });
