@@ -215,7 +215,7 @@ export function loadEnvFile(file: string): void {
   try {
     process.loadEnvFile(file);
   } catch (cause) {
-    throw new ConfigError([`--env-file ${file}: ${describeFileError(cause)}`]);
+    throw new ConfigError([`--env-file: ${file} cannot be read: ${describeFileError(cause)}`]);
   }
 }
 
