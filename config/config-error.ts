@@ -11,3 +11,9 @@ export class ConfigError extends Error {
     this.problems = problems;
   }
 }
+
+/** Describes why a file could not be read, in one word or a few. */
+export function describeFileError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  return 'code' in error ? String(error.code) : error.message;
+}

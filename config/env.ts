@@ -7,11 +7,10 @@ import {
   isLoopback,
   trustedProxiesSchema,
 } from './admin.ts';
-import { ConfigError } from './config-error.ts';
+import { ConfigError, describeFileError } from './config-error.ts';
 import {
   baseUrlSchema,
   defaultTimeZone,
-  describeFileError,
   listNamedFiles,
   readOperationsFile,
   readSecretFile,
@@ -205,18 +204,6 @@ function readSecretFiles(given: Environment, problems: string[]): Environment {
     }
   }
   return env;
-}
-
-/**
- * Adds the NAME=value lines of a file to the environment. Variables that are set already are kept.
- * @throws ConfigError if the file cannot be read
- */
-export function loadEnvFile(file: string): void {
-  try {
-    process.loadEnvFile(file);
-  } catch (cause) {
-    throw new ConfigError([`--env-file: ${file} cannot be read: ${describeFileError(cause)}`]);
-  }
 }
 
 /**

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { describeFileError } from './config-error.ts';
 import { type Operation, type OperationName, type Operations, operations } from './operations.ts';
 import { entrySchema, findSwitchProblems } from './switches.ts';
 
@@ -169,10 +170,4 @@ export function listNamedFiles(env: Readonly<Record<string, string | undefined>>
     .transform(({ passwordFile }) => [passwordFile])
     .catch([]);
   return [...named, clientsFile, ...entries.flatMap((entry) => file.parse(entry))];
-}
-
-/** Describes why a file could not be read, in one word or a few. */
-export function describeFileError(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  return 'code' in error ? String(error.code) : error.message;
 }

@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import { describeFileError } from './files.ts';
+import { describeFileError } from './config-error.ts';
 import { parseConnectionUrl } from './values.ts';
 
 /** Values of sslmode that pg knows. It ignores another value, and would connect without TLS. */

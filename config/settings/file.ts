@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { describeFileError } from '../files.ts';
+import { describeFileError } from '../config-error.ts';
 
 /**
  * Reads SETTINGS_FILE: one NAME=value a line, as in .env.example. Empty lines and lines that begin with # are left out,

@@ -5,7 +5,7 @@
 import completion from '@bomb.sh/tab/commander';
 import { Command, CommanderError, Option } from 'commander';
 import { ConfigError } from '../../../config/config-error.ts';
-import { loadEnvFile } from '../../../config/env.ts';
+import { loadEnvFile } from '../../../config/env-file.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
 import { dialects } from '../../sandbox/resources/dialect.ts';
