@@ -31,12 +31,19 @@ const rows = () =>
   database.query<{ reference: string; status: string; error: string | null }>(
     `select reference, status, last_error as error from fulfilment.outbox order by id`,
   );
-/** Waits until all rows are settled, one more within each deadline. */
+/**
+ * Waits until all rows are settled, one more within each deadline. On a slow machine a claim may expire while its row is sent.
+ * That row is proven to be absent before it is sent again, which takes twice HTTP_TIMEOUT_MS and two look-ups.
+ */
 const waitForSettled = async (count: number) => {
   const isSettled = ({ status }: { status: string }) => status === 'done' || status === 'dead';
   try {
     for (let settled = 1; settled <= count; settled++)
-      await waitFor(`row ${settled} to be settled`, async () => (await rows()).filter(isSettled).length >= settled);
+      await waitFor(
+        `row ${settled} to be settled`,
+        async () => (await rows()).filter(isSettled).length >= settled,
+        480_000,
+      );
     return (await rows()).filter(isSettled);
   } catch (cause) {
     throw new Error(JSON.stringify((await rows()).filter((row) => !isSettled(row))), { cause });
