@@ -92,9 +92,12 @@ export class Fleet {
     worker.kill(signal);
   }
 
-  /** Asks all workers to stop, and waits until they have. */
+  /** Asks all workers to stop, and waits until they have. Also wakes those that a failed test left stopped. */
   async stop(): Promise<void> {
-    for (const worker of this.alive) this.end(worker, 'SIGTERM');
+    for (const worker of this.alive) {
+      this.end(worker, 'SIGTERM');
+      worker.kill('SIGCONT');
+    }
     await Promise.all(this.workers.map(({ ended }) => ended));
   }
 
