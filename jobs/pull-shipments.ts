@@ -1,4 +1,4 @@
-import { definePullJob } from '../src/queue/define-pull-job.ts';
+import { definePullJob } from '../src/queue/define-job.ts';
 import { pollStream } from '../src/sync/pulls/poll.ts';
 import { pullShipments, shipments } from '../src/sync/streams/shipments.ts';
 

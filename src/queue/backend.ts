@@ -17,7 +17,7 @@ import {
 } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { CodedError } from '../core/errors.ts';
-import type { JobData, Processor, QueuedJob, QueueName } from './define-job.ts';
+import type { JobData, Processor, QueueName } from './define-job.ts';
 import { QueueWorker } from './queue-worker.ts';
 
 /** BullMQ's interface to a tracer, which receives an event for each job. */
@@ -30,6 +30,8 @@ export class QueueSetupError extends CodedError {}
 interface SchedulerEntry {
   readonly key: string;
   readonly every?: number;
+  /** Next firing, in milliseconds since 1970. */
+  readonly next?: number;
 }
 
 /** The part of BullMQ's Queue that we use. It is the same for both backends. */
@@ -49,8 +51,6 @@ export interface TaskQueue {
     template: { name: string; data: JobData; opts: { attempts: number } },
   ): Promise<unknown>;
   removeJobScheduler(id: string): Promise<boolean>;
-  /** Returns the jobs of one state, from one index to another. Each job costs a query. */
-  getJobs(state: 'waiting', start: number, end: number): Promise<QueuedJob[]>;
   /** Counts the jobs of each state. */
   getJobCounts(): Promise<Readonly<Record<string, number>>>;
   on(event: 'error', listener: (error: Error) => void): unknown;

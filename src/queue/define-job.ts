@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { JobName } from '../../config/jobs.ts';
+import type { JobName, PollJobName } from '../../config/jobs.ts';
 
 /** A queue: `poll` for data that must be fresh, `bulk` for long work that must not delay the polls. */
 export type QueueName = 'poll' | 'bulk';
@@ -28,10 +28,28 @@ export function defineJob<Context>(definition: JobDefinition<Context>): JobDefin
   return definition;
 }
 
-/** Name of the tick: the only scheduler, and the jobs that it queues. */
-export const tickName = 'tick';
+/** A job that polls one stream. */
+export interface PullJob<Context, Stream extends { readonly name: string }> extends JobDefinition<Context> {
+  readonly stream: Stream;
+}
 
-/** The data of a queued job. A run has its client. The tick has none: it finds the jobs and clients that are due. */
+/** Declares the job that polls a stream. config/jobs.ts states which job polls which stream. */
+export function definePullJob<Context, Stream extends { readonly name: string }>(
+  name: PollJobName,
+  stream: Stream,
+  poll: (context: Context, stream: Stream) => Promise<void>,
+): PullJob<Context, Stream> {
+  const run = (context: Context) => poll(context, stream);
+  return { ...defineJob<Context>({ name, queue: 'poll', savesProgress: true, run }), stream };
+}
+
+/** The queue of all schedulers: their firings are short. */
+export const schedulerQueue: QueueName = 'poll';
+
+/**
+ * The data of a queued job. A run has its client. A firing of the scheduler has none: it queues the runs of all clients
+ * that are due before the next firing.
+ */
 export const jobDataSchema = z.object({ client: z.string().optional() });
 export type JobData = z.infer<typeof jobDataSchema>;
 

@@ -9,14 +9,14 @@ const sweepsPerAlignment = 5;
 export interface SweeperTasks {
   /** Ends the leases of lost workers and makes their jobs due. */
   readonly revive: () => Promise<void>;
-  /** Queues the overdue runs. */
-  readonly dispatchOverdue: () => Promise<void>;
+  /** Starts the overdue runs, for which slots are free. */
+  readonly startOverdue: () => Promise<void>;
   /** Creates missing schedulers again. */
   readonly align: () => Promise<void>;
   readonly onError: (task: string, error: unknown) => void;
 }
 
-/** Repairs the queue from outside: the tables in Postgres say what must run, even if the queue has lost it. */
+/** Finds what must run and does not, by the tables in Postgres, and starts it: the queue may have lost it, or be away. */
 export class Sweeper {
   readonly #tasks: SweeperTasks;
   #timer: NodeJS.Timeout | undefined;
@@ -54,12 +54,12 @@ export class Sweeper {
   async #run(): Promise<void> {
     const alignNow = this.#sweeps++ % sweepsPerAlignment === 0;
     const results = [await this.#attempt('revive'), alignNow ? await this.#attempt('align') : true];
-    results.push(await this.#attempt('dispatchOverdue'));
+    results.push(await this.#attempt('startOverdue'));
     if (results.every(Boolean)) this.#lastDoneAtMs = performance.now();
   }
 
   /** Runs one task. A failed task does not stop the others, and is tried again with the next sweep. */
-  async #attempt(task: 'revive' | 'dispatchOverdue' | 'align'): Promise<boolean> {
+  async #attempt(task: 'revive' | 'startOverdue' | 'align'): Promise<boolean> {
     try {
       await this.#tasks[task]();
       return true;

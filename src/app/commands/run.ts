@@ -8,7 +8,7 @@ import { changeInWords } from '../../core/database-mark.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readPushDatabase } from '../../erp/outbox/push-database.ts';
 import { registerClients } from '../../erp/runs/clients.ts';
-import { findRefusal, readJobState, type StartRefusal } from '../../erp/runs/job-state.ts';
+import { findRefusal } from '../../erp/runs/start-run.ts';
 import type { RunReport } from '../../sync/run/run.ts';
 import { UsageError } from '../cli/usage.ts';
 import { describeEnd, exitCodeFor, withForeground } from '../cli/with-foreground.ts';
@@ -82,13 +82,6 @@ async function explainHold(db: Database): Promise<string | null> {
   if (change !== 'none')
     return `database_changed: ${changeInWords[change]}; say what it is: database accept --as moved, restored or copy`;
   return acceptedAs === 'copy' ? 'this database is a copy: nothing is sent from it' : null;
-}
-
-/** Returns why no row of a client is pushed; null if its rows are pushed. */
-async function findPushRefusal(db: Database, client: WarehouseClient): Promise<StartRefusal | null> {
-  const request = { ...toClientIdentity(client), job: pushJob.name };
-  const state = await readJobState(db, request);
-  return state === null ? null : findRefusal(request, state);
 }
 
 function isJobName(name: string): name is JobName {

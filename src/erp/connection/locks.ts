@@ -1,4 +1,4 @@
-import { sql, type Transaction } from 'kysely';
+import { type Kysely, sql, type Transaction } from 'kysely';
 import type { DB } from '../generated/tables.ts';
 
 /**
@@ -13,7 +13,7 @@ export const lockingCte = (name: string) => sql`
   locked as materialized (select from sync.locks where name = ${name} for update)`;
 
 /** Creates a name, so that it can be locked. */
-export async function createLock(trx: Transaction<DB>, name: string): Promise<void> {
+export async function createLock(trx: Kysely<DB>, name: string): Promise<void> {
   await trx
     .insertInto('sync.locks')
     .values({ name })

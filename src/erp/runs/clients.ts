@@ -1,5 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely';
 import { lockNameShared } from '../connection/locks.ts';
+import { anyText } from '../connection/values.ts';
 import type { DB } from '../generated/tables.ts';
 
 /** A client with the account that this process is set up with for it. */
@@ -111,5 +112,24 @@ export async function readClients(db: Kysely<DB>): Promise<KnownClient[]> {
       ),
     ])
     .orderBy('client')
+    .execute();
+}
+
+/**
+ * Ends the waiting time of holds for refused credentials and of held kinds. One run, and one row of each kind, then
+ * tries again at once. Call it when user name, password or path may have been corrected.
+ */
+export async function endHoldWaits(db: Kysely<DB>, clients: readonly string[]): Promise<void> {
+  await db
+    .updateTable('sync.clients')
+    .set({ hold_until: sql<Date>`clock_timestamp()` })
+    .where('client', '=', anyText(clients))
+    .where('hold_code', '=', 'credentials_refused')
+    .execute();
+  await db
+    .updateTable('sync.push_holds')
+    .set({ until: sql<Date>`clock_timestamp()` })
+    .where('client', '=', anyText(clients))
+    .where('code', 'in', ['credentials_refused', 'kind_parked', 'kind_failing'])
     .execute();
 }

@@ -1,8 +1,7 @@
-import { type RawBuilder, sql, type Transaction } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { anyClient } from '../connection/any-client.ts';
 import { createLock, lockingCte } from '../connection/locks.ts';
 import type { StreamScope } from '../connection/stream-scope.ts';
-import type { DB } from '../generated/tables.ts';
 import type { Lease } from './leases.ts';
 
 /**
@@ -103,18 +102,4 @@ export function isConfirmedSince(
   return sql`exists (
     select from sync.confirmations c
     where c.client = ${anyClient(client)} and c.stream = ${stream} and c.read_no > ${readNo} and ${id} = any(c.ids))`;
-}
-
-/**
- * Deletes the confirmations of a client that no other reader can need any more: only a reader with an older reading
- * does.
- */
-export async function forgetConfirmations(trx: Transaction<DB>, { client, name }: Lease): Promise<void> {
-  await sql`
-    delete from sync.confirmations c
-    where c.client = ${anyClient(client)} and not exists (
-      select from sync.leases l
-      left join sync.jobs j on j.client = l.client and j.job = l.name
-      where l.client = c.client and l.expires_at is not null and l.name <> ${name}
-        and (j.stream = c.stream or l.name = any(${rescanJobs}::text[])))`.execute(trx);
 }

@@ -58,49 +58,18 @@ export async function hasAbandonedRuns(db: Database): Promise<boolean> {
 /**
  * Makes the jobs of lost workers due again. A worker is lost if its lease has expired. Its runs are recorded as
  * abandoned; what they committed stays.
- * @param only checks this job alone
  * @returns the jobs of lost workers
  */
-export async function reviveAbandoned(trx: Transaction<DB>, only?: JobKey): Promise<JobKey[]> {
-  // Without `only`, skip a lease whose row is locked until the next sweep: one slow statement must not delay the
-  // others.
-  const chosen =
-    only === undefined
-      ? sql<boolean>`(l.client, l.name) in (
-          select f.client, f.name from sync.leases f where f.expires_at <= clock_timestamp() for update skip locked)`
-      : sql<boolean>`l.client = ${only.client} and l.name = ${only.job}`;
-  const lost = await trx
-    .updateTable('sync.leases as l')
-    .set({ holder: null, expires_at: null })
-    .where('l.expires_at', '<=', sql<Date>`clock_timestamp()`)
-    .where(chosen)
-    .returning(['l.client', 'l.name as job'])
-    .execute();
-  await recordAbandonedRuns(trx, lost);
-  return lost;
+export async function reviveAbandoned(db: Kysely<DB>): Promise<JobKey[]> {
+  const { rows } = await sql<JobKey>`select client, job from sync.revive_abandoned()`.execute(db);
+  return rows;
 }
 
-/**
- * Records runs as abandoned whose leases were just taken from them. It must be a separate, later statement: the first
- * may have waited for one of these runs to commit a page, and only a later statement sees that commit.
- */
+/** Records runs as abandoned whose leases were just taken from them, by an earlier statement. */
 export async function recordAbandonedRuns(trx: Transaction<DB>, lost: readonly JobKey[]): Promise<void> {
-  if (lost.length === 0) return;
   await sql`
-    with lost as (
-      select *
-      from unnest(${lost.map(({ client }) => client)}::text[],
-        ${lost.map(({ job }) => job)}::text[]) as l (client, job)
-    ), closed as (
-      update sync.runs r
-      set status = 'abandoned', finished_at = now()
-      from lost
-      where r.client = lost.client and r.job = lost.job and r.status = 'running'
-    )
-    update sync.jobs j
-    set due_at = sync.clock(), last_finished_at = now(), last_outcome = 'abandoned'
-    from lost
-    where j.client = lost.client and j.job = lost.job`.execute(trx);
+    select sync.record_abandoned(${lost.map(({ client }) => client)}::text[],
+      ${lost.map(({ job }) => job)}::text[])`.execute(trx);
 }
 
 /** Reads the clock that due times are measured by. */

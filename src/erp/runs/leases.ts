@@ -25,34 +25,6 @@ export interface Lease {
 }
 
 /**
- * Acquires the lease of a job if it is free. Returns null if another worker holds the lease, or if the lease has
- * expired. Call `reviveAbandoned` first: acquiring an expired lease would hide the run of the lost worker.
- */
-export async function acquireLease(
-  db: Kysely<DB>,
-  client: string,
-  name: string,
-  holder: string,
-): Promise<Lease | null> {
-  const times = {
-    acquired_at: sql<Date>`clock_timestamp()`,
-    expires_at: sql<Date>`clock_timestamp() + ${leaseSpan}`,
-  };
-  const acquired = await db
-    .insertInto('sync.leases')
-    .values({ client, name, holder, ...times })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['client', 'name'])
-        .doUpdateSet((eb) => ({ token: eb('sync.leases.token', '+', 1), holder, ...times }))
-        .where('sync.leases.expires_at', 'is', null),
-    )
-    .returning('token')
-    .executeTakeFirst();
-  return acquired === undefined ? null : { client, name, token: acquired.token };
-}
-
-/**
  * Checks the fence, extends the lease, and locks its row until the commit. It is the first statement of every
  * transaction that writes under a lease. The last transaction of a run releases the lease instead.
  * @throws LeaseLostError if this process no longer holds the lease
@@ -84,22 +56,6 @@ export function underLease<T>(db: Database, lease: Lease, work: (trx: Transactio
     if (performance.now() - begunAtMs > leaseMs / 4) await checkFence(trx, lease);
     return result;
   });
-}
-
-/**
- * Releases a lease. As the first statement of a transaction, it is also the fence.
- * @returns false if this process no longer held the lease; nothing changes then
- */
-export async function releaseLease(db: Kysely<DB>, lease: Lease): Promise<boolean> {
-  const { numUpdatedRows } = await db
-    .updateTable('sync.leases')
-    .set({ holder: null, expires_at: null })
-    .where('client', '=', lease.client)
-    .where('name', '=', lease.name)
-    .where('token', '=', lease.token)
-    .where('expires_at', 'is not', null)
-    .executeTakeFirst();
-  return numUpdatedRows > 0n;
 }
 
 /**

@@ -2,13 +2,11 @@ import { sql, type Transaction } from 'kysely';
 import type { ClientHold } from '../../core/client-hold.ts';
 import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
-import { inTransaction } from '../connection/transaction.ts';
+import { repeatAfterConflict } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
-import { endClientHold, placeClientHold, returnClientProbe } from './client-holds.ts';
-import { forgetConfirmations } from './confirmations.ts';
-import type { JobKey } from './due-jobs.ts';
-import { type Lease, releaseLease } from './leases.ts';
-import type { StoredStream } from './stored-stream.ts';
+import { rescanJobs } from './confirmations.ts';
+import type { Lease } from './leases.ts';
+import type { StoredStream } from './start-run.ts';
 
 export type Trigger = 'schedule' | 'manual';
 
@@ -26,7 +24,7 @@ export interface Run {
   readonly wasHeld: boolean;
   /** True if the run is the probe of a client hold. */
   readonly probing: boolean;
-  /** What was stored of its stream when it began; null if that was not read with the start. */
+  /** What was stored of its stream when it began; null if its job polls none. */
   readonly stored: StoredStream | null;
 }
 
@@ -60,7 +58,26 @@ export type RunEnd = (
 ) & {
   /** When the next run is due, if the run itself decides that. */
   readonly dueAt?: Date | null;
+  /** The poll that the run has completed; it counts only if the run is done. */
+  readonly poll?: CompletedPoll | null;
 };
+
+/** A complete poll of a stream. */
+export interface CompletedPoll {
+  readonly stream: string;
+  /** Start of the poll, by the service's clock. */
+  readonly beganAt: Date;
+  /** Newest date on any resource that it received; null if there was none. */
+  readonly newestSource: Date | null;
+  /** A span of days that the service no longer lists and that no poll had read; null if there is none. */
+  readonly gap: { readonly from: Date; readonly to: Date } | null;
+}
+
+/** The share of one poll in the moving average of fetched resources. */
+const averageShare = 0.1;
+/** A failed run is repeated after this time, then after twice as long each time. */
+const retryMs = 600_000;
+const maxRetryMs = 19_200_000;
 
 /** Counts the rows that a run wrote. */
 function countWrittenRows(totals: Totals): number {
@@ -74,132 +91,58 @@ export const isEventful = (totals: Totals) => countWrittenRows(totals) + totals.
 
 /** Writes the ledger row of a run under way, if the run has done something. Call it in the transaction of a page. */
 export async function recordProgress(trx: Transaction<DB>, run: Run, totals: Totals): Promise<void> {
-  if (isEventful(totals)) await upsertRun(trx, run, totals, { status: 'running' });
+  if (!isEventful(totals)) return;
+  const { client, name: job, token } = run.lease;
+  await sql`
+    select sync.record_run(${client}, ${job}, ${token}, ${run.trigger}, ${run.worker}, ${run.startedAt}, 'running',
+      ${JSON.stringify(totals)})`.execute(trx);
 }
 
 /**
- * SQL on sync.jobs: the retry time of a failed run. It is 10 minutes later, then twice as long after each failure, at
- * most 320 minutes.
- */
-const retryAt = sql`sync.clock() + interval '10 minutes' * power(2, least(consecutive_failures, 5))`;
-
-/**
- * Ends a run: writes the ledger, the state of the job and the client hold, and releases the lease, all in one
- * transaction.
- * @param record writes more in this transaction, if the run is done
+ * Ends a run, whatever its end: ledger, state of the job, freshness of the stream, client hold and lease, in one
+ * statement.
  * @throws LeaseLostError if the run no longer holds its lease
  */
-export async function finishRun(
-  db: Database,
-  run: Run,
-  totals: Totals,
-  end: RunEnd,
-  record: ((trx: Transaction<DB>) => Promise<void>) | null = null,
-): Promise<void> {
-  await inTransaction(db, async (trx) => {
-    if (!(await releaseLease(trx, run.lease))) throw new LeaseLostError(run.lease.client, run.lease.name);
-    if (end.status === 'skipped')
-      await recordSkip(trx, { client: run.lease.client, job: run.lease.name }, end.reason, end.dueAt ?? null);
-    else await recordRunEnd(trx, run, totals, end);
-    if (end.status === 'done') await record?.(trx);
-    await updateClientHold(trx, run, end);
-    await forgetConfirmations(trx, run.lease);
-  });
-}
-
-async function recordRunEnd(
-  trx: Transaction<DB>,
-  run: Run,
-  totals: Totals,
-  end: Exclude<RunEnd, { status: 'skipped' }>,
-): Promise<void> {
-  const { client, name: job } = run.lease;
-  const eventful = isEventful(totals) || end.status === 'failed';
-  if (eventful) await upsertRun(trx, run, totals, end);
-  const failed = end.status === 'failed';
-  const now = sql<Date>`now()`;
-  await trx
-    .updateTable('sync.jobs')
-    .set((eb) => ({
-      last_finished_at: now,
-      last_outcome: end.status,
-      last_error: failed ? end.message : null,
-      ...(end.status === 'done' ? { last_success_at: now, consecutive_failures: 0 } : {}),
-      ...(failed ? { consecutive_failures: eb('consecutive_failures', '+', 1) } : {}),
-      ...(countWrittenRows(totals) > 0 ? { last_change_at: now } : {}),
-      last_pages: totals.pages,
-      last_fetched: totals.fetched,
-      last_changed: countWrittenRows(totals),
-      uneventful_runs: eb('uneventful_runs', '+', eventful ? 0 : 1),
-      warnings: totals.warnings,
-      due_at: nextDueTime(run, end),
-    }))
-    .where('client', '=', client)
-    .where('job', '=', job)
-    .execute();
-}
-
-/** SQL: the due time of the job after this run. After a failed run, the job is not due before its pause is over. */
-function nextDueTime(run: Run, end: Exclude<RunEnd, { status: 'skipped' }>) {
-  const planned = sql<Date>`coalesce(${end.dueAt ?? null}::timestamptz, due_at)`;
-  if (end.status === 'stopped' && run.trigger === 'schedule' && end.dueAt == null) return sql<Date>`sync.clock()`;
-  if (end.status !== 'failed') return sql<Date>`greatest(${planned}, sync.clock())`;
-  const retriesSoon = run.retries && end.dueAt == null;
-  const due = retriesSoon ? sql<Date>`least(${planned}, ${retryAt})` : planned;
-  return sql<Date>`greatest(${due}, sync.clock() + make_interval(secs => ${end.retryAfterMs / 1_000}))`;
-}
-
-/** Counts a skipped run and records the reason. If `dueAt` is null, the due time stays as it is. */
-export async function recordSkip(
-  trx: Transaction<DB>,
-  { client, job }: JobKey,
-  reason: string,
-  dueAt: Date | null,
-): Promise<void> {
-  await trx
-    .updateTable('sync.jobs')
-    .set((eb) => ({
-      skips: eb('skips', '+', 1),
-      last_skip_at: sql<Date>`now()`,
-      last_skip_reason: reason,
-      ...(dueAt === null ? {} : { due_at: dueAt }),
-    }))
-    .where('client', '=', client)
-    .where('job', '=', job)
-    .execute();
-}
-
-async function updateClientHold(trx: Transaction<DB>, run: Run, end: RunEnd): Promise<void> {
-  const { client } = run.lease;
-  if (run.isLocal) return;
-  if (end.status === 'failed' && end.hold !== null)
-    await placeClientHold(trx, client, end.hold, end.message, run.probing);
-  // A probe that failed for another reason still got an answer of the service.
-  else if (run.wasHeld && (end.status === 'done' || (end.status === 'failed' && run.probing)))
-    await endClientHold(trx, client, run.startedAt);
-  else if (run.probing) await returnClientProbe(trx, client);
-}
-
-async function upsertRun(
-  trx: Transaction<DB>,
-  run: Run,
-  totals: Totals,
-  end: Exclude<RunEnd, { status: 'skipped' }> | { readonly status: 'running' },
-): Promise<void> {
-  const failed = end.status === 'failed';
-  const { pages, fetched, created, updated, removed, unchanged, stale, quarantined, warnings } = totals;
-  const state = {
-    ...{ pages, fetched, created, updated, removed, unchanged, stale, quarantined, warnings },
-    status: end.status,
-    finished_at: end.status === 'running' ? null : sql<Date>`now()`,
-    error_code: failed ? end.code : null,
-    error: failed ? end.message : null,
-  };
+export async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd): Promise<void> {
   const { client, name: job, token } = run.lease;
-  const { trigger, worker, startedAt } = run;
-  await trx
-    .insertInto('sync.runs')
-    .values({ client, job, trigger, worker, lease_token: token, started_at: startedAt, ...state })
-    .onConflict((conflict) => conflict.columns(['client', 'job', 'lease_token']).doUpdateSet(state))
-    .execute();
+  const { rows } = await repeatAfterConflict(() =>
+    sql<{ ended: boolean }>`
+      select sync.end_run(${client}, ${job}, ${token}, ${JSON.stringify(toEndFacts(run, end))},
+        ${JSON.stringify(totals)}) as ended`.execute(db),
+  );
+  if (rows[0]?.ended !== true) throw new LeaseLostError(client, job);
+}
+
+/** Returns the parameter `run_end` of sync.end_run. */
+function toEndFacts(run: Run, end: RunEnd): object {
+  const { trigger, worker, startedAt, isLocal, wasHeld, probing, retries } = run;
+  const { status, dueAt, poll } = end;
+  const skipped = status === 'skipped' ? { reason: end.reason } : {};
+  const failed =
+    status === 'failed'
+      ? {
+          error_code: end.code,
+          error: end.message,
+          retry_after_ms: end.retryAfterMs,
+          ...(retries ? { retry_ms: retryMs, max_retry_ms: maxRetryMs } : {}),
+          ...(end.hold === null
+            ? {}
+            : { hold_code: end.hold.code, hold_ms: end.hold.ms, max_hold_ms: end.hold.capMs }),
+        }
+      : {};
+  const polled =
+    poll == null
+      ? {}
+      : {
+          stream: poll.stream,
+          poll_began_at: poll.beganAt,
+          newest_source: poll.newestSource,
+          average_share: averageShare,
+          gap_from: poll.gap?.from,
+          gap_to: poll.gap?.to,
+        };
+  return {
+    ...{ status, trigger, worker, started_at: startedAt, due: dueAt, is_local: isLocal, was_held: wasHeld },
+    ...{ is_probe: probing, rescan_jobs: rescanJobs, ...skipped, ...failed, ...polled },
+  };
 }

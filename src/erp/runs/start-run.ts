@@ -1,15 +1,32 @@
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { type Kysely, sql } from 'kysely';
+import { createLock } from '../connection/locks.ts';
 import type { Database } from '../connection/pool.ts';
+import { repeatAfterConflict } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { readKnownMigrations } from '../schema/migration-files.ts';
-import { assertCodeFits } from '../schema/schema-fit.ts';
-import { checkClientHold, type HoldNotice } from './client-holds.ts';
-import { lockIdentity, type OfferedAccount, registerClients } from './clients.ts';
-import { reviveAbandoned } from './due-jobs.ts';
-import { findRefusal, type JobState, readJobState, type StartRefusal } from './job-state.ts';
-import { acquireLease, releaseLease } from './leases.ts';
-import { type Run, recordSkip, type Trigger } from './ledger.ts';
-import { type DueInterval, startDueRun } from './start-due-run.ts';
+import { assertSchemaFits } from '../schema/schema-fit.ts';
+import { type ClientAccount, identityLock, type OfferedAccount, registerClients } from './clients.ts';
+import { leaseSpan } from './leases.ts';
+import type { Run, Trigger } from './ledger.ts';
+import { resumeHint } from './pauses.ts';
+
+/** How a run that starts moves the due time of its job. */
+export type NextDue =
+  /** Not at all: another process may have a schedule for the job. */
+  | { readonly kind: 'stays' }
+  /** The job runs only if somebody asks for it. */
+  | { readonly kind: 'never' }
+  /**
+   * To the next of the times that lie every `everyMs` milliseconds since 1970, plus `phaseMs`, but at least `gapMs` from
+   * now.
+   */
+  | { readonly kind: 'interval'; readonly everyMs: number; readonly phaseMs: number; readonly gapMs: number }
+  /** To a time that is computed here. `countMissed` counts the due times after `due` until now. */
+  | {
+      readonly kind: 'computed';
+      readonly findNext: (now: Date) => Date | null;
+      readonly countMissed: (due: Date, now: Date) => number;
+    };
 
 export interface RunRequest extends OfferedAccount {
   readonly job: string;
@@ -17,27 +34,52 @@ export interface RunRequest extends OfferedAccount {
   readonly stream: string | null;
   readonly worker: string;
   readonly trigger: Trigger;
-  /**
-   * Returns when the next run is due, from the clock of the database; null: never by schedule. Absent: the due time
-   * stays.
-   */
-  readonly nextDue?: (now: Date) => Date | null;
-  /** The interval of a scheduled job that has one. `nextDue` then returns the due times of this interval. */
-  readonly interval?: DueInterval;
-  /** Counts the runs that were missed between a due time and now, without this one. */
-  readonly missed?: (due: Date, now: Date) => number;
+  readonly nextDue: NextDue;
   /** True if a failed run is repeated with growing pauses, before its next due time. */
   readonly retries?: boolean;
   /** True if the job sends nothing to the service: a client hold does not keep it from beginning. */
   readonly isLocal?: boolean;
 }
 
-/** Why a run did not begin. */
-type SkipReason = StartRefusal['reason'] | 'overlap' | 'not_due' | 'held' | 'not_yet';
+/** A pass of a stream, with a separate cursor. docs/architecture.md lists the passes of each stream. */
+export type CursorPass = 'new' | 'placed' | 'processed' | 'completed';
+
+/** The meaning of `page[cursor]`, as observed at this service (docs/interface.md, 2.6 Not shown). */
+export type CursorMeaning = 'unknown' | 'id' | 'offset' | 'opaque';
+
+/** The stored place of one walk over a list. */
+export interface Cursor {
+  /** Query of the last page that held rows. */
+  readonly query: string | null;
+  readonly meaning: CursorMeaning;
+  readonly lastId: number | null;
+  /** Largest date seen in the walk that is under way, YYYY-MM-DD. */
+  readonly largestSeen: string | null;
+  /** Largest date seen in a completed walk, YYYY-MM-DD. */
+  readonly watermark: string | null;
+  readonly completed: boolean;
+  /** True if the cursor last moved more than a day ago. */
+  readonly stale: boolean;
+}
+
+/** What was stored of a stream when a poll of it began. */
+export interface StoredStream {
+  /** Start of the last complete poll, by the service's clock; null before the first. */
+  readonly completeAt: Date | null;
+  /** Number of resources that a poll usually reads; null until a poll after the first one has read some. */
+  readonly usualFetched: number | null;
+  /** The stored cursors. A pass that never ran has none. */
+  readonly cursors: ReadonlyMap<CursorPass, Cursor>;
+  /** True if a resource waits to be reread, or is in quarantine. */
+  readonly isWaiting: boolean;
+}
+
+/** Why a run of a job may not begin, in a word. */
+type RefusalCode = 'identity' | 'paused';
 
 export interface SkippedStart {
   readonly kind: 'skipped';
-  readonly reason: SkipReason;
+  readonly reason: RefusalCode | 'overlap' | 'not_due' | 'held' | 'not_yet';
   /** The reason in words, for operators. */
   readonly because: string;
   readonly dueAt: Date | null;
@@ -49,121 +91,160 @@ export type StartResult =
 
 /**
  * Starts a run: acquires the lease and moves the due time. A scheduled run starts only if it is due, so that a job that
- * the queue delivers twice runs once. If the worker of the last run was lost, the job is due at once: the queue may
- * deliver that run again before the sweeper has revived it.
- * @throws SchemaError if the schema is newer than this program
+ * the queue delivers twice runs once. If the worker of the last run was lost, the job is due at once.
+ * @throws SchemaError if the schema does not fit this program
  */
 export async function startRun(db: Database, request: RunRequest): Promise<StartResult> {
-  const { trigger, interval, retries = false, isLocal = false } = request;
-  if (trigger === 'schedule' && interval !== undefined) {
-    const newestMigration = (await readKnownMigrations()).at(-1)?.name ?? '';
-    const run = await startDueRun(db, { ...request, interval, newestMigration, retries, isLocal });
-    if (run !== null) return { kind: 'started', run, afterAbandoned: false, missed: 0 };
+  let answer = await callStartRun(db, request);
+  if (answer.refusal === 'schema') await assertSchemaFits(db);
+  if (answer.refusal === 'unregistered') {
+    await register(db, request);
+    answer = await callStartRun(db, request);
   }
-  return startStepByStep(db, request);
+  const { client, job, worker, trigger, retries = false, isLocal = false } = request;
+  const { refusal, token, startedAt, afterAbandoned, missed, wasHeld, isProbe, stored } = answer;
+  if (refusal !== null) return skip(db, request, answer, refusal);
+  const lease = { client, name: job, token };
+  const run = { lease, worker, trigger, startedAt, retries, isLocal, wasHeld, probing: isProbe, stored };
+  return { kind: 'started', run, afterAbandoned, missed };
 }
 
-async function startStepByStep(db: Database, request: RunRequest): Promise<StartResult> {
-  const { client, job, worker, trigger } = request;
-  return db.transaction().execute(async (trx): Promise<StartResult> => {
-    await assertCodeFits(trx);
-    await lockIdentity(trx, client);
-    const { row, afterAbandoned } = await prepareJob(trx, request);
-    const refusal = findRefusal(request, row);
-    // The scheduler does not queue refused jobs, so only manual runs are counted as skipped.
-    if (refusal !== null) return skipRun(trx, request, row, refusal, trigger === 'manual');
-    const lease = await acquireLease(trx, client, job, worker);
-    // A second delivery of a run that is under way is not counted: nobody asked for it.
-    const isWanted = trigger === 'manual' || isDue(row);
-    if (lease === null)
-      return skipRun(trx, request, row, { reason: 'overlap', because: 'a run is under way' }, isWanted);
-    if (!isWanted) {
-      await releaseLease(trx, lease);
-      return { kind: 'skipped', reason: 'not_due', because: 'it is not due', dueAt: row.dueAt };
-    }
-    const held = row.isHeld && trigger === 'schedule' && !request.isLocal ? await checkClientHold(trx, client) : null;
-    if (held !== null && held !== 'probe') {
-      await releaseLease(trx, lease);
-      return toHeldSkip(held);
-    }
-    const missed = trigger === 'schedule' && row.dueAt !== null ? (request.missed?.(row.dueAt, row.now) ?? 0) : 0;
-    await markStarted(trx, request, row.now, missed);
-    const { startedAt } = row;
-    const run = {
-      lease,
-      worker,
-      trigger,
-      startedAt,
-      retries: request.retries ?? false,
-      isLocal: request.isLocal ?? false,
-      wasHeld: row.isHeld,
-      probing: held === 'probe',
-      stored: null,
-    };
-    return { kind: 'started', run, afterAbandoned, missed };
-  });
-}
-
-/**
- * Reads the state of a job. If rows of the client or job are missing, or its worker was lost, first inserts the rows
- * and revives the job.
- */
-async function prepareJob(
-  trx: Transaction<DB>,
-  request: RunRequest,
-): Promise<{ readonly row: JobState; readonly afterAbandoned: boolean }> {
-  const { client, job, stream } = request;
-  const row = await readJobState(trx, request);
-  if (row?.identityFits && row.isPlanned && !row.isAbandoned) return { row, afterAbandoned: false };
-  await registerClients(trx, [request]);
+/** Inserts the rows without which no run can start. */
+async function register(db: Database, request: RunRequest): Promise<void> {
+  const { client, job, stream, nextDue } = request;
+  await registerClients(db, [request]);
+  await createLock(db, identityLock(client));
   // If an operator runs the job before any worker has, its schedule begins a day later, not at once beside the first
   // load.
-  const tomorrow = request.nextDue === undefined ? await readTomorrow(trx) : null;
-  await ensureJobs(trx, [{ client, job, stream, due: tomorrow }]);
-  const afterAbandoned = (await reviveAbandoned(trx, { client, job })).length > 0;
-  return { row: (await readJobState(trx, request)) as JobState, afterAbandoned };
+  const tomorrow = nextDue.kind === 'stays' ? await readTomorrow(db) : null;
+  await ensureJobs(db, [{ client, job, stream, due: tomorrow }]);
 }
 
-const isDue = ({ dueAt, now }: JobState) => dueAt !== null && dueAt <= now;
-
-const toHeldSkip = ({ reason, until }: HoldNotice): SkippedStart => ({
-  kind: 'skipped',
-  reason: 'held',
-  because: reason,
-  dueAt: until,
-});
-
-async function skipRun(
-  trx: Transaction<DB>,
-  request: RunRequest,
-  { dueAt }: JobState,
-  refusal: Pick<SkippedStart, 'reason' | 'because'>,
-  counts: boolean,
-): Promise<SkippedStart> {
-  if (counts) await recordSkip(trx, request, refusal.because, null);
-  return { kind: 'skipped', ...refusal, dueAt };
+/** Returns why a run did not begin. Counts it, if somebody asked for it or if the run before was still under way. */
+async function skip(db: Database, request: RunRequest, answer: StartAnswer, code: string): Promise<SkippedStart> {
+  const { client, job, trigger } = request;
+  const reason = code as SkippedStart['reason'];
+  if (reason === 'identity') await registerClients(db, [request]);
+  const because = describeRefusal(request, reason, answer);
+  // The sweep does not start refused jobs, and a second delivery of a run that is under way is not counted.
+  if (trigger === 'manual' || (reason === 'overlap' && answer.isDue))
+    await db
+      .updateTable('sync.jobs')
+      .set((eb) => ({ skips: eb('skips', '+', 1), last_skip_at: sql<Date>`now()`, last_skip_reason: because }))
+      .where('client', '=', client)
+      .where('job', '=', job)
+      .execute();
+  return { kind: 'skipped', reason, because, dueAt: reason === 'held' ? answer.holdUntil : answer.due };
 }
 
-async function markStarted(trx: Transaction<DB>, request: RunRequest, now: Date, missed: number): Promise<void> {
-  const reason = sql<string>`case
-    when last_finished_at > due_at then ${missed}::int || ' missed: the run before was under way'
-    else ${missed}::int || ' missed: paused, parked, held, or no worker was there' end`;
-  await trx
-    .updateTable('sync.jobs')
-    .set((eb) => ({
-      last_started_at: sql<Date>`now()`,
-      ...(request.nextDue === undefined ? {} : { due_at: request.nextDue(now) ?? neverDue }),
-      ...(missed === 0
-        ? {}
-        : { skips: eb('skips', '+', missed), last_skip_at: sql<Date>`now()`, last_skip_reason: reason }),
-    }))
-    .where('client', '=', request.client)
-    .where('job', '=', request.job)
-    .execute();
+/** The facts from which a refusal is put into words. */
+interface RefusalFacts {
+  readonly baseUrl: string | null;
+  readonly pausedSince: Date | null;
+  readonly isPausedForAll: boolean | null;
+  readonly holdReason?: string | null;
 }
 
-/** SQL: the due time of a job that never runs by schedule. */
-const neverDue = sql<Date>`'infinity'::timestamptz`;
+function describeRefusal(
+  { client, job }: { readonly client: string; readonly job: string },
+  reason: SkippedStart['reason'],
+  { baseUrl, pausedSince, isPausedForAll, holdReason }: RefusalFacts,
+): string {
+  switch (reason) {
+    case 'identity':
+      return (
+        `the client is parked: its rows come from another account, at ${baseUrl}; ` +
+        `if the new account is right, accept it: fulfilment-sync client accept-identity ${client}`
+      );
+    case 'paused': {
+      const hint = resumeHint({ job, client: isPausedForAll ? null : client });
+      return `paused since ${pausedSince?.toISOString()}; resume with: ${hint}`;
+    }
+    case 'overlap':
+      return 'a run is under way';
+    case 'held':
+      return holdReason ?? 'the client is on hold';
+    default:
+      return 'it is not due';
+  }
+}
+
+/** Why a job of a client may not begin at all. */
+export interface Refusal {
+  readonly reason: RefusalCode;
+  /** The reason in words, with what to do. */
+  readonly because: string;
+}
+
+/** Returns why a job of a client may not begin; null if it may. */
+export async function findRefusal(
+  db: Kysely<DB>,
+  { client, job, identity }: ClientAccount & { readonly job: string },
+): Promise<Refusal | null> {
+  const { rows } = await sql<RefusalFacts & { readonly refusal: RefusalCode | null }>`
+    select refusal, base_url as "baseUrl", paused_since as "pausedSince", is_paused_for_all as "isPausedForAll"
+    from sync.find_refusal(${client}, ${job}, ${identity})`.execute(db);
+  const [facts] = rows;
+  if (facts?.refusal == null) return null;
+  return { reason: facts.refusal, because: describeRefusal({ client, job }, facts.refusal, facts) };
+}
+
+/** The row that sync.start_run returns. */
+interface StartRow extends RefusalFacts {
+  readonly refusal: string | null;
+  readonly due: Date | null;
+  readonly isDue: boolean;
+  readonly holdUntil: Date | null;
+  readonly token: number;
+  readonly startedAt: Date;
+  readonly afterAbandoned: boolean;
+  readonly missed: number;
+  readonly wasHeld: boolean;
+  readonly isProbe: boolean;
+  readonly completeAt: Date | null;
+  readonly usualFetched: number | null;
+  readonly cursors: readonly (Cursor & { readonly pass: CursorPass })[] | null;
+  readonly isWaiting: boolean;
+}
+
+type StartAnswer = StartRow & { readonly stored: StoredStream | null };
+
+async function callStartRun(db: Database, request: RunRequest): Promise<StartAnswer> {
+  const { client, job, stream, identity, worker, trigger, isLocal = false, nextDue } = request;
+  const newestMigration = (await readKnownMigrations()).at(-1)?.name ?? '';
+  const interval = nextDue.kind === 'interval' ? nextDue : { everyMs: null, phaseMs: null, gapMs: null };
+  const planned = nextDue.kind === 'computed' ? await plan(db, request, nextDue) : { due: null, missed: 0 };
+  const { rows } = await repeatAfterConflict(() =>
+    sql<StartRow>`
+      select refusal, base_url as "baseUrl", paused_since as "pausedSince", is_paused_for_all as "isPausedForAll",
+        hold_reason as "holdReason", hold_until as "holdUntil", case when isfinite(due) then due end as due,
+        is_due as "isDue", token, started_at as "startedAt", after_abandoned as "afterAbandoned", missed,
+        was_held as "wasHeld", is_probe as "isProbe", complete_at as "completeAt", usual_fetched as "usualFetched",
+        cursors, is_waiting as "isWaiting"
+      from sync.start_run(${client}, ${job}, ${stream}, ${identity}, ${worker}, ${newestMigration},
+        ${trigger === 'manual'}, ${isLocal}, ${leaseSpan}, ${nextDue.kind !== 'stays'},
+        ${interval.everyMs}, ${interval.phaseMs}, ${interval.gapMs}, ${planned.due}, ${planned.missed})`.execute(db),
+  );
+  const row = rows[0] as StartRow;
+  const { completeAt, usualFetched, cursors, isWaiting } = row;
+  if (cursors === null) return { ...row, stored: null };
+  const byPass = new Map(cursors.map(({ pass, ...cursor }) => [pass, cursor]));
+  return { ...row, stored: { completeAt, usualFetched, cursors: byPass, isWaiting } };
+}
+
+/** Computes the next due time of a job whose schedule is not an interval, by the clock of the database. */
+async function plan(
+  db: Database,
+  { client, job }: RunRequest,
+  { findNext, countMissed }: Extract<NextDue, { kind: 'computed' }>,
+): Promise<{ readonly due: Date | null; readonly missed: number }> {
+  const { rows } = await sql<{ now: Date; due: Date | null }>`
+    select sync.clock() as now, (
+      select j.due_at from sync.jobs j
+      where j.client = ${client} and j.job = ${job} and isfinite(j.due_at)) as due`.execute(db);
+  const { now, due } = rows[0] as { now: Date; due: Date | null };
+  return { due: findNext(now), missed: due === null ? 0 : countMissed(due, now) };
+}
 
 /** A job that must have a row in sync.jobs. */
 export interface WantedJob {

@@ -1,13 +1,12 @@
 import type { Transaction } from 'kysely';
 import { addDays, toUtcDay } from '../../core/time.ts';
 import type { DB } from '../../erp/generated/tables.ts';
-import { saveCursor } from '../../erp/pull/cursors.ts';
-import type { Cursor, CursorPass } from '../../erp/runs/stored-stream.ts';
+import { noCursor, saveCursor } from '../../erp/pull/cursors.ts';
+import type { Cursor, CursorPass } from '../../erp/runs/start-run.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';
-import { type PullContext, warn } from '../run/pull-context.ts';
-import { readCursorBefore } from '../run/stored-stream.ts';
+import { type PullContext, readStored, warn } from '../run/pull-context.ts';
 import { pageSize, walkPages } from './list-page.ts';
 import { readIds } from './walk.ts';
 
@@ -22,7 +21,7 @@ export async function continueWalk(
   pass: CursorPass,
   parameters: QueryParameters,
 ): Promise<boolean> {
-  const start = await readCursorBefore(context, stream.name, pass);
+  const start = readStored(context).cursors.get(pass) ?? noCursor;
   let cursor = start;
   let { completed } = start;
   const pages = walkPages(context, stream, listQuery(context, stream, parameters), start, true);
@@ -111,7 +110,7 @@ export async function walkWindow(
   parameters: QueryParameters,
 ): Promise<WindowWalkResult> {
   let [whole, rows] = [true, 0];
-  const stored = await readCursorBefore(context, stream.name, pass);
+  const stored = readStored(context).cursors.get(pass) ?? noCursor;
   // Rows that the interrupted walk has passed may have changed since. The watermark must not pass days that no walk has
   // read again.
   const before = stored.stale ? { ...stored, query: null, lastId: null, largestSeen: null } : stored;

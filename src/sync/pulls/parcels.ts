@@ -168,7 +168,7 @@ async function writeAnswers(context: PullContext, answers: readonly AnsweredRead
 /** Ends the run with a warning. The job is due again in a day. */
 function park(context: PullContext, reason: string): void {
   const { state, run, dueNotBefore } = context;
-  state.plan.dueAt = dueNotBefore(new Date(run.startedAt.getTime() + dayMs), dayMs);
+  state.end.dueAt = dueNotBefore(new Date(run.startedAt.getTime() + dayMs), dayMs);
   warn(
     context,
     `the job is parked for a day, because the service refuses the look-up of packages (${reason}); the interface ` +

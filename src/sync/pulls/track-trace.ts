@@ -72,7 +72,7 @@ async function enterGate(context: PullContext, call: TrackTraceCall): Promise<vo
   const askedAtMs = performance.now();
   const passage = await passGate(context.db, toGate(context), hourMs + maxPassMs + 2 * context.timeoutMs);
   if (!passage.passed) {
-    context.state.plan.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
+    context.state.end.dueAt = context.dueNotBefore(passage.opensAt, trackTraceGapMs);
     throw new NotYetError('track-trace may be requested only once an hour', passage.opensAt);
   }
   call.passage = passage.number;
@@ -92,7 +92,7 @@ async function leaveGate(context: PullContext, passage: number, error: unknown):
   if (opensAt === null) return;
   const dueAt = context.dueNotBefore(opensAt, trackTraceGapMs);
   // Without a schedule, no run is due by itself.
-  context.state.plan.dueAt = isReceived || dueAt === null ? dueAt : opensAt;
+  context.state.end.dueAt = isReceived || dueAt === null ? dueAt : opensAt;
 }
 
 async function storeList(context: PullContext, list: TrackTraceList, call: TrackTraceCall): Promise<void> {
@@ -183,7 +183,7 @@ async function writeReading(
     return { sum, opensAt, listedBefore: result.listedBefore };
   });
   Object.assign(totals, stored.sum);
-  if (stored.opensAt !== null) context.state.plan.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
+  if (stored.opensAt !== null) context.state.end.dueAt = context.dueNotBefore(stored.opensAt, trackTraceGapMs);
   return stored.listedBefore;
 }
 

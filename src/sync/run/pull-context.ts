@@ -1,11 +1,8 @@
-import type { Transaction } from 'kysely';
 import type { Database } from '../../erp/connection/pool.ts';
-import type { DB } from '../../erp/generated/tables.ts';
 import type { Comparison } from '../../erp/mirror/tables.ts';
-import type { StreamPollEnd } from '../../erp/pull/quiet-poll.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
-import type { Run, Totals } from '../../erp/runs/ledger.ts';
-import type { CursorPass } from '../../erp/runs/stored-stream.ts';
+import { type CompletedPoll, isEventful, type Run, type Totals } from '../../erp/runs/ledger.ts';
+import type { StoredStream } from '../../erp/runs/start-run.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */
@@ -28,24 +25,20 @@ export interface Share {
 
 export const newShare = (): Share => ({ listed: 0, undecodable: 0 });
 
-/** What a run plans for its end. */
-export interface RunPlan {
+/** What the work of a run says about its end. */
+export interface WorkEnd {
   /** When the next run is due, if the run overrides the schedule; null: as the schedule says. */
   dueAt: Date | null;
-  /** Writes something in the transaction that ends the run, if the run is done. */
-  record: ((trx: Transaction<DB>) => Promise<void>) | null;
-  /** The end of a poll, if `record` writes nothing else; otherwise null. */
-  poll: StreamPollEnd | null;
+  /** The poll that is complete; null before, and if the run polls no stream. */
+  poll: CompletedPoll | null;
 }
 
 /** The mutable state of a run. */
 interface RunState {
   readonly totals: Totals;
-  readonly plan: RunPlan;
+  readonly end: WorkEnd;
   readonly service: ServiceClock;
   readonly share: Share;
-  /** The passes that have begun with their cursor of `run.stored`. */
-  readonly begun: Set<CursorPass>;
 }
 
 /** The context that every pass of a run works with. Only `state` changes during the run. */
@@ -101,3 +94,19 @@ export function newTotals(): Totals {
 export function warn(context: PullContext, warning: string): void {
   if (!context.state.totals.warnings.includes(warning)) context.state.totals.warnings.push(warning);
 }
+
+/**
+ * Returns what was stored of the stream when its poll began.
+ * @throws TypeError if the run polls no stream
+ */
+export function readStored({ run }: Pick<PullContext, 'run'>): StoredStream {
+  if (run.stored === null) throw new TypeError(`${run.lease.name} polls no stream`);
+  return run.stored;
+}
+
+/**
+ * Returns false if no resource of the stream waits to be reread or is in quarantine: nothing waited when the run began,
+ * and the run has written nothing since. What somebody else adds meanwhile is left to the next poll.
+ */
+export const mayWait = (context: PullContext): boolean =>
+  readStored(context).isWaiting || isEventful(context.state.totals);

@@ -12,11 +12,10 @@ import {
   WarehouseError,
 } from '../../core/errors.ts';
 import type { Database } from '../../erp/connection/pool.ts';
-import { endQuietPoll, isQuiet } from '../../erp/pull/quiet-poll.ts';
 import type { LeaseKeeper } from '../../erp/runs/leases.ts';
-import { finishRun, type Run, type RunEnd, type Totals } from '../../erp/runs/ledger.ts';
+import { endRun, type Run, type RunEnd, type Totals } from '../../erp/runs/ledger.ts';
 import { type RunRequest, type SkippedStart, startRun } from '../../erp/runs/start-run.ts';
-import { newTotals, type RunPlan } from './pull-context.ts';
+import { newTotals, type WorkEnd } from './pull-context.ts';
 
 /** The result of a run, for the log and the command line. */
 export type RunReport =
@@ -39,7 +38,7 @@ export interface RunScope {
   readonly afterAbandoned: boolean;
   /** Number of due times that were missed before this run began. */
   readonly missed: number;
-  readonly plan: RunPlan;
+  readonly end: WorkEnd;
   /** Aborted when the run is asked to stop or has lost its lease. */
   readonly signal: AbortSignal;
 }
@@ -64,15 +63,15 @@ export async function runUnderLease(
   }
   const { run, afterAbandoned, missed } = start;
   const totals = newTotals();
-  const plan: RunPlan = { dueAt: null, record: null, poll: null };
+  const workEnd: WorkEnd = { dueAt: null, poll: null };
   const facts = { totals, token: run.lease.token };
   const lost = keeper.keep(run.lease);
   try {
     const signal = AbortSignal.any([stop, lost]);
-    const failure = await catchFailure(work({ run, totals, afterAbandoned, missed, plan, signal }));
+    const failure = await catchFailure(work({ run, totals, afterAbandoned, missed, end: workEnd, signal }));
     if (failure instanceof LeaseLostError) return { ...facts, status: 'abandoned', error: failure };
-    const end = toRunEnd(failure, plan);
-    await endRun(db, run, totals, end, plan);
+    const end = toRunEnd(failure, workEnd);
+    await endRun(db, run, totals, end);
     if (end.status === 'skipped')
       return { status: 'skipped', reason: 'not_yet', because: end.reason, dueAt: end.opensAt };
     return { ...facts, status: end.status, ...(failure === undefined ? {} : { error: failure }) };
@@ -84,13 +83,6 @@ export async function runUnderLease(
   }
 }
 
-/** Ends a run. A poll that found nothing new is ended by one statement. */
-async function endRun(db: Database, run: Run, totals: Totals, end: RunEnd, plan: RunPlan): Promise<void> {
-  if (plan.poll === null || !isQuiet(run, totals, end)) return finishRun(db, run, totals, end, plan.record);
-  if (await endQuietPoll(db, run, totals, end.dueAt ?? null, plan.poll)) return;
-  throw new LeaseLostError(run.lease.client, run.lease.name);
-}
-
 async function catchFailure(work: Promise<void>): Promise<unknown> {
   try {
     await work;
@@ -100,8 +92,8 @@ async function catchFailure(work: Promise<void>): Promise<unknown> {
   }
 }
 
-function toRunEnd(failure: unknown, { dueAt }: RunPlan): RunEnd {
-  if (failure === undefined) return { status: 'done', dueAt };
+function toRunEnd(failure: unknown, { dueAt, poll }: WorkEnd): RunEnd {
+  if (failure === undefined) return { status: 'done', dueAt, poll };
   if (failure instanceof StoppedError) return { status: 'stopped', dueAt };
   if (failure instanceof NotYetError)
     return { status: 'skipped', reason: failure.message, opensAt: failure.dueAt, dueAt };

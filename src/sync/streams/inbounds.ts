@@ -12,8 +12,7 @@ import { readByIds } from '../paging/read-by-ids.ts';
 import { readByPages } from '../paging/read-by-pages.ts';
 import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
-import type { PullContext } from '../run/pull-context.ts';
-import { mayWait } from '../run/stored-stream.ts';
+import { mayWait, type PullContext } from '../run/pull-context.ts';
 import { interleave, postponeUnsettled } from './postpone.ts';
 
 /** The states in which an inbound may still change (docs/interface.md, 13.3 States). */

@@ -13,8 +13,7 @@ import { continueWalk, walkWhole } from '../paging/passes.ts';
 import { readByIds } from '../paging/read-by-ids.ts';
 import { cachePerZone, type DecodedResource, decodeChildren, withoutIncluded } from '../reading/decode.ts';
 import type { Stream } from '../reading/stream.ts';
-import type { PullContext } from '../run/pull-context.ts';
-import { mayWait } from '../run/stored-stream.ts';
+import { mayWait, type PullContext } from '../run/pull-context.ts';
 import { repairOrderNumbers } from './order-numbers.ts';
 import { interleave, postponeUnsettled } from './postpone.ts';
 
