@@ -11,7 +11,6 @@ import { ConfigError, describeFileError } from './config-error.ts';
 import {
   baseUrlSchema,
   defaultTimeZone,
-  listNamedFiles,
   readOperationsFile,
   readSecretFile,
   timeZoneSchema,
@@ -22,7 +21,6 @@ import { type Operations, operations } from './operations.ts';
 import { readClients } from './read-clients.ts';
 import { readSchedules } from './read-schedules.ts';
 import type { Schedule } from './schedules.ts';
-import { readSettingsFile } from './settings/file.ts';
 import { readTelemetry, type TelemetrySettings, telemetrySecrets, telemetryVariables } from './telemetry.ts';
 import { findTlsProblems } from './tls.ts';
 import {
@@ -39,7 +37,6 @@ import {
 
 /** All variables except SCHEDULE_<JOB> and the NAME_FILE forms. Units are in the names. */
 const variables = z.object({
-  SETTINGS_FILE: z.string().optional(),
   DATABASE_URL: databaseUrl.optional(),
   REDIS_URL: redisUrl.optional(),
   WAREHOUSE_BASE_URL: baseUrlSchema.optional(),
@@ -105,10 +102,6 @@ export type Config = z.infer<typeof variables> & {
   readonly pushSweepMs: number | null;
   /** Where traces and metrics are sent; null: nowhere. */
   readonly telemetry: TelemetrySettings | null;
-  /** The settings as they were given, by name: from the environment, SETTINGS_FILE and the files of secrets. */
-  readonly given: Readonly<Record<string, string | undefined>>;
-  /** Names of the settings that the environment holds. A process cannot see that they have changed. */
-  readonly fixedNames: readonly string[];
 };
 
 /** The parts of the configuration that a command requires. */
@@ -123,8 +116,7 @@ export interface ConfigNeeds {
  */
 export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = process.env): Config {
   const problems: string[] = [];
-  const fixed = removeEmpty(source);
-  const env = readSecretFiles(addSettingsFile(fixed, problems), problems);
+  const env = readSecretFiles(removeEmpty(source), problems);
   const result = variables.safeParse(env);
   if (!result.success) {
     for (const issue of result.error.issues) problems.push(`${issue.path.join('.')}: ${issue.message}`);
@@ -151,40 +143,13 @@ export function readConfig(needs: ConfigNeeds, source: NodeJS.ProcessEnv = proce
     );
   }
   if (problems.length > 0 || !result.success) throw new ConfigError(problems);
-  const fixedNames = Object.keys(fixed).filter(isSetting);
-  return { ...result.data, clients, operations: merged, schedules, pushSweepMs, telemetry, given: env, fixedNames };
+  return { ...result.data, clients, operations: merged, schedules, pushSweepMs, telemetry };
 }
-
-/** Returns the files that the settings are read from, also if they are wrong. */
-export const listSettingsFiles = (source: NodeJS.ProcessEnv = process.env): string[] => {
-  const env = addSettingsFile(removeEmpty(source), []);
-  return listNamedFiles(env, [
-    'SETTINGS_FILE',
-    'WAREHOUSE_OPERATIONS_FILE',
-    ...secretNames.map((name) => `${name}_FILE`),
-  ]);
-};
 
 type Environment = Record<string, string | undefined>;
 
 const removeEmpty = (source: NodeJS.ProcessEnv): Environment =>
   Object.fromEntries(Object.entries(source).filter(([, value]) => value !== ''));
-
-/** Returns true if this is the name of a setting. Names of schedules are checked where they are read. */
-const isSetting = (name: string) =>
-  (variableNames as string[]).includes(name) ||
-  secretNames.some((secret) => name === `${secret}_FILE`) ||
-  name.startsWith('SCHEDULE_');
-
-/** Adds the settings of SETTINGS_FILE to those of the environment. */
-function addSettingsFile(env: Environment, problems: string[]): Environment {
-  const path = env.SETTINGS_FILE;
-  if (path === undefined) return { ...env };
-  const inFile = removeEmpty(readSettingsFile(path, (name) => name !== 'SETTINGS_FILE' && isSetting(name), problems));
-  for (const name of Object.keys(inFile).filter((name) => env[name] !== undefined))
-    problems.push(`${name}: is set in the environment and in SETTINGS_FILE; keep one`);
-  return { ...inFile, ...env };
-}
 
 function readSecretFiles(given: Environment, problems: string[]): Environment {
   const env = { ...given };
@@ -213,7 +178,7 @@ function readSecretFiles(given: Environment, problems: string[]): Environment {
 export function findSetVariables(source: NodeJS.ProcessEnv = process.env): string[] {
   const ours = new Set<string>([...variableNames, ...secretNames.map((name) => `${name}_FILE`)]);
   const isOurs = (name: string) =>
-    ours.has(name) || /^(ALERT|WAREHOUSE|SETTINGS|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION|OTEL)_/.test(name);
+    ours.has(name) || /^(ALERT|WAREHOUSE|SCHEDULE|PUSH|PARCEL|PERSONAL|QUARANTINE|RETENTION|OTEL)_/.test(name);
   return Object.keys(source).filter((name) => (source[name] ?? '') !== '' && isOurs(name));
 }
 
@@ -227,14 +192,10 @@ export interface NamedService {
 
 /** Returns the environment with one service instead of the configured clients. */
 export function replaceClients(service: NamedService, source: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
-  const problems: string[] = [];
-  const merged = addSettingsFile(removeEmpty(source), problems);
-  // The file may name the clients that are replaced. If it is wrong, it stays, and its problems are found again.
-  const { WAREHOUSE_CLIENTS_FILE: _, SETTINGS_FILE: file, ...rest } = merged;
-  const kept = problems.length > 0 ? { SETTINGS_FILE: file } : {};
+  const { WAREHOUSE_CLIENTS_FILE: _, ...rest } = source;
   const { baseUrl, username, passwordFile } = service;
   const password = passwordFile === undefined ? {} : { WAREHOUSE_PASSWORD: '', WAREHOUSE_PASSWORD_FILE: passwordFile };
-  return { ...rest, ...kept, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, ...password };
+  return { ...rest, WAREHOUSE_BASE_URL: baseUrl, WAREHOUSE_USERNAME: username, ...password };
 }
 
 /** Returns the environment without the settings of this program, for processes that must not inherit them. */

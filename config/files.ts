@@ -155,19 +155,3 @@ function parseJsonFile<T>(variable: string, path: string, schema: z.ZodType<T>, 
   for (const issue of result.error.issues) problems.push(`${variable}: ${issue.path.join('.')}: ${issue.message}`);
   return undefined;
 }
-
-/** Returns the files that these variables name, and those that WAREHOUSE_CLIENTS_FILE names, as far as it can be read. */
-export function listNamedFiles(env: Readonly<Record<string, string | undefined>>, names: readonly string[]): string[] {
-  const { WAREHOUSE_CLIENTS_FILE: clientsFile } = env;
-  const named = names.flatMap((name) => env[name] ?? []);
-  if (clientsFile === undefined) return named;
-  const entries = z
-    .array(z.unknown())
-    .catch([])
-    .parse(parseJsonFile('', clientsFile, z.unknown(), []));
-  const file = z
-    .object({ passwordFile: z.string() })
-    .transform(({ passwordFile }) => [passwordFile])
-    .catch([]);
-  return [...named, clientsFile, ...entries.flatMap((entry) => file.parse(entry))];
-}

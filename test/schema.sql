@@ -726,14 +726,6 @@ create table sync.watched_articles (
   client text not null, -- Client key
   sku text not null, -- Article
 ); -- Copy of fulfilment.stock_watch, kept by triggers; the roles of the ERP cannot lock it
-create table sync.worker_settings (
-  worker text not null, -- Worker: host name and process id
-  settings jsonb not null, -- Clients, schedules and other settings; of secrets, check values of 16 bits, which tell only that a secret differs
-  refused text[] not null default '{}'::text[], -- What is wrong in changed files; the worker keeps its settings. Empty: nothing
-  restart text[] not null default '{}'::text[], -- Changed settings that only a restart of the worker takes over
-  loaded_at timestamp with time zone not null default now(), -- When the worker took over these settings
-  seen_at timestamp with time zone not null default now(), -- Last sign of life, written every 20 seconds
-) with (fillfactor=50); -- The settings that each running worker uses, without secrets
 
 alter table fulfilment.changes add constraint changes_check CHECK (((id IS NOT NULL) OR (key IS NOT NULL)));
 alter table fulfilment.changes add constraint changes_operation_check CHECK ((operation = ANY (ARRAY['created'::text, 'updated'::text, 'unlisted'::text, 'removed'::text])));
@@ -854,7 +846,6 @@ alter table sync.runs add constraint runs_status_check CHECK ((status = ANY (ARR
 alter table sync.runs add constraint runs_trigger_check CHECK ((trigger = ANY (ARRAY['schedule'::text, 'manual'::text])));
 alter table sync.settings_reads add constraint settings_reads_pkey PRIMARY KEY (client);
 alter table sync.watched_articles add constraint watched_articles_pkey PRIMARY KEY (client, sku);
-alter table sync.worker_settings add constraint worker_settings_pkey PRIMARY KEY (worker);
 
 CREATE INDEX alert_posts_by_alert ON sync.alert_posts USING btree (alert_id) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));
 CREATE INDEX alert_posts_open ON sync.alert_posts USING btree (next_attempt_at) WHERE ((delivered_at IS NULL) AND (abandoned_at IS NULL));

@@ -5,8 +5,8 @@ import { refuseOldNode } from './refuse-old-node.ts';
 if (refuseOldNode(process.versions.node)) {
   // Makes stack traces of the bundle name the lines of the TypeScript sources.
   process.setSourceMapsEnabled(true);
-  // A worker reads its settings again on SIGHUP. While it loads, the signal must not end it.
-  if (process.argv[2] === 'worker') process.on('SIGHUP', () => undefined);
+  // A worker restarts on SIGHUP. While it loads, the signal must not end it.
+  if (process.argv.includes('worker')) process.on('SIGHUP', () => undefined);
   const { outliveReaders } = await import('./cli/closed-output.ts');
   outliveReaders();
   const { runCli } = await import('./program/program.ts');

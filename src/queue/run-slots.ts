@@ -33,10 +33,8 @@ export interface RunSlot {
  * room. Its pages stay committed, it is due at once, and it continues when a long run ends.
  */
 export class RunSlots {
-  readonly #slots: number;
-  readonly #forLongWork: boolean;
-  #maxPerClient = 1;
-  #maxLong = 1;
+  readonly #maxPerClient: number;
+  readonly #maxLong: number;
   readonly #running = new Map<string, number>();
   readonly #rejectedClients = new Set<string>();
   #long = 0;
@@ -50,16 +48,8 @@ export class RunSlots {
    * @param forLongWork true for a queue of long work only, which has no short runs to protect
    */
   constructor(slots: number, clients: number, forLongWork = false) {
-    this.#slots = slots;
-    this.#forLongWork = forLongWork;
-    this.setClients(clients);
-  }
-
-  /** Takes another number of clients. Runs under way keep their slots. */
-  setClients(clients: number): void {
-    const slots = this.#slots;
     this.#maxPerClient = clients > 1 ? Math.max(1, Math.floor(slots * maxClientShare)) : slots;
-    this.#maxLong = clients > 1 && !this.#forLongWork ? Math.max(1, Math.floor(slots * maxLongShare)) : slots;
+    this.#maxLong = clients > 1 && !forLongWork ? Math.max(1, Math.floor(slots * maxLongShare)) : slots;
   }
 
   /**

@@ -83,11 +83,6 @@ export class Warehouse {
   /** Returns the same service with the same token, but each read is sent once. For callers that retry by themselves. */
   readonly withoutRetries: () => Warehouse;
 
-  /** Takes another password, also for those that share the token. */
-  setPassword(password: string): void {
-    this.#tokens.setPassword(password);
-  }
-
   /** Returns whether an operation may be used. An optional one may if WAREHOUSE_OPERATIONS_FILE has an entry for it. */
   isEnabled(operation: OperationName): boolean {
     return this.#operations[operation].enabled ?? true;

@@ -4,7 +4,6 @@ import { type AdminServer, startAdmin } from '../../src/app/admin/server.ts';
 import { openStateReaders } from '../../src/app/health/overview.ts';
 import { createLogger } from '../../src/app/logging/create-logger.ts';
 import { Metrics } from '../../src/app/metrics/metrics.ts';
-import { registerSettingsMetrics } from '../../src/app/metrics/settings-metrics.ts';
 import { WorkMetrics } from '../../src/app/metrics/work-metrics.ts';
 import type { Database } from '../../src/erp/connection/pool.ts';
 import { outboxKinds } from '../../src/sync/push/kinds/registry.ts';
@@ -76,13 +75,12 @@ export function useAdmin(database: TestDatabase) {
     const logged: string[] = [];
     const log = createLogger('trace', { write: (line: string) => logged.push(line) });
     const kinds = outboxKinds.map(({ name }) => name);
-    const work = new WorkMetrics('0.0.0', kinds, () => undefined);
-    registerSettingsMetrics(work.registry, () => ({ loadedAt: new Date(), refused: [], restart: [] }));
-    const readers = openStateReaders({ db: db ?? database.db, config: () => config });
-    const metrics = new Metrics({ config: () => config, log, work, readState: readers.readState, queues: () => [] });
+    const work = new WorkMetrics('0.0.0', kinds);
+    const readers = openStateReaders(db ?? database.db, config);
+    const { readState } = readers;
+    const metrics = new Metrics({ config, log, work, readState, queues: () => [], sinceLastSweepMs: () => undefined });
     const server = await startAdmin({
       config,
-      current: () => config,
       db: db ?? database.db,
       log,
       metrics,

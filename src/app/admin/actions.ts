@@ -119,10 +119,10 @@ function parseJsonObject(text: string, name: string): Json {
 }
 
 /** Registers the routes that pause, resume and run jobs. */
-function registerScheduleRoutes(app: FastifyInstance, { db, config, current, daemon, log }: AdminDeps): void {
+function registerScheduleRoutes(app: FastifyInstance, { db, config, daemon, log }: AdminDeps): void {
   const nameSender = nameSenders(config);
   const parseClientJob = (body: unknown) => {
-    const client = z.enum(['', ...current().clients.map(({ key }) => key)]);
+    const client = z.enum(['', ...config.clients.map(({ key }) => key)]);
     return z.object({ client, job: z.enum([...jobNames, pushJob.name]) }).parse(body);
   };
   const logScheduleAction = (action: string, request: FastifyRequest, client: string, job: string) =>
@@ -141,7 +141,7 @@ function registerScheduleRoutes(app: FastifyInstance, { db, config, current, dae
   });
   app.post('/schedules/run', async (request, reply) => {
     const { client, job } = parseClientJob(request.body);
-    if (job === pushJob.name || !isAutomatic(current().schedules[job]))
+    if (job === pushJob.name || !isAutomatic(config.schedules[job]))
       throw new AdminError(
         409,
         `${job} has no schedule at this worker; run it with: fulfilment-sync run ${job} --client ${client}`,

@@ -7,10 +7,7 @@ import type { Daemon } from '../worker/daemon.ts';
 
 /** The parts that the admin server uses. */
 export interface AdminDeps {
-  /** The configuration at the start, for what a reload does not change: addresses, tokens, proxies. */
   readonly config: Config;
-  /** Returns the present configuration. */
-  readonly current: () => Config;
   /** A separate pool, so that pages never wait for the connections of runs, and runs never for those of pages. */
   readonly db: Database;
   readonly log: Logger;

@@ -43,8 +43,8 @@ export function registerPageRoutes(
   deps: AdminDeps,
   readers: ReturnType<typeof openStateReaders>,
 ): void {
-  const { db } = deps;
-  const clients = () => deps.current().clients.map(({ key }) => key);
+  const { db, config } = deps;
+  const clients = config.clients.map(({ key }) => key);
   app.get('/', async (request, reply) => {
     const overview = await readers.readOverview();
     const body = renderOverviewPage(overview);
@@ -53,7 +53,7 @@ export function registerPageRoutes(
   app.get('/charts', async (request, reply) => {
     const { client } = z.object({ client: optionalText }).parse(request.query);
     const charts = await readTrends(db, client ?? '', await readDatabaseClock(db));
-    const body = renderChartsPage(charts, clients(), client);
+    const body = renderChartsPage(charts, clients, client);
     return sendPage(request, reply, { title: 'Charts', body, data: { charts: toChartsJson(charts) } });
   });
   app.get('/outbox', async (request, reply) => {
@@ -68,7 +68,7 @@ export function registerPageRoutes(
     const given = Object.fromEntries(Object.entries(chosen).filter(([, value]) => value !== undefined));
     const filter: OutboxFilter = chosen.status === undefined ? { ...given, open: true } : given;
     const rows = await listOutbox(db, filter, rowsShown);
-    const body = renderOutboxPage(rows, chosen, clients(), rowsShown, new Date());
+    const body = renderOutboxPage(rows, chosen, clients, rowsShown, new Date());
     return sendPage(request, reply, { title: 'Outbox', body, data: { rows, hasMore: rows.length === rowsShown } });
   });
   app.get('/outbox/:id', async (request, reply) => {
@@ -81,8 +81,8 @@ export function registerPageRoutes(
 }
 
 /** Registers the pages of runs, schedules, quarantine and audit. */
-function registerListRoutes(app: FastifyInstance, { db, current }: AdminDeps): void {
-  const clients = () => current().clients.map(({ key }) => key);
+function registerListRoutes(app: FastifyInstance, { db, config }: AdminDeps): void {
+  const clients = config.clients.map(({ key }) => key);
   app.get('/runs', async (request, reply) => {
     const filter = z
       .object({
@@ -93,7 +93,7 @@ function registerListRoutes(app: FastifyInstance, { db, current }: AdminDeps): v
       })
       .parse(request.query) as RunFilter;
     const runs = await listRuns(db, filter, rowsShown);
-    const body = renderRunsPage(runs, filter, clients(), rowsShown);
+    const body = renderRunsPage(runs, filter, clients, rowsShown);
     return sendPage(request, reply, { title: 'Runs', body, data: { runs, hasMore: runs.length === rowsShown } });
   });
   app.get('/schedules', async (request, reply) => {
@@ -102,15 +102,15 @@ function registerListRoutes(app: FastifyInstance, { db, current }: AdminDeps): v
     const snapshot = await readSnapshot(db);
     return sendPage(request, reply, {
       title: 'Schedules',
-      body: (csrf) => renderSchedulesPage(snapshot, current(), csrf, client),
-      data: toSchedulesJson(snapshot, current(), client),
+      body: (csrf) => renderSchedulesPage(snapshot, config, csrf, client),
+      data: toSchedulesJson(snapshot, config, client),
     });
   });
   app.get('/quarantine', async (request, reply) => {
     const chosen = z.object({ client: optionalText, stream: optionalText }).parse(request.query);
     const rows = await listQuarantined(db, { client: chosen.client ?? null, stream: chosen.stream ?? null }, rowsShown);
     const names = streams.map(({ name }) => name);
-    const body = renderQuarantinePage(rows, chosen, clients(), names, rowsShown);
+    const body = renderQuarantinePage(rows, chosen, clients, names, rowsShown);
     return sendPage(request, reply, { title: 'Quarantine', body, data: { rows, hasMore: rows.length === rowsShown } });
   });
   app.get('/audit', async (request, reply) => {

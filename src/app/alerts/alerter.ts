@@ -38,10 +38,10 @@ const bounds = { alerts: 500, posts: 1_000 };
 /** Maximum number of posts of one tick. */
 const postsPerTick = 50;
 
-/** What the alerter works with. The present `config` decides which problems this worker can see. */
+/** What the alerter works with. The `config` decides which problems this worker can see. */
 export interface AlerterOptions {
   readonly db: Database;
-  readonly config: () => Config;
+  readonly config: Config;
   readonly webhook: WebhookOptions;
   readonly log: Logger;
   readonly times?: AlertTimes;
@@ -100,8 +100,7 @@ export class Alerter {
 
   /** Makes the due checks: of the clients of this worker, and of what every worker sees alike. */
   async #check(): Promise<void> {
-    const { db, log } = this.#options;
-    const config = this.#options.config();
+    const { db, log, config } = this.#options;
     const { checkMs, holdMs, maxAgeMs } = this.#times;
     // Taking a check locks a row for each client, so it is not tried with every tick.
     if (performance.now() < this.#nextCheckMs) return;

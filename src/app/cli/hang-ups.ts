@@ -1,21 +1,21 @@
-/**
- * Notices SIGHUP, which would end the process otherwise. Signals that come before `listen` are not lost: it is then called
- * at once.
- */
+/** Notices SIGHUP, which would end the process otherwise. Signals that nobody waits for count as one. */
 export class HangUps {
-  #count = 0;
-  #listener: (() => void) | undefined;
+  #hasCome = false;
+  #onHangUp: () => void = () => undefined;
 
   constructor() {
     process.on('SIGHUP', () => {
-      this.#count++;
-      this.#listener?.();
+      this.#hasCome = true;
+      this.#onHangUp();
     });
   }
 
-  /** Calls `onHangUp` for each signal. */
-  listen(onHangUp: () => void): void {
-    this.#listener = onHangUp;
-    if (this.#count > 0) onHangUp();
+  /** Waits for a SIGHUP. Resolves at once if one has come since the last call. */
+  async next(): Promise<void> {
+    if (!this.#hasCome)
+      await new Promise<void>((resolve) => {
+        this.#onHangUp = resolve;
+      });
+    this.#hasCome = false;
   }
 }

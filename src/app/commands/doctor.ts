@@ -8,7 +8,6 @@ import { checkDatabase } from '../doctor/check-database.ts';
 import { checkPayloadSchemas } from '../doctor/check-payload-schemas.ts';
 import { checkPushes } from '../doctor/check-pushes.ts';
 import { checkQueue } from '../doctor/check-queue.ts';
-import { checkReload } from '../doctor/check-reload.ts';
 import { checkSessions } from '../doctor/check-sessions.ts';
 import { checkSettings } from '../doctor/check-settings.ts';
 import type { Finding } from '../doctor/finding.ts';
@@ -32,7 +31,6 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
     const watched = isUsable ? await countWatchedArticles(db) : null;
     const payloads = isUsable ? await checkPayloadSchemas(db, config.operations) : [];
     const pushes = isUsable ? await checkPushes(db) : [];
-    const reload = isUsable ? await checkReload(db, config) : [];
     const [sessions, queue, clients, settings] = await Promise.all([
       isUsable ? checkSessions(config, silentLogger) : [],
       // The queue in a database that cannot be used needs no check.
@@ -40,7 +38,7 @@ export async function doctorCommand({ json }: DoctorOptions): Promise<number> {
       checkClients(config, known),
       checkSettings(config, watched),
     ]);
-    const findings = [...database, ...payloads, ...pushes, ...sessions, ...queue, ...clients, ...settings, ...reload];
+    const findings = [...database, ...payloads, ...pushes, ...sessions, ...queue, ...clients, ...settings];
     process.stdout.write(`${json ? JSON.stringify(findings, null, 2) : formatFindings(findings)}\n`);
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   } finally {

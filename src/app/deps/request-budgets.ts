@@ -11,8 +11,6 @@ const takeTimeoutMs = 5_000;
 export interface RequestBudgets {
   /** Returns the budget of an account; undefined if REQUESTS_PER_SECOND is not set. */
   readonly open: (identity: string) => RequestBudget | undefined;
-  /** Takes another REQUESTS_PER_SECOND. Budgets that are open keep the last one if it is undefined. */
-  readonly setLimit: (perSecond: number | undefined) => void;
   readonly close: () => Promise<void>;
 }
 
@@ -22,41 +20,34 @@ export interface RequestBudgets {
  * (`doctor`), this process keeps the limit by itself.
  */
 export function openRequestBudgets(
-  { REQUESTS_PER_SECOND: limit, DATABASE_URL: databaseUrl }: Config,
+  { REQUESTS_PER_SECOND: perSecond, DATABASE_URL: databaseUrl }: Config,
   log: Logger,
 ): RequestBudgets {
-  let perSecond = limit;
   let database: OpenDatabase | undefined;
   const budgets = new Map<string, RequestBudget>();
-  const create = (identity: string, first: number) => {
-    let inForce = first;
-    const local = makeLocalShares(() => inForce);
+  const create = (identity: string, limit: number) => {
+    const local = makeLocalShares(limit);
     const take = async (wanted: number) => {
-      inForce = perSecond ?? inForce;
       if (databaseUrl === undefined) return local(wanted);
       database ??= connectForWriting(databaseUrl, log, 'budgets', 1, takeTimeoutMs);
       try {
-        return await takeRequests(database.db, { identity, perSecond: inForce }, wanted);
+        return await takeRequests(database.db, { identity, perSecond: limit }, wanted);
       } catch (error) {
         if (isTableMissing(error)) return local(wanted);
         throw error;
       }
     };
-    const budget = new RequestBudget(first, take);
+    const budget = new RequestBudget(limit, take);
     budgets.set(identity, budget);
     return budget;
   };
   const open = (identity: string) =>
     perSecond === undefined ? undefined : (budgets.get(identity) ?? create(identity, perSecond));
-  const setLimit = (next: number | undefined) => {
-    perSecond = next;
-    if (next !== undefined) for (const budget of budgets.values()) budget.setLimit(next);
-  };
   const close = async () => {
     for (const budget of budgets.values()) budget.close();
     await database?.close();
   };
-  return { open, setLimit, close };
+  return { open, close };
 }
 
 /** Returns true if the database was not migrated. A worker does not start then. */

@@ -27,11 +27,6 @@ type Warehouses = ReadonlyMap<string, Warehouse>;
 /** Opened services. */
 export interface OpenWarehouses {
   readonly warehouses: Warehouses;
-  /**
-   * Returns the services for changed clients and REQUESTS_PER_SECOND. The service of an account that stays is the same
-   * one, with the present password; what is under way at others may end.
-   */
-  readonly change: (config: Config) => Warehouses;
   readonly close: () => Promise<void>;
 }
 
@@ -41,30 +36,11 @@ export function openWarehouses(
   { onExchange, log = silentLogger }: WarehousesOptions = {},
 ): OpenWarehouses {
   const { options, budgets, close } = openTransport(config, log);
-  const accounts = new WeakMap<Warehouse, string>();
-  let hasBudgets = config.REQUESTS_PER_SECOND !== undefined;
   const open = (client: WarehouseClient) => {
     const observer = onExchange && { onExchange: (exchange: Exchange) => onExchange(client.key, exchange) };
-    const budget = budgets.open(toIdentity(client));
-    const warehouse = new Warehouse(client, { ...options, budget, ...observer });
-    accounts.set(warehouse, toIdentity(client));
-    return warehouse;
+    return new Warehouse(client, { ...options, budget: budgets.open(toIdentity(client)), ...observer });
   };
-  let warehouses = new Map(config.clients.map((client) => [client.key, open(client)]));
-  const change = ({ clients, REQUESTS_PER_SECOND: perSecond }: Config) => {
-    budgets.setLimit(perSecond);
-    const sameBudgets = hasBudgets === (perSecond !== undefined);
-    hasBudgets = perSecond !== undefined;
-    const keep = (client: WarehouseClient) => {
-      const present = warehouses.get(client.key);
-      if (present === undefined || !sameBudgets || accounts.get(present) !== toIdentity(client)) return open(client);
-      present.setPassword(client.password);
-      return present;
-    };
-    warehouses = new Map(clients.map((client) => [client.key, keep(client)]));
-    return warehouses;
-  };
-  return { warehouses, change, close };
+  return { warehouses: new Map(config.clients.map((client) => [client.key, open(client)])), close };
 }
 
 /** Opens the service of one client for questions with any method and path. */

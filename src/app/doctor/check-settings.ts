@@ -38,9 +38,7 @@ export async function checkSettings(
 }
 
 function checkVariables(config: Config, watched: readonly WatchedArticles[] | null): readonly Finding[] {
-  // Not the content of a file that another variable names.
-  const isNamed = (name: string) => config.given[`${name}_FILE`] === undefined;
-  const set = [...new Set([...findSetVariables(), ...findSetVariables(config.given).filter(isNamed)])];
+  const set = findSetVariables();
   const unknown = set.filter(
     (name) =>
       !(variableNames as string[]).includes(name) && !fileVariables.includes(name) && !name.startsWith('SCHEDULE_'),

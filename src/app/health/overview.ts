@@ -10,7 +10,6 @@ import { findParcelProblems } from './parcel-problems.ts';
 import { createProblem, type Problem } from './problem.ts';
 import { findProblems } from './problems.ts';
 import { type ChartedSpan, readTrends } from './read-trends.ts';
-import { findSettingsProblems } from './settings-problems.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
 import { findStockProblems } from './stock-problems.ts';
 
@@ -53,12 +52,6 @@ function cacheBriefly<T>(read: () => Promise<T>, forMs = cacheMs): () => Promise
   };
 }
 
-/** The database and the present configuration that the state is read with. */
-interface StateSource {
-  readonly db: Database;
-  readonly config: () => Config;
-}
-
 /** Reads the current state, as a process with this configuration sees it. */
 export async function readCurrentState(db: Database, config: Config): Promise<CurrentState> {
   const configuredClients = new Set(config.clients.map(({ key }) => key));
@@ -74,12 +67,12 @@ export async function readCurrentState(db: Database, config: Config): Promise<Cu
 }
 
 /** Creates the functions with which all parts of the admin server read the current state. */
-export function openStateReaders({ db, config }: StateSource) {
-  const readState = cacheBriefly(() => readCurrentState(db, config()));
+export function openStateReaders(db: Database, config: Config) {
+  const readState = cacheBriefly(() => readCurrentState(db, config));
   const readCharts = cacheBriefly(async () => readTrends(db, '', await readDatabaseClock(db)), chartCacheMs);
   const readOverview = cacheBriefly(async (): Promise<Overview> => {
     const [state, recent, charts] = [await readState(), await readRecentRuns(db, barsShown), await readCharts()];
-    return { ...state, recent, charts, problems: findCurrentProblems(state, config()) };
+    return { ...state, recent, charts, problems: findCurrentProblems(state, config) };
   });
   return { readState, readOverview };
 }
@@ -92,7 +85,6 @@ export function findCurrentProblems({ snapshot, stale, isScheduled }: CurrentSta
     ...findStockProblems(snapshot.watchedArticles, config.schedules['pull-stock']),
     ...findParcelProblems(snapshot.parcelBacklog, config),
     ...findAlertProblems(snapshot.alerts, snapshot.now),
-    ...findSettingsProblems(snapshot.workers),
   ];
   return problems.sort(bySeverity);
 }

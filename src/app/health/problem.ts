@@ -19,8 +19,6 @@ const problemCodes = {
   parcels_waiting: 'configured',
   push_held: 'everybody',
   push_limited: 'everybody',
-  settings_refused: 'everybody',
-  settings_restart: 'everybody',
   stock_off: 'configured',
   stream_first_load: 'configured',
   stream_gap: 'configured',

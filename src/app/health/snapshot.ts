@@ -11,7 +11,6 @@ import { type ParcelBacklog, readParcelBacklog } from '../../erp/resources/parce
 import { type KnownClient, readClients } from '../../erp/runs/clients.ts';
 import { readGates, type StoredGate } from '../../erp/runs/gates.ts';
 import { type Pause, readPauses } from '../../erp/runs/pauses.ts';
-import { readWorkerSettings, type WorkerSettings } from '../../erp/runs/worker-settings.ts';
 
 /** The state of all clients as the database has it. Every worker and command sees the same. */
 export interface Snapshot {
@@ -35,8 +34,6 @@ export interface Snapshot {
   readonly parcelBacklog: readonly ParcelBacklog[];
   /** Posts to ALERT_WEBHOOK_URL that were not delivered. */
   readonly alerts: AlertBacklog;
-  /** The settings of the workers that run. */
-  readonly workers: readonly WorkerSettings[];
 }
 
 /** Reads the snapshot. The queries run at the same time, on several connections of the pool. */
@@ -55,7 +52,6 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     watchedArticles,
     parcelBacklog,
     alerts,
-    workers,
   ] = await Promise.all([
     readDatabaseClock(db),
     readJobStatus(db),
@@ -70,7 +66,6 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     countWatchedArticles(db),
     readParcelBacklog(db),
     readAlertBacklog(db),
-    readWorkerSettings(db),
   ]);
   return {
     now,
@@ -86,6 +81,5 @@ export async function readSnapshot(db: Database): Promise<Snapshot> {
     watchedArticles,
     parcelBacklog,
     alerts,
-    workers,
   };
 }

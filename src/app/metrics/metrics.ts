@@ -1,4 +1,4 @@
-import type { Registry } from 'prom-client';
+import { Registry } from 'prom-client';
 import type { Config } from '../../../config/env.ts';
 import type { CurrentState } from '../health/overview.ts';
 import { withReadTimeout } from '../health/read-timeout.ts';
@@ -8,38 +8,41 @@ import type { WorkMetrics } from './work-metrics.ts';
 
 /** The parts that the metrics are read from. */
 export interface MetricSources {
-  /** Returns the present configuration. */
-  readonly config: () => Config;
+  readonly config: Config;
   readonly log: Logger;
   readonly work: WorkMetrics;
   readonly readState: () => Promise<CurrentState>;
+  /** Returns the milliseconds since the last complete sweep; undefined before the first. */
+  readonly sinceLastSweepMs: () => number | undefined;
   /** Returns the queues by name; none until the worker has started. */
   readonly queues: () => Iterable<
     readonly [name: string, queue: { getJobCounts: () => Promise<Readonly<Record<string, number>>> }]
   >;
 }
 
-/** All metrics of this process: its work, and the current state. Without the database, only the work is known. */
+/** All metrics of a worker: the work of its process, and the current state. Without the database, only the work is known. */
 export class Metrics {
   readonly #sources: MetricSources;
-  readonly #state: StateMetrics;
+  readonly #state = new StateMetrics();
+  readonly #registry: Registry;
+  readonly #startedAtMs = performance.now();
 
   constructor(sources: MetricSources) {
     this.#sources = sources;
-    this.#state = new StateMetrics(sources.work.registry);
+    this.#registry = Registry.merge([sources.work.registry, this.#state.registry]);
   }
 
-  /** Reads the current state into the registry, and returns what `format` makes of the registry. */
+  /** Reads the current state, and returns what `format` makes of the registry of all metrics. */
   async read<T>(format: (registry: Registry) => Promise<T>): Promise<T> {
-    const { work, readState } = this.#sources;
+    const { readState, config, sinceLastSweepMs } = this.#sources;
     const [current, queues] = await Promise.all([withReadTimeout(readState()).catch(() => null), this.#countJobs()]);
     // Values are set and taken without a wait between, so another reader cannot interfere.
-    const config = this.#sources.config();
     const clients = config.clients.map(({ key }) => key);
     if (current === null) this.#state.setUnknown();
     else this.#state.set(current, clients, config.LOOKBACK_DAYS);
+    this.#state.setSweepAge((sinceLastSweepMs() ?? performance.now() - this.#startedAtMs) / 1_000);
     for (const [name, counts] of queues) this.#state.setQueue(name, counts);
-    return format(work.registry);
+    return format(this.#registry);
   }
 
   /** Counts the jobs of each queue by state. Leaves out a queue that cannot be reached. */

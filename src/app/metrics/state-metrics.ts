@@ -1,8 +1,8 @@
 /**
- * Metrics of the state in the database. Every worker reports the same: take the maximum of all workers, not the sum.
+ * Metrics of the present state, most of it in the database. Every worker reports the same: take the maximum of all workers, not the sum.
  */
 
-import { Gauge, type Registry } from 'prom-client';
+import { Gauge, Registry } from 'prom-client';
 import { isHeld } from '../../erp/outbox/holds.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
@@ -69,10 +69,9 @@ const jobGauges: readonly (readonly [name: string, help: string, value: (row: Jo
 /** The gauges that are set from the current state. */
 export class StateMetrics {
   readonly #gauges = new Map<string, Gauge>();
-  readonly #registry: Registry;
+  readonly registry = new Registry();
 
-  constructor(registry: Registry) {
-    this.#registry = registry;
+  constructor() {
     for (const [name, help] of streamGauges) this.#gauge(name, help, ['client', 'stream']);
     for (const [name, help] of jobGauges) this.#gauge(name, help, ['client', 'job']);
     this.#gauge('fulfilment_stream_lag_seconds', 'Time since a poll last read everything', ['client', 'stream']);
@@ -114,6 +113,11 @@ export class StateMetrics {
     this.#gauge('fulfilment_gate_spent', 'Calls whose worker was lost', ['client', 'gate']);
     this.#gauge('fulfilment_queue_jobs', 'Jobs in the queue', ['queue', 'state']);
     this.#gauge('fulfilment_database_up', '1 if the state could be read', []);
+    this.#gauge(
+      'fulfilment_worker_sweep_age_seconds',
+      'Time since the last complete sweep, or since the start of the worker',
+      [],
+    );
   }
 
   /** Removes all values, because the database could not be read and old values would mislead. */
@@ -154,6 +158,11 @@ export class StateMetrics {
         const first = Math.min(since.getTime(), ...others.map((pause) => pause.since.getTime()));
         this.#set('fulfilment_paused_seconds', { client: one, job }, (now - first) / 1_000);
       }
+  }
+
+  /** Sets the time since the last complete sweep. */
+  setSweepAge(seconds: number): void {
+    this.#set('fulfilment_worker_sweep_age_seconds', {}, seconds);
   }
 
   /** Sets the number of jobs in a queue, by state. */
@@ -219,7 +228,7 @@ export class StateMetrics {
   }
 
   #gauge(name: string, help: string, labelNames: string[]): void {
-    this.#gauges.set(name, new Gauge({ name, help, labelNames, registers: [this.#registry] }));
+    this.#gauges.set(name, new Gauge({ name, help, labelNames, registers: [this.registry] }));
   }
 
   #set(name: string, labels: Record<string, string>, value: number | null): void {

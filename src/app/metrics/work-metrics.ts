@@ -1,5 +1,5 @@
 /**
- * Metrics of the work of this worker, for Prometheus. Labels hold only names from the configuration and the code.
+ * Metrics of the work of this process, for Prometheus. Labels hold only names from the configuration and the code.
  */
 
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
@@ -19,7 +19,7 @@ const rowOutcomes = ['created', 'updated', 'removed', 'unchanged', 'stale', 'qua
 /** HTTP statuses that are labels. Of any other status, the label is its class. */
 const exactStatuses = new Set(['401', '403', '404', '405', '408', '409', '422', '425', '429', '503']);
 
-/** Counters and histograms since the start of this worker. Every label has a bounded set of values. */
+/** Counters and histograms since the start of this process. Every label has a bounded set of values. */
 export class WorkMetrics {
   readonly registry = new Registry();
   readonly #kinds: ReadonlySet<string>;
@@ -54,28 +54,16 @@ export class WorkMetrics {
     requestBuckets,
   );
 
-  /**
-   * @param kinds known kinds of outbox rows. The ERP may write anything into a row; other kinds count as `unknown`
-   * @param sinceLastSweepMs returns the milliseconds since the last complete sweep; undefined before the first
-   */
-  constructor(version: string, kinds: readonly string[], sinceLastSweepMs: () => number | undefined) {
+  /** @param kinds known kinds of outbox rows. The ERP may write anything into a row; other kinds count as `unknown` */
+  constructor(version: string, kinds: readonly string[]) {
     this.#kinds = new Set(kinds);
     collectDefaultMetrics({ register: this.registry, eventLoopMonitoringPrecision: eventLoopSampleMs });
-    const registers = [this.registry];
     new Gauge({
       name: 'fulfilment_worker_info',
       help: '1, with the version of this worker',
       labelNames: ['version'],
-      registers,
+      registers: [this.registry],
     }).set({ version }, 1);
-    new Gauge({
-      name: 'fulfilment_worker_sweep_age_seconds',
-      help: 'Time since the last complete sweep, or since the start of the worker',
-      registers,
-      collect() {
-        this.set((sinceLastSweepMs() ?? performance.now()) / 1_000);
-      },
-    });
   }
 
   onExchange(client: string, { operation, status, durationMs }: Exchange): void {

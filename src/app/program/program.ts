@@ -61,7 +61,9 @@ export function createCli(): Command {
     .command('worker')
     .description('run the daemon until it is stopped')
     .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… WAREHOUSE_BASE_URL=https://… fulfilment-sync worker')
-    .action(async () => setExitCode((await import('../commands/worker.ts')).workerCommand()));
+    .action(async () =>
+      setExitCode((await import('../commands/worker.ts')).workerCommand(cli.opts<{ envFile?: string }>().envFile)),
+    );
   addMigrateCommand(cli);
   cli
     .command('status')

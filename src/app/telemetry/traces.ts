@@ -29,8 +29,6 @@ export interface Tracing {
   readonly queue: QueueTelemetry;
   /** Makes a span of each attempt to push a row. */
   readonly push: PushSpans;
-  /** Returns the ids of the current span, for a log line. */
-  readonly readSpanIds: () => object;
   readonly close: () => Promise<void>;
 }
 
@@ -58,9 +56,10 @@ export function startTracing(settings: NonNullable<TelemetrySettings['traces']>,
   return {
     queue: new BullMQOtel({ tracerName: 'fulfilment-sync', version }),
     push: createPushSpans(provider.getTracer('fulfilment-sync', version)),
-    readSpanIds,
     close: async () => {
       requests.disable();
+      // A worker that restarts sets them again, which OpenTelemetry refuses while they are set.
+      for (const api of [trace, context, propagation]) api.disable();
       await provider.shutdown();
     },
   };
@@ -96,8 +95,8 @@ function createPushSpans(tracer: Tracer): PushSpans {
   };
 }
 
-/** Returns the ids of the current span, by the names that OpenTelemetry gives them in logs. */
-function readSpanIds(): object {
+/** Returns the ids of the current span, by the names that OpenTelemetry gives them in logs; nothing without a span. */
+export function readSpanIds(): object {
   const span = trace.getActiveSpan()?.spanContext();
   return span === undefined ? {} : { trace_id: span.traceId, span_id: span.spanId };
 }

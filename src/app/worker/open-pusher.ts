@@ -3,19 +3,21 @@
  */
 
 import type { Config } from '../../../config/env.ts';
+import { toIdentity } from '../../../config/files.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import type { HoldCode } from '../../core/push/push-health.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
-import type { PushSpans } from '../../sync/push/attempt.ts';
+import type { PushDeps, PushSpans } from '../../sync/push/attempt.ts';
 import type { PushEvents } from '../../sync/push/client-pusher.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
 import { applyOperations } from '../../sync/push/payload/kind.ts';
+import { SettingCodes } from '../../sync/push/payload/setting-codes.ts';
 import { Pusher } from '../../sync/push/pusher.ts';
 import { RecentSends } from '../../sync/push/recent-sends.ts';
+import type { Warehouse } from '../../warehouse/client.ts';
 import { connectForWriting, type OpenDatabase } from '../deps/database.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
 import { throttleWarnings } from '../logging/throttle-warnings.ts';
-import { PushDepsMaker, type PushSettings, toPusherSettings } from './push-deps.ts';
 
 /** Number of connections for claiming and settling. */
 const pushPoolSize = 6;
@@ -24,7 +26,10 @@ const heartbeatTimeoutMs = 5_000;
 const withoutSpan: PushSpans = (_row, attempt) => attempt(() => undefined);
 
 /** The parts of a process that pushing uses. */
-export interface PushSetup extends PushSettings {
+export interface PushSetup {
+  readonly config: Config;
+  /** The service of each client. */
+  readonly warehouses: ReadonlyMap<string, Warehouse>;
   readonly databaseUrl: string;
   readonly worker: string;
   readonly log: Logger;
@@ -51,8 +56,6 @@ export const openPushConnections = (databaseUrl: string, log: Logger): PushConne
 /** A pusher whose connections the caller has to close. */
 export interface OpenPusher {
   readonly pusher: Pusher;
-  /** Takes other clients and settings. Clients for which nothing changes continue as before. */
-  readonly change: (settings: PushSettings) => void;
   readonly close: () => Promise<void>;
 }
 
@@ -64,10 +67,17 @@ export function openPusher(
   const { config, worker, log } = options;
   const settledKinds = outboxKinds.map((kind) => applyOperations(kind, config.operations));
   const kinds = new Map(settledKinds.map((kind) => [kind.name, kind]));
-  const sent = new RecentSends(countSlots(config));
-  const inSpan = options.spans ?? withoutSpan;
-  const shared = { db: main.db, kinds, operations: config.operations, timeoutMs: config.HTTP_TIMEOUT_MS, worker, sent };
-  const maker = new PushDepsMaker({ ...shared, inSpan }, options.only);
+  const sent = new RecentSends(config.PUSH_CONCURRENCY * config.clients.length);
+  const shared = {
+    db: main.db,
+    kinds,
+    operations: config.operations,
+    timeoutMs: config.HTTP_TIMEOUT_MS,
+    worker,
+    sent,
+    inSpan: options.spans ?? withoutSpan,
+    policy: { maxAttempts: config.PUSH_MAX_ATTEMPTS, maxAgeMs: config.PUSH_MAX_AGE },
+  };
   const pusher = new Pusher({
     db: main.db,
     claimsDb: claims.db,
@@ -75,16 +85,27 @@ export function openPusher(
     kinds: settledKinds,
     sent,
     events: createPushLog(log, options.onSettled),
-    ...toPusherSettings(maker, options),
+    clients: createClientDeps(shared, options),
+    slots: config.PUSH_CONCURRENCY,
+    sweepMs: config.pushSweepMs ?? 15_000,
   });
-  const change = (settings: PushSettings) => {
-    sent.expect(countSlots(settings.config));
-    pusher.change(toPusherSettings(maker, settings));
-  };
-  return { pusher, change, close: async () => void (await Promise.all([main.close(), claims.close()])) };
+  return { pusher, close: async () => void (await Promise.all([main.close(), claims.close()])) };
 }
 
-const countSlots = ({ PUSH_CONCURRENCY, clients }: Config) => PUSH_CONCURRENCY * clients.length;
+/** Creates the parts of the pushes of each client. */
+function createClientDeps(
+  shared: Omit<PushDeps, 'client' | 'identity' | 'zone' | 'warehouse' | 'codes' | 'proven'>,
+  { config, warehouses, only }: PushSetup,
+): PushDeps[] {
+  return config.clients.flatMap((client) => {
+    const { key, timeZone: zone } = client;
+    const warehouse = warehouses.get(key)?.withoutRetries();
+    if (warehouse === undefined || (only !== undefined && key !== only)) return [];
+    const identity = toIdentity(client);
+    const codes = new SettingCodes(shared.db, { client: key, identity }, warehouse);
+    return [{ ...shared, client: key, identity, zone, warehouse, codes, proven: new Set() }];
+  });
+}
 
 /**
  * Creates the event handlers that log one line per outcome. A line has only the code of an error: its text, which is in

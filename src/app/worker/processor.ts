@@ -5,28 +5,21 @@ import { SchemaError } from '../../erp/schema/migration-files.ts';
 import { jobDataSchema, type Processor, tickName } from '../../queue/define-job.ts';
 import type { RunSlots } from '../../queue/run-slots.ts';
 import { errorFields } from '../logging/logger.ts';
-import type { AccountStops } from './account-stops.ts';
 import { type RunnerDeps, runJob } from './runner.ts';
 import type { Schedules } from './schedules.ts';
 
 /** What the processors of a worker share. */
 export interface ProcessorParts {
-  /** Returns the parts that a run which begins now uses until its end. A reload of settings replaces them. */
-  readonly current: () => RunnerDeps;
+  readonly deps: RunnerDeps;
   readonly schedules: Schedules;
-  readonly accountStops: AccountStops;
   readonly stop: AbortSignal;
   readonly onOutdated: (error: SchemaError) => void;
 }
 
 /** Creates the processor of queued jobs. On a tick it queues what is due soon. It runs everything else. */
-export function createProcessor(
-  { current, schedules, accountStops, stop, onOutdated }: ProcessorParts,
-  slots: RunSlots,
-): Processor {
+export function createProcessor({ deps, schedules, stop, onOutdated }: ProcessorParts, slots: RunSlots): Processor {
   return async ({ name, data }, _token, cancelled) => {
     if (name === tickName) return schedules.onTick();
-    const deps = current();
     const job = jobNames.find((known) => known === name);
     // A worker of another configuration queued it. That worker runs it.
     if (job === undefined || deps.config.schedules[job].kind === 'off') return;
@@ -43,8 +36,7 @@ export function createProcessor(
     if (slot === null) return;
     let hasEnded = true;
     try {
-      const removed = accountStops.signal(client);
-      const signal = AbortSignal.any([stop, room.signal, removed, ...(cancelled === undefined ? [] : [cancelled])]);
+      const signal = AbortSignal.any([stop, room.signal, ...(cancelled === undefined ? [] : [cancelled])]);
       const report = await runJob(deps, job, client, 'schedule', signal).catch((error: unknown) => {
         // A failed run would be recorded. Here the database could not store the record.
         deps.log.error({ event: 'run_unrecorded', client: client.key, job, ...errorFields(error) });

@@ -3,7 +3,6 @@ import { openListener } from '../deps/database.ts';
 import type { WorkMetrics } from '../metrics/work-metrics.ts';
 import type { Tracing } from '../telemetry/traces.ts';
 import { openPusher } from './open-pusher.ts';
-import type { PushSettings } from './push-deps.ts';
 import type { RunnerDeps } from './runner.ts';
 
 /** Milliseconds that connections have to close. One that no longer answers takes a minute to fail. */
@@ -18,48 +17,19 @@ export interface PushingParts {
   readonly tracing: Tracing | null;
 }
 
-/** Pushing while it is switched on. */
-interface StartedPushing {
-  readonly change: (settings: PushSettings) => void;
+/** Pushing of a worker. */
+export interface Pushing {
+  /** Claims nothing more, and resolves when what is under way is settled. It may be called again. */
   readonly close: () => Promise<void>;
 }
 
-/** The pushing of a worker, which the settings can switch on, change and switch off. */
-export class Pushing {
-  readonly #parts: PushingParts;
-  #started: StartedPushing | null = null;
-  #ending: Promise<void> = Promise.resolve();
-  #isClosed = false;
-
-  constructor(parts: PushingParts) {
-    this.#parts = parts;
-  }
-
-  /** Pushes by these settings from now on. If they switch it off, waits until what is under way is settled. */
-  async apply(deps: RunnerDeps): Promise<void> {
-    if (this.#isClosed) return;
-    if (deps.config.pushSweepMs === null) await this.#end();
-    else if (this.#started === null) this.#started = startPushing(deps, this.#parts);
-    else this.#started.change(deps);
-  }
-
-  /** Claims nothing more, and resolves when what is under way is settled. */
-  close(): Promise<void> {
-    this.#isClosed = true;
-    return this.#end();
-  }
-
-  #end(): Promise<void> {
-    const started = this.#started;
-    this.#started = null;
-    if (started !== null) this.#ending = started.close();
-    return this.#ending;
-  }
-}
-
-/** Starts pushing. A notification of the database, or a periodic sweep, finds the rows. */
-function startPushing(deps: RunnerDeps, { databaseUrl, metrics, tracing }: PushingParts): StartedPushing {
-  const { pusher, change, close } = openPusher({
+/**
+ * Starts pushing, unless SCHEDULE_PUSH_OUTBOX is off. A notification of the database, or a periodic sweep, finds the
+ * rows.
+ */
+export function startPushing(deps: RunnerDeps, { databaseUrl, metrics, tracing }: PushingParts): Pushing {
+  if (deps.config.pushSweepMs === null) return { close: async () => undefined };
+  const { pusher, close } = openPusher({
     ...deps,
     databaseUrl,
     onSettled: (settlement, kind) => metrics.onSettled(settlement, kind),
@@ -67,12 +37,16 @@ function startPushing(deps: RunnerDeps, { databaseUrl, metrics, tracing }: Pushi
   });
   const listener = openListener(databaseUrl, 'fulfilment_outbox', (payload) => void pusher.wakeFor(payload), deps.log);
   pusher.start();
+  const end = async () => {
+    // At the same time: if the listener does not close, the pusher must stop claiming anyway.
+    await Promise.all([listener.close(), pusher.stop(pushStopTimeoutMs)]);
+    await Promise.race([close(), wait(closeTimeoutMs, undefined, { ref: false })]);
+  };
+  let ending: Promise<void> | undefined;
   return {
-    change,
-    close: async () => {
-      // At the same time: if the listener does not close, the pusher must stop claiming anyway.
-      await Promise.all([listener.close(), pusher.stop(pushStopTimeoutMs)]);
-      await Promise.race([close(), wait(closeTimeoutMs, undefined, { ref: false })]);
+    close: () => {
+      ending ??= end();
+      return ending;
     },
   };
 }

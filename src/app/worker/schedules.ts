@@ -2,7 +2,6 @@
  * Brings due jobs into the queues. Postgres says what is due; the queues can be lost at any time.
  */
 
-import type { Config } from '../../../config/env.ts';
 import { type JobName, jobNames } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { tryRunExclusively } from '../../erp/connection/exclusive.ts';
@@ -34,22 +33,16 @@ const localJobs = jobNames.filter((job) => jobs[job].isLocal);
 /** Queues the due jobs of this worker's clients. */
 export class Schedules {
   readonly #queues: ReadonlyMap<QueueName, TaskQueue>;
-  #deps: RunnerDeps;
-  #clients: readonly OfferedAccount[] = [];
-  #enabled: readonly JobName[] = [];
-  #tickMs: number | null = null;
+  readonly #deps: RunnerDeps;
+  readonly #clients: readonly OfferedAccount[];
+  readonly #enabled: readonly JobName[];
+  readonly #tickMs: number | null;
   /** Clients that were logged as parked. */
   #parked: readonly string[] = [];
 
   constructor(deps: RunnerDeps, queues: ReadonlyMap<QueueName, TaskQueue>) {
     this.#deps = deps;
     this.#queues = queues;
-    this.use(deps);
-  }
-
-  /** Queues from now on by these clients and schedules. */
-  use(deps: RunnerDeps): void {
-    this.#deps = deps;
     this.#clients = deps.config.clients.map(toClientIdentity);
     this.#enabled = jobNames.filter((job) => deps.config.schedules[job].kind !== 'off');
     this.#tickMs = findTickMs(jobNames.map((job) => deps.config.schedules[job]));
@@ -58,33 +51,12 @@ export class Schedules {
   /** Gives every job of every client its row in `sync.jobs`. A schedule that became shorter takes effect at once. */
   async prepare(): Promise<void> {
     const { db, config } = this.#deps;
-    await this.#register(this.#clients);
+    await this.#register();
     // Before any run, because after a restore the gates have to wait.
     await noteDatabase(db, this.#deps.worker, []);
     const clients = this.#clients.map(({ client }) => client);
     await endHoldWaits(db, clients);
     await prepareJobs(db, config, clients, jobNames);
-  }
-
-  /**
-   * Prepares the jobs for changed settings, before they are used.
-   * @param clients clients that are new, or that have another account or password
-   * @param changedJobs jobs with another schedule
-   */
-  async prepareChange(config: Config, clients: readonly string[], changedJobs: readonly JobName[]): Promise<void> {
-    const { db } = this.#deps;
-    const accounts = config.clients.map(toClientIdentity);
-    await this.#register(accounts);
-    await endHoldWaits(db, clients);
-    await prepareJobs(db, config, clients, jobNames);
-    const others = accounts.map(({ client }) => client).filter((client) => !clients.includes(client));
-    await prepareJobs(db, config, others, changedJobs);
-  }
-
-  /** Makes the schedulers fit, and queues everything that is due. */
-  async catchUp(): Promise<void> {
-    await this.#alignIfNeeded();
-    await this.onTick();
   }
 
   /** Queues every run that is due before the next tick, with a delay until its due time. */
@@ -116,7 +88,7 @@ export class Schedules {
       },
       dispatchOverdue: () => this.#fanOut(this.#enabled, this.#clients, -overdueMs, { look: true }),
       align: async () => {
-        await this.#register(this.#clients);
+        await this.#register();
         await this.#alignIfNeeded();
       },
       onError: (task, error) => {
@@ -175,9 +147,9 @@ export class Schedules {
   }
 
   /** Registers the clients. Logs once for each client that it is parked, and once that it no longer is. */
-  async #register(accounts: readonly OfferedAccount[]): Promise<void> {
+  async #register(): Promise<void> {
     const { db, log } = this.#deps;
-    const parked = await registerClients(db, accounts);
+    const parked = await registerClients(db, this.#clients);
     for (const client of parked.filter((key) => !this.#parked.includes(key)))
       log.error({
         event: 'client_parked',

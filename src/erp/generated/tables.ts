@@ -2821,33 +2821,6 @@ export interface SyncWatchedArticles {
   sku: string;
 }
 
-export interface SyncWorkerSettings {
-  /**
-   * When the worker took over these settings
-   */
-  loaded_at: Generated<Timestamp>;
-  /**
-   * What is wrong in changed files; the worker keeps its settings. Empty: nothing
-   */
-  refused: Generated<string[]>;
-  /**
-   * Changed settings that only a restart of the worker takes over
-   */
-  restart: Generated<string[]>;
-  /**
-   * Last sign of life, written every 20 seconds
-   */
-  seen_at: Generated<Timestamp>;
-  /**
-   * Clients, schedules and other settings; of secrets, check values of 16 bits, which tell only that a secret differs
-   */
-  settings: Json;
-  /**
-   * Worker: host name and process id
-   */
-  worker: string;
-}
-
 export interface DB {
   "fulfilment.changes": FulfilmentChanges;
   "fulfilment.consumers": FulfilmentConsumers;
@@ -2917,5 +2890,4 @@ export interface DB {
   "sync.runs": SyncRuns;
   "sync.settings_reads": SyncSettingsReads;
   "sync.watched_articles": SyncWatchedArticles;
-  "sync.worker_settings": SyncWorkerSettings;
 }

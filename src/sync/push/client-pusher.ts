@@ -18,8 +18,8 @@ export interface PushEvents extends SettleEvents {
 
 /** Pushes the rows of one client, several at the same time. */
 export class ClientPusher {
-  readonly deps: PushDeps;
-  readonly slots: number;
+  readonly #deps: PushDeps;
+  readonly #slots: number;
   readonly #maxUnsettled: number;
   readonly #events: PushEvents;
   readonly #signal: AbortSignal;
@@ -41,8 +41,8 @@ export class ClientPusher {
 
   /** @param signal ends what is under way; rows that were sent become unknown */
   constructor(deps: PushDeps, slots: number, signal: AbortSignal, events: PushEvents) {
-    this.deps = deps;
-    this.slots = slots;
+    this.#deps = deps;
+    this.#slots = slots;
     this.#maxUnsettled = countMaxUnsettled(slots);
     this.#signal = signal;
     this.#events = events;
@@ -95,7 +95,7 @@ export class ClientPusher {
     if (allowance?.rows === 0) return { claimed: 0, more: false, nextInMs: allowance.nextInMs };
     const [claimedAtMs, giveBackCount] = [performance.now(), this.#giveBackCount];
     const maxRows = allowance?.rows ?? wanted;
-    const { rows, putOff } = await claimDueRows(this.deps, maxRows, few);
+    const { rows, putOff } = await claimDueRows(this.#deps, maxRows, few);
     if (few === undefined) this.#expectsMore = rows.length === wanted;
     this.#ahead.add(rows, claimedAtMs, few !== undefined);
     // Rows that were claimed before a hold began must not be sent after it.
@@ -113,7 +113,7 @@ export class ClientPusher {
   /** Number of slots that can take a row now. */
   get #freeSlots(): number {
     if (this.#doubts.has('')) return 0;
-    return Math.max(0, Math.min(this.slots - this.#sending.size, this.#maxUnsettled - this.#unsettled));
+    return Math.max(0, Math.min(this.#slots - this.#sending.size, this.#maxUnsettled - this.#unsettled));
   }
 
   get #unsettled(): number {
@@ -127,7 +127,7 @@ export class ClientPusher {
 
   #begin({ row, claimedAtMs }: WaitingRow): void {
     this.#sending.add(row);
-    const pushed = this.deps.inSpan(row, (report) => this.#push(row, claimedAtMs, report));
+    const pushed = this.#deps.inSpan(row, (report) => this.#push(row, claimedAtMs, report));
     this.#inFlight.set(row, pushed);
   }
 
@@ -154,7 +154,7 @@ export class ClientPusher {
     this.#isLookingUp = true;
     this.#inBackground('look up', async () => {
       try {
-        return await lookUpDueRows(this.deps, this.#settlements, this.health, this.#signal);
+        return await lookUpDueRows(this.#deps, this.#settlements, this.health, this.#signal);
       } finally {
         this.#isLookingUp = false;
       }
@@ -201,7 +201,7 @@ export class ClientPusher {
     try {
       const beganAtMs = performance.now();
       this.#attempting++;
-      const outcome = await attemptRow(this.deps, row, claimedAtMs, this.#signal).finally(() => this.#attempting--);
+      const outcome = await attemptRow(this.#deps, row, claimedAtMs, this.#signal).finally(() => this.#attempting--);
       if (outcome === null) return;
       report(outcome.settlement.status);
       if (outcome.asked) this.#ahead.noteRequest(performance.now() - beganAtMs);
@@ -225,7 +225,7 @@ export class ClientPusher {
       if (outcome.settlement.status === 'done') await this.health.proveKind(row.kind);
       // The claim is renewed until the row is settled. A row that the ERP has locked delays only itself.
       await settled;
-      if (outcome.settlement.refund) this.deps.sent.forget(row);
+      if (outcome.settlement.refund) this.#deps.sent.forget(row);
     } catch (error) {
       this.#events.onError('push', error);
     } finally {
@@ -243,6 +243,6 @@ export class ClientPusher {
    * the service itself is failing. A kind that only an operator can decide keeps it: a lost worker leaves one row per slot.
    */
   #mayFreeSlot({ settlement }: PushOutcome, { kind }: ClaimedRow): boolean {
-    return settlement.status === 'done' && this.deps.kinds.get(kind)?.unknown.do !== 'ask operator';
+    return settlement.status === 'done' && this.#deps.kinds.get(kind)?.unknown.do !== 'ask operator';
   }
 }

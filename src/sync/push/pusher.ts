@@ -9,8 +9,7 @@ import type { TakenOverRow } from '../../erp/outbox/held-claims.ts';
 import { isHeld, readHealth, type StoredHealth } from '../../erp/outbox/holds.ts';
 import type { PushDatabase } from '../../erp/outbox/push-database.ts';
 import type { PushDeps } from './attempt.ts';
-import type { PushEvents } from './client-pusher.ts';
-import { ClientPushers, claimFor } from './client-pushers.ts';
+import { ClientPusher, type PushEvents } from './client-pusher.ts';
 import { LaneWaker } from './lane-waker.ts';
 import { findSoonest, idleLookMs, type Look, minLookMs, neverLook, readLane } from './next-look.ts';
 import type { AnyKind } from './payload/kind.ts';
@@ -47,9 +46,7 @@ export interface PusherOptions {
  */
 export class Pusher {
   readonly #options: PusherOptions;
-  #clients: readonly PushDeps[] = [];
-  #sweepMs: number;
-  readonly #pushers: ClientPushers;
+  readonly #pushers: ReadonlyMap<string, ClientPusher>;
   readonly #lookedUp: readonly string[];
   readonly #hardStop = new AbortController();
   readonly #waker: LaneWaker;
@@ -67,15 +64,15 @@ export class Pusher {
     const { signal } = this.#hardStop;
     this.#waker = new LaneWaker(options.db, signal, (error) => options.events.onError('wake', error));
     const onChange = (look: boolean) => (look ? this.wake() : this.#wakeLoop());
-    this.#pushers = new ClientPushers(signal, { ...options.events, onChange });
-    this.#sweepMs = options.sweepMs;
-    this.change(options);
+    const events = { ...options.events, onChange };
+    this.#pushers = new Map(
+      options.clients.map((deps) => [deps.client, new ClientPusher(deps, options.slots, signal, events)]),
+    );
     this.#lookedUp = options.kinds.filter(({ unknown }) => unknown.do === 'look up').map(({ name }) => name);
     this.#upkeep = new Upkeep({
       ...options,
-      clients: () => this.#clients,
       rules: Object.fromEntries(options.kinds.map(({ name, unknown }) => [name, unknown.do])),
-      claims: () => this.#pushers.claims,
+      claims: () => this.#all.flatMap(({ claims }) => claims),
       onError: options.events.onError,
       onMarkedDead: options.events.onMarkedDead,
       onDatabase: (database) => this.#noteDatabase(database),
@@ -86,13 +83,8 @@ export class Pusher {
     });
   }
 
-  /** Takes other clients and settings. What is under way is settled with those that it began with. */
-  change({ clients, slots, sweepMs }: Pick<PusherOptions, 'clients' | 'slots' | 'sweepMs'>): void {
-    if (this.#isStopping) return;
-    this.#clients = clients;
-    this.#sweepMs = sweepMs;
-    this.#pushers.change(clients, slots);
-    this.wake();
+  get #all(): ClientPusher[] {
+    return [...this.#pushers.values()];
   }
 
   /** Begins to push, and continues until stopped. */
@@ -106,7 +98,7 @@ export class Pusher {
   async drain(): Promise<void> {
     this.#upkeep.start();
     await this.#upkeep.once();
-    await this.#run((dueNow) => !dueNow && this.#pushers.all.every((pusher) => pusher.isIdle));
+    await this.#run((dueNow) => !dueNow && this.#all.every((pusher) => pusher.isIdle));
     await this.stop(0);
   }
 
@@ -150,7 +142,7 @@ export class Pusher {
     const timer = setTimeout(() => this.#hardStop.abort(), withinMs);
     this.wake();
     await this.#loop;
-    await this.#pushers.finish();
+    await Promise.all(this.#all.map((pusher) => pusher.finish()));
     clearTimeout(timer);
     await this.#upkeep.stop();
     // Other workers take over what still waits for a lock in the background.
@@ -169,7 +161,7 @@ export class Pusher {
       }
       // Settlements during the look may have made more rows due.
       if (!this.#isWoken && isDone(look.dueNow)) return;
-      await this.#pause(Math.min(look.inMs, this.#sweepMs));
+      await this.#pause(Math.min(look.inMs, this.#options.sweepMs));
     }
   }
 
@@ -191,7 +183,7 @@ export class Pusher {
    */
   async #claimAgain(): Promise<Look | null> {
     const leftMs = this.#wholeLookAtMs - performance.now();
-    const pushers = this.#pushers.all.filter(({ expectsMore, health }) => expectsMore && !health.isLimited);
+    const pushers = this.#all.filter(({ expectsMore, health }) => expectsMore && !health.isLimited);
     if (leftMs <= 0 || pushers.length === 0) return null;
     const claims = await Promise.all(pushers.map((pusher) => pusher.claim()));
     return { inMs: claims.some(({ more }) => more) ? 0 : leftMs, dueNow: true };
@@ -203,7 +195,7 @@ export class Pusher {
    */
   async #lookAtAll(): Promise<Look> {
     this.#wholeLookAtMs = performance.now() + wholeLookMs;
-    const due = await readDueWork(this.#options.db, this.#clients, this.#lookedUp);
+    const due = await readDueWork(this.#options.db, this.#options.clients, this.#lookedUp);
     const troubled = due.filter(({ isTroubled }) => isTroubled).map(({ client }) => client);
     const health = troubled.length === 0 ? [] : await readHealth(this.#options.db, troubled);
     const byClient = Map.groupBy(health, ({ client }) => client);
@@ -235,4 +227,22 @@ export class Pusher {
       return findSoonest([...looks, { inMs: pendingInMs ?? neverLook.inMs, dueNow: false }]);
     return findSoonest([...looks, ...(await claimFor(pusher, health))]);
   }
+}
+
+/** Claims rows of a client. Rows of a kind or client with a send window are claimed within it. */
+export async function claimFor(pusher: ClientPusher, health: readonly StoredHealth[]): Promise<Look[]> {
+  const few = health.filter((one) => one.sendWindow !== null && !isHeld(one));
+  const looks: Look[] = [];
+  const claim = async (kind?: string) => {
+    const { claimed, more, nextInMs } = await pusher.claim(kind === undefined ? undefined : { kind });
+    const inMs = nextInMs === undefined ? idleLookMs : Math.max(minLookMs, nextInMs);
+    looks.push({ inMs: more ? 0 : inMs, dueNow: more || claimed > 0 || nextInMs !== undefined });
+  };
+  if (few.some(({ kind }) => kind === '')) await claim('');
+  else {
+    // These come first: behind all other rows they would never get a slot, and their number is bounded.
+    for (const { kind } of few) await claim(kind);
+    await claim();
+  }
+  return looks;
 }

@@ -17,18 +17,13 @@ const maxAgeMs = hourMs;
  * something: Postgres loses the newest commits first.
  */
 export class RecentSends {
-  #maxRows = minRows;
+  readonly #maxRows: number;
   readonly #rows = new Map<string, SentRow & { readonly sentAtMs: number }>();
 
   /**
    * @param concurrency number of rows that this process sends at the same time; the order of their commits is not known
    */
   constructor(concurrency: number) {
-    this.expect(concurrency);
-  }
-
-  /** Makes room for another number of rows that are sent at the same time. */
-  expect(concurrency: number): void {
     this.#maxRows = Math.max(minRows, concurrency);
   }
 

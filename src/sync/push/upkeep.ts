@@ -24,8 +24,8 @@ export interface UpkeepOptions {
   /** A database whose pool is used for nothing else, so that a busy pool costs no claim. */
   readonly claimsDb: Database;
   readonly worker: string;
-  /** Returns the clients that this process pushes for. */
-  readonly clients: () => readonly ClientAccount[];
+  /** The clients that this process pushes for. */
+  readonly clients: readonly ClientAccount[];
   readonly rules: Readonly<Record<string, UnknownRule>>;
   /** Returns the claims that this process holds. */
   readonly claims: () => readonly HeldClaim[];
@@ -115,7 +115,7 @@ export class Upkeep {
     const { db, worker, clients, rules, onTakenOver, onMarkedDead } = this.#options;
     for (const row of await takeOverClaims(db, worker, rules, operatorChoices)) onTakenOver(row);
     if (!isSlowTaskDue(this.#tidiedUpAtMs)) return;
-    await markServed(db, clients());
+    await markServed(db, clients);
     await forgetOldHealth(db);
     const unknownClientRows = await markUnknownClientRowsDead(db, worker);
     if (unknownClientRows > 0) onMarkedDead(unknownClientRows);

@@ -31,7 +31,7 @@ const toKeepMs = (times: number) => Math.min(refusedKeepCapMs, refusedKeepMs * 2
  */
 export class TokenSource {
   readonly #http: WarehouseHttp;
-  #credentials: Credentials;
+  readonly #credentials: Credentials;
   #current: { token: string; renewAtMs: number; issuedAtMs: number; isAccepted: boolean } | undefined;
   /** Operations answered with 401 since they last succeeded, and from when a 401 may cause a new token again. */
   readonly #refusals = new Map<OperationName, { readonly times: number; readonly renewAtMs: number }>();
@@ -42,17 +42,6 @@ export class TokenSource {
   constructor(http: WarehouseHttp, credentials: Credentials) {
     this.#http = http;
     this.#credentials = credentials;
-  }
-
-  /** Takes another password. The next request fetches a token with it; requests under way end with the token they have. */
-  setPassword(password: string): void {
-    if (password === this.#credentials.password) return;
-    this.#credentials = { ...this.#credentials, password };
-    this.#current = undefined;
-    this.#refusals.clear();
-    this.#fruitless = 0;
-    // What is under way was asked with the former password.
-    this.#renewal = undefined;
   }
 
   /**
@@ -67,22 +56,10 @@ export class TokenSource {
   /** Returns the present token, or the request for a new one, which all callers share. */
   #getShared(): string | Promise<string> {
     if (this.#current !== undefined && performance.now() < this.#current.renewAtMs) return this.#current.token;
-    this.#renewal ??= this.#startRenewal();
+    this.#renewal ??= this.#renew().finally(() => {
+      this.#renewal = undefined;
+    });
     return this.#renewal;
-  }
-
-  /** Requests a new token. If the password changes meanwhile, all who wait get a token with the new one. */
-  #startRenewal(): Promise<string> {
-    const used = this.#credentials;
-    const renewal = this.#renew(used)
-      .catch((error: unknown) => {
-        if (used === this.#credentials) throw error;
-        return this.#getShared();
-      })
-      .finally(() => {
-        if (this.#renewal === renewal) this.#renewal = undefined;
-      });
-    return renewal;
   }
 
   /** Records that the service accepted this token for an operation. */
@@ -114,10 +91,10 @@ export class TokenSource {
   /**
    * Requests a new token. Only the HTTP timeouts end the request: if one caller stops, the others still need the token.
    */
-  async #renew(credentials: Credentials): Promise<string> {
+  async #renew(): Promise<string> {
     const { signal } = new AbortController();
     const askedAtMs = performance.now();
-    const body = new URLSearchParams({ grant_type: 'password', ...credentials }).toString();
+    const body = new URLSearchParams({ grant_type: 'password', ...this.#credentials }).toString();
     const headers = { 'content-type': 'application/x-www-form-urlencoded' };
     const answer = await this.#http
       .read({ operation: 'common.token', headers, body, signal })
@@ -127,9 +104,7 @@ export class TokenSource {
     const { access_token: token, expires_in: seconds } = decodeToken(answer.body);
     const lifeMs = seconds * 1_000;
     const renewAtMs = askedAtMs + Math.max(lifeMs * 0.9, lifeMs - renewalMarginMs);
-    // A token of a former password serves those who wait for it, and nobody else.
-    if (credentials === this.#credentials)
-      this.#current = { token, renewAtMs, issuedAtMs: performance.now(), isAccepted: false };
+    this.#current = { token, renewAtMs, issuedAtMs: performance.now(), isAccepted: false };
     return token;
   }
 }

@@ -26,7 +26,7 @@ interface Permit {
  * second. Requests take their turns in the order in which they came. Nothing is taken while no request waits.
  */
 export class RequestBudget {
-  #perSecond: number;
+  readonly #perSecond: number;
   readonly #takeShare: TakeShare;
   readonly #waiting = new Set<Waiter>();
   #permits: Permit[] = [];
@@ -39,11 +39,6 @@ export class RequestBudget {
   constructor(perSecond: number, takeShare: TakeShare) {
     this.#perSecond = perSecond;
     this.#takeShare = takeShare;
-  }
-
-  /** Takes another limit. Shares that were taken keep their moments: they are a quarter of a second at most. */
-  setLimit(perSecond: number): void {
-    this.#perSecond = perSecond;
   }
 
   /**
@@ -145,10 +140,9 @@ export class RequestBudget {
 }
 
 /** Makes a budget of this process alone, for a program without a database. */
-export function makeLocalShares(readLimit: () => number): TakeShare {
+export function makeLocalShares(perSecond: number): TakeShare {
   let nextAtMs = 0;
   return (wanted) => {
-    const perSecond = readLimit();
     const nowMs = performance.now();
     const startAtMs = Math.max(nowMs, nextAtMs);
     nextAtMs = startAtMs + (wanted * 1_000) / perSecond;

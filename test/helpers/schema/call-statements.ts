@@ -65,12 +65,6 @@ import { recordSkip } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
 import { takeRequests } from '../../../src/erp/runs/request-budgets.ts';
 import { startDueRun } from '../../../src/erp/runs/start-due-run.ts';
-import {
-  forgetWorkerSettings,
-  noteWorkerAlive,
-  noteWorkerSettings,
-  readWorkerSettings,
-} from '../../../src/erp/runs/worker-settings.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { findBlockers } from '../../../src/erp/schema/migration-locks.ts';
 import { assertCodeFits, assertSchemaFits } from '../../../src/erp/schema/schema-fit.ts';
@@ -129,11 +123,6 @@ async function readReports(db: Database): Promise<void> {
   await readPauses(db);
   await readAudit(db, 5);
   await takeRequests(db, { identity: 'x', perSecond: 1 }, 1);
-  const settings = { clients: {}, schedules: {}, values: {}, fixed: {}, environment: [] };
-  await noteWorkerSettings(db, { worker: 'x', settings, refused: [], restart: [] }, new Date());
-  await noteWorkerAlive(db, 'x');
-  await readWorkerSettings(db);
-  await forgetWorkerSettings(db, 'x');
   await readOptions(db, client);
   await readAdminSecret(db, 'a purpose');
   await readSchemaParts(db);

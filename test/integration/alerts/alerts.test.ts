@@ -62,7 +62,7 @@ function startAlerter(url: URL, { maxAgeMs = times.maxAgeMs } = {}) {
   const dispatcher = openDispatcher(config, 10_000);
   const alerter = new Alerter({
     db: database.open(),
-    config: () => config,
+    config,
     log: createLogger('info', { write: (line) => void lines.push(line) }),
     webhook: { url: url.href, secret, dispatcher, timeoutMs: 2_000 },
     times: { ...times, maxAgeMs },

@@ -19,7 +19,7 @@ test('claims are renewed even while the other upkeep waits for a lock', async ()
     db: database.db,
     claimsDb: database.open(1),
     worker: 'test',
-    clients: () => [account],
+    clients: [account],
     rules: {},
     claims: () => (row === undefined ? [] : [row]),
     sent: new RecentSends(1),

@@ -28,33 +28,6 @@ describe('the token', () => {
     );
   });
 
-  test('is requested with another password as soon as there is one, also by those who wait for one', async () => {
-    const [asked, gate] = [[] as string[], Promise.withResolvers<void>()];
-    const service = await services.start(async (request, response) => {
-      if (request.url !== '/base/token') return sendJson(response, 200, empty);
-      const password = new URLSearchParams(await text(request)).get('password') ?? '';
-      asked.push(password);
-      if (password === 'wrong') await gate.promise;
-      return password === 'wrong'
-        ? sendJson(response, 400, { error: 'invalid_grant' })
-        : sendJson(response, 200, { access_token: password, expires_in: 1_200 });
-    });
-    const warehouse = services.connect(service.url, { WAREHOUSE_PASSWORD: 'wrong' });
-    const waiting = warehouse.list('v3.shipments.list', '', { signal });
-    await waitFor('the request with the wrong password', () => asked.length === 1);
-    warehouse.setPassword('right');
-    await warehouse.withoutRetries().list('v3.shipments.list', '', { signal });
-    gate.resolve();
-    await waiting;
-    expect(asked).toEqual(['wrong', 'right']);
-    warehouse.setPassword('right');
-    await warehouse.list('v3.shipments.list', '', { signal });
-    expect(asked).toEqual(['wrong', 'right']);
-    warehouse.setPassword('next');
-    await warehouse.list('v3.shipments.list', '', { signal });
-    expect(service.requests.at(-1)?.authorization).toBe('bearer next');
-  });
-
   test('is renewed before it expires', async () => {
     const service = await services.start(
       withTokens((_request, response) => sendJson(response, 200, empty), { expiresInSeconds: 1 }),

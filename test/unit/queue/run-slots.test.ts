@@ -113,15 +113,3 @@ test('a waiting run that is no longer due does not end the turn of another run',
   vi.advanceTimersByTime(2 * longTurnMs);
   expect(stopped).toHaveBeenCalledOnce();
 });
-
-test('another number of clients changes the share of each, and runs under way keep their slots', () => {
-  const slots = new RunSlots(8, 1);
-  const first = ['a', 'b', 'c'].map((job) => slots.take('north', job, null));
-  expect(first).not.toContain(null);
-  slots.setClients(2);
-  expect(slots.take('north', 'd', null)).toBeNull();
-  for (const slot of first.slice(0, 2)) slot?.give(true);
-  expect(slots.take('north', 'd', null)).not.toBeNull();
-  slots.setClients(1);
-  expect(slots.take('north', 'e', null)).not.toBeNull();
-});
