@@ -33,14 +33,14 @@ export function findNextDue(schedule: Schedule, now: Date, clientJob: ClientJob)
     const tick = CronExpressionParser.parse(schedule.pattern, { currentDate, tz: 'UTC' }).next().getTime();
     return new Date(tick + offsetMs);
   }
-  const { everyMs, phaseMs } = toInterval(schedule, clientJob);
-  const earliestMs = now.getTime() + everyMs * minShare;
+  const { everyMs, phaseMs, gapMs } = toInterval(schedule, clientJob);
+  const earliestMs = now.getTime() + gapMs;
   return new Date(Math.ceil((earliestMs - phaseMs) / everyMs) * everyMs + phaseMs);
 }
 
-/** Returns the interval of a schedule with the phase of a client and job. */
+/** Returns the interval of a schedule with the phase of a client and job, and the minimum time from a start to its next. */
 export function toInterval({ everyMs }: Extract<Schedule, { kind: 'every' }>, clientJob: ClientJob) {
-  return { everyMs, phaseMs: Math.floor(toFraction(clientJob) * everyMs) };
+  return { everyMs, phaseMs: Math.floor(toFraction(clientJob) * everyMs), gapMs: everyMs * minShare };
 }
 
 /**
@@ -58,12 +58,9 @@ export function findDueNotBefore(schedule: Schedule, earliest: Date, gapMs: numb
   return dueAt === null ? null : new Date(Math.max(dueAt.getTime(), earliest.getTime()));
 }
 
-/** Counts the due times since `due`, without `due` itself. One run replaces all of them, and reports their number. */
-export function countMissedRuns(schedule: Schedule, due: Date, now: Date): number {
-  if (schedule.kind === 'every')
-    return Math.max(0, Math.min(maxMissed, Math.floor((now.getTime() - due.getTime()) / schedule.everyMs)));
-  if (schedule.kind !== 'cron') return 0;
-  const dueTimes = CronExpressionParser.parse(schedule.pattern, { currentDate: due, tz: 'UTC' });
+/** Counts the times of a cron expression after `due`. One run replaces all of them, and reports their number. */
+export function countMissedTimes({ pattern }: Extract<Schedule, { kind: 'cron' }>, due: Date, now: Date): number {
+  const dueTimes = CronExpressionParser.parse(pattern, { currentDate: due, tz: 'UTC' });
   let missed = 0;
   while (missed < maxMissed && dueTimes.next().getTime() <= now.getTime()) missed++;
   return missed;

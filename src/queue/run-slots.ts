@@ -13,7 +13,7 @@ export const longTurnMs = 300_000;
 /** Maximum length of a turn of a long run. */
 const maxTurnMs = 6 * hourMs;
 /**
- * If a waiting run is not queued again within this time, it is no longer due. The sweeper queues due runs every 30 s.
+ * If a waiting run does not ask for a slot again within this time, it is no longer due. A sweep every 3 s tries due runs.
  */
 const maxWaitMs = 120_000;
 
@@ -33,10 +33,14 @@ export interface RunSlot {
  * room. Its pages stay committed, it is due at once, and it continues when a long run ends.
  */
 export class RunSlots {
+  readonly #slots: number;
   readonly #maxPerClient: number;
   readonly #maxLong: number;
   readonly #running = new Map<string, number>();
   readonly #rejectedClients = new Set<string>();
+  /** Clients that found no slot free at all, in the order in which they came. */
+  readonly #crowdedOut = new Set<string>();
+  #taken = 0;
   #long = 0;
   /** Runs that made room, by client and job. They start again when a slot for a long run is free. */
   readonly #waiting = new Map<string, { readonly client: string; seenMs: number }>();
@@ -48,6 +52,7 @@ export class RunSlots {
    * @param forLongWork true for a queue of long work only, which has no short runs to protect
    */
   constructor(slots: number, clients: number, forLongWork = false) {
+    this.#slots = slots;
     this.#maxPerClient = clients > 1 ? Math.max(1, Math.floor(slots * maxClientShare)) : slots;
     this.#maxLong = clients > 1 && !forLongWork ? Math.max(1, Math.floor(slots * maxLongShare)) : slots;
   }
@@ -57,6 +62,10 @@ export class RunSlots {
    * @param makeRoom called once if the run must stop; null if the run would lose its progress
    */
   take(client: string, job: string, makeRoom: (() => void) | null): RunSlot | null {
+    if (this.#taken >= this.#slots) {
+      this.#crowdedOut.add(client);
+      return null;
+    }
     const running = this.#running.get(client) ?? 0;
     if (running >= this.#maxPerClient) {
       this.#rejectedClients.add(client);
@@ -70,6 +79,7 @@ export class RunSlots {
     }
     this.#waiting.delete(key);
     this.#running.set(client, running + 1);
+    this.#taken++;
     const watch = this.#watch(key, client, waiting !== undefined, makeRoom);
     const give = (ended: boolean) => {
       const wasLong = watch.end();
@@ -123,9 +133,12 @@ export class RunSlots {
     const running = (this.#running.get(client) ?? 1) - 1;
     if (running > 0) this.#running.set(client, running);
     else this.#running.delete(client);
+    this.#taken--;
     if (wasLong) this.#long--;
     const wake = new Set(wasLong ? [...this.#waiting.values()].map((waiting) => waiting.client) : []);
     if (this.#rejectedClients.delete(client)) wake.add(client);
+    const [next] = this.#crowdedOut;
+    if (next !== undefined && this.#crowdedOut.delete(next)) wake.add(next);
     return [...wake];
   }
 }

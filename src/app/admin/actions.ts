@@ -149,7 +149,7 @@ function registerScheduleRoutes(app: FastifyInstance, { db, config, daemon, log 
     if (!(await requestRun(db, { client, job }, nameSender(request))))
       throw new AdminError(404, `There is no job ${job} of ${client}`);
     logScheduleAction('run_requested', request, client, job);
-    daemon()?.wakeClient(client);
+    daemon()?.startDueOf(client);
     return reply.redirect('/schedules?said=run', 303);
   });
 }

@@ -19,7 +19,7 @@ export async function quarantineReplayCommand(name: string | undefined, options:
       const counts = new Map<string, ReplayCounts>();
       const work = {
         name: 'replay',
-        nextDue: () => null,
+        schedule: { kind: 'on-request' as const },
         run: async (context: Parameters<typeof replayQuarantine>[0]) => {
           for (const stream of chosen)
             counts.set(stream.name, await replayQuarantine(withColumnComparison(context), stream));

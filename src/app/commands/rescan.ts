@@ -85,7 +85,13 @@ export async function refetchCommand(name: string, id: string, options: RescanOp
       const run = async (context: PullContext) => {
         found = await refetch(withColumnComparison(context), stream, Number(id));
       };
-      const report = await runWork(deps, { name: 'refetch', run, nextDue: () => null }, client, 'manual', stop);
+      const report = await runWork(
+        deps,
+        { name: 'refetch', run, schedule: { kind: 'on-request' } },
+        client,
+        'manual',
+        stop,
+      );
       hasUnread ||= found === null && report.status === 'done';
       const error = found === null ? (describeEnd(report) ?? describeUnread(report)) : null;
       const words = error ?? (found === null ? '' : refetchWords[found]);

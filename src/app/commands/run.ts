@@ -2,7 +2,6 @@
  * The commands. A command returns its exit code: 0 if all went well, 2 for wrong usage, 1 otherwise.
  */
 
-import type { WarehouseClient } from '../../../config/files.ts';
 import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { changeInWords } from '../../core/database-mark.ts';
 import type { Database } from '../../erp/connection/pool.ts';
@@ -56,7 +55,9 @@ async function pushOnce(only: string | undefined): Promise<number> {
       await close();
     }
     const heldBecause = await explainHold(deps.db);
-    const refusals = await Promise.all(clients.map((client) => findPushRefusal(deps.db, client)));
+    const refusals = await Promise.all(
+      clients.map((client) => findRefusal(deps.db, { ...toClientIdentity(client), job: pushJob.name })),
+    );
     for (const [index, { key }] of clients.entries()) {
       const counted = [...(counts.get(key) ?? [])].map(([status, count]) => `${status} ${count}`).join(', ');
       const refusal = refusals[index];

@@ -23,10 +23,10 @@ import { version } from '../version.ts';
 import { Closers } from './closers.ts';
 import { FigureMaker } from './figure-maker.ts';
 import { openAlerter } from './open-alerter.ts';
-import { createProcessor } from './processor.ts';
 import { type PushingParts, startPushing } from './pushing.ts';
 import { logReachability } from './reachability.ts';
 import type { RunnerDeps } from './runner.ts';
+import { Runs } from './runs.ts';
 import { Schedules } from './schedules.ts';
 
 /** Maximum number of runs of one queue that a worker makes at the same time. */
@@ -43,8 +43,8 @@ export interface Daemon {
   /** Resolves with the reason when this worker must not continue, because the database was migrated beyond its code. */
   readonly outdated: Promise<SchemaError>;
   readonly queues: ReadonlyMap<QueueName, TaskQueue>;
-  /** Queues the due jobs of a client at once. */
-  readonly wakeClient: (client: string) => void;
+  /** Starts the due runs of a client at once. */
+  readonly startDueOf: (client: string) => void;
   /**
    * Stops claiming, finishes the pages that are being written, releases the leases and closes everything.
    * @returns false if that took too long. Leases and claims that are left then expire.
@@ -53,7 +53,7 @@ export interface Daemon {
 }
 
 /**
- * Starts a worker. Until it is stopped, it runs due jobs, pushes rows, and queues due jobs again that the queue lost.
+ * Starts a worker. Until it is stopped, it runs due jobs, pushes rows, and starts runs that the queue lost.
  * @throws SchemaError if the schema does not fit this version
  * @throws QueueSetupError if the queue is not set up as it has to be
  */
@@ -62,11 +62,11 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const closers = new Closers();
   try {
     const { deps, backend } = await openConnections(closers, options);
-    const { queues, schedules, workers, stopping, outdated } = await openQueues(closers, deps, backend);
+    const { queues, schedules, runs, workers, stopping, outdated } = await openQueues(closers, deps, backend);
     await schedules.prepare();
     // Pushing starts after `prepare`, which registers the accounts that the rows belong to.
     const pushing = closers.add(startPushing(deps, options));
-    const sweeper = new Sweeper(schedules.sweeperTasks());
+    const sweeper = openSweeper(schedules, runs, log);
     closers.add({ close: () => sweeper.stop() });
     const { db, worker, warehouses } = deps;
     for (const running of workers) runInBackground(running.run(), log);
@@ -78,12 +78,16 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
     return {
       outdated,
       queues,
-      wakeClient: (client) => schedules.wakeClient(client),
+      startDueOf: (client) => runs.startDueOf(client),
       sinceLastSweepMs: () => sweeper.sinceLastDoneMs(),
       stop: async () => {
         stopping.abort(new StoppedError());
         for (const running of workers) running.cancelAllJobs('stopping');
-        const hasStopped = await endsWithin(stopTimeoutMs, [pushing.close(), ...workers.map((one) => one.close())]);
+        const hasStopped = await endsWithin(stopTimeoutMs, [
+          pushing.close(),
+          runs.ended(),
+          ...workers.map((one) => one.close()),
+        ]);
         if (!hasStopped) {
           log.error({ event: 'stop_forced', worker, afterMs: stopTimeoutMs });
           return false;
@@ -142,13 +146,26 @@ async function openQueues(closers: Closers, deps: RunnerDeps, backend: QueueBack
   const queues = new Map(names.map((name) => [name, closers.add(backend.queue(name))]));
   const schedules = new Schedules(deps, queues);
   const slots = new Map(names.map((name) => [name, new RunSlots(concurrency, config.clients.length, name === 'bulk')]));
-  const shared = { deps, schedules, stop: stopping.signal, onOutdated };
-  const workers = [...slots].map(([name, free]) =>
-    closers.add(backend.worker(name, createProcessor(shared, free), concurrency)),
-  );
+  const runs = new Runs({ deps, schedules, slots, stop: stopping.signal, onOutdated });
+  const workers = names.map((name) => closers.add(backend.worker(name, runs.process, concurrency)));
   const warn = throttleWarnings(log);
   const parts = [...queues.values(), ...workers];
   for (const part of parts) part.on('error', (error) => warn({ event: 'queue_error', ...errorFields(error) }));
   await Promise.all(parts.map((part) => part.waitUntilReady()));
-  return { queues, schedules, workers, stopping, outdated };
+  return { queues, schedules, runs, workers, stopping, outdated };
+}
+
+/** Creates the sweeper: it finds what must run and does not. */
+function openSweeper(schedules: Schedules, runs: Runs, log: Logger): Sweeper {
+  const warn = throttleWarnings(log);
+  return new Sweeper({
+    revive: async () => runs.start(await schedules.revive()),
+    startOverdue: async () => runs.start(await schedules.findOverdue()),
+    align: () => schedules.align(),
+    onError: (task, error) => {
+      // No stack: a server that is away is not a fault of this program.
+      const { code, error: words } = errorFields(error);
+      warn({ event: 'sweep_failed', task, code, error: words });
+    },
+  });
 }

@@ -87,7 +87,6 @@ export function openPusher(
     events: createPushLog(log, options.onSettled),
     clients: createClientDeps(shared, options),
     slots: config.PUSH_CONCURRENCY,
-    sweepMs: config.pushSweepMs ?? 15_000,
   });
   return { pusher, close: async () => void (await Promise.all([main.close(), claims.close()])) };
 }

@@ -7,8 +7,8 @@ import type { Database } from '../../erp/connection/pool.ts';
 import type { OfferedAccount } from '../../erp/runs/clients.ts';
 import type { LeaseKeeper } from '../../erp/runs/leases.ts';
 import type { Trigger } from '../../erp/runs/ledger.ts';
-import type { RunRequest } from '../../erp/runs/start-run.ts';
-import { countMissedRuns, findDueNotBefore, findNextDue, toInterval } from '../../queue/next-due.ts';
+import type { NextDue, RunRequest } from '../../erp/runs/start-run.ts';
+import { type ClientJob, countMissedTimes, findDueNotBefore, findNextDue, toInterval } from '../../queue/next-due.ts';
 import { newServiceClock, newShare, type PullContext } from '../../sync/run/pull-context.ts';
 import { type RunReport, type RunScope, runUnderLease } from '../../sync/run/run.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
@@ -35,9 +35,7 @@ export interface Work {
   /** The stream that it polls; undefined if it polls none. */
   readonly stream?: string;
   readonly run: (context: PullContext) => Promise<void>;
-  /** Returns when the next run is due. If it is undefined, the planned due time stays. */
-  readonly nextDue?: (now: Date) => Date | null;
-  /** The schedule of the job; undefined if it has none. */
+  /** The schedule of the job; undefined if it has none. Its due time then stays. */
   readonly schedule?: Schedule;
   /** True if a failed run is tried again before its next due time. */
   readonly retries?: boolean;
@@ -65,10 +63,6 @@ export async function runJob(
     ...(stream === undefined ? {} : { stream: stream.name }),
     run,
     schedule,
-    // A job that is off at this worker may be scheduled at another one, so its due time stays.
-    ...(schedule.kind === 'off'
-      ? {}
-      : { nextDue: (now: Date) => findNextDue(schedule, now, { client: client.key, job }) }),
     retries: retries && trigger === 'schedule',
     isLocal,
   };
@@ -103,21 +97,35 @@ export async function runWork(
 
 /** Builds the request for the lease and the record of a run. */
 function toRunRequest(deps: RunnerDeps, work: Work, client: WarehouseClient, trigger: Trigger): RunRequest {
-  const { schedule } = work;
   return {
     ...toClientIdentity(client),
     job: work.name,
     stream: work.stream ?? null,
     worker: deps.worker,
     trigger,
-    ...(work.nextDue === undefined ? {} : { nextDue: work.nextDue }),
-    ...(schedule?.kind === 'every' && work.nextDue !== undefined
-      ? { interval: toInterval(schedule, { client: client.key, job: work.name }) }
-      : {}),
-    ...(schedule === undefined ? {} : { missed: (due: Date, now: Date) => countMissedRuns(schedule, due, now) }),
+    nextDue: toNextDue(work.schedule, { client: client.key, job: work.name }),
     retries: work.retries ?? false,
     isLocal: work.isLocal ?? false,
   };
+}
+
+/** Returns how a run moves the due time of a job with this schedule. */
+function toNextDue(schedule: Schedule | undefined, clientJob: ClientJob): NextDue {
+  switch (schedule?.kind) {
+    case 'every':
+      return { kind: 'interval', ...toInterval(schedule, clientJob) };
+    case 'cron':
+      return {
+        kind: 'computed',
+        findNext: (now) => findNextDue(schedule, now, clientJob),
+        countMissed: (due, now) => countMissedTimes(schedule, due, now),
+      };
+    case 'on-request':
+      return { kind: 'never' };
+    default:
+      // A job that is off at this worker may be scheduled at another one.
+      return { kind: 'stays' };
+  }
 }
 
 /**
@@ -128,7 +136,7 @@ function createPullContext(
   { config, db, warehouses }: RunnerDeps,
   { name, schedule }: Work,
   client: WarehouseClient,
-  { run, totals, plan, signal }: RunScope,
+  { run, totals, end, signal }: RunScope,
 ): PullContext {
   const warehouse = warehouses.get(client.key);
   if (warehouse === undefined) throw new TypeError(`client ${client.key} has no service`);
@@ -150,7 +158,7 @@ function createPullContext(
     retentionDays: config.RETENTION_DAYS,
     personalDataDays: config.PERSONAL_DATA_DAYS ?? null,
     compare: 'raw',
-    state: { totals, plan, service: newServiceClock(), share: newShare(), begun: new Set() },
+    state: { totals, end, service: newServiceClock(), share: newShare() },
   };
 }
 

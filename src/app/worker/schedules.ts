@@ -1,51 +1,60 @@
 /**
- * Brings due jobs into the queues. Postgres says what is due; the queues can be lost at any time.
+ * When runs begin. Postgres says what is due; BullMQ fires the schedulers and holds the runs until then. The queues can be
+ * lost at any time.
  */
 
-import { type JobName, jobNames } from '../../../config/jobs.ts';
+import { type JobName, jobNames, pushJob } from '../../../config/jobs.ts';
 import { jobs } from '../../../jobs/registry.ts';
 import { tryRunExclusively } from '../../erp/connection/exclusive.ts';
-import { inTransaction } from '../../erp/connection/transaction.ts';
+import { notifyPushers } from '../../erp/connection/notify.ts';
 import { noteDatabase } from '../../erp/outbox/push-database.ts';
 import { recordAudit } from '../../erp/runs/audit.ts';
-import { endHoldWaits } from '../../erp/runs/client-holds.ts';
-import { type OfferedAccount, registerClients } from '../../erp/runs/clients.ts';
-import { findDueJobs, hasAbandonedRuns, reviveAbandoned } from '../../erp/runs/due-jobs.ts';
+import { endHoldWaits, type OfferedAccount, registerClients } from '../../erp/runs/clients.ts';
+import { type DueJob, findDueJobs, hasAbandonedRuns, type JobKey, reviveAbandoned } from '../../erp/runs/due-jobs.ts';
 import type { TaskQueue } from '../../queue/backend.ts';
-import type { QueueName } from '../../queue/define-job.ts';
-import { dispatchRuns, readWaitingRuns } from '../../queue/dispatch.ts';
-import { alignSchedulers, findSchedulerChanges, findTickMs, hasChanges } from '../../queue/schedulers.ts';
-import type { SweeperTasks } from '../../queue/sweeper.ts';
-import { errorFields } from '../logging/logger.ts';
-import { throttleWarnings } from '../logging/throttle-warnings.ts';
+import { type QueueName, schedulerQueue } from '../../queue/define-job.ts';
+import {
+  alignSchedulers,
+  findFiringMs,
+  findSchedulerChanges,
+  hasChanges,
+  queueRuns,
+  type SchedulerChanges,
+} from '../../queue/schedulers.ts';
 import { prepareJobs } from './prepare-jobs.ts';
 import { type RunnerDeps, toClientIdentity } from './runner.ts';
 
-/** The queue that holds the tick. */
-const tickQueue: QueueName = 'poll';
-/** Milliseconds that a tick looks further ahead than its interval, because the next tick may be late. */
-const tickSlackMs = 1_000;
-/** Milliseconds that a job is overdue before the sweeper queues it, because the ticks missed it. */
+/** Milliseconds that a firing looks further ahead than its interval, because the next firing may be late. */
+const firingSlackMs = 1_000;
+/** Milliseconds that a job is overdue before a sweep starts it, because the queue did not. */
 const overdueMs = 5_000;
 
 const localJobs = jobNames.filter((job) => jobs[job].isLocal);
 
-/** Queues the due jobs of this worker's clients. */
+/** The schedules of this worker's clients: their due times in Postgres, and the schedulers in the queue. */
 export class Schedules {
   readonly #queues: ReadonlyMap<QueueName, TaskQueue>;
   readonly #deps: RunnerDeps;
   readonly #clients: readonly OfferedAccount[];
   readonly #enabled: readonly JobName[];
-  readonly #tickMs: number | null;
+  /** The schedulers that the queue should have, by name, with the milliseconds between two firings. */
+  readonly #firings: ReadonlyMap<string, number>;
+  /** True when the schedulers fitted this configuration once. */
+  #hasAligned = false;
   /** Clients that were logged as parked. */
   #parked: readonly string[] = [];
 
   constructor(deps: RunnerDeps, queues: ReadonlyMap<QueueName, TaskQueue>) {
+    const { clients, schedules, pushSweepMs } = deps.config;
     this.#deps = deps;
     this.#queues = queues;
-    this.#clients = deps.config.clients.map(toClientIdentity);
-    this.#enabled = jobNames.filter((job) => deps.config.schedules[job].kind !== 'off');
-    this.#tickMs = findTickMs(jobNames.map((job) => deps.config.schedules[job]));
+    this.#clients = clients.map(toClientIdentity);
+    this.#enabled = jobNames.filter((job) => schedules[job].kind !== 'off');
+    const firings = [
+      ...jobNames.map((job) => [job, findFiringMs(schedules[job])] as const),
+      [pushJob.name, pushSweepMs] as const,
+    ];
+    this.#firings = new Map(firings.flatMap(([name, everyMs]) => (everyMs === null ? [] : [[name, everyMs]])));
   }
 
   /** Gives every job of every client its row in `sync.jobs`. A schedule that became shorter takes effect at once. */
@@ -59,91 +68,66 @@ export class Schedules {
     await prepareJobs(db, config, clients, jobNames);
   }
 
-  /** Queues every run that is due before the next tick, with a delay until its due time. */
-  async onTick(): Promise<void> {
-    await this.#fanOut(this.#enabled, this.#clients, (this.#tickMs ?? 0) + tickSlackMs);
-  }
-
-  /** Queues the due jobs of a client at once, for example when a slot becomes free. */
-  wakeClient(client: string): void {
-    const matches = this.#clients.filter((known) => known.client === client);
-    // A run without a slot has left the queue, so the queue need not be read.
-    this.#fanOut(this.#enabled, matches, 0, { look: false }).catch((error: unknown) =>
-      // The sweeper queues it soon.
-      this.#deps.log.warn({ event: 'dispatch_failed', client, ...errorFields(error) }),
-    );
-  }
-
-  /** Returns the tasks that the sweeper repeats. */
-  sweeperTasks(): SweeperTasks {
-    const { db, log } = this.#deps;
-    const warn = throttleWarnings(log);
-    return {
-      revive: async () => {
-        if (!(await hasAbandonedRuns(db))) return;
-        const abandoned = await inTransaction(db, (trx) => reviveAbandoned(trx));
-        for (const { client, job } of abandoned) log.warn({ event: 'run_abandoned', client, job });
-        // These jobs have waited for the length of a lease already, so they are queued at once.
-        if (abandoned.length > 0) await this.#fanOut(this.#enabled, this.#clients, 0, { look: true });
-      },
-      dispatchOverdue: () => this.#fanOut(this.#enabled, this.#clients, -overdueMs, { look: true }),
-      align: async () => {
-        await this.#register();
-        await this.#alignIfNeeded();
-      },
-      onError: (task, error) => {
-        // No stack: a server that is away is not a fault of this program.
-        const { code, error: words } = errorFields(error);
-        warn({ event: 'sweep_failed', task, code, error: words });
-      },
-    };
-  }
-
   /**
-   * Queues the due runs of some jobs and clients.
-   * @param withinMs also runs that are due within this time; negative: only runs that are overdue by more than this
-   * @param overdue set if the runs may be overdue; `look` is true if they may be in the queue already
+   * Does what a firing of a scheduler asks for: queues the runs of its job that are due before the next firing, each with
+   * a delay until its due time; or wakes the pushers of all workers.
    */
-  async #fanOut(
-    names: readonly JobName[],
-    clients: readonly OfferedAccount[],
-    withinMs: number,
-    overdue?: { readonly look: boolean },
-  ): Promise<void> {
-    const due = await findDueJobs(this.#deps.db, names, clients, withinMs, localJobs);
-    const nowMs = Date.now();
-    const runs = due.map((run) => ({ ...run, job: run.job as JobName }));
-    for (const [name, queueRuns] of Map.groupBy(runs, ({ job }) => jobs[job].queue)) {
-      const queue = this.#queues.get(name);
-      if (queue === undefined) continue;
-      const options = overdue && { nowMs, ...(overdue.look ? { waiting: await readWaitingRuns(queue) } : {}) };
-      await dispatchRuns(queue, queueRuns, options);
-    }
+  async fire(name: string): Promise<void> {
+    if (name === pushJob.name) return notifyPushers(this.#deps.db);
+    const everyMs = this.#firings.get(name);
+    const job = this.#enabled.find((known) => known === name);
+    // A worker with another configuration has set this scheduler.
+    if (job === undefined || everyMs === undefined) return;
+    const queue = this.#queues.get(jobs[job].queue);
+    if (queue !== undefined) await queueRuns(queue, await this.#findDue(everyMs + firingSlackMs, [job]));
   }
 
-  async #alignIfNeeded(): Promise<void> {
-    const isAligned = await Promise.all([...this.#queues].map(([name, queue]) => this.#isAligned(name, queue)));
+  /** Finds the runs that are due, of one client. */
+  findDueOf(client: string): Promise<JobKey[]> {
+    const matches = this.#clients.filter((known) => known.client === client);
+    return this.#findDue(0, this.#enabled, matches);
+  }
+
+  /** Finds the runs that should have begun a while ago. */
+  findOverdue(): Promise<JobKey[]> {
+    return this.#findDue(-overdueMs);
+  }
+
+  /** Ends the leases of lost workers. Returns all runs that are due now, if there were any such leases. */
+  async revive(): Promise<JobKey[]> {
+    const { db, log } = this.#deps;
+    if (!(await hasAbandonedRuns(db))) return [];
+    const abandoned = await reviveAbandoned(db);
+    for (const { client, job } of abandoned) log.warn({ event: 'run_abandoned', client, job });
+    return abandoned.length === 0 ? [] : this.#findDue(0);
+  }
+
+  /** Registers the clients, and sets the schedulers that the queue lacks or has lost. */
+  async align(): Promise<void> {
+    await this.#register();
+    const queue = this.#queues.get(schedulerQueue);
+    if (queue === undefined) return;
+    const wanted = [...this.#firings].map(([name, everyMs]) => ({ name, everyMs }));
+    const find = () => findSchedulerChanges(queue, wanted, !this.#hasAligned);
     // One worker at a time. A worker that does not get the lock leaves it to the one that has it.
-    if (isAligned.includes(false)) await tryRunExclusively(this.#deps.db, 'schedulers', () => this.#align());
+    if (hasChanges(await find()))
+      await tryRunExclusively(this.#deps.db, 'schedulers', async () => this.#applyChanges(queue, await find()));
+    else this.#hasAligned = true;
   }
 
-  async #isAligned(name: QueueName, queue: TaskQueue): Promise<boolean> {
-    return !hasChanges(await findSchedulerChanges(queue, name === tickQueue ? this.#tickMs : null));
-  }
-
-  /** Makes the schedulers of all queues fit the configuration. */
-  async #align(): Promise<void> {
+  async #applyChanges(queue: TaskQueue, changes: SchedulerChanges): Promise<void> {
     const { db, log, worker } = this.#deps;
-    for (const [name, queue] of this.#queues) {
-      const tickMs = name === tickQueue ? this.#tickMs : null;
-      const changes = await alignSchedulers(queue, tickMs);
-      if (!hasChanges(changes)) continue;
-      const { set, missing, removed } = changes;
-      log.info({ event: 'schedulers_aligned', queue: name, set, lost: missing, tickMs, removedSchedulers: removed });
-      // Workers of different configurations change each other's tick again and again; only a missing one is news.
-      if (missing)
-        await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail: `queue ${name}` });
-    }
+    if (!hasChanges(changes)) return;
+    await alignSchedulers(queue, changes);
+    const { set, lost, removed } = changes;
+    log.info({ event: 'schedulers_aligned', set: set.map(({ name }) => name), lost, removedSchedulers: removed });
+    if (lost.length > 0)
+      await recordAudit(db, { by: worker, action: 'schedulers_set', client: null, detail: lost.join(', ') });
+  }
+
+  /** Finds the runs that are due within some milliseconds; negative: that are overdue by more than this. */
+  #findDue(withinMs: number, names = this.#enabled, clients = this.#clients): Promise<DueJob[]> {
+    return findDueJobs(this.#deps.db, names, clients, withinMs, localJobs);
   }
 
   /** Registers the clients. Logs once for each client that it is parked, and once that it no longer is. */

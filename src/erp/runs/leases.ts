@@ -3,7 +3,7 @@
  * writes only while it holds its lease.
  */
 
-import { type Kysely, sql, type Transaction } from 'kysely';
+import { sql, type Transaction } from 'kysely';
 import { LeaseLostError } from '../../core/errors.ts';
 import type { Database } from '../connection/pool.ts';
 import { inTransaction } from '../connection/transaction.ts';

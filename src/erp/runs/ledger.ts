@@ -125,9 +125,7 @@ function toEndFacts(run: Run, end: RunEnd): object {
           error: end.message,
           retry_after_ms: end.retryAfterMs,
           ...(retries ? { retry_ms: retryMs, max_retry_ms: maxRetryMs } : {}),
-          ...(end.hold === null
-            ? {}
-            : { hold_code: end.hold.code, hold_ms: end.hold.ms, max_hold_ms: end.hold.capMs }),
+          ...(end.hold === null ? {} : { hold_code: end.hold.code, hold_ms: end.hold.ms, max_hold_ms: end.hold.capMs }),
         }
       : {};
   const polled =

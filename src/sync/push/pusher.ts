@@ -16,6 +16,11 @@ import type { AnyKind } from './payload/kind.ts';
 import type { RecentSends } from './recent-sends.ts';
 import { Upkeep } from './upkeep.ts';
 
+/**
+ * Maximum milliseconds between two looks for due rows if nothing wakes the pusher. Notifications wake it, also those that
+ * the scheduler of push-outbox causes; this is for a queue that is away.
+ */
+const maxIdleMs = 60_000;
 /** Maximum milliseconds until all clients are looked at, while rows of some clients are sent one after the other. */
 const wholeLookMs = 250;
 
@@ -28,8 +33,6 @@ export interface PusherOptions {
   readonly kinds: readonly AnyKind[];
   /** Number of rows that are sent at the same time, per client. */
   readonly slots: number;
-  /** Milliseconds between two looks for due rows if no notification comes. */
-  readonly sweepMs: number;
   /** Rows that this process has sent last. The clients share it. */
   readonly sent: RecentSends;
   readonly events: Omit<PushEvents, 'onChange'> & {
@@ -161,7 +164,7 @@ export class Pusher {
       }
       // Settlements during the look may have made more rows due.
       if (!this.#isWoken && isDone(look.dueNow)) return;
-      await this.#pause(Math.min(look.inMs, this.#options.sweepMs));
+      await this.#pause(Math.min(look.inMs, maxIdleMs));
     }
   }
 

@@ -31,11 +31,9 @@ import { maskAgedReturns, returnTables } from '../../../src/erp/privacy/aged-ret
 import { eraseOrder } from '../../../src/erp/privacy/erase-orders.ts';
 import { findOrders } from '../../../src/erp/privacy/find-orders.ts';
 import { recordAbsences } from '../../../src/erp/pull/absences.ts';
-import { recordGap } from '../../../src/erp/pull/freshness.ts';
 import { maskAgedQuarantine } from '../../../src/erp/pull/mask-quarantine.ts';
 import { findStillOpen, readPositions } from '../../../src/erp/pull/open-rows.ts';
 import * as quarantine from '../../../src/erp/pull/quarantine.ts';
-import { endQuietPoll } from '../../../src/erp/pull/quiet-poll.ts';
 import * as rereads from '../../../src/erp/pull/rereads.ts';
 import * as diagnosis from '../../../src/erp/reports/database-facts.ts';
 import { readDatabaseClock, readJobStatus } from '../../../src/erp/reports/job-status.ts';
@@ -55,16 +53,15 @@ import { readOptions, takeSettingsTurn } from '../../../src/erp/resources/settin
 import { findShipmentsWithOrder, healOrderNumbers, renameOrderNumbers } from '../../../src/erp/resources/shipments.ts';
 import { storeStock } from '../../../src/erp/resources/stock.ts';
 import { readAudit, recordAudit } from '../../../src/erp/runs/audit.ts';
-import * as clientHolds from '../../../src/erp/runs/client-holds.ts';
-import { readClients } from '../../../src/erp/runs/clients.ts';
+import { endHoldWaits, readClients } from '../../../src/erp/runs/clients.ts';
 import { recordConfirmations } from '../../../src/erp/runs/confirmations.ts';
 import * as dueJobs from '../../../src/erp/runs/due-jobs.ts';
 import { passGate, readGates } from '../../../src/erp/runs/gates.ts';
 import { renewLeases } from '../../../src/erp/runs/leases.ts';
-import { recordSkip } from '../../../src/erp/runs/ledger.ts';
+import { endRun, recordProgress } from '../../../src/erp/runs/ledger.ts';
 import { pauseJob, readPauses, resumeJob } from '../../../src/erp/runs/pauses.ts';
 import { takeRequests } from '../../../src/erp/runs/request-budgets.ts';
-import { startDueRun } from '../../../src/erp/runs/start-due-run.ts';
+import { findRefusal, startRun } from '../../../src/erp/runs/start-run.ts';
 import { readSchemaParts } from '../../../src/erp/schema/drift.ts';
 import { findBlockers } from '../../../src/erp/schema/migration-locks.ts';
 import { assertCodeFits, assertSchemaFits } from '../../../src/erp/schema/schema-fit.ts';
@@ -98,13 +95,17 @@ export async function callStatements(db: Database, url: string, outboxId: number
   await callErasing(db);
 }
 
-async function callShortRun(db: Database): Promise<void> {
-  const request = { client, job: 'x', identity: 'x', worker: 'x', retries: false, isLocal: false };
-  const due = { ...request, interval: { everyMs: 60_000, phaseMs: 0 }, newestMigration: 'x' };
-  for (const stream of [null, 'shipments']) await startDueRun(db, { ...due, stream });
-  const rest = { worker: 'x', trigger: 'schedule', startedAt: now, retries: false, isLocal: false } as const;
-  const run = { ...rest, lease: { client, name: 'x', token: 1 }, wasHeld: false, probing: false, stored: null };
-  await endQuietPoll(db, run, newTotals(), null, { stream: 'x', beganAt: now, newestSource: null, fetched: 0 });
+async function callRun(db: Database): Promise<void> {
+  const account = { client, identity: 'x', baseUrl: 'x' };
+  const request = { ...account, job: 'x', stream: 'shipments', worker: 'x', trigger: 'manual' } as const;
+  const nextDue = { kind: 'computed', findNext: () => now, countMissed: () => 0 } as const;
+  const start = await startRun(db, { ...request, nextDue });
+  await startRun(db, { ...request, nextDue });
+  if (start.kind !== 'started') throw new Error(start.because);
+  await db.transaction().execute((trx) => recordProgress(trx, start.run, { ...newTotals(), created: 1 }));
+  await endRun(db, start.run, newTotals(), { status: 'done' });
+  await startRun(db, { ...request, job: 'another', nextDue: { kind: 'stays' } });
+  await findRefusal(db, { ...request, identity: 'y' });
 }
 
 async function readReports(db: Database): Promise<void> {
@@ -183,7 +184,6 @@ async function callPulls(trx: Transaction<DB>): Promise<void> {
   const [line] = inbounds.tables.children;
   if (line === undefined) throw new Error('inbounds have no lines');
   await recordAbsences(trx, { ...stream, pass: 'poll' }, [1]);
-  await recordGap(scope, now, now);
   await findStillOpen(trx, client, kind, [1]);
   await readPositions(trx, client, 'inbounds', [1]);
   await quarantine.releaseQuarantined(scope, [{ id: 1, readNo: 1 }]);
@@ -236,12 +236,7 @@ async function callUpsert(trx: Transaction<DB>): Promise<void> {
 }
 
 async function callRuns(trx: Transaction<DB>): Promise<void> {
-  await clientHolds.placeClientHold(trx, client, { code: 'no_answer', ms: 0, capMs: 0 }, 'x', false);
-  await clientHolds.checkClientHold(trx, client);
-  await clientHolds.returnClientProbe(trx, client);
-  await clientHolds.endClientHold(trx, client, now);
-  await clientHolds.endHoldWaits(trx, [client]);
-  await recordSkip(trx, { client, job: 'prune' }, 'x', null);
+  await endHoldWaits(trx, [client]);
   await recordConfirmations({ trx, client, stream: 'shipments' }, [{ id: 1, readNo: 1 }]);
   await recordAudit(trx, { by: 'x', action: 'pruned', client: null, detail: 'x' });
   const gate = { name: 'a gate', identity: 'x', client };
@@ -253,12 +248,12 @@ async function callSchedules(db: Database): Promise<void> {
   const job = { client, job: 'prune' };
   await dueJobs.findDueJobs(db, ['prune'], [{ client, identity: 'x' }]);
   await dueJobs.hasAbandonedRuns(db);
-  await callShortRun(db);
+  await callRun(db);
   await dueJobs.readScheduleClock(db);
   await dueJobs.bringDueTimesForward(db, [{ ...job, due: now, ifNever: now }]);
   await dueJobs.bringPollForward(db, client, 'shipments');
   await dueJobs.requestRun(db, job, 'x');
-  await db.transaction().execute((trx) => dueJobs.reviveAbandoned(trx));
+  await dueJobs.reviveAbandoned(db);
   await db.transaction().execute((trx) => dueJobs.recordAbandonedRuns(trx, [job]));
   await pauseJob(db, 'prune', client, 'x');
   await resumeJob(db, 'prune', client, 'x');

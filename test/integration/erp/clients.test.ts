@@ -243,6 +243,7 @@ describe('a hold of a client', () => {
       stream: null,
       worker: 'w',
       trigger: 'schedule' as const,
+      nextDue: { kind: 'stays' as const },
     });
     done(await pull('pull-orders'));
     await database.query(`

@@ -1,62 +1,72 @@
 import { sql } from 'kysely';
 import { afterEach, describe, expect, test } from 'vitest';
 import { LeaseLostError } from '../../../src/core/errors.ts';
-import { inTransaction } from '../../../src/erp/connection/transaction.ts';
+import { noCursor } from '../../../src/erp/pull/cursors.ts';
 import { findDueJobs, reviveAbandoned } from '../../../src/erp/runs/due-jobs.ts';
-import { acquireLease, type Lease, LeaseKeeper, releaseLease, underLease } from '../../../src/erp/runs/leases.ts';
-import { finishRun, recordProgress } from '../../../src/erp/runs/ledger.ts';
-import { startRun } from '../../../src/erp/runs/start-run.ts';
+import { type Lease, LeaseKeeper, underLease } from '../../../src/erp/runs/leases.ts';
+import { endRun, type Run, recordProgress } from '../../../src/erp/runs/ledger.ts';
+import { type Cursor, type RunRequest, startRun } from '../../../src/erp/runs/start-run.ts';
 import { newTotals } from '../../../src/sync/run/pull-context.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { waitFor } from '../../helpers/wait.ts';
 
 const database = useDatabase();
 const expireLeases = () => database.query(`update sync.leases set expires_at = now() - interval '1 second'`);
-const revive = () => inTransaction(database.db, (trx) => reviveAbandoned(trx));
-const acquire = async (holder: string) => acquireLease(database.db, 'default', 'job', holder);
-const acquireOrFail = async (holder: string): Promise<Lease> => {
-  const lease = await acquire(holder);
-  if (lease === null) throw new Error(`${holder} did not get the lease`);
-  return lease;
+const revive = () => reviveAbandoned(database.db);
+const account = { client: 'default', identity: 'a', baseUrl: 'http://a.test/' };
+const manual: RunRequest = {
+  ...account,
+  job: 'job',
+  stream: null,
+  worker: 'a',
+  trigger: 'manual',
+  nextDue: { kind: 'stays' },
 };
+/** Begins a run by hand. Returns null if another run of the job is under way. */
+const begin = async (worker: string, job = 'job'): Promise<Run | null> => {
+  const result = await startRun(database.db, { ...manual, worker, job });
+  return result.kind === 'started' ? result.run : null;
+};
+const beginOrFail = async (worker: string, job = 'job'): Promise<Run> => {
+  const run = await begin(worker, job);
+  if (run === null) throw new Error(`${worker} did not get the lease`);
+  return run;
+};
+const acquire = async (worker: string, job = 'job'): Promise<Lease> => (await beginOrFail(worker, job)).lease;
+const toCursor = (members: Partial<Cursor>): Cursor => ({ ...noCursor, ...members });
+const endDone = (run: Run) => endRun(database.db, run, newTotals(), { status: 'done' });
 
 describe('a lease', () => {
   test('is held by one of many that ask at once', async () => {
-    const leases = await Promise.all(Array.from({ length: 8 }, (_, index) => acquire(`worker ${index}`)));
-    expect(leases.filter((lease) => lease !== null)).toHaveLength(1);
+    await endDone(await beginOrFail('first'));
+    const runs = await Promise.all(Array.from({ length: 8 }, (_, index) => begin(`worker ${index}`)));
+    expect(runs.filter((run) => run !== null)).toHaveLength(1);
   });
 
-  test('can be acquired under a larger token after it was released, or expired and was revived', async () => {
-    const first = await acquireOrFail('a');
-    expect(await acquire('b')).toBeNull();
-    await expireLeases();
-    // If it could be acquired now, the abandoned run would not be recorded.
-    expect(await acquire('b')).toBeNull();
-    await revive();
-    const second = await acquireOrFail('b');
-    expect(second.token).toBeGreaterThan(first.token);
-    await releaseLease(database.db, second);
-    expect((await acquireOrFail('c')).token).toBeGreaterThan(second.token);
+  test('is acquired under a larger token after it was released', async () => {
+    const first = await beginOrFail('a');
+    expect(await begin('b')).toBeNull();
+    await endDone(first);
+    expect((await acquire('b')).token).toBeGreaterThan(first.lease.token);
   });
 
   test('that was taken over lets its old holder write nothing', async () => {
-    const old = await acquireOrFail('a');
+    const old = await beginOrFail('a');
     await expireLeases();
-    await revive();
-    await acquireOrFail('b');
-    const write = underLease(database.db, old, async (trx) => {
+    await acquire('b');
+    const write = underLease(database.db, old.lease, async (trx) => {
       await sql`insert into sync.rereads (client, stream, id, next_try_at) values ('default', 'x', 1, now())`.execute(
         trx,
       );
     });
     await expect(write).rejects.toBeInstanceOf(LeaseLostError);
     expect(await database.query('select * from sync.rereads')).toEqual([]);
-    await releaseLease(database.db, old);
-    expect(await acquire('c')).toBeNull();
+    await expect(endDone(old)).rejects.toBeInstanceOf(LeaseLostError);
+    expect(await begin('c')).toBeNull();
   });
 
   test('that a lost worker held is fenced when it is revived, before another worker has it', async () => {
-    const lost = await acquireOrFail('a');
+    const lost = await acquire('a');
     await expireLeases();
     await revive();
     await expect(underLease(database.db, lost, async () => undefined)).rejects.toBeInstanceOf(LeaseLostError);
@@ -68,10 +78,7 @@ describe('a transaction under a lease', () => {
     await database.query(
       'create table public.pair (id int primary key, n int); insert into public.pair values (1, 0), (2, 0)',
     );
-    const [left, right] = [
-      await acquireOrFail('a'),
-      (await acquireLease(database.db, 'default', 'other', 'b')) as Lease,
-    ];
+    const [left, right] = [await acquire('a'), await acquire('b', 'other')];
     const touch = (lease: Lease, ids: readonly number[], locked: { count: number }) => {
       let attempt = 0;
       return underLease(database.db, lease, async (trx) => {
@@ -102,7 +109,7 @@ describe('LeaseKeeper', () => {
 
   test('renews a lease, and aborts its run when the lease is lost', async () => {
     keeper = new LeaseKeeper(database.open(1), () => undefined);
-    held = await acquireOrFail('a');
+    held = await acquire('a');
     const signal = keeper.keep(held);
     const expiry = async () =>
       (await database.query<{ at: Date }>('select expires_at as at from sync.leases'))[0]?.at.getTime() ?? 0;
@@ -111,7 +118,7 @@ describe('LeaseKeeper', () => {
     expect(signal.aborted).toBe(false);
     await expireLeases();
     await revive();
-    await acquireOrFail('b');
+    await acquire('b');
     await waitFor('the loss to be noticed', () => signal.aborted);
     expect(signal.reason).toBeInstanceOf(LeaseLostError);
   });
@@ -119,7 +126,7 @@ describe('LeaseKeeper', () => {
 
 test('a page that is slow to commit does not delay the renewal of other leases', async () => {
   const keeper = new LeaseKeeper(database.open(1), () => undefined);
-  const [slow, other] = [await acquireOrFail('a'), (await acquireLease(database.db, 'default', 'other', 'a')) as Lease];
+  const [slow, other] = [await acquire('a'), await acquire('a', 'other')];
   const signals = [slow, other].map((lease) => keeper.keep(lease));
   const expiry = async (name: string) =>
     (
@@ -135,15 +142,14 @@ test('a page that is slow to commit does not delay the renewal of other leases',
 });
 
 describe('runs', () => {
-  const request = {
-    client: 'default',
+  const everyMs = 60_000;
+  const request: RunRequest = {
+    ...account,
     job: 'pull-shipments',
     stream: 'shipments',
     worker: 'a',
-    identity: 'a',
-    baseUrl: 'http://a.test/',
-    trigger: 'schedule' as const,
-    nextDue: (now: Date) => new Date(now.getTime() + 60_000),
+    trigger: 'schedule',
+    nextDue: { kind: 'interval', everyMs, phaseMs: 17_000, gapMs: everyMs / 10 },
   };
   const start = async (trigger: 'schedule' | 'manual' = 'schedule') => {
     const result = await startRun(database.db, { ...request, trigger });
@@ -160,21 +166,21 @@ describe('runs', () => {
       reason: 'overlap',
     });
     expect(await readJob()).toMatchObject({ skips: 1, last_skip_reason: 'a run is under way' });
-    await finishRun(database.db, run, newTotals(), { status: 'done' });
+    await endDone(run);
     expect(await startRun(database.db, request)).toMatchObject({ kind: 'skipped', reason: 'not_due' });
     expect(await findDue()).toEqual([]);
     expect((await start('manual')).lease.token).toBeGreaterThan(run.lease.token);
   });
 
   test('an uneventful run leaves no row in the ledger; a run that wrote or failed does', async () => {
-    await finishRun(database.db, await start(), newTotals(), { status: 'done' });
+    await endDone(await start());
     expect(await readJob()).toMatchObject({ uneventful_runs: 1, last_outcome: 'done' });
     expect(await database.query('select * from sync.runs')).toEqual([]);
     const totals = { ...newTotals(), created: 3, pages: 1 };
     const run = await start('manual');
     await underLease(database.db, run.lease, (trx) => recordProgress(trx, run, totals));
     expect(await database.query('select status, created from sync.runs')).toEqual([{ status: 'running', created: 3 }]);
-    await finishRun(database.db, run, totals, {
+    await endRun(database.db, run, totals, {
       status: 'failed',
       code: 'timeout',
       message: 'words',
@@ -197,7 +203,7 @@ describe('runs', () => {
     expect(await revive()).toEqual([{ client: 'default', job: 'pull-shipments' }]);
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
     expect(await findDue()).toHaveLength(1);
-    await expect(finishRun(database.db, run, newTotals(), { status: 'done' })).rejects.toBeInstanceOf(LeaseLostError);
+    await expect(endDone(run)).rejects.toBeInstanceOf(LeaseLostError);
   });
 
   test('a run that commits its last page while its lease is revived is recorded as abandoned', async () => {
@@ -213,9 +219,7 @@ describe('runs', () => {
       const held = `select from pg_locks where relation = 'sync.leases'::regclass and mode = 'RowExclusiveLock'`;
       return (await database.query(held)).length > 0;
     });
-    const reviving = inTransaction(database.db, (trx) =>
-      reviveAbandoned(trx, { client: 'default', job: 'pull-shipments' }),
-    );
+    const next = start('manual');
     const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
     await waitFor('the next run to wait for it', async () => (await database.query(waiting)).length > 0);
     const over = `select 1 where clock_timestamp() > (select xact_start + interval '200 ms' from pg_stat_activity
@@ -223,7 +227,7 @@ describe('runs', () => {
     await waitFor('the lease to run out', async () => (await database.query(over)).length > 0);
     committed.resolve();
     await page;
-    expect(await reviving).toEqual([{ client: 'default', job: 'pull-shipments' }]);
+    await next;
     expect(await database.query('select status from sync.runs')).toEqual([{ status: 'abandoned' }]);
   });
 
@@ -265,11 +269,100 @@ describe('runs', () => {
   test('no run begins after the database was migrated beyond this code', async () => {
     await database.query(`insert into sync.migrations (name, applied_by) values ('9999_later', 'x')`);
     await expect(start()).rejects.toMatchObject({ code: 'code_too_old' });
-    expect(await acquire('b')).not.toBeNull();
+    expect(await database.query('select * from sync.leases')).toEqual([]);
+  });
+
+  test('a run that begins a minute late or less has missed none, and is due again in its phase', async () => {
+    await endDone(await start());
+    const read = async () =>
+      (
+        await database.query<{ at: Date; ms: number }>(
+          `select due_at as at, (extract(epoch from due_at) * 1000)::bigint % ${everyMs} as ms from sync.jobs`,
+        )
+      )[0];
+    expect((await read())?.ms).toBe(17_000);
+    for (const [lateMs, missed] of [
+      [59_000, 0],
+      [61_000, 1],
+      [305_000, 5],
+    ] as const) {
+      await database.query(`update sync.jobs set due_at = now() - interval '${lateMs} ms'`);
+      const result = await startRun(database.db, request);
+      expect(result).toMatchObject({ kind: 'started', missed });
+      if (result.kind === 'started') await endDone(result.run);
+    }
+    expect((await read())?.ms).toBe(17_000);
+  });
+
+  test('one of many starts begins a run that is due', async () => {
+    await endDone(await start());
+    await database.query(`update sync.jobs set due_at = now() - interval '1 second'`);
+    const results = await Promise.all(Array.from({ length: 6 }, () => startRun(database.db, request)));
+    expect(results.filter(({ kind }) => kind === 'started')).toHaveLength(1);
+  });
+
+  test('a run knows what is stored of its stream', async () => {
+    await database.query(`
+      insert into sync.freshness (client, stream, complete_at, usual_fetched)
+      values ('default', 'shipments', '2026-01-02T03:04:05.678Z', 12.5), ('default', 'orders', now(), 1);
+      insert into sync.cursors (client, stream, pass, query, meaning, last_id, largest_seen, watermark, completed_at, updated_at)
+      values ('default', 'shipments', 'new', 'page[cursor]=9', 'id', 9007199254740991, '2026-01-01', null, now(), now()),
+        ('default', 'shipments', 'placed', null, 'offset', null, null, '2026-02-03', null, now() - interval '25 hours'),
+        ('default', 'orders', 'new', 'x', 'id', 1, null, null, null, now())`);
+    const run = await start();
+    expect(run.stored).toEqual({
+      completeAt: new Date('2026-01-02T03:04:05.678Z'),
+      usualFetched: 12.5,
+      isWaiting: false,
+      cursors: new Map([
+        [
+          'new',
+          toCursor({
+            query: 'page[cursor]=9',
+            meaning: 'id',
+            lastId: 9007199254740991,
+            largestSeen: '2026-01-01',
+            completed: true,
+          }),
+        ],
+        ['placed', toCursor({ meaning: 'offset', watermark: '2026-02-03', stale: true })],
+      ]),
+    });
+    await endDone(run);
+    await database.query(`
+      insert into sync.quarantine (client, stream, resource_key, resource_id, member_path, reason, document, run_worker)
+      values ('default', 'shipments', '1', 1, 'x', 'x', '{}', 'x')`);
+    expect((await start('manual')).stored?.isWaiting).toBe(true);
+  });
+
+  test('a complete poll moves the freshness of its stream; an empty one does not count as usual', async () => {
+    const poll = { stream: 'shipments', beganAt: new Date('2026-01-02T03:04:05Z'), newestSource: null };
+    const gap = { from: new Date('2026-01-01T00:00:00Z'), to: new Date('2026-01-02T00:00:00Z') };
+    for (const [fetched, oneGap] of [
+      [7, gap],
+      [40, null],
+      [50, null],
+      [0, null],
+    ] as const)
+      await endRun(
+        database.db,
+        await start('manual'),
+        { ...newTotals(), fetched },
+        {
+          status: 'done',
+          poll: { ...poll, gap: oneGap },
+        },
+      );
+    expect(await database.query('select complete_at, usual_fetched from sync.freshness')).toEqual([
+      { complete_at: poll.beganAt, usual_fetched: 41 },
+    ]);
+    expect(await database.query('select from_at, to_at from sync.gaps')).toEqual([
+      { from_at: gap.from, to_at: gap.to },
+    ]);
   });
 
   test('a run that was stopped is due at once', async () => {
-    await finishRun(database.db, await start(), newTotals(), { status: 'stopped' });
+    await endRun(database.db, await start(), newTotals(), { status: 'stopped' });
     expect(await findDue()).toHaveLength(1);
   });
 });

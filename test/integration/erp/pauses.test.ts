@@ -20,8 +20,7 @@ const request = (client = 'a') => ({
   job: 'pull-shipments',
   stream: 'shipments',
   worker: 'w',
-  nextDue: (now: Date) => new Date(now.getTime() + 2 * minute),
-  missed: (due: Date, now: Date) => Math.floor((now.getTime() - due.getTime()) / (2 * minute)),
+  nextDue: { kind: 'interval' as const, everyMs: 2 * minute, phaseMs: 0, gapMs: 0 },
 });
 const findDueClients = async () =>
   (

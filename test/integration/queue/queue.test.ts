@@ -1,11 +1,15 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { JobName } from '../../../config/jobs.ts';
 import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
 import type { QueueBackend, TaskQueue } from '../../../src/queue/backend.ts';
 import type { QueuedJob } from '../../../src/queue/define-job.ts';
-import { dispatchRuns, readWaitingRuns } from '../../../src/queue/dispatch.ts';
-import { alignSchedulers, findSchedulerChanges } from '../../../src/queue/schedulers.ts';
+import {
+  alignSchedulers,
+  findSchedulerChanges,
+  queueRuns,
+  type SchedulerChanges,
+  type WantedScheduler,
+} from '../../../src/queue/schedulers.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { startRedis } from '../../helpers/processes/redis-server.ts';
 import { truncateQueue } from '../../helpers/queue.ts';
@@ -59,97 +63,80 @@ describe.each(['postgres', 'redis'] as const)('the queue in %s', (kind) => {
     return { seen, release };
   }
 
-  test.skipIf(isSkipped)('ticks on schedule, and gives each tick to one worker', async () => {
+  /** Makes the schedulers fit, and returns what was changed. */
+  async function align(queue: TaskQueue, wanted: WantedScheduler[], mayLengthen = true): Promise<SchedulerChanges> {
+    const changes = await findSchedulerChanges(queue, wanted, mayLengthen);
+    await alignSchedulers(queue, changes);
+    return changes;
+  }
+  const [pull, prune] = [
+    { name: 'pull-shipments', everyMs: 60_000 },
+    { name: 'prune', everyMs: 600_000 },
+  ];
+  const unchanged = { set: [], lost: [], removed: [] };
+
+  test.skipIf(isSkipped)('fires each scheduler by its name, and gives each firing to one worker', async () => {
     const { backend, queue } = await open();
-    await alignSchedulers(queue, 300);
+    await align(queue, [
+      { ...pull, everyMs: 300 },
+      { ...prune, everyMs: 300 },
+    ]);
     const { seen, release } = await startWorker(backend);
     release();
-    await waitFor('three ticks', () => seen.length >= 3);
-    expect(seen[0]).toEqual({ name: 'tick', data: {} });
+    const count = (of: string) => seen.filter(({ name, data }) => name === of && data.client === undefined).length;
+    await waitFor('three firings of each', () => count(pull.name) >= 3 && count(prune.name) >= 3);
   });
 
-  test.skipIf(isSkipped)('changes only a tick that differs, and restores it after a flush', async () => {
+  test.skipIf(isSkipped)('changes only a scheduler that differs, and sets all again after a flush', async () => {
     const { queue, flush } = await open();
-    const unchanged = { set: false, missing: false, removed: [] };
-    expect(await alignSchedulers(queue, 60_000)).toEqual({ set: true, missing: true, removed: [] });
-    expect(await alignSchedulers(queue, 60_000)).toEqual(unchanged);
-    expect(await alignSchedulers(queue, 30_000)).toEqual({ set: true, missing: false, removed: [] });
-    expect(await alignSchedulers(queue, 30_000)).toEqual(unchanged);
+    const names = [pull.name, prune.name];
+    expect(await align(queue, [pull, prune])).toEqual({ set: [pull, prune], lost: names, removed: [] });
+    expect(await align(queue, [pull, prune])).toEqual(unchanged);
+    const shorter = { ...pull, everyMs: 30_000 };
+    expect(await align(queue, [shorter, prune], false)).toEqual({ set: [shorter], lost: [], removed: [] });
     await flush();
-    expect(await findSchedulerChanges(queue, 30_000)).toMatchObject({ set: true, missing: true });
-    expect(await alignSchedulers(queue, 30_000)).toMatchObject({ set: true, missing: true });
-    expect(await findSchedulerChanges(queue, 30_000)).toEqual(unchanged);
+    expect(await align(queue, [shorter, prune], false)).toMatchObject({ lost: names });
+    expect((await queue.getJobSchedulers(0, -1)).map(({ key }) => key).sort()).toEqual(names.sort());
   });
 
-  test.skipIf(isSkipped)('removes the tick if no job has a schedule', async () => {
+  test.skipIf(isSkipped)(
+    'removes unknown schedulers and lengthens intervals only at the start of a worker',
+    async () => {
+      const { queue } = await open();
+      const foreign = { name: 'foreign', everyMs: 60_000 };
+      const longer = { ...pull, everyMs: 120_000 };
+      await align(queue, [pull, foreign]);
+      expect(await align(queue, [longer], false)).toEqual(unchanged);
+      expect(await align(queue, [longer], true)).toEqual({ set: [longer], lost: [], removed: ['foreign'] });
+    },
+  );
+
+  test.skipIf(isSkipped)('sets a scheduler again whose pending job was lost', async () => {
     const { queue } = await open();
-    await alignSchedulers(queue, 60_000);
-    expect(await alignSchedulers(queue, null)).toEqual({ set: false, missing: false, removed: ['tick'] });
-    expect(await queue.getJobSchedulers(0, -1)).toEqual([]);
+    await align(queue, [pull]);
+    const lost = {
+      getJobSchedulers: async () => [{ key: pull.name, every: pull.everyMs, next: Date.now() - 200_000 }],
+    };
+    const found = await findSchedulerChanges({ ...queue, ...lost }, [pull], false);
+    expect(found).toEqual({ set: [pull], lost: [pull.name], removed: [] });
   });
 
-  const dueRun = (client: string, { job = 'pull-shipments' as JobName, dueMs = 1_000, inMs = 0 } = {}) => ({
-    job,
-    client,
-    dueMs,
-    inMs,
-  });
-
-  test.skipIf(isSkipped)('queues a client once while it is queued or running, and again afterwards', async () => {
-    const { backend, queue } = await open();
-    const { seen, release } = await startWorker(backend);
-    await dispatchRuns(queue, [dueRun('a'), dueRun('b')]);
-    await waitFor('both to start', () => seen.length === 2);
-    await dispatchRuns(queue, [dueRun('a'), dueRun('b'), dueRun('c')]);
-    await waitFor('the third to start', () => seen.length === 3);
-    expect(seen.map(({ data }) => data.client).sort()).toEqual(['a', 'b', 'c']);
-    release();
-    await waitFor('a to be queued again', async () => {
-      await dispatchRuns(queue, [dueRun('a')]);
-      return seen.length > 3;
-    });
-  });
+  const dueRun = (client: string, { dueMs = 1_000, inMs = 0 } = {}) => ({ job: pull.name, client, dueMs, inMs });
 
   test.skipIf(isSkipped)('queues a run that is due soon with a delay, once for each due time', async () => {
     const { backend, queue } = await open();
     const { seen, release } = await startWorker(backend);
     release();
     const startedAtMs = performance.now();
-    await dispatchRuns(queue, [dueRun('a', { inMs: 600 }), dueRun('b', { inMs: -5 })]);
-    await dispatchRuns(queue, [dueRun('a', { inMs: 600 })]);
+    await queueRuns(queue, [dueRun('a', { inMs: 600 }), dueRun('b', { inMs: -5 })]);
+    await queueRuns(queue, [dueRun('a', { inMs: 600 })]);
     await waitFor('b', () => seen.length === 1);
     expect(seen[0]?.data).toEqual({ client: 'b' });
     await waitFor('a', () => seen.length === 2);
     expect(performance.now() - startedAtMs).toBeGreaterThanOrEqual(600);
-    await dispatchRuns(queue, [dueRun('a', { dueMs: 2_000, inMs: 50 })]);
+    await queueRuns(queue, [dueRun('a', { dueMs: 2_000, inMs: 50 })]);
     await waitFor('a, for its next due time', () => seen.length === 3);
     expect(seen.map(({ data }) => data.client)).toEqual(['b', 'a', 'a']);
-  });
-
-  test.skipIf(isSkipped)('queues an overdue run every 30 seconds, even if it is marked as queued', async () => {
-    const { backend, queue } = await open();
-    const { seen } = await startWorker(backend);
-    await dispatchRuns(queue, [dueRun('a')]);
-    await waitFor('one run', () => seen.length === 1);
-    await dispatchRuns(queue, [dueRun('a')], { nowMs: 60_000 });
-    await dispatchRuns(queue, [dueRun('a')], { nowMs: 61_000 });
-    await waitFor('two runs', () => seen.length === 2);
-    await dispatchRuns(queue, [dueRun('a')], { nowMs: 91_000 });
-    await waitFor('a third', () => seen.length === 3);
-  });
-
-  test.skipIf(isSkipped)('keeps an overdue run queued only once while no worker takes it', async () => {
-    const { queue } = await open();
-    for (let halfMinutes = 0; halfMinutes < 4; halfMinutes++)
-      await dispatchRuns(queue, [dueRun('a'), dueRun('b')], {
-        nowMs: halfMinutes * 30_000,
-        waiting: await readWaitingRuns(queue),
-      });
-    await dispatchRuns(queue, [dueRun('a', { job: 'pull-orders' })], {
-      nowMs: 0,
-      waiting: await readWaitingRuns(queue),
-    });
-    expect((await queue.getJobCounts()).waiting).toBe(3);
   });
 });
 

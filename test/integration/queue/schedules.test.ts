@@ -1,7 +1,10 @@
 import { afterEach, expect, test } from 'vitest';
+import { openListener } from '../../../src/app/deps/database.ts';
 import { openQueueBackend } from '../../../src/app/deps/queue.ts';
 import { silentLogger } from '../../../src/app/logging/logger.ts';
+import { Runs } from '../../../src/app/worker/runs.ts';
 import { Schedules } from '../../../src/app/worker/schedules.ts';
+import { RunSlots } from '../../../src/queue/run-slots.ts';
 import { useDatabase } from '../../helpers/database.ts';
 import { makeConfig, runInProcess } from '../../helpers/puller.ts';
 import { quiet, useSandbox } from '../../helpers/sandbox.ts';
@@ -63,71 +66,100 @@ test('a restarted worker tries refused credentials at once', async () => {
   expect(await database.query('select hold_until <= now() as over from sync.clients')).toEqual([{ over: true }]);
 });
 
-test('the repair of an emptied queue is in the audit; a changed schedule is not', async () => {
-  const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
-  const queues = new Map((['poll', 'bulk'] as const).map((name) => [name, backend.backend.queue(name)]));
-  closers.push(...[...queues.values()].map((queue) => () => queue.close()), backend.close);
+/** Opens both queues in Postgres. */
+async function openQueues() {
+  const { backend, close } = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
+  const queues = new Map((['poll', 'bulk'] as const).map((name) => [name, backend.queue(name)]));
+  closers.push(...[...queues.values()].map((queue) => () => queue.close()), close);
   for (const queue of queues.values()) {
     queue.on('error', () => undefined);
     await queue.waitUntilReady();
   }
+  return queues;
+}
+
+test('every job with a schedule has a scheduler of its name; the repair of an emptied queue is in the audit', async () => {
+  const queues = await openQueues();
   const align = (env: Record<string, string>) =>
-    runInProcess(makeConfig(database, sandbox, env), database, (deps) =>
-      new Schedules(deps, queues).sweeperTasks().align(),
-    );
-  const readRepairs = () => database.query(`select detail from sync.audit where action = 'schedulers_set' order by id`);
+    runInProcess(makeConfig(database, sandbox, env), database, (deps) => new Schedules(deps, queues).align());
+  const readRepairs = async () =>
+    (
+      await database.query<{ detail: string }>(
+        `select detail from sync.audit where action = 'schedulers_set' order by id`,
+      )
+    ).map(({ detail }) => detail.split(', ').length);
   await align({});
-  expect(await readRepairs()).toEqual([{ detail: 'queue poll' }]);
+  const schedulers = await queues.get('poll')?.getJobSchedulers(0, -1);
+  expect(schedulers?.map(({ key, every }) => `${key} ${every}`).sort()).toEqual([
+    'prune 600000',
+    'pull-inbound-packing-slips 300000',
+    'pull-inbounds 300000',
+    'pull-orders 600000',
+    'pull-parcels 600000',
+    'pull-return-items 300000',
+    'pull-shipments 120000',
+    'push-outbox 15000',
+    'reconcile 600000',
+    'refresh-settings 600000',
+    'track-trace 600000',
+  ]);
+  expect(await readRepairs()).toEqual([11]);
   await align({ SCHEDULE_PULL_SHIPMENTS: '30s' });
-  expect(await readRepairs()).toHaveLength(1);
-  await queues.get('poll')?.removeJobScheduler('tick');
+  expect(await readRepairs()).toEqual([11]);
+  await queues.get('poll')?.removeJobScheduler('pull-orders');
   await align({ SCHEDULE_PULL_SHIPMENTS: '30s' });
-  expect(await readRepairs()).toEqual([{ detail: 'queue poll' }, { detail: 'queue poll' }]);
+  expect(await readRepairs()).toEqual([11, 1]);
 });
 
 test.each(['reconcile', 'prune', 'pull-shipments'] as const)(
-  'a tick queues %s, which is due in 20 seconds',
+  'a firing of %s queues the run that is due in 20 seconds',
   async (job) => {
-    const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
-    const queues = new Map((['poll', 'bulk'] as const).map((name) => [name, backend.backend.queue(name)]));
-    closers.push(...[...queues.values()].map((queue) => () => queue.close()), backend.close);
-    for (const queue of queues.values()) {
-      queue.on('error', () => undefined);
-      await queue.waitUntilReady();
-    }
+    const queues = await openQueues();
     await runInProcess(makeConfig(database, sandbox, { SCHEDULE_PRUNE: '0 3 * * *' }), database, async (deps) => {
       const schedules = new Schedules(deps, queues);
       await schedules.prepare();
-      const far = `update sync.jobs set due_at = now() + interval '2 hours'`;
-      await database.query(far);
-      await database.query(`update sync.jobs set due_at = now() + interval '20 seconds' where job = $1`, [job]);
-      await schedules.onTick();
+      await database.query(`update sync.jobs set due_at = now() + interval '20 seconds'`);
+      await schedules.fire(job);
     });
     const counts = await Promise.all([...queues.values()].map((queue) => queue.getJobCounts()));
     expect(counts.map(({ delayed }) => delayed)).toEqual(job === 'pull-shipments' ? [1, 0] : [0, 1]);
   },
 );
 
-test('due jobs of a client that waited for a slot are queued as soon as one is free', async () => {
-  const backend = await openQueueBackend({ REDIS_URL: undefined }, database.url, silentLogger);
-  const queue = backend.backend.queue('poll');
-  queue.on('error', () => undefined);
-  await queue.waitUntilReady();
-  const seen: string[] = [];
-  const worker = backend.backend.worker('poll', async ({ name }, _token, _signal) => void seen.push(name), 2);
-  worker.on('error', () => undefined);
-  await worker.waitUntilReady();
-  void worker.run();
-  closers.push(
-    () => worker.close(),
-    () => queue.close(),
-    backend.close,
+test('a firing of push-outbox wakes the pushers of all workers', async () => {
+  const heard: string[] = [];
+  const { promise: listens, resolve } = Promise.withResolvers<void>();
+  const listener = openListener(
+    database.url,
+    'fulfilment_outbox',
+    (payload) => {
+      heard.push(payload);
+      resolve();
+    },
+    silentLogger,
   );
-  await runInProcess(makeConfig(database, sandbox, {}), database, async (deps) => {
-    const schedules = new Schedules(deps, new Map([['poll', queue]]));
+  closers.push(() => listener.close());
+  await listens;
+  heard.length = 0;
+  await runInProcess(makeConfig(database, sandbox), database, (deps) =>
+    new Schedules(deps, new Map()).fire('push-outbox'),
+  );
+  await waitFor('the notification', () => heard.length > 0);
+});
+
+test('overdue runs begin without the queue, and never twice at the same time', async () => {
+  await runInProcess(makeConfig(database, sandbox), database, async (deps) => {
+    const schedules = new Schedules(deps, new Map());
     await schedules.prepare();
-    schedules.wakeClient('default');
-    await waitFor('all that is due', () => new Set(seen).size === 7);
+    await database.query(`update sync.jobs set due_at = now() - interval '6 seconds' where job like 'pull-%'`);
+    const slots = new Map((['poll', 'bulk'] as const).map((name) => [name, new RunSlots(8, 1)]));
+    const never = new AbortController().signal;
+    const runs = new Runs({ deps, schedules, slots, stop: never, onOutdated: () => undefined });
+    const due = await schedules.findOverdue();
+    runs.start([...due, ...due]);
+    await runs.ended();
+    expect(await schedules.findOverdue()).toEqual([]);
   });
-  expect(seen).toContain('pull-shipments');
+  expect(await database.query(`select job from sync.jobs where last_outcome = 'done' order by job`)).toHaveLength(6);
+  expect(await database.query('select job from sync.jobs where skips > 0')).toEqual([]);
 });
