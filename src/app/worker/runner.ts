@@ -158,7 +158,7 @@ function createPullContext(
     retentionDays: config.RETENTION_DAYS,
     personalDataDays: config.PERSONAL_DATA_DAYS ?? null,
     compare: 'raw',
-    state: { totals, end, service: newServiceClock(), share: newShare() },
+    state: { totals, end, service: newServiceClock(), share: newShare(), hasWritten: false },
   };
 }
 

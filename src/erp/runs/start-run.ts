@@ -142,13 +142,12 @@ interface RefusalFacts {
   readonly baseUrl: string | null;
   readonly pausedSince: Date | null;
   readonly isPausedForAll: boolean | null;
-  readonly holdReason?: string | null;
 }
 
 function describeRefusal(
   { client, job }: { readonly client: string; readonly job: string },
   reason: SkippedStart['reason'],
-  { baseUrl, pausedSince, isPausedForAll, holdReason }: RefusalFacts,
+  { baseUrl, pausedSince, isPausedForAll, holdReason = null }: RefusalFacts & { readonly holdReason?: string | null },
 ): string {
   switch (reason) {
     case 'identity':
@@ -194,6 +193,7 @@ interface StartRow extends RefusalFacts {
   readonly refusal: string | null;
   readonly due: Date | null;
   readonly isDue: boolean;
+  readonly holdReason: string | null;
   readonly holdUntil: Date | null;
   readonly token: number;
   readonly startedAt: Date;

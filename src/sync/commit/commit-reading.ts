@@ -139,6 +139,7 @@ async function commitPage<Result>(
     await appendChanges(trx, client, changes);
     return { sum, result: others?.result ?? null };
   });
+  context.state.hasWritten = true;
   Object.assign(totals, committed.sum);
   Object.assign(context.state.share, share);
   return { page, result: committed.result };

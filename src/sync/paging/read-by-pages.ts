@@ -1,10 +1,10 @@
 import { describeError } from '../../core/errors.ts';
-import { noCursor } from '../../erp/pull/cursors.ts';
+import { readCursor } from '../../erp/pull/cursors.ts';
 import { type RowPosition, readPositions } from '../../erp/pull/open-rows.ts';
 import { setPageCursor } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';
-import { type PullContext, readStored, warn } from '../run/pull-context.ts';
+import { type PullContext, warn } from '../run/pull-context.ts';
 import { fetchPage, pageSize } from './list-page.ts';
 import { isErrorOfOnePass } from './pass-runner.ts';
 
@@ -32,7 +32,8 @@ export async function readByPages(
   const found = new Set<number>();
   if (ids.length < minRowsPerPage) return found;
   const { db, client, signal } = context;
-  const { query, meaning } = readStored(context).cursors.get('new') ?? noCursor;
+  // This run may have moved the cursor.
+  const { query, meaning } = await readCursor(db, client, stream.name, 'new');
   if (query === null || (meaning !== 'id' && meaning !== 'offset')) return found;
   const wanted = new Set(ids);
   const pages = groupByPage(await readPositions(db, client, stream.tables.parent.name, ids)).slice(0, maxPages);

@@ -1,7 +1,7 @@
 import type { Database } from '../../erp/connection/pool.ts';
 import type { Comparison } from '../../erp/mirror/tables.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
-import { type CompletedPoll, isEventful, type Run, type Totals } from '../../erp/runs/ledger.ts';
+import type { CompletedPoll, Run, Totals } from '../../erp/runs/ledger.ts';
 import type { StoredStream } from '../../erp/runs/start-run.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 
@@ -39,6 +39,8 @@ interface RunState {
   readonly end: WorkEnd;
   readonly service: ServiceClock;
   readonly share: Share;
+  /** True if the run has written anything: rows, rereads, quarantine or a cursor. */
+  hasWritten: boolean;
 }
 
 /** The context that every pass of a run works with. Only `state` changes during the run. */
@@ -109,4 +111,4 @@ export function readStored({ run }: Pick<PullContext, 'run'>): StoredStream {
  * and the run has written nothing since. What somebody else adds meanwhile is left to the next poll.
  */
 export const mayWait = (context: PullContext): boolean =>
-  readStored(context).isWaiting || isEventful(context.state.totals);
+  readStored(context).isWaiting || context.state.hasWritten;

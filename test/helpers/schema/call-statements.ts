@@ -96,7 +96,7 @@ export async function callStatements(db: Database, url: string, outboxId: number
 }
 
 async function callRun(db: Database): Promise<void> {
-  const account = { client, identity: 'x', baseUrl: 'x' };
+  const account = { client: 'other', identity: 'x', baseUrl: 'x' };
   const request = { ...account, job: 'x', stream: 'shipments', worker: 'x', trigger: 'manual' } as const;
   const nextDue = { kind: 'computed', findNext: () => now, countMissed: () => 0 } as const;
   const start = await startRun(db, { ...request, nextDue });
