@@ -6,7 +6,7 @@
 import { type Kysely, sql } from 'kysely';
 import type { StreamScope } from '../connection/stream-scope.ts';
 import type { DB } from '../generated/tables.ts';
-import type { Cursor, CursorMeaning, CursorPass } from '../runs/start-run.ts';
+import type { Cursor, CursorMeaning, CursorPass } from '../runs/stored-stream.ts';
 
 /** The cursor of a pass that never ran. */
 export const noCursor: Cursor = {

@@ -6,7 +6,7 @@ import { repeatAfterConflict } from '../connection/transaction.ts';
 import type { DB } from '../generated/tables.ts';
 import { rescanJobs } from './confirmations.ts';
 import type { Lease } from './leases.ts';
-import type { StoredStream } from './start-run.ts';
+import type { StoredStream } from './stored-stream.ts';
 
 export type Trigger = 'schedule' | 'manual';
 
@@ -87,7 +87,7 @@ function countWrittenRows(totals: Totals): number {
 /**
  * Returns true if the run wrote or quarantined anything, or found stale readings. Other runs get no row in the ledger.
  */
-export const isEventful = (totals: Totals) => countWrittenRows(totals) + totals.quarantined + totals.stale > 0;
+const isEventful = (totals: Totals) => countWrittenRows(totals) + totals.quarantined + totals.stale > 0;
 
 /** Writes the ledger row of a run under way, if the run has done something. Call it in the transaction of a page. */
 export async function recordProgress(trx: Transaction<DB>, run: Run, totals: Totals): Promise<void> {

@@ -9,6 +9,7 @@ import { type ClientAccount, identityLock, type OfferedAccount, registerClients 
 import { leaseSpan } from './leases.ts';
 import type { Run, Trigger } from './ledger.ts';
 import { resumeHint } from './pauses.ts';
+import type { Cursor, CursorPass, StoredStream } from './stored-stream.ts';
 
 /** How a run that starts moves the due time of its job. */
 export type NextDue =
@@ -39,39 +40,6 @@ export interface RunRequest extends OfferedAccount {
   readonly retries?: boolean;
   /** True if the job sends nothing to the service: a client hold does not keep it from beginning. */
   readonly isLocal?: boolean;
-}
-
-/** A pass of a stream, with a separate cursor. docs/architecture.md lists the passes of each stream. */
-export type CursorPass = 'new' | 'placed' | 'processed' | 'completed';
-
-/** The meaning of `page[cursor]`, as observed at this service (docs/interface.md, 2.6 Not shown). */
-export type CursorMeaning = 'unknown' | 'id' | 'offset' | 'opaque';
-
-/** The stored place of one walk over a list. */
-export interface Cursor {
-  /** Query of the last page that held rows. */
-  readonly query: string | null;
-  readonly meaning: CursorMeaning;
-  readonly lastId: number | null;
-  /** Largest date seen in the walk that is under way, YYYY-MM-DD. */
-  readonly largestSeen: string | null;
-  /** Largest date seen in a completed walk, YYYY-MM-DD. */
-  readonly watermark: string | null;
-  readonly completed: boolean;
-  /** True if the cursor last moved more than a day ago. */
-  readonly stale: boolean;
-}
-
-/** What was stored of a stream when a poll of it began. */
-export interface StoredStream {
-  /** Start of the last complete poll, by the service's clock; null before the first. */
-  readonly completeAt: Date | null;
-  /** Number of resources that a poll usually reads; null until a poll after the first one has read some. */
-  readonly usualFetched: number | null;
-  /** The stored cursors. A pass that never ran has none. */
-  readonly cursors: ReadonlyMap<CursorPass, Cursor>;
-  /** True if a resource waits to be reread, or is in quarantine. */
-  readonly isWaiting: boolean;
 }
 
 /** Why a run of a job may not begin, in a word. */

@@ -2,7 +2,7 @@ import type { Transaction } from 'kysely';
 import { addDays, toUtcDay } from '../../core/time.ts';
 import type { DB } from '../../erp/generated/tables.ts';
 import { noCursor, saveCursor } from '../../erp/pull/cursors.ts';
-import type { Cursor, CursorPass } from '../../erp/runs/start-run.ts';
+import type { Cursor, CursorPass } from '../../erp/runs/stored-stream.ts';
 import { encodeQuery, type QueryParameters } from '../../warehouse/transport/query.ts';
 import { commitReading } from '../commit/commit-reading.ts';
 import type { Stream } from '../reading/stream.ts';

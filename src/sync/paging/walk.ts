@@ -6,7 +6,7 @@
 import type { ErrorCode } from '../../core/error-codes.ts';
 import { WarehouseError } from '../../core/errors.ts';
 import type { Json } from '../../core/json.ts';
-import type { CursorMeaning } from '../../erp/runs/start-run.ts';
+import type { CursorMeaning } from '../../erp/runs/stored-stream.ts';
 import { readId } from '../../warehouse/decoding/jsonapi.ts';
 import { readPageCursor, setPageCursor } from '../../warehouse/transport/query.ts';
 

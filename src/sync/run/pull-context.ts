@@ -2,7 +2,7 @@ import type { Database } from '../../erp/connection/pool.ts';
 import type { Comparison } from '../../erp/mirror/tables.ts';
 import type { Rescan } from '../../erp/rescan/rescans.ts';
 import type { CompletedPoll, Run, Totals } from '../../erp/runs/ledger.ts';
-import type { StoredStream } from '../../erp/runs/start-run.ts';
+import type { StoredStream } from '../../erp/runs/stored-stream.ts';
 import type { Warehouse } from '../../warehouse/client.ts';
 
 /** Times of the service that a run has seen, in milliseconds since 1970. */
@@ -110,5 +110,4 @@ export function readStored({ run }: Pick<PullContext, 'run'>): StoredStream {
  * Returns false if no resource of the stream waits to be reread or is in quarantine: nothing waited when the run began,
  * and the run has written nothing since. What somebody else adds meanwhile is left to the next poll.
  */
-export const mayWait = (context: PullContext): boolean =>
-  readStored(context).isWaiting || context.state.hasWritten;
+export const mayWait = (context: PullContext): boolean => readStored(context).isWaiting || context.state.hasWritten;
