@@ -24,12 +24,6 @@ export function writeSpan(ms: number): string {
   return `${ms / size}${unit}`;
 }
 
-/** Writes a schedule in the form that `parseSchedule` reads. */
-export function writeSchedule(schedule: Schedule): string {
-  if (schedule.kind === 'every') return writeSpan(schedule.everyMs);
-  return schedule.kind === 'cron' ? schedule.pattern : schedule.kind;
-}
-
 /**
  * Reads one schedule.
  * @throws RangeError that names the allowed forms

@@ -88,6 +88,7 @@ export function useAdmin(database: TestDatabase) {
       daemon: () => null,
     });
     servers.push(server);
-    return { visitor: new Visitor(`http://127.0.0.1:${server.port}`), metrics: work, logged, port: server.port };
+    const visitor = new Visitor(`http://127.0.0.1:${server.port}`);
+    return { visitor, metrics, work, logged, port: server.port };
   };
 }

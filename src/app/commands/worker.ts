@@ -1,47 +1,66 @@
+import { once } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
 import { ConfigError } from '../../../config/config-error.ts';
 import { type Config, readConfig } from '../../../config/env.ts';
 import { rememberEnvironment } from '../../../config/env-file.ts';
 import { describeError } from '../../core/errors.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
+import { startAdmin } from '../admin/server.ts';
 import { HangUps } from '../cli/hang-ups.ts';
 import { createStopSignal } from '../cli/stop-signal.ts';
+import { connectDatabase } from '../deps/database.ts';
+import { isUnreachable } from '../deps/is-unreachable.ts';
+import { openStateReaders } from '../health/overview.ts';
 import { openLogger } from '../logging/create-logger.ts';
 import { errorFields, type Logger } from '../logging/logger.ts';
+import { Metrics } from '../metrics/metrics.ts';
 import { WorkMetrics } from '../metrics/work-metrics.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import { version } from '../version.ts';
-import { runWorker } from '../worker/run-worker.ts';
+import { Closers } from '../worker/closers.ts';
+import { type Daemon, type DaemonOptions, startDaemon } from '../worker/daemon.ts';
 
+const bootRetryMs = 2_000;
 /** Time after which the process is ended if something keeps it alive although everything is closed. */
 const lingerMs = 1_000;
+/**
+ * Number of connections of the admin server, and its statement timeout. Both are small, so that pages add no load to an
+ * outage.
+ */
+const adminPoolSize = 3;
+const adminQueryMs = 10_000;
 
 const needs = { database: true, clients: true };
 
 /**
- * Runs a worker until the process is asked to stop. SIGHUP replaces the worker with one that is built from the
+ * Runs a worker until the process is asked to stop. After SIGHUP, the worker stops, and another one starts with the
  * configuration as it is then. A wrong configuration changes nothing.
  * @param envFile the file of `--env-file`; undefined if there is none
  */
 export async function workerCommand(envFile: string | undefined): Promise<number> {
   const hangUps = new HangUps();
-  const withPresentEnvironment = rememberEnvironment(envFile);
+  const inPresentEnvironment = rememberEnvironment(envFile);
   let config = readConfig(needs);
   let log = await openLog(config);
   exitOnUncaughtError(() => log);
   const stop = createStopSignal((cause) => log.info({ event: 'worker_stopping', cause }));
   const kinds = outboxKinds.map(({ name }) => name);
   const work = new WorkMetrics(version, kinds);
-  let stoppedAtMs: number | null = null;
+  let idleSinceMs: number | null = null;
   try {
     while (true) {
       const restart = new AbortController();
-      const next = findNextConfig(hangUps, () => withPresentEnvironment(() => readConfig(needs)), log).then((found) => {
+      const next = findNextConfig(hangUps, () => inPresentEnvironment(() => readConfig(needs)), log).then((found) => {
         if (!stop.aborted) log.info({ event: 'worker_restarting', cause: 'SIGHUP' });
         restart.abort();
-        return { config: found, stoppedAtMs: performance.now() };
+        return { config: found, askedAtMs: performance.now() };
       });
-      await runWorker({ config, log, work, stop: AbortSignal.any([stop, restart.signal]), stoppedAtMs });
+      const asked = AbortSignal.any([stop, restart.signal]);
+      const hasStarted = await runWorker({ config, log, work, stop: asked, idleSinceMs });
       if (stop.aborted) return 0;
-      ({ config, stoppedAtMs } = await next);
+      const { config: found, askedAtMs } = await next;
+      if (hasStarted) idleSinceMs = askedAtMs;
+      config = found;
       log = await openLog(config);
     }
   } finally {
@@ -61,6 +80,82 @@ async function findNextConfig(hangUps: HangUps, read: () => Config, log: Logger)
       log.error({ event: 'config_refused', cause: 'SIGHUP', problems });
     }
   }
+}
+
+/** What a worker is built from. */
+interface WorkerOptions {
+  readonly config: Config;
+  readonly log: Logger;
+  /** Metrics of this process, which all of its workers count in. */
+  readonly work: WorkMetrics;
+  /** Aborts when the worker has to stop. */
+  readonly stop: AbortSignal;
+  /** When the former worker of this process began to stop, by performance.now(); null for the first worker. */
+  readonly idleSinceMs: number | null;
+}
+
+/**
+ * Runs a worker with its admin server and its telemetry until it is asked to stop. If it does not stop in time, the
+ * process ends, and its leases expire.
+ * @returns false if it was asked to stop before it had started
+ * @throws SchemaError, QueueSetupError or CodedError if the worker cannot start or must not continue
+ */
+async function runWorker({ config, log, work, stop, idleSinceMs }: WorkerOptions): Promise<boolean> {
+  const stopped = once(stop, 'abort');
+  const databaseUrl = config.DATABASE_URL ?? '';
+  const closers = new Closers();
+  let daemon: Daemon | null = null;
+  try {
+    const { db } = closers.add(connectDatabase(databaseUrl, log, 'admin', adminPoolSize, adminQueryMs));
+    const readers = openStateReaders(db, config);
+    // A queue that is closed cannot be asked any more.
+    const queues = () => (stop.aborted ? [] : (daemon?.queues ?? []));
+    const sinceLastSweepMs = () => daemon?.sinceLastSweepMs();
+    const metrics = new Metrics({ config, log, work, readState: readers.readState, queues, sinceLastSweepMs });
+    // The last export reads the state, so the database is closed after it.
+    const telemetry = await openTelemetry(config, metrics, log);
+    if (telemetry !== null) closers.add(telemetry);
+    const admin = closers.add(await startAdmin({ config, db, log, metrics, readers, daemon: () => daemon }));
+    log.info({ event: 'admin_listening', host: config.ADMIN_HOST, port: admin.port });
+    const tracing = telemetry?.tracing ?? null;
+    daemon = await boot({ config, databaseUrl, log, metrics: work, tracing }, stop);
+    if (daemon === null) return false;
+    if (idleSinceMs !== null)
+      log.info({ event: 'worker_restarted', withoutWorkerMs: Math.round(performance.now() - idleSinceMs) });
+    const outdated = await Promise.race([stopped.then(() => null), daemon.outdated]);
+    // Something hangs and would keep the process alive. The process ends here, and its leases expire.
+    if (!(await daemon.stop())) process.exit(1);
+    if (outdated !== null) throw outdated;
+    return true;
+  } finally {
+    await closers.closeAll();
+  }
+}
+
+/** Starts to send telemetry if the configuration names a receiver. Otherwise no library is loaded. */
+async function openTelemetry(config: Config, metrics: Metrics, log: Logger): Promise<Telemetry | null> {
+  if (config.telemetry === null) return null;
+  const { startTelemetry } = await import('../telemetry/telemetry.ts');
+  return startTelemetry(config, config.telemetry, metrics, log);
+}
+
+/**
+ * Starts the daemon. While Postgres or Redis cannot be reached, tries again every 2 seconds with new connections.
+ * @returns null if it was stopped before the daemon started
+ */
+async function boot(options: DaemonOptions, stop: AbortSignal): Promise<Daemon | null> {
+  const { config, log } = options;
+  while (!stop.aborted) {
+    try {
+      return await startDaemon(options);
+    } catch (error) {
+      if (!isUnreachable(error, config.REDIS_URL !== undefined)) throw error;
+      log.warn({ event: 'boot_waits', retryMs: bootRetryMs, ...errorFields(error) });
+      // An abort ends the wait; the loop then ends.
+      await wait(bootRetryMs, undefined, { signal: stop }).catch(() => undefined);
+    }
+  }
+  return null;
 }
 
 /** Opens the log. While traces are sent, each line has the ids of its span; otherwise no library of them is loaded. */

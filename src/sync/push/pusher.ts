@@ -233,7 +233,7 @@ export class Pusher {
 }
 
 /** Claims rows of a client. Rows of a kind or client with a send window are claimed within it. */
-export async function claimFor(pusher: ClientPusher, health: readonly StoredHealth[]): Promise<Look[]> {
+async function claimFor(pusher: ClientPusher, health: readonly StoredHealth[]): Promise<Look[]> {
   const few = health.filter((one) => one.sendWindow !== null && !isHeld(one));
   const looks: Look[] = [];
   const claim = async (kind?: string) => {

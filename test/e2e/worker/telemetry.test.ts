@@ -123,6 +123,34 @@ test('a log line within a span has its ids: of the run, or of the attempt to pus
   expect(receiver.requests.every(({ path }) => path === '/v1/traces')).toBe(true);
 });
 
+test('a worker that SIGHUP restarts sends traces and metrics, counted on', async () => {
+  const receiver = await receive();
+  const { worker, stop } = await startWorker({
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+  });
+  await insertOrder('SO-1');
+  await waitFor('an order', () => readEvents(worker.lines, 'push_done').length === 1);
+  worker.kill('SIGHUP');
+  await worker.line('"event":"worker_restarted"');
+  await insertOrder('SO-2');
+  await waitFor('another order', () => readEvents(worker.lines, 'push_done').length === 2);
+  const runs = () => readEvents(worker.lines, 'run_done');
+  const before = runs().length;
+  await waitFor('a run', () => runs().length > before);
+  expect(await stop()).toBe(0);
+  const spans = new Map(receiver.spans().map((span) => [span.spanId, span]));
+  const [first, second] = readEvents(worker.lines, 'push_done').map(({ span_id }) => String(span_id));
+  for (const id of [first, second]) expect(spans.get(String(id))).toMatchObject({ name: 'push order.create' });
+  const requests = [...spans.values()].filter(({ parentSpanId }) => parentSpanId === second);
+  const paths = requests.map(({ attributes }) => readAttributes(attributes)['url.path']);
+  expect(paths.filter((path) => path === '/v3/orders')).toHaveLength(1);
+  expect(spans.get(String(runs().at(-1)?.span_id))?.traceId).toBe(runs().at(-1)?.trace_id);
+  const attempts = receiver.exports().at(-1)?.get('fulfilment_push_attempts_total')?.sum;
+  const labels = { client: 'default', kind: 'order.create', step: 'sent', outcome: 'done' };
+  expect(findPoint(attempts?.dataPoints, labels)?.asDouble).toBe(2);
+});
+
 test('a worker that is stopped sends its metrics once more, by protobuf unless told otherwise', async () => {
   const receiver = await receive();
   const { worker, stop } = await startWorker({ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: `${receiver.url}/figures` });

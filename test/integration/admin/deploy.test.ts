@@ -31,13 +31,13 @@ function parseMetrics(expr: string): { name: string; labels: string[] }[] {
 }
 
 test('alerts and dashboard name only metrics and labels that exist', async () => {
-  const { visitor, metrics } = await admin();
-  await (await visitor.get('/metrics')).text();
-  const known = await metrics.registry.getMetricsAsJSON();
+  const { metrics } = await admin();
+  const registry = await metrics.read(async (all) => all);
+  const known = await registry.getMetricsAsJSON();
   const findMetric = (name: string) =>
     known.find((metric) => metric.name === name.replace(/_(bucket|count|sum)$/, '') || metric.name === name);
   const labelNames = (name: string) => {
-    const metric = metrics.registry.getSingleMetric(findMetric(name)?.name ?? '') as unknown as
+    const metric = registry.getSingleMetric(findMetric(name)?.name ?? '') as unknown as
       | { labelNames?: string[] }
       | undefined;
     return metric?.labelNames ?? [];

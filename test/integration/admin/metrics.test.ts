@@ -51,15 +51,15 @@ async function setUp(): Promise<void> {
 
 describe('/metrics', () => {
   test('counts what this worker did, with labels that no outsider can make up', async () => {
-    const { visitor, metrics } = await admin();
-    metrics.onExchange(client, { operation: 'v3.orders.list', status: '200', durationMs: 30 });
-    metrics.onExchange(client, { operation: 'v3.orders.list', status: '418', durationMs: 30 });
-    metrics.onExchange(client, { operation: 'v3.orders.list', status: 'timeout', durationMs: 30_000 });
+    const { visitor, work } = await admin();
+    work.onExchange(client, { operation: 'v3.orders.list', status: '200', durationMs: 30 });
+    work.onExchange(client, { operation: 'v3.orders.list', status: '418', durationMs: 30 });
+    work.onExchange(client, { operation: 'v3.orders.list', status: 'timeout', durationMs: 30_000 });
     const totals = { ...newTotals(), pages: 2, fetched: 150, created: 3, quarantined: 1 };
-    metrics.onRun(client, 'pull-orders', { status: 'done', totals, token: 1 }, 1_200);
-    metrics.onRun(client, 'pull-orders', { status: 'skipped', reason: 'overlap', because: '', dueAt: null }, 1);
-    metrics.onSettled(settlement, 'order.create');
-    metrics.onSettled(settlement, 'made.up');
+    work.onRun(client, 'pull-orders', { status: 'done', totals, token: 1 }, 1_200);
+    work.onRun(client, 'pull-orders', { status: 'skipped', reason: 'overlap', because: '', dueAt: null }, 1);
+    work.onSettled(settlement, 'order.create');
+    work.onSettled(settlement, 'made.up');
     const values = await scrape(visitor);
     const found = [...values].filter(
       ([name]) =>

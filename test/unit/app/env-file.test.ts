@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, expect, test, vi } from 'vitest';
+import { rememberEnvironment } from '../../../config/env-file.ts';
 import { runCommand } from '../../helpers/processes/run-command.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'fulfilment-sync-env-'));
@@ -20,4 +21,28 @@ test('an --env-file that cannot be read is named, and nothing is done', async ()
   const { code, output } = await runCommand(['doctor', '--env-file', join(folder, 'missing.env')]);
   expect(code).toBe(2);
   expect(output).toContain(`--env-file: ${join(folder, 'missing.env')} cannot be read: ENOENT`);
+});
+
+test('a changed --env-file replaces its former lines, and not the variables of the process', () => {
+  const changing = join(folder, 'changing.env');
+  writeFileSync(changing, 'TEST_OWN=file\nTEST_CHANGED=1\nTEST_GONE=1\n');
+  vi.stubEnv('TEST_OWN', 'own').stubEnv('TEST_CHANGED', '1').stubEnv('TEST_GONE', '1');
+  try {
+    const before = { ...process.env };
+    const inPresentEnvironment = rememberEnvironment(changing);
+    writeFileSync(changing, 'TEST_OWN=other\nTEST_CHANGED=2\nTEST_NEW=1\n');
+    const fail = () => {
+      throw new Error('wrong');
+    };
+    expect(() => inPresentEnvironment(fail)).toThrow('wrong');
+    expect({ ...process.env }).toEqual(before);
+    const { TEST_OWN, TEST_CHANGED, TEST_GONE, TEST_NEW } = inPresentEnvironment(() => ({ ...process.env }));
+    expect([TEST_OWN, TEST_CHANGED, TEST_GONE, TEST_NEW]).toEqual(['own', '2', undefined, '1']);
+    rmSync(changing);
+    expect(() => inPresentEnvironment(() => null)).toThrow(`--env-file: ${changing} cannot be read: ENOENT`);
+    expect(process.env.TEST_CHANGED).toBe('2');
+  } finally {
+    delete process.env.TEST_NEW;
+    vi.unstubAllEnvs();
+  }
 });

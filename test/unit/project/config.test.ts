@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../../config/config-error.ts';
-import { readConfig, secretNames, variableNames } from '../../../config/env.ts';
+import { readConfig, replaceClients, secretNames, variableNames } from '../../../config/env.ts';
 import { jobNames, polledStreams, pushJob } from '../../../config/jobs.ts';
 import { parseSchedule } from '../../../config/schedules.ts';
 import { jobs } from '../../../jobs/registry.ts';
@@ -319,4 +319,11 @@ test('each job polls the stream that config/jobs.ts states', () => {
     stream === undefined ? [] : [[job, stream.name]],
   );
   expect(Object.fromEntries(polled)).toEqual(polledStreams);
+});
+
+test('a service that replaces the clients also replaces those of a file', () => {
+  const service = { baseUrl: 'https://other.example', username: 'other', passwordFile: undefined };
+  const env = { DATABASE_URL: base.DATABASE_URL, WAREHOUSE_CLIENTS_FILE: 'elsewhere', WAREHOUSE_PASSWORD: 'x' };
+  const config = readConfig(needs, replaceClients(service, { ...env, LOOKBACK_DAYS: '9' }));
+  expect(config).toMatchObject({ LOOKBACK_DAYS: 9, clients: [{ key: 'default', username: 'other' }] });
 });

@@ -1,0 +1,194 @@
+import { expect, test } from 'vitest';
+import { type ConfigFolder, useConfigFolders } from '../../helpers/config/config-folder.ts';
+import { useDatabase } from '../../helpers/database.ts';
+import { orderPayload } from '../../helpers/order-payload.ts';
+import type { CliProcess } from '../../helpers/processes/cli-process.ts';
+import { useProcesses } from '../../helpers/processes/processes.ts';
+import { SandboxControl } from '../../helpers/sandbox-control.ts';
+import { waitFor } from '../../helpers/wait.ts';
+
+const database = useDatabase();
+const processes = useProcesses();
+const makeFolder = useConfigFolders();
+
+/** Starts a sandbox with two clients. Its time does not advance by itself. */
+async function startSandbox(): Promise<SandboxControl> {
+  const args = ['--strict', '--port', '0', '--speed', '0', '--clients', 'north,south'];
+  const line = await processes.cli(['sandbox', ...args]).line('Sandbox at ');
+  return new SandboxControl(new URL(/Sandbox at (\S+)/.exec(line)?.[1] ?? ''));
+}
+
+/** Starts a worker with the files of a folder, and these variables of its own. */
+const startWorker = (folder: ConfigFolder, own: Record<string, string> = {}) =>
+  processes.cli(['worker', '--env-file', folder.file('worker.env')], {
+    DATABASE_URL: database.url,
+    WAREHOUSE_CLIENTS_FILE: folder.file('clients.json'),
+    ...own,
+  });
+
+interface LogLine {
+  readonly event: string;
+  readonly client?: string;
+  readonly job?: string;
+  readonly problems?: readonly string[];
+  readonly withoutWorkerMs?: number;
+  readonly port?: number;
+}
+
+/** Returns the log lines of an event so far. */
+const eventsOf = ({ lines }: CliProcess, event: string): LogLine[] =>
+  lines
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as LogLine)
+    .filter((line) => line.event === event);
+
+/** Waits for the log line of an event with this number, counted from one. */
+const waitForEvent = (worker: CliProcess, event: string, number = 1): Promise<LogLine> =>
+  waitFor(`${event} ${number}`, () => eventsOf(worker, event)[number - 1]);
+
+const countRows = async (query: string) => (await database.query(`select from ${query}`)).length;
+const countShipments = (client: string) => countRows(`fulfilment.shipments where client = '${client}'`);
+
+const insertOrders = (client: string, from: number, to: number) =>
+  database.query(
+    `insert into fulfilment.outbox (client, kind, reference, payload)
+    select $1, 'order.create', 'SO-' || n, jsonb_set($2, '{externalOrderNumber}', to_jsonb('SO-' || n))
+    from generate_series($3::int, $4::int) n`,
+    [client, orderPayload('SO-1'), from, to],
+  );
+const countDone = () => countRows(`fulfilment.outbox where status = 'done'`);
+
+async function stop(worker: CliProcess): Promise<void> {
+  worker.kill('SIGTERM');
+  expect(await worker.ended).toEqual({ code: 0, signal: null });
+  expect(worker.output).not.toMatch(/"uncaught"|background_failed|stop_forced|leftOut/);
+  expect(await countRows(`sync.runs where status = 'running'`)).toBe(0);
+  expect(await countRows('sync.leases where expires_at is not null')).toBe(0);
+}
+
+test('SIGHUP takes over a password, a client and lines of --env-file, and logs the time without a worker', async () => {
+  const [sandbox, folder] = [await startSandbox(), makeFolder()];
+  for (const client of ['north', 'south']) await sandbox.seed(3, { client });
+  folder.clients(sandbox.url, 'north');
+  folder.replace('password-north', 'wrong');
+  folder.env({ ADMIN_PORT: '0', LOOKBACK_DAYS: '3', SCHEDULE_PULL_SHIPMENTS: '1s', SCHEDULE_PUSH_OUTBOX: 'off' });
+  const worker = startWorker(folder, { LOOKBACK_DAYS: '9' });
+  await worker.line('credentials_refused');
+
+  folder.replace('password-north', 'north\n');
+  worker.kill('SIGHUP');
+  expect((await waitForEvent(worker, 'worker_restarted')).withoutWorkerMs).toBeGreaterThan(0);
+  await waitFor('the client with its password', async () => (await countShipments('north')) === 3);
+
+  folder.clients(sandbox.url, 'north', 'south');
+  folder.env({ ADMIN_PORT: '0', LOOKBACK_DAYS: '4', SCHEDULE_PULL_SHIPMENTS: '1s' });
+  worker.kill('SIGHUP');
+  await waitForEvent(worker, 'worker_restarted', 2);
+  await waitFor('the new client', async () => (await countShipments('south')) === 3);
+  // The line that switched pushes off is gone.
+  await insertOrders('south', 1, 1);
+  await waitFor('its order', async () => (await countDone()) === 1);
+  const [, , admin] = eventsOf(worker, 'admin_listening');
+  const metrics = await (await fetch(`http://127.0.0.1:${admin?.port}/metrics`)).text();
+  // The environment of the process comes first. What all workers of the process did is counted.
+  expect(metrics).toMatch(/^fulfilment_lookback_days 9$/m);
+  expect(metrics).toMatch(/^fulfilment_runs_total\{client="north".*outcome="failed"\} [1-9]/m);
+  expect(eventsOf(worker, 'worker_started')).toHaveLength(3);
+  await stop(worker);
+});
+
+test('a wrong configuration is named and changes nothing; one that cannot start ends the process', async () => {
+  const [sandbox, folder] = [await startSandbox(), makeFolder()];
+  await sandbox.seed(2, { client: 'north' });
+  folder.clients(sandbox.url, 'north');
+  folder.env({ ADMIN_PORT: '0', SCHEDULE_PULL_SHIPMENTS: '1s' });
+  await sandbox.faults({ operation: 'v3.shipments.list', count: 1, effect: { delayMs: 3_000 } });
+  const worker = startWorker(folder);
+  await waitFor('a run under way', async () =>
+    (await sandbox.requests()).some(({ operation }) => operation === 'v3.shipments.list'),
+  );
+  folder.replace('clients.json', `[{"key": "north", "baseUrl": "ftp://x", "username": "u", "password": "s3cret"}]`);
+  folder.env({ ADMIN_PORT: '0', SCHEDULE_PULL_SHIPMENTS: 'sometimes' });
+  worker.kill('SIGHUP');
+  expect((await waitForEvent(worker, 'config_refused')).problems).toEqual([
+    expect.stringMatching(/^SCHEDULE_PULL_SHIPMENTS: is not a schedule/),
+    'WAREHOUSE_CLIENTS_FILE: 0.baseUrl: must be an http or https address',
+  ]);
+  await waitFor('the run under way', async () => (await countShipments('north')) === 2);
+  await sandbox.seed(1, { client: 'north' });
+  await waitFor('later runs', async () => (await countShipments('north')) === 3);
+  expect(worker.output).not.toMatch(/s3cret|run_stopped|worker_restarting/);
+
+  folder.clients(sandbox.url, 'north');
+  folder.env({ ADMIN_PORT: sandbox.url.port });
+  worker.kill('SIGHUP');
+  expect(await worker.ended).toEqual({ code: 1, signal: null });
+  expect(worker.output).toContain(`ADMIN_PORT ${sandbox.url.port} is in use`);
+  expect(eventsOf(worker, 'worker_stopped')).toHaveLength(1);
+});
+
+test('rows and runs under way at a SIGHUP are neither lost nor doubled; further signals make one restart', async () => {
+  const [sandbox, folder] = [await startSandbox(), makeFolder()];
+  await sandbox.seed(1_000, { client: 'north' });
+  folder.clients(sandbox.url, 'north');
+  // Orders would give the shipments their numbers, which is a second change of each.
+  folder.env({ ADMIN_PORT: '0', SCHEDULE_PULL_ORDERS: 'off' });
+  await sandbox.faults(
+    { operation: 'v3.orders.create', effect: { delayMs: 2_000 } },
+    { operation: 'v3.shipments.list', effect: { delayMs: 500 } },
+  );
+  await insertOrders('north', 1, 40);
+  const worker = startWorker(folder);
+  await waitFor('some rows and pages', async () => (await countDone()) > 0 && (await countShipments('north')) > 0);
+  worker.kill('SIGHUP');
+  await worker.line('worker_restarting');
+  for (const signal of ['SIGHUP', 'SIGHUP', 'SIGHUP'] as const) worker.kill(signal);
+  await waitForEvent(worker, 'worker_restarting', 2);
+  await waitFor('all rows', async () => (await countDone()) === 40);
+  await sandbox.clearFaults();
+  await waitFor('all pages', async () => (await countShipments('north')) === 1_000);
+  expect(eventsOf(worker, 'run_stopped').map(({ job }) => job)).toContain('pull-shipments');
+  const created = (await sandbox.requests()).filter(({ operation }) => operation === 'v3.orders.create');
+  expect(created).toHaveLength(40);
+  expect(await countRows('fulfilment.outbox where attempts <> 1')).toBe(0);
+  const doubled = `select from fulfilment.changes where entity = 'shipments' group by id having count(*) > 1`;
+  expect(await database.query(doubled)).toEqual([]);
+  expect(eventsOf(worker, 'worker_restarting')).toHaveLength(2);
+  await stop(worker);
+});
+
+/** Returns SQL that changes a setting of this test's database. */
+const alterDatabase = (change: string) =>
+  `do $$ begin execute format('alter database %I ${change}', current_database()); end $$`;
+
+test('SIGHUP ends no worker that starts or stops, and SIGTERM during a restart stops', async () => {
+  const [sandbox, folder] = [await startSandbox(), makeFolder()];
+  await sandbox.seed(1, { client: 'south' });
+  folder.clients(sandbox.url, 'north');
+  folder.env({ ADMIN_PORT: '0' });
+  await database.query(alterDatabase('set default_transaction_read_only = on'));
+  try {
+    const worker = startWorker(folder);
+    await worker.line('boot_waits');
+    folder.clients(sandbox.url, 'north', 'south');
+    worker.kill('SIGHUP');
+    await waitForEvent(worker, 'admin_listening', 2);
+    await database.query(alterDatabase('reset default_transaction_read_only'));
+    await waitFor('the client that was added during the start', async () => (await countShipments('south')) === 1);
+    await sandbox.faults({ operation: 'v3.orders.create', effect: { delayMs: 3_000 } });
+    await insertOrders('north', 1, 1);
+    await waitFor('an order under way', async () =>
+      (await sandbox.requests()).some(({ operation }) => operation === 'v3.orders.create'),
+    );
+    worker.kill('SIGHUP');
+    await waitForEvent(worker, 'worker_restarting', 2);
+    worker.kill('SIGTERM');
+    await worker.line('worker_stopping');
+    worker.kill('SIGHUP');
+    expect(await worker.ended).toEqual({ code: 0, signal: null });
+    expect(eventsOf(worker, 'worker_started')).toHaveLength(1);
+    expect(await countDone()).toBe(1);
+  } finally {
+    await database.query(alterDatabase('reset default_transaction_read_only'));
+  }
+});
