@@ -11,7 +11,7 @@ const maxAgeDays = 90;
  */
 export const listedPauseDays = 3;
 
-/** Requests look-ups of those shipments that are SHIPPED. They are due at once. */
+/** Requests look-ups of those shipments that are SHIPPED. They are due at once, and so is the job that makes them. */
 export async function requestParcelReads(
   trx: Transaction<DB>,
   client: string,
@@ -28,6 +28,12 @@ export async function requestParcelReads(
       shipped_on = excluded.shipped_on, due_at = excluded.due_at, requested_at = now(), requests = r.requests + 1,
       unanswered = 0
     `.execute(trx);
+  // A failed job keeps the time of its retry. One that is parked for a day, or runs once a day, keeps its due time.
+  await sql`
+    update sync.jobs
+    set due_at = sync.clock()
+    where client = ${client} and job = 'pull-parcels' and due_at > sync.clock() and last_outcome is distinct from 'failed'
+      and (last_finished_at is null or due_at < last_finished_at + interval '23 hours')`.execute(trx);
 }
 
 /**

@@ -162,6 +162,19 @@ test('a package that leaves the track-trace list is looked up, and not again', a
   expect(await readPlans()).toEqual([{ id, reads: 2, days: null, problem: null }]);
 });
 
+test('the job is due as soon as a shipment is SHIPPED, unless it is parked', async () => {
+  const isDue = async () =>
+    (await database.query(`select due_at <= sync.clock() as due from sync.jobs where job = 'pull-parcels'`))[0]?.due;
+  await pullParcels();
+  expect(await isDue()).toBe(false);
+  await storeShipped(2);
+  expect(await isDue()).toBe(true);
+  await sandbox.faults({ operation, effect: { status: 404, html: true } });
+  await pullParcels();
+  await storeShipped(2);
+  expect(await isDue()).toBe(false);
+});
+
 test('a service without the look-up parks the job for a day and says so', async () => {
   await storeShipped(3);
   await sandbox.faults({ operation, effect: { status: 404, html: true } });
