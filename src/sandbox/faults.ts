@@ -91,11 +91,6 @@ export class Faults {
     this.#rules.push({ number: ++this.#lastNumber, fault, seen: 0, hits: 0 });
   }
 
-  /** Removes the rule of a fault, if it is still there. */
-  end(fault: Fault): void {
-    this.#rules = this.#rules.filter((rule) => rule.fault !== fault);
-  }
-
   clear(): void {
     this.#rules = [];
   }

@@ -4,9 +4,17 @@ import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
 import { switchesSchema } from './paging.ts';
 import { chosenSettingsSchema } from './settings-file.ts';
-import type { Authorization, Inbound, Order, Product, ReturnItem, Shipment, Slip } from './store/model.ts';
+import {
+  type Authorization,
+  emptyList,
+  type Inbound,
+  type Order,
+  type Product,
+  type ReturnItem,
+  type Shipment,
+  type Slip,
+} from './store/model.ts';
 import { type PlannedTask, type SimulationState, unknownProductRules } from './store/simulation.ts';
-import { ValuePool } from './store/value-pool.ts';
 import { type SandboxClient, World } from './world.ts';
 import type { WorldOptions } from './world-options.ts';
 
@@ -215,4 +223,36 @@ function storeLine(world: World, line: StateLine): void {
 function writeText(descriptor: number, text: string): void {
   const bytes = Buffer.from(text);
   for (let offset = 0; offset < bytes.length; ) offset += writeSync(descriptor, bytes, offset);
+}
+
+const maxValues = 50_000;
+
+/**
+ * A pool of values that lets loaded rows share equal parts, such as skus, addresses and empty lists. Without it a
+ * million rows that are read line by line would take far more memory.
+ */
+class ValuePool {
+  readonly #texts = new Map<string, string>();
+  readonly #addresses = new Map<string, object>();
+
+  /** Replaces the parts of a value by equal parts of earlier values. Changes objects and lists in place. */
+  share(value: unknown): unknown {
+    if (typeof value === 'string') return findOrAdd(this.#texts, value, value);
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) {
+      for (const [index, part] of value.entries()) value[index] = this.share(part);
+      return value.length === 0 ? emptyList : value;
+    }
+    const parts = value as Record<string, unknown>;
+    for (const [name, part] of Object.entries(parts)) parts[name] = this.share(part);
+    return 'street1' in parts ? findOrAdd(this.#addresses, JSON.stringify(parts), parts) : parts;
+  }
+}
+
+function findOrAdd<T>(known: Map<string, T>, key: string, value: T): T {
+  const same = known.get(key);
+  if (same !== undefined) return same;
+  if (known.size >= maxValues) known.clear();
+  known.set(key, value);
+  return value;
 }

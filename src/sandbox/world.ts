@@ -14,11 +14,10 @@ import { badParameter, Refusal } from './refusal.ts';
 import { RequestLog } from './requests/request-log.ts';
 import type { Dialect } from './resources/dialect.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
-import { createFirstProducts } from './store/catalogue.ts';
+import { createFirstProducts } from './rules/products.ts';
 import { ClientStore } from './store/client-store.ts';
-import { Ids } from './store/ids.ts';
 import { ServiceSettings } from './store/settings.ts';
-import { Simulation, type SimulationOptions } from './store/simulation.ts';
+import { Ids, Simulation, type SimulationOptions } from './store/simulation.ts';
 import { parseSwitches, type WorldOptions } from './world-options.ts';
 
 /** The part of a saved world that belongs to no client. */

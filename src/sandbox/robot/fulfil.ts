@@ -1,6 +1,13 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
-import { emptyList } from '../store/empty-list.ts';
-import type { Order, OrderItem, Product, Shipment, ShipmentItem, ShipmentStatus } from '../store/model.ts';
+import {
+  emptyList,
+  type Order,
+  type OrderItem,
+  type Product,
+  type Shipment,
+  type ShipmentItem,
+  type ShipmentStatus,
+} from '../store/model.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { startTracking } from './carrier.ts';
 import { planUnannouncedReturn } from './returns.ts';

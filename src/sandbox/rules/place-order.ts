@@ -4,8 +4,16 @@
 
 import { minuteMs } from '../../core/time.ts';
 import { ruleBroken } from '../refusal.ts';
-import { emptyList } from '../store/empty-list.ts';
-import type { AddressLines, Attachment, ChangeableOrder, Decimal, Order, OrderItem, Texts } from '../store/model.ts';
+import {
+  type AddressLines,
+  type Attachment,
+  type ChangeableOrder,
+  type Decimal,
+  emptyList,
+  type Order,
+  type OrderItem,
+  type Texts,
+} from '../store/model.ts';
 import type { ServiceSettings } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
 import { fillHouseNumber, isHouseNumberMissing } from './house-number.ts';

@@ -4,8 +4,8 @@ type IndexKey = string | number;
 
 /** A condition of a list: where its rows are found, and a test for rows that were found elsewhere. */
 export interface Filter<T extends HasId> {
-  /** Together these hold every row that meets the condition. Null if no index helps. */
-  readonly sources: readonly SortedRows<T>[] | null;
+  /** Together these hold every row that meets the condition. */
+  readonly sources: readonly SortedRows<T>[];
   readonly test: (row: T) => boolean;
 }
 
@@ -93,7 +93,7 @@ export class Listing<T extends HasId, Name extends string> {
       this.all.size,
     ];
     for (const filter of filters) {
-      if (filter.sources === null || countRows(filter.sources) > least) continue;
+      if (countRows(filter.sources) > least) continue;
       sources = filter.sources;
       tests = filters.filter((other) => other !== filter);
       least = countRows(sources);

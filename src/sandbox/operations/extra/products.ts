@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { readBoolean } from '../../findings/scalar.ts';
 import { ruleBroken } from '../../refusal.ts';
 import { pageSchema, resourceSchema } from '../../resources/jsonapi.ts';
-import { countStock } from '../../store/catalogue.ts';
+import { countStock } from '../../rules/products.ts';
 import type { ClientStore } from '../../store/client-store.ts';
 import { shipmentStatuses } from '../../store/model.ts';
 import { answerProduct, productSchema } from '../oldest/oldest.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
-import type { Ids } from '../../store/ids.ts';
 import type { AddressLines, ChangeableRelationships, Order } from '../../store/model.ts';
+import type { Ids } from '../../store/simulation.ts';
 import { idIn, provisionalId, readIncluded } from './input.ts';
 import { findAddress } from './order-body.ts';
 import type { UpdateBody } from './order-update.ts';
