@@ -1,32 +1,8 @@
-import { z } from 'zod';
+import type { Switches } from './options.ts';
 import { badParameter } from './refusal.ts';
-import { dialects } from './resources/dialect.ts';
 import type { ResourceObject } from './resources/jsonapi.ts';
 import { readRowsAfter, readRowsFrom, type Selection } from './store/listing.ts';
-import { unknownProductRules } from './store/simulation.ts';
 import type { HasId } from './store/sorted-rows.ts';
-
-/** Settings for what docs/interface.md leaves open. */
-export const switchesSchema = z.strictObject({
-  /** What `page[cursor]` means: the last id, the number of rows before the page, or a number without meaning. */
-  cursor: z.enum(['id', 'offset', 'opaque']).default('id'),
-  /** The form of `links.next`: an object with `href`, a URL, or a URL without its origin. */
-  links: z.enum(['object', 'string', 'relative']).default('object'),
-  /** The shapes of v3 answers. */
-  dialect: z.enum(dialects).default('plain'),
-  /** The position of `included`: inside each resource, or at the top of the document. */
-  included: z.enum(['inside', 'top']).default('inside'),
-  /** Whether a full last page has a next link, which leads to an empty page. */
-  emptyLastPage: z.boolean().default(false),
-  tokenSeconds: z.number().int().positive().default(1_200),
-  unknownProducts: z.enum(unknownProductRules),
-  repeatedReturnLines: z.boolean().default(false),
-  /** Whether v3 accepts an order whose number another order has. Tests thus notice what was sent twice. */
-  repeatedNumbers: z.boolean().default(false),
-  /** Whether an update may change addresses, pick-up point, shipping method and order type. */
-  changeableRelationships: z.boolean().default(false),
-});
-export type Switches = z.infer<typeof switchesSchema>;
 
 const maxPageSize = 100;
 /** An opaque cursor is an integer too (docs/interface.md, 2.4 Paging), but neither an id nor a count. */

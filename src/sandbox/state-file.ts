@@ -2,8 +2,7 @@ import { closeSync, createReadStream, fsyncSync, openSync, renameSync, rmSync, w
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { type Fault, faultSchema } from './faults.ts';
-import { switchesSchema } from './paging.ts';
-import { chosenSettingsSchema } from './settings-file.ts';
+import { type Strictness, switchesSchema, type WorldOptions, worldOptionsSchema } from './options.ts';
 import {
   type Authorization,
   emptyList,
@@ -14,29 +13,17 @@ import {
   type Shipment,
   type Slip,
 } from './store/model.ts';
-import { type PlannedTask, type SimulationState, unknownProductRules } from './store/simulation.ts';
+import type { PlannedTask, SimulationState } from './store/simulation.ts';
 import { type SandboxClient, World } from './world.ts';
-import type { WorldOptions } from './world-options.ts';
 
 const format = 'fulfilment-sync sandbox state 1';
 const chunkBytes = 1 << 20;
 
-const optionsSchema = z.object({
-  clients: z.array(z.string()).min(1),
-  seed: z.number(),
-  speed: z.number(),
-  startMs: z.number(),
-  zone: z.string(),
-  ordersPerDay: z.number(),
-  lateChanges: z.boolean().optional(),
-  unknownProducts: z.enum(unknownProductRules).optional(),
-  settings: chosenSettingsSchema.optional(),
-});
 const headerSchema = z.object({
   format: z.literal(format),
   nowMs: z.number(),
-  started: optionsSchema,
-  options: optionsSchema,
+  started: worldOptionsSchema,
+  options: worldOptionsSchema,
   switches: switchesSchema,
   faults: z.object({
     state: z.number(),
@@ -108,13 +95,13 @@ function writeLines(world: World, descriptor: number): void {
  * @param speed replaces the saved speed, if given
  * @throws Error that names the file, if the file is not a state file or is incomplete
  */
-export async function loadWorld(file: string, speed: number | undefined): Promise<World> {
+export async function loadWorld(file: string, speed?: number, strictness: Strictness = {}): Promise<World> {
   let [world, count, ended]: [World | null, number, boolean] = [null, 0, false];
   const pool = new ValuePool();
   for await (const text of createInterface({ input: createReadStream(file) })) {
     try {
       const line: unknown = JSON.parse(text);
-      if (world === null) world = createWorld(line, speed);
+      if (world === null) world = createWorld(line, speed, strictness);
       else if (isEndLine(line, count)) ended = true;
       else storeLine(world, pool.share(line) as StateLine);
     } catch (cause) {
@@ -132,12 +119,11 @@ export async function loadWorld(file: string, speed: number | undefined): Promis
 
 function toHeader({ clock, options, started, switches, faults }: World): z.input<typeof headerSchema> {
   const rules = faults.rules.map(({ fault, seen, hits }) => ({ fault, seen, hits }));
-  const copyOptions = (given: WorldOptions) => ({ ...given, clients: [...given.clients] });
   return {
     format,
     nowMs: clock.nowMs(),
-    started: copyOptions(started),
-    options: copyOptions(options),
+    started,
+    options,
     switches,
     faults: { state: faults.random.state, rules },
   };
@@ -159,10 +145,10 @@ function* toLines({ simulation, visibility }: SandboxClient, client: number): Ge
   yield { client, is: 'simulation', row: simulation.state };
 }
 
-function createWorld(line: unknown, speed: number | undefined): World {
+function createWorld(line: unknown, speed: number | undefined, strictness: Strictness): World {
   const { nowMs, options, switches, faults, started } = headerSchema.parse(line);
   const worldOptions: WorldOptions = { ...options, speed: speed ?? options.speed };
-  const world = new World(worldOptions, { nowMs, switches, started });
+  const world = new World(worldOptions, strictness, { nowMs, switches, started });
   world.faults.random.state = faults.state;
   world.faults.restore(faults.rules as { fault: Fault; seen: number; hits: number }[]);
   return world;

@@ -8,7 +8,7 @@ import { ConfigError } from '../../../config/config-error.ts';
 import { loadEnvFile } from '../../../config/env-file.ts';
 import { jobNames, pushJob } from '../../../config/jobs.ts';
 import { CodedError, describeError } from '../../core/errors.ts';
-import { dialects } from '../../sandbox/resources/dialect.ts';
+import { dialects } from '../../sandbox/options.ts';
 import { UsageError } from '../cli/usage.ts';
 import type { ClientOptions } from '../commands/client.ts';
 import type { DatabaseOptions } from '../commands/database.ts';

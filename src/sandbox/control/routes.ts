@@ -10,7 +10,6 @@ import { badParameter } from '../refusal.ts';
 import { seedShipments } from '../robot/shop.ts';
 import { shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
-import { parseSwitches } from '../world-options.ts';
 import { addBusinessRoutes } from './business.ts';
 import { readControlBody } from './control-body.ts';
 import { addEditRoutes } from './edits.ts';
@@ -76,7 +75,7 @@ export function addControlRoutes(app: FastifyInstance, world: World): void {
   addBusinessRoutes(app, world);
   app.get('/_sandbox/switches', { config }, async () => world.switches);
   app.put('/_sandbox/switches', { config }, async (request) => {
-    world.switches = parseSwitches(request.body, world.options, world.firstDialect);
+    world.setSwitches(request.body);
     world.changes++;
     return world.switches;
   });

@@ -1,4 +1,5 @@
-import { type Dialect, toRichEntry } from '../resources/dialect.ts';
+import type { Dialect } from '../options.ts';
+import { toRichEntry } from '../resources/dialect.ts';
 import { toInboundItemResource, toInboundResource, toSlipItemResource, toSlipResource } from '../resources/inbounds.ts';
 import { orderIncludes, toOrderResource } from '../resources/orders.ts';
 import { toAuthorizationItemResource, toAuthorizationResource, toReturnItemResource } from '../resources/returns.ts';

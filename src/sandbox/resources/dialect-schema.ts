@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Dialect } from './dialect.ts';
+import type { Dialect } from '../options.ts';
 import { resourceSchema, toOneOrNone } from './jsonapi.ts';
 
 const selfLinks = z.strictObject({ self: z.string() });

@@ -3,11 +3,9 @@
  * into the dialect `rich`. docs/interface.md shows neither form completely.
  */
 
+import type { Dialect } from '../options.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { ResourceObject } from './jsonapi.ts';
-
-export const dialects = ['plain', 'rich'] as const;
-export type Dialect = (typeof dialects)[number];
 
 type Members = Readonly<Record<string, unknown>>;
 interface Relationship {

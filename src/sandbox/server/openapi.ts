@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { notServed, operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
-import type { Dialect } from '../resources/dialect.ts';
+import type { Dialect } from '../options.ts';
 import { answerSchema } from '../resources/dialect-schema.ts';
 import type { World } from '../world.ts';
 

@@ -1,4 +1,5 @@
 import { minuteMs } from '../../core/time.ts';
+import type { UnknownProducts } from '../options.ts';
 import type { Random } from '../random.ts';
 import type { ClientStore } from './client-store.ts';
 import type { ShipmentStatus } from './model.ts';
@@ -29,10 +30,6 @@ export interface TruckLine {
 /** A task with its moment. */
 export type PlannedTask = TimedEntry & { readonly task: Task };
 
-/** What happens if an order or a slip names an unknown product: the product is created, or the request is refused. */
-export const unknownProductRules = ['refuse', 'accept'] as const;
-export type UnknownProducts = (typeof unknownProductRules)[number];
-
 /** Settings of the robot and the rules, for what docs/interface.md leaves open. */
 export interface SimulationOptions {
   /** Orders per day that the robot's shop takes; 0 for none. */
@@ -45,9 +42,6 @@ export interface SimulationOptions {
   /** Whether an order may have the number of another order. */
   repeatedNumbers: boolean;
 }
-
-/** Default for the orders per day of the robot's shop. */
-export const defaultOrdersPerDay = 68;
 
 /** The state of a simulation without its rows and its agenda. */
 export interface SimulationState {
