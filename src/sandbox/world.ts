@@ -5,12 +5,12 @@
 
 import { randomBytes } from 'node:crypto';
 import { Faults } from './faults.ts';
-import { Findings } from './findings/findings.ts';
+import { Findings } from './findings.ts';
 import { ListVisibility } from './list-visibility.ts';
 import { type Dialect, parseSwitches, type Strictness, type Switches, type WorldOptions } from './options.ts';
 import { deriveSeed, Random } from './random.ts';
 import { badParameter, Refusal } from './refusal.ts';
-import { RequestLog } from './requests/request-log.ts';
+import { RequestLog } from './request-log.ts';
 import { planFirstDay, simulateUntil } from './robot/robot.ts';
 import { createFirstProducts } from './rules/products.ts';
 import { ClientStore } from './store/client-store.ts';

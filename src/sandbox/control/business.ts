@@ -5,7 +5,8 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { badParameter } from '../refusal.ts';
-import { finishOrder, finishReturn } from '../robot/by-hand.ts';
+import { finishOrder } from '../robot/fulfil.ts';
+import { finishReturn } from '../robot/returns.ts';
 import { placeRequestedOrder } from '../robot/shop.ts';
 import { announceReturn } from '../rules/authorizations.ts';
 import type { World } from '../world.ts';

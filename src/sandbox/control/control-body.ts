@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
-import { normalizeBody } from '../findings/body.ts';
+import { normalizeBody } from '../normalize-body.ts';
 import { badParameter } from '../refusal.ts';
 
 /** Returns whether the body of a request is a form. The page sends forms, and programs usually send JSON. */

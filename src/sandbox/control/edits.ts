@@ -1,8 +1,7 @@
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { badParameter } from '../refusal.ts';
-import { addHouseNumber } from '../rules/change-order.ts';
-import { checkOrderNumber } from '../rules/place-order.ts';
+import { addHouseNumber, checkOrderNumber } from '../rules/orders.ts';
 import { type Shipment, shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
 

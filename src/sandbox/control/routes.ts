@@ -7,13 +7,13 @@ import { z } from 'zod';
 import { faultSchema, matchesOperation } from '../faults.ts';
 import { operations } from '../operations/all.ts';
 import { badParameter } from '../refusal.ts';
+import { readExchange } from '../request-log.ts';
 import { seedShipments } from '../robot/shop.ts';
 import { shipmentStatuses } from '../store/model.ts';
 import type { World } from '../world.ts';
 import { addBusinessRoutes } from './business.ts';
 import { readControlBody } from './control-body.ts';
 import { addEditRoutes } from './edits.ts';
-import { readExchange } from './exchange.ts';
 import { dumpClient, stateLists } from './state.ts';
 
 const resetSchema = z.strictObject({

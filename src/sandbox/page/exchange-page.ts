@@ -1,5 +1,5 @@
 import { type Html, html } from '../../core/html.ts';
-import { type Exchange, readExchange } from '../control/exchange.ts';
+import { type Exchange, readExchange } from '../request-log.ts';
 import type { World } from '../world.ts';
 import { facts, moment } from './elements.ts';
 import { renderStatus } from './requests.ts';

@@ -1,6 +1,6 @@
 import { type Html, html } from '../../core/html.ts';
 import { operations } from '../operations/all.ts';
-import type { LoggedRequest } from '../requests/request-log.ts';
+import type { LoggedRequest } from '../request-log.ts';
 import type { World } from '../world.ts';
 import { badge, choice, field, hidden, moment, section, table } from './elements.ts';
 import type { View } from './view.ts';

@@ -1,7 +1,7 @@
 import { dayMs, hourMs, minuteMs } from '../../core/time.ts';
 import { defaultOrdersPerDay } from '../options.ts';
 import type { Random } from '../random.ts';
-import { addOrder, type OrderDraft, placeOrder } from '../rules/place-order.ts';
+import { addOrder, type OrderDraft, placeOrder } from '../rules/orders.ts';
 import { soldSkus } from '../rules/products.ts';
 import { announceGoods } from '../rules/slips.ts';
 import type { ClientStore } from '../store/client-store.ts';

@@ -2,12 +2,11 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { type FaultEffect, isAnswerReplaced } from '../faults.ts';
+import { changePayload, type FaultEffect, isAnswerReplaced, streamInPieces } from '../faults.ts';
 import { Call, type Operation } from '../operations/operation.ts';
 import { Refusal } from '../refusal.ts';
 import { toRichAnswer } from '../resources/dialect.ts';
 import type { World } from '../world.ts';
-import { changePayload, streamInPieces } from './fault-payload.ts';
 import { readInput, splitUrl } from './request-input.ts';
 
 const noSuchRoute = { errors: [{ status: '404', title: 'There is no such route' }] };

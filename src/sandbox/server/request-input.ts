@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
-import { normalizeBody } from '../findings/body.ts';
-import type { Oddity } from '../findings/findings.ts';
+import type { Oddity } from '../findings.ts';
+import { normalizeBody } from '../normalize-body.ts';
 import type { Operation } from '../operations/operation.ts';
 import { readQuery } from '../operations/parameters.ts';
 import { Refusal } from '../refusal.ts';

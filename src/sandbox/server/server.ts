@@ -11,7 +11,7 @@ import { operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
 import { isPageForm, renderRefusedForm } from '../page/outcome.ts';
 import { addPageRoutes, sendPage } from '../page/routes.ts';
-import type { LoggedRequest } from '../requests/request-log.ts';
+import type { LoggedRequest } from '../request-log.ts';
 import type { World } from '../world.ts';
 import { answerError, describeError } from './errors.ts';
 import { readForm } from './form.ts';

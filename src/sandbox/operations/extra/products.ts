@@ -3,7 +3,7 @@
  */
 
 import { z } from 'zod';
-import { readBoolean } from '../../findings/scalar.ts';
+import { readBoolean } from '../../normalize-body.ts';
 import { ruleBroken } from '../../refusal.ts';
 import { pageSchema, resourceSchema } from '../../resources/jsonapi.ts';
 import { countStock } from '../../rules/products.ts';

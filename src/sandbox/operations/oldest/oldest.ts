@@ -4,7 +4,7 @@
 
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
-import { placeOrder } from '../../rules/place-order.ts';
+import { placeOrder } from '../../rules/orders.ts';
 import { countStock, createProduct } from '../../rules/products.ts';
 import type { Product } from '../../store/model.ts';
 import { decimalIn, textIn } from '../older-fields.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { OrderDraft } from '../../rules/place-order.ts';
+import type { OrderDraft } from '../../rules/orders.ts';
 import type { ClientStore } from '../../store/client-store.ts';
 import type { AddressLines } from '../../store/model.ts';
 import { noReplyAddress, type ServiceSettings } from '../../store/settings.ts';

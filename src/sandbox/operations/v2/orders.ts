@@ -3,8 +3,7 @@
  */
 
 import { z } from 'zod';
-import { releaseOrder } from '../../rules/change-order.ts';
-import { placeOrder } from '../../rules/place-order.ts';
+import { placeOrder, releaseOrder } from '../../rules/orders.ts';
 import { type Call, defineOperation, envelope, nok, ok } from '../operation.ts';
 import { orderBody, readOrder } from './order-body.ts';
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ruleBroken } from '../../refusal.ts';
-import type { LineDraft, OrderDraft } from '../../rules/place-order.ts';
+import type { LineDraft, OrderDraft } from '../../rules/orders.ts';
 import type { AddressLines } from '../../store/model.ts';
 import { noReplyAddress, type ServiceSettings } from '../../store/settings.ts';
 import { decimalIn, toNumber } from '../older-fields.ts';

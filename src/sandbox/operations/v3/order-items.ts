@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { notFound, ruleBroken } from '../../refusal.ts';
 import { documentSchema, linkOne, resourceSchema, toOne } from '../../resources/jsonapi.ts';
 import { orderItemSchema, toOrderItemResource } from '../../resources/orders.ts';
-import { cancelItems, isFulfilled } from '../../rules/change-order.ts';
+import { cancelItems, isFulfilled } from '../../rules/orders.ts';
 import { checkPrintable } from '../../rules/pdf.ts';
 import type { Order } from '../../store/model.ts';
 import { type Call, defineOperation } from '../operation.ts';

@@ -14,9 +14,8 @@ import {
   orderSchema,
   toOrderResource,
 } from '../../resources/orders.ts';
-import { cancelItems, changeOrder } from '../../rules/change-order.ts';
+import { cancelItems, changeOrder, placeOrder } from '../../rules/orders.ts';
 import { checkPrintable } from '../../rules/pdf.ts';
-import { placeOrder } from '../../rules/place-order.ts';
 import type { ClientStore } from '../../store/client-store.ts';
 import type { Filter } from '../../store/listing.ts';
 import type { Order } from '../../store/model.ts';

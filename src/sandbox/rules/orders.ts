@@ -8,6 +8,7 @@ import {
   type AddressLines,
   type Attachment,
   type ChangeableOrder,
+  type ChangeableRelationships,
   type Decimal,
   emptyList,
   type Order,
@@ -16,7 +17,6 @@ import {
 } from '../store/model.ts';
 import type { ServiceSettings } from '../store/settings.ts';
 import type { Simulation } from '../store/simulation.ts';
-import { fillHouseNumber, isHouseNumberMissing } from './house-number.ts';
 import { findProducts } from './products.ts';
 
 export interface LineDraft {
@@ -49,7 +49,7 @@ export interface OrderDraft extends Omit<ChangeableOrder, 'allowPartialDelivery'
 }
 
 /** Places of the members of a draft in the request, for errors. */
-export type Pointers = Readonly<
+type Pointers = Readonly<
   Partial<Record<'externalOrderNumber' | 'orderType' | 'shippingMethod' | 'fulfillFrom', string>>
 >;
 
@@ -59,7 +59,7 @@ export type Pointers = Readonly<
  */
 export function placeOrder(simulation: Simulation, draft: OrderDraft, atMs: number, pointers: Pointers = {}): Order {
   const order = addOrder(simulation, draft, pointers);
-  simulation.plan(atMs + simulation.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
+  planFulfilment(simulation, order, atMs);
   return order;
 }
 
@@ -141,7 +141,7 @@ export function checkOrderNumber(
  * Checks the order type and the main shipping method.
  * @throws Refusal if one does not exist
  */
-export function checkOrderSettings(
+function checkOrderSettings(
   settings: ServiceSettings,
   { orderTypeId, shippingMethodId: method }: Pick<OrderDraft, 'orderTypeId' | 'shippingMethodId'>,
   pointers: Pick<Pointers, 'orderType' | 'shippingMethod'>,
@@ -177,4 +177,104 @@ function createItem(id: number, line: LineDraft, productId: number): OrderItem {
     metadata,
     productId,
   };
+}
+
+/** Returns whether nothing of an order remains to be shipped. */
+export function isFulfilled(order: Order): boolean {
+  return order.items.every(({ quantity, fulfilled }) => fulfilled >= quantity);
+}
+
+/** Places of the relationships of an update, for errors. */
+const relationshipPointers = {
+  orderType: '/data/relationships/orderType',
+  shippingMethod: '/data/relationships/preferredShippingMethod',
+};
+
+/**
+ * Changes an order (docs/interface.md, 7.7 Update).
+ * @throws Refusal if the order is completely fulfilled, or if a value is not accepted
+ */
+export function changeOrder(
+  simulation: Simulation,
+  order: Order,
+  wanted: ChangeableOrder & ChangeableRelationships,
+  nowMs: number,
+): void {
+  const toPointer = (member: string) => `/data/attributes/${member}`;
+  if (isFulfilled(order)) throw ruleBroken('The order is completely fulfilled and cannot be changed any more', '/data');
+  checkOrderNumber(simulation, wanted.externalOrderNumber, order, toPointer('externalOrderNumber'));
+  checkWarehouse(simulation.store.settings, wanted.fulfillFrom, toPointer('fulfillFrom'));
+  const { preferredShippingDate } = wanted;
+  if (preferredShippingDate !== null && preferredShippingDate < simulation.store.zone.day(nowMs))
+    throw ruleBroken('preferredShippingDate must be today or later', toPointer('preferredShippingDate'));
+  checkOrderSettings(simulation.store.settings, wanted, relationshipPointers);
+  const deliveryAddress = fillHouseNumber(wanted.deliveryAddress);
+  const addresses = { deliveryAddress, billingAddress: fillHouseNumber(wanted.billingAddress) };
+  const notValid = isHouseNumberMissing(deliveryAddress);
+  simulation.store.changeOrder(order, () => Object.assign(order, wanted, addresses, { notValid }));
+  planFulfilment(simulation, order, nowMs);
+}
+
+/** Plans to fulfil an order that is new, or whose reason to wait may have ended. */
+function planFulfilment(simulation: Simulation, order: Order, nowMs: number): void {
+  simulation.plan(nowMs + simulation.random.between(5, 60) * minuteMs, { kind: 'fulfil', orderId: order.id });
+}
+
+/**
+ * Cancels the quantities of items that are in no shipment yet (docs/interface.md, 7.3 States). Returns the items that
+ * changed.
+ */
+export function cancelItems(
+  simulation: Simulation,
+  order: Order,
+  items: readonly OrderItem[],
+  nowMs: number,
+): readonly OrderItem[] {
+  const changed = items.filter(({ quantity, fulfilled }) => quantity > fulfilled);
+  simulation.store.changeOrder(order, () => {
+    for (const item of changed) item.quantity = item.fulfilled;
+  });
+  // The order may have waited only for what is now cancelled.
+  if (changed.length > 0) planFulfilment(simulation, order, nowMs);
+  return changed;
+}
+
+/**
+ * Releases an order that is on hold.
+ * @throws Refusal if the order is not on hold
+ */
+export function releaseOrder(simulation: Simulation, order: Order, nowMs: number): void {
+  if (!order.onHold) throw ruleBroken(`Order ${order.externalOrderNumber} is not on hold`);
+  simulation.store.changeOrder(order, () => {
+    order.onHold = false;
+  });
+  planFulfilment(simulation, order, nowMs);
+}
+
+/** Adds the missing house number of an order. No operation of docs/interface.md does this. */
+export function addHouseNumber(simulation: Simulation, order: Order, houseNumber: string, nowMs: number): void {
+  order.deliveryAddress = { ...order.deliveryAddress, houseNumber };
+  order.notValid = isHouseNumberMissing(order.deliveryAddress);
+  planFulfilment(simulation, order, nowMs);
+}
+
+const countriesThatRequireIt = new Set(['NL', 'BE', 'DE']);
+const numberAtEnd = /\s(\d{1,5})$/;
+const numberAndLetters = /\s(\d{1,5})[\s-]*([a-z]{1,4})$/i;
+
+/**
+ * Fills in a missing house number from the end of the street (docs/interface.md, 15.3 Add order: rules). The street
+ * keeps the number.
+ */
+function fillHouseNumber(lines: AddressLines): AddressLines {
+  if (!isHouseNumberMissing(lines)) return lines;
+  const street = lines.street1?.trim() ?? '';
+  const [, houseNumber, letters] = numberAtEnd.exec(street) ?? numberAndLetters.exec(street) ?? [];
+  if (houseNumber === undefined) return lines;
+  return { ...lines, houseNumber, houseNumberExtension: lines.houseNumberExtension ?? letters ?? null };
+}
+
+/** Returns whether an address needs a house number and has none. */
+function isHouseNumberMissing({ countryCode, houseNumber }: AddressLines): boolean {
+  return countriesThatRequireIt.has(countryCode ?? '') && (houseNumber ?? '').trim() === '';
 }
