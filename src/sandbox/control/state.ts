@@ -1,9 +1,18 @@
+import { toRichEntry } from '../operations/v3-dialect.ts';
+import {
+  toInboundItemResource,
+  toInboundResource,
+  toSlipItemResource,
+  toSlipResource,
+} from '../operations/v3-goods.ts';
+import { orderIncludes, toOrderResource } from '../operations/v3-order-resource.ts';
+import {
+  toAuthorizationItemResource,
+  toAuthorizationResource,
+  toReturnItemResource,
+} from '../operations/v3-returns.ts';
+import { toShipmentItemResource, toShipmentResource } from '../operations/v3-shipments.ts';
 import type { Dialect } from '../options.ts';
-import { toRichEntry } from '../resources/dialect.ts';
-import { toInboundItemResource, toInboundResource, toSlipItemResource, toSlipResource } from '../resources/inbounds.ts';
-import { orderIncludes, toOrderResource } from '../resources/orders.ts';
-import { toAuthorizationItemResource, toAuthorizationResource, toReturnItemResource } from '../resources/returns.ts';
-import { toShipmentItemResource, toShipmentResource } from '../resources/shipments.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
 import { toFraction, writeInstant } from '../zone.ts';
 

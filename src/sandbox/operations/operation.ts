@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { type PageRequest, type RenderedResource, renderDocument, renderPage } from '../paging.ts';
 import { notFound } from '../refusal.ts';
 import type { ClientStore } from '../store/client-store.ts';
 import type { Selection } from '../store/listing.ts';
 import type { Simulation } from '../store/simulation.ts';
 import type { HasId } from '../store/sorted-rows.ts';
 import type { SandboxClient, World } from '../world.ts';
+import { type PageRequest, type RenderedResource, renderDocument, renderPage } from './paging.ts';
 import type { Parameters, ParameterValues } from './parameters.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';

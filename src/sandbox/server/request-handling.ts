@@ -4,8 +4,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { changePayload, type FaultEffect, isAnswerReplaced, streamInPieces } from '../faults.ts';
 import { Call, type Operation } from '../operations/operation.ts';
+import { toRichAnswer } from '../operations/v3-dialect.ts';
 import { Refusal } from '../refusal.ts';
-import { toRichAnswer } from '../resources/dialect.ts';
 import type { World } from '../world.ts';
 import { readInput, splitUrl } from './request-input.ts';
 

@@ -1,3 +1,4 @@
+import { toDayNumber } from '../zone.ts';
 import { type HasId, SortedRows } from './sorted-rows.ts';
 
 type IndexKey = string | number;
@@ -83,6 +84,12 @@ export class Listing<T extends HasId, Name extends string> {
       sources: [...(this.#indexes.get(name) ?? [])].filter(([key]) => isWithin(key)).map(([, rows]) => rows),
       test: (row) => isWithin(readKey(row)),
     };
+  }
+
+  /** Returns the filter for rows whose day lies between two days YYYY-MM-DD, both exclusive; none if neither is given. */
+  filterByDays(name: Name, after: string | undefined, before: string | undefined): Filter<T>[] {
+    if (after === undefined && before === undefined) return [];
+    return [this.filterByRange(name, after ? toDayNumber(after) : null, before ? toDayNumber(before) : null)];
   }
 
   /** Selects the rows that pass all filters. Uses the filter with the fewest rows as the source. */

@@ -1,13 +1,21 @@
 import { z } from 'zod';
-import { notFound, ruleBroken } from '../../refusal.ts';
-import { documentSchema, linkOne, resourceSchema, toOne } from '../../resources/jsonapi.ts';
-import { orderItemSchema, toOrderItemResource } from '../../resources/orders.ts';
-import { cancelItems, isFulfilled } from '../../rules/orders.ts';
-import { checkPrintable } from '../../rules/pdf.ts';
-import type { Order } from '../../store/model.ts';
-import { type Call, defineOperation } from '../operation.ts';
-import { assertSameId, idIn, linkTo, provisionalId } from './input.ts';
-import { attachmentAttributes } from './order-body.ts';
+import { notFound, ruleBroken } from '../refusal.ts';
+import { cancelItems, isFulfilled } from '../rules/orders.ts';
+import { checkPrintable } from '../rules/pdf.ts';
+import type { Order } from '../store/model.ts';
+import { type Call, defineOperation } from './operation.ts';
+import {
+  assertSameId,
+  documentSchema,
+  idIn,
+  linkOne,
+  linkTo,
+  provisionalId,
+  resourceSchema,
+  toOne,
+} from './v3-document.ts';
+import { orderItemSchema, toOrderItemResource } from './v3-order-resource.ts';
+import { attachmentAttributes } from './v3-orders.ts';
 
 const cancelBody = z.strictObject({
   data: z.strictObject({

@@ -1,9 +1,19 @@
+/**
+ * The operations of the generation v3. Names and shapes are those of docs/interface.md.
+ */
+
 import { z } from 'zod';
-import { ruleBroken } from '../../refusal.ts';
-import type { LineDraft, OrderDraft } from '../../rules/orders.ts';
-import type { AddressLines } from '../../store/model.ts';
-import { noReplyAddress, type ServiceSettings } from '../../store/settings.ts';
-import { decimalIn, toNumber } from '../older-fields.ts';
+import { ruleBroken } from '../refusal.ts';
+import { cancelItems, type LineDraft, type OrderDraft, placeOrder } from '../rules/orders.ts';
+import { checkPrintable } from '../rules/pdf.ts';
+import type { ClientStore } from '../store/client-store.ts';
+import type { Filter } from '../store/listing.ts';
+import type { AddressLines, Order } from '../store/model.ts';
+import { noReplyAddress, type ServiceSettings } from '../store/settings.ts';
+import { SortedRows } from '../store/sorted-rows.ts';
+import { decimalIn, toNumber } from './older-fields.ts';
+import { defineOperation } from './operation.ts';
+import { day, orderNumbers, type ParameterValues, paging, uniqueTexts } from './parameters.ts';
 import {
   clientMembers,
   dateIn,
@@ -17,7 +27,15 @@ import {
   quantityIn,
   readIncluded,
   textIn,
-} from './input.ts';
+} from './v3-document.ts';
+import {
+  orderDocument,
+  orderInclude,
+  orderIncludeNames,
+  orderPage,
+  orderSchema,
+  renderOrder,
+} from './v3-order-resource.ts';
 
 /** A link to the order that is created. It has no id yet, so the link is not checked. */
 const anyLink = z.looseObject({});
@@ -75,7 +93,7 @@ const linkToAddress = z.strictObject({ data: z.strictObject({ id: provisionalId,
  * The body of `POST /v3/orders` (docs/interface.md, 7.6 Create). Which attributes are required is not shown; our choice
  * is in docs/sandbox.md.
  */
-export const orderBody = documentInput(
+const orderBody = documentInput(
   {
     type: z.literal('order'),
     id: provisionalId.optional(),
@@ -115,11 +133,108 @@ export const orderBody = documentInput(
 );
 type OrderBody = z.output<typeof orderBody>;
 
+const listParameters = {
+  ...paging,
+  ...orderInclude,
+  'filter[orderedOn][gt]': day,
+  'filter[orderedOn][lt]': day,
+  'filter[externalOrderNumber][in]': orderNumbers,
+  'filter[reference][in]': uniqueTexts,
+} as const;
+const links = z.strictObject({ data: z.array(z.strictObject({ id: z.int(), type: z.literal('orderItem') })) });
+const cancelledOrder = z.strictObject({
+  data: orderSchema,
+  meta: z.strictObject({ modified: z.boolean(), modifiedItems: links }),
+});
+const pointers = {
+  externalOrderNumber: '/data/attributes/externalOrderNumber',
+  orderType: '/data/relationships/orderType',
+  shippingMethod: '/data/relationships/preferredShippingMethod',
+  fulfillFrom: '/data/attributes/fulfillFrom',
+};
+
+/**
+ * The operations on orders (docs/interface.md, 7.4 Operations). `included` is always inside the order (docs/interface.md,
+ * 2.3 v3 resource objects).
+ */
+export const orderOperations = [
+  defineOperation({
+    name: 'v3.orders.list',
+    route: 'GET /v3/orders',
+    summary: "The client's orders, by ascending id",
+    query: listParameters,
+    answer: orderPage,
+    run: (call) => {
+      const selection = call.store.listedOrders.select(readFilters(call.store, call.query));
+      return call.renderList('order', selection, (order) => renderOrder(order, call.query.include), 'inside');
+    },
+  }),
+  defineOperation({
+    name: 'v3.orders.create',
+    route: 'POST /v3/orders',
+    summary: 'Creates an order with its items and addresses',
+    body: orderBody,
+    answer: orderDocument,
+    run: async (call) => {
+      const { simulation, body } = call;
+      const { draft, content } = readOrder(body, simulation.store.zone.day(call.nowMs), simulation.store.settings);
+      if (content !== null) {
+        await checkPrintable(Buffer.from(content.base64, 'base64'), `${content.pointer}/attributes/content`);
+      }
+      const order = placeOrder(simulation, draft, call.nowMs, pointers);
+      call.recordWrite('order', order.id, null);
+      return call.renderOne(renderOrder(order, orderIncludeNames), 'inside');
+    },
+  }),
+  defineOperation({
+    name: 'v3.orders.get',
+    route: 'GET /v3/orders/:id',
+    summary: 'One order',
+    query: orderInclude,
+    answer: orderDocument,
+    run: (call) =>
+      call.renderOne(
+        renderOrder(call.requireRow('order', call.store.orders.get(call.id)), call.query.include),
+        'inside',
+      ),
+  }),
+  defineOperation({
+    name: 'v3.orders.cancel',
+    route: 'DELETE /v3/orders/:id',
+    summary: 'Cancels what is left of every item of an order',
+    query: orderInclude,
+    answer: cancelledOrder,
+    run: (call) => {
+      const order = call.requireRow('order', call.store.orders.get(call.id));
+      call.recordWrite('order', order.id, order);
+      const changed = cancelItems(call.simulation, order, order.items, call.nowMs);
+      const modifiedItems = { data: changed.map(({ id }) => ({ id, type: 'orderItem' })) };
+      const meta = { modified: changed.length > 0, modifiedItems };
+      return { ...call.renderOne(renderOrder(order, call.query.include), 'inside'), meta };
+    },
+  }),
+];
+
+function readFilters(store: ClientStore, query: ParameterValues<typeof listParameters>): Filter<Order>[] {
+  const filters: Filter<Order>[] = [
+    ...store.listedOrders.filterByDays('orderedOn', query['filter[orderedOn][gt]'], query['filter[orderedOn][lt]']),
+  ];
+  const wanted = query['filter[externalOrderNumber][in]'];
+  if (wanted) {
+    const found = wanted.flatMap((number) => store.orderByNumber.get(number) ?? []);
+    const named = new Set(wanted);
+    filters.push({ sources: [SortedRows.fromRows(found)], test: (order) => named.has(order.externalOrderNumber) });
+  }
+  const references = query['filter[reference][in]'];
+  if (references) filters.push(store.listedOrders.filterByKeys('reference', references));
+  return filters;
+}
+
 /**
  * Reads the order and the content of its attachment from a body.
  * @throws Refusal if items or addresses are missing, or if a resource is included too often
  */
-export function readOrder(
+function readOrder(
   body: OrderBody,
   today: string,
   settings: ServiceSettings,
@@ -163,7 +278,7 @@ export function readOrder(
 }
 
 /** The content of an attachment, with its place in the request. */
-export interface AttachedContent {
+interface AttachedContent {
   readonly base64: string;
   readonly pointer: string;
 }

@@ -1,37 +1,88 @@
 import { z } from 'zod';
-import type { RenderedResource } from '../../paging.ts';
-import { ruleBroken } from '../../refusal.ts';
+import { ruleBroken } from '../refusal.ts';
+import { announceGoods, type SlipDraft } from '../rules/slips.ts';
 import {
-  inboundDocument,
-  inboundItemSchema,
-  inboundPage,
-  slipDocument,
-  slipPage,
-  toInboundItemResource,
-  toInboundResource,
-  toSlipItemResource,
-  toSlipResource,
-} from '../../resources/inbounds.ts';
-import { returnItemPage, toReturnItemResource } from '../../resources/returns.ts';
-import { announceGoods, type SlipDraft } from '../../rules/slips.ts';
-import type { Filter, Listing } from '../../store/listing.ts';
-import { type Inbound, inboundStatuses, type Slip, slipStatuses } from '../../store/model.ts';
-import type { HasId } from '../../store/sorted-rows.ts';
-import { toDayNumber } from '../../zone.ts';
-import { defineOperation } from '../operation.ts';
-import { day, include, paging, uniqueList } from '../parameters.ts';
+  type Inbound,
+  type InboundItem,
+  inboundStatuses,
+  type Slip,
+  type SlipItem,
+  slipStatuses,
+} from '../store/model.ts';
+import { writeZulu } from '../zone.ts';
+import { defineOperation } from './operation.ts';
+import type { RenderedResource } from './paging.ts';
+import { day, include, paging, uniqueList } from './parameters.ts';
 import {
+  date,
   dateIn,
   documentInput,
+  documentSchema,
   emptyToNull,
   keepGivenTexts,
+  linkMany,
+  linkOne,
+  linkOneOrNone,
   linksTo,
+  metadata,
   namedTexts,
+  pageSchema,
   provisionalId,
   quantityIn,
+  type ResourceObject,
   readIncluded,
+  resourceSchema,
+  text,
   textIn,
-} from './input.ts';
+  toMany,
+  toOne,
+  toOneOrNone,
+  zuluDateTime,
+} from './v3-document.ts';
+
+const inboundItemSchema = resourceSchema(
+  'inboundItem',
+  { quantity: z.int(), sku: z.string(), lotNumber: text, expirationDate: date.nullable() },
+  { product: toOne('product'), inboundPackingSlipItem: toOneOrNone('inboundPackingSlipItem') },
+);
+const inboundSchema = resourceSchema(
+  'inbound',
+  {
+    reference: text,
+    status: z.enum(inboundStatuses),
+    receivedIn: z.string(),
+    createdOn: zuluDateTime,
+    checkingOn: zuluDateTime.nullable(),
+    completedOn: zuluDateTime.nullable(),
+  },
+  { inboundPackingSlip: toOneOrNone('inboundPackingSlip') },
+  inboundItemSchema,
+);
+const inboundDocument = documentSchema(inboundSchema, inboundItemSchema);
+const inboundPage = pageSchema(inboundSchema, inboundItemSchema);
+
+const slipItemSchema = resourceSchema(
+  'inboundPackingSlipItem',
+  { sku: z.string(), quantity: z.int(), received: z.int() },
+  null,
+);
+const slipSchema = resourceSchema(
+  'inboundPackingSlip',
+  {
+    expectedIn: z.string(),
+    expectedOn: date,
+    receivedOn: zuluDateTime.nullable(),
+    completedOn: zuluDateTime.nullable(),
+    reference: text,
+    status: z.enum(slipStatuses),
+    comments: text,
+    metadata,
+  },
+  { inboundPackingSlipItems: toMany('inboundPackingSlipItem'), inbound: toOneOrNone('inbound') },
+  slipItemSchema,
+);
+const slipDocument = documentSchema(slipSchema, slipItemSchema);
+const slipPage = pageSchema(slipSchema, slipItemSchema);
 
 const inboundInclude = { include: include('inboundItems') } as const;
 const slipBody = documentInput(
@@ -55,28 +106,10 @@ const slipBody = documentInput(
 );
 
 /**
- * The operations on return items, inbounds and inbound packing slips (docs/interface.md, 12.2 Operations, 13.4 Operations
- * and filters, 14.4 Operations).
+ * The operations on inbounds and inbound packing slips (docs/interface.md, 13.4 Operations and filters, 14.4
+ * Operations).
  */
 export const goodsOperations = [
-  defineOperation({
-    name: 'v3.returnItems.list',
-    route: 'GET /v3/returnItems',
-    summary: 'Return lines that a warehouse has processed, by ascending id',
-    query: { ...paging, 'filter[processedOn][gt]': day, 'filter[processedOn][lt]': day },
-    answer: returnItemPage,
-    run: (call) => {
-      const { store, query } = call;
-      const [after, before] = [query['filter[processedOn][gt]'], query['filter[processedOn][lt]']];
-      const selection = store.listedReturnItems.select(
-        filterByDates(store.listedReturnItems, 'processedOn', after, before),
-      );
-      return call.renderList('returnItem', selection, (row) => ({
-        resource: toReturnItemResource(store, row),
-        included: [],
-      }));
-    },
-  }),
   defineOperation({
     name: 'v3.inbounds.list',
     route: 'GET /v3/inbounds',
@@ -138,8 +171,8 @@ export const goodsOperations = [
       const statuses = query['filter[status][in]'];
       const selection = listing.select([
         ...(statuses ? [listing.filterByKeys('status', statuses)] : []),
-        ...filterByDates(listing, 'receivedOn', query['filter[receivedOn][gt]'], query['filter[receivedOn][lt]']),
-        ...filterByDates(listing, 'completedOn', query['filter[completedOn][gt]'], query['filter[completedOn][lt]']),
+        ...listing.filterByDays('receivedOn', query['filter[receivedOn][gt]'], query['filter[receivedOn][lt]']),
+        ...listing.filterByDays('completedOn', query['filter[completedOn][gt]'], query['filter[completedOn][lt]']),
       ]);
       return call.renderList('inboundPackingSlip', selection, (slip) => renderSlip(slip, query.include !== undefined));
     },
@@ -158,17 +191,6 @@ export const goodsOperations = [
     },
   }),
 ];
-
-/** Returns the filter by days. Returns no filter if neither bound is given. */
-function filterByDates<T extends HasId, Name extends string>(
-  listing: Listing<T, Name>,
-  name: Name,
-  after: string | undefined,
-  before: string | undefined,
-): Filter<T>[] {
-  if (after === undefined && before === undefined) return [];
-  return [listing.filterByRange(name, after ? toDayNumber(after) : null, before ? toDayNumber(before) : null)];
-}
 
 function renderInbound(inbound: Inbound, withItems: boolean): RenderedResource {
   return { resource: toInboundResource(inbound), included: withItems ? inbound.items.map(toInboundItemResource) : [] };
@@ -194,4 +216,69 @@ function readSlip(body: z.output<typeof slipBody>): SlipDraft {
     metadata: keepGivenTexts(metadata),
     lines,
   };
+}
+
+/** Returns the resource of an inbound (docs/interface.md, 13.1 Fields). It links its slip, but not its items. */
+export function toInboundResource(inbound: Inbound): ResourceObject {
+  return {
+    id: inbound.id,
+    type: 'inbound',
+    attributes: {
+      reference: inbound.reference,
+      status: inbound.status,
+      receivedIn: inbound.receivedIn,
+      createdOn: writeZulu(inbound.createdOnMs),
+      checkingOn: writeZulu(inbound.checkingOnMs),
+      completedOn: writeZulu(inbound.completedOnMs),
+    },
+    relationships: { inboundPackingSlip: linkOneOrNone('inboundPackingSlip', inbound.slipId) },
+  };
+}
+
+/** Returns the resource of an inbound item (docs/interface.md, 13.2 Inbound items). */
+export function toInboundItemResource(item: InboundItem): ResourceObject {
+  return {
+    id: item.id,
+    type: 'inboundItem',
+    attributes: {
+      quantity: item.quantity,
+      sku: item.sku,
+      lotNumber: item.lotNumber,
+      expirationDate: item.expirationDate,
+    },
+    relationships: {
+      product: linkOne('product', item.productId),
+      inboundPackingSlipItem: linkOneOrNone('inboundPackingSlipItem', item.slipItemId),
+    },
+  };
+}
+
+/** Returns the resource of an inbound packing slip (docs/interface.md, 14.1 Fields). */
+export function toSlipResource(slip: Slip): ResourceObject {
+  return {
+    id: slip.id,
+    type: 'inboundPackingSlip',
+    attributes: {
+      expectedIn: slip.expectedIn,
+      expectedOn: slip.expectedOn,
+      receivedOn: writeZulu(slip.receivedOnMs),
+      completedOn: writeZulu(slip.completedOnMs),
+      reference: slip.reference,
+      status: slip.status,
+      comments: slip.comments,
+      metadata: slip.metadata,
+    },
+    relationships: {
+      inboundPackingSlipItems: linkMany(
+        'inboundPackingSlipItem',
+        slip.items.map(({ id }) => id),
+      ),
+      inbound: linkOneOrNone('inbound', slip.inboundId),
+    },
+  };
+}
+
+/** Returns the resource of an item of a slip (docs/interface.md, 14.2 Items). */
+export function toSlipItemResource({ id, sku, quantity, received }: SlipItem): ResourceObject {
+  return { id, type: 'inboundPackingSlipItem', attributes: { sku, quantity, received } };
 }

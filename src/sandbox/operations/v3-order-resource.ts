@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import type { AddressLines, Order, OrderItem } from '../store/model.ts';
+import type { RenderedResource } from './paging.ts';
+import { include } from './parameters.ts';
 import {
   date,
   decimal,
@@ -15,7 +17,7 @@ import {
   toMany,
   toOne,
   toOneOrNone,
-} from './jsonapi.ts';
+} from './v3-document.ts';
 
 export const orderItemSchema = resourceSchema(
   'orderItem',
@@ -128,8 +130,15 @@ export const orderIncludes = {
   pickUpPoint: ({ pickUpPoint }: Order) =>
     pickUpPoint === null ? [] : [{ id: pickUpPoint.id, type: 'pickUpPoint', attributes: pickUpPoint.attributes }],
 } as const satisfies Record<string, (order: Order) => ResourceObject[]>;
-export type OrderInclude = keyof typeof orderIncludes;
+type OrderInclude = keyof typeof orderIncludes;
 export const orderIncludeNames = Object.keys(orderIncludes) as [OrderInclude, ...OrderInclude[]];
+/** The parameter `include` of operations on orders. */
+export const orderInclude = { include: include(...orderIncludeNames) } as const;
+
+/** Renders an order with the resources that a request includes. */
+export function renderOrder(order: Order, includes: readonly OrderInclude[] = []): RenderedResource {
+  return { resource: toOrderResource(order), included: includes.flatMap((name) => orderIncludes[name](order)) };
+}
 
 /** Returns the resource of an order item (docs/interface.md, 8.1 Fields). */
 export function toOrderItemResource(order: Order, item: OrderItem): ResourceObject {

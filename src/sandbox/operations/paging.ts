@@ -1,8 +1,8 @@
-import type { Switches } from './options.ts';
-import { badParameter } from './refusal.ts';
-import type { ResourceObject } from './resources/jsonapi.ts';
-import { readRowsAfter, readRowsFrom, type Selection } from './store/listing.ts';
-import type { HasId } from './store/sorted-rows.ts';
+import type { Switches } from '../options.ts';
+import { badParameter } from '../refusal.ts';
+import { readRowsAfter, readRowsFrom, type Selection } from '../store/listing.ts';
+import type { HasId } from '../store/sorted-rows.ts';
+import type { ResourceObject } from './v3-document.ts';
 
 const maxPageSize = 100;
 /** An opaque cursor is an integer too (docs/interface.md, 2.4 Paging), but neither an id nor a count. */

@@ -1,7 +1,12 @@
 import { z } from 'zod';
+import { ruleBroken } from '../refusal.ts';
 import { isInDelivery, toPackageNumber } from '../robot/carrier.ts';
 import { type ClientStore, toFractions } from '../store/client-store.ts';
-import type { Order, Shipment, Track } from '../store/model.ts';
+import { type Filter, readRowsAfter } from '../store/listing.ts';
+import { type Order, type Shipment, shipmentStatuses, type Track } from '../store/model.ts';
+import { toDayNumber } from '../zone.ts';
+import { dayIn, toWarehouseDay } from './older-fields.ts';
+import { type Call, defineOperation, envelope, ok } from './operation.ts';
 
 const text = z.string().nullable();
 /** A time without a zone (docs/interface.md, 15.5 Track-trace item). */
@@ -10,7 +15,7 @@ const localWithFraction = z.iso.datetime({ local: true, precision: 7 });
 const extras = { extra1: text, extra2: text, extra3: text, extra4: text, extra5: text } as const;
 
 /** An item of the track-trace list (docs/interface.md, 15.5 Track-trace item). */
-export const trackTraceSchema = z.strictObject({
+const trackTraceSchema = z.strictObject({
   shipmentId: z.int(),
   externalOrderNumber: z.string(),
   packageNumber: text,
@@ -72,8 +77,135 @@ export const foundShipmentSchema = z.strictObject({
   mainShippingMethodId: z.int(),
 });
 
+export const orderTypes = z.strictObject({ orderTypes: z.array(z.int()).optional() }).nullable();
+const list = {
+  answer: envelope(z.array(listedShipmentSchema)),
+  documented: false,
+  replacedBy: 'GET /v3/shipments with filters on orderType and status',
+} as const;
+
+/** The v2 operations on shipments (docs/interface.md, 15.1 Operations). Their lists have no pages. */
+export const v2ShipmentOperations = [
+  defineOperation({
+    name: 'v2.shipment.trackTrace',
+    route: 'GET /v2/shipment/tracktrace',
+    summary: 'Where parcels are that are not delivered yet; at most once per hour',
+    documented: false,
+    answer: envelope(z.array(trackTraceSchema)),
+    run: (call) => {
+      const shipments = [...call.store.inDelivery].filter((shipment) => call.viewRow('shipment', shipment));
+      return ok(
+        'Track-trace',
+        shipments.flatMap((shipment) => toTrackTraceItems(call.store, shipment)),
+      );
+    },
+  }),
+  defineOperation({
+    ...list,
+    name: 'v2.shipment.list',
+    route: 'GET /v2/shipment/list',
+    summary: 'Shipments no older than 90 days',
+    run: (call) => answerShipments(call, []),
+  }),
+  defineOperation({
+    ...list,
+    name: 'v2.shipment.listByStatus',
+    route: 'GET /v2/shipment/list/:status',
+    summary: 'Shipments in one status',
+    run: (call) => answerShipments(call, [filterByStatus(call)]),
+  }),
+  defineOperation({
+    ...list,
+    name: 'v2.shipment.listByOrderTypes',
+    route: 'POST /v2/shipment/list',
+    summary: 'Shipments of certain order types',
+    body: orderTypes,
+    run: (call) => answerShipments(call, filterByOrderTypes(call)),
+  }),
+  defineOperation({
+    ...list,
+    name: 'v2.shipment.listByOrderTypesAndStatus',
+    route: 'POST /v2/shipment/list/:status',
+    summary: 'Shipments of certain order types in one status',
+    body: orderTypes,
+    run: (call) => answerShipments(call, [...filterByOrderTypes(call), filterByStatus(call)]),
+  }),
+  defineOperation({
+    name: 'v2.shipment.search',
+    route: 'POST /v2/shipment/search',
+    summary: 'Shipments by criteria, all optional',
+    replacedBy: 'GET /v3/shipments or GET /v3/shipments/:id',
+    documented: false,
+    body: z
+      .strictObject({ id: z.int().nullish(), externalOrderNumber: z.string().nullish(), shippingDate: dayIn })
+      .nullable(),
+    answer: envelope(z.array(foundShipmentSchema)),
+    run: (call) =>
+      ok(
+        'Shipments',
+        findShipments(call, call.body ?? {}).flatMap((shipment) => toFoundShipments(call.store, shipment)),
+      ),
+  }),
+];
+
+/** Answers with the listed shipments that pass all filters and that the client has not acknowledged. */
+export function answerShipments(call: Call<unknown, unknown>, filters: readonly Filter<Shipment>[]) {
+  const { store } = call;
+  const shipments = [...readRowsAfter(store.listedShipments.select(filters), 0)];
+  return ok(
+    'Shipments',
+    shipments
+      .filter((shipment) => !shipment.acknowledged && call.viewRow('shipment', shipment))
+      .map((row) => toListedShipment(store, row)),
+  );
+}
+
+/**
+ * Returns the filter for the status in the path.
+ * @throws Refusal if there is no such status
+ */
+function filterByStatus({ store, path }: Call<unknown, unknown>): Filter<Shipment> {
+  const status = shipmentStatuses.find((known) => known === path.status?.toUpperCase());
+  if (status === undefined)
+    throw ruleBroken(`There is no status ${path.status}; known: ${shipmentStatuses.join(', ')}`);
+  return store.listedShipments.filterByKeys('status', [status]);
+}
+
+export function filterByOrderTypes({ store, body }: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
+  return body?.orderTypes === undefined ? [] : [store.listedShipments.filterByKeys('orderType', body.orderTypes)];
+}
+
+type Criteria = {
+  id?: number | null | undefined;
+  externalOrderNumber?: string | null | undefined;
+  shippingDate?: string | null | undefined;
+};
+
+/**
+ * Finds the visible shipments that meet all given criteria. Shipments that are named by id or order may have any age.
+ */
+export function findShipments(call: Call<unknown, unknown>, criteria: Criteria): readonly Shipment[] {
+  const { store, nowMs } = call;
+  const { id, externalOrderNumber, shippingDate } = criteria;
+  const wanted = toWarehouseDay(store.zone, shippingDate);
+  const day = wanted === null ? null : toDayNumber(wanted);
+  const meetsCriteria = (shipment: Shipment) =>
+    shipment.visibleFromMs <= nowMs &&
+    call.viewRow('shipment', shipment) !== null &&
+    (!externalOrderNumber || findOrder(store, shipment).externalOrderNumber === externalOrderNumber) &&
+    (day === null || (shipment.shippedOnMs !== null && store.zone.dayNumber(shipment.shippedOnMs) === day));
+  if (id !== null && id !== undefined) {
+    const shipment = store.shipments.get(id);
+    return shipment !== undefined && meetsCriteria(shipment) ? [shipment] : [];
+  }
+  const order = externalOrderNumber ? store.orderByNumber.get(externalOrderNumber) : undefined;
+  if (externalOrderNumber) return order === undefined ? [] : store.listShipments(order).filter(meetsCriteria);
+  const filters = day === null ? [] : [store.listedShipments.filterByRange('shippedOn', day - 1, day + 1)];
+  return [...readRowsAfter(store.listedShipments.select(filters), 0)].filter(meetsCriteria);
+}
+
 /** Returns a track-trace item for each package of a shipment that is still on its way. */
-export function toTrackTraceItems(store: ClientStore, shipment: Shipment) {
+function toTrackTraceItems(store: ClientStore, shipment: Shipment) {
   const { externalOrderNumber } = findOrder(store, shipment);
   return shipment.tracks.filter(isInDelivery).map((track) => ({
     shipmentId: shipment.id,
@@ -84,11 +216,6 @@ export function toTrackTraceItems(store: ClientStore, shipment: Shipment) {
     currentTrackTraceStatusDateTime: store.zone.writeLocal(track.statusOnMs, '')?.slice(0, 19) ?? null,
     currentTrackTraceExceptionLevel: track.exceptionLevel,
   }));
-}
-
-/** Returns the order of a shipment. */
-export function findOrder(store: ClientStore, { orderId }: Shipment): Order {
-  return store.orders.get(orderId) as Order;
 }
 
 /** The status of a shipment about which no carrier reports. */
@@ -171,6 +298,11 @@ export function toFoundShipments(store: ClientStore, shipment: Shipment) {
       warehouseAbbreviation: shipment.warehouseCode,
     };
   });
+}
+
+/** Returns the order of a shipment. */
+function findOrder(store: ClientStore, { orderId }: Shipment): Order {
+  return store.orders.get(orderId) as Order;
 }
 
 /** Returns the numbers of the packages. Returns none before the shipment is SHIPPED. */
