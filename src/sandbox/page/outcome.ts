@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { html } from '../../core/html.ts';
-import { isForm } from '../control/control-body.ts';
+import { isForm } from '../form.ts';
 import { renderFrame } from './frame.ts';
 import { readReferrer } from './view.ts';
 

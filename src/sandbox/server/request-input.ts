@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import type { Oddity } from '../findings.ts';
+import { isForm } from '../form.ts';
 import { normalizeBody } from '../normalize-body.ts';
 import type { Operation } from '../operations/operation.ts';
 import { readQuery } from '../operations/parameters.ts';
@@ -40,13 +41,13 @@ function readBody(
   request: FastifyRequest,
   { isStrict, isOlder, record }: Parameters<typeof readQuery>[3],
 ): unknown {
-  const isForm = request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') ?? false;
-  if (isForm && form === 'never') record({ code: 'form_body', member: '', shape: 'form' });
+  const isFormBody = isForm(request);
+  if (isFormBody && form === 'never') record({ code: 'form_body', member: '', shape: 'form' });
   const takesForms = form !== 'never' || (isOlder && !isStrict);
-  if (isForm ? !takesForms : form === 'only')
-    throw new Refusal(415, isForm ? 'The body must be JSON' : 'The body must be application/x-www-form-urlencoded');
+  if (isFormBody ? !takesForms : form === 'only')
+    throw new Refusal(415, isFormBody ? 'The body must be JSON' : 'The body must be application/x-www-form-urlencoded');
   const body = request.body ?? null;
-  const normalized = normalizeBody(body, schema, { isOlder, isForm, record });
+  const normalized = normalizeBody(body, schema, { isOlder, isForm: isFormBody, record });
   return schema.parse(isStrict ? body : normalized);
 }
 

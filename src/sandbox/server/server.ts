@@ -4,9 +4,10 @@
  */
 
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
-import { addControlRoutes } from '../control/routes.ts';
+import { addControlRoutes } from '../control/controls.ts';
 import { refuseOtherSites } from '../control/same-origin.ts';
 import type { FaultEffect } from '../faults.ts';
+import { readForm } from '../form.ts';
 import { operations } from '../operations/all.ts';
 import type { Operation } from '../operations/operation.ts';
 import { isPageForm, renderRefusedForm } from '../page/outcome.ts';
@@ -14,7 +15,6 @@ import { addPageRoutes, sendPage } from '../page/routes.ts';
 import type { LoggedRequest } from '../request-log.ts';
 import type { World } from '../world.ts';
 import { answerError, describeError } from './errors.ts';
-import { readForm } from './form.ts';
 import { keepBodies } from './kept-exchange.ts';
 import { createOpenApiDocument } from './openapi.ts';
 import { answerOperation, applyFaultToAnswer, applyFaultToBody, refuseUrl, takeRequest } from './request-handling.ts';

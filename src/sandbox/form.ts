@@ -1,10 +1,16 @@
-import { Refusal } from '../refusal.ts';
+import type { FastifyRequest } from 'fastify';
+import { Refusal } from './refusal.ts';
 
 const maxMembers = 20_000;
 const maxIndex = 2_000;
 const maxSteps = 5;
 
 type FormNode = { [name: string]: FormNode | string };
+
+/** Returns whether the body of a request is a form. */
+export function isForm(request: FastifyRequest): boolean {
+  return request.headers['content-type']?.startsWith('application/x-www-form-urlencoded') ?? false;
+}
 
 /**
  * Parses a form. Names may address members of lists and objects, as in `OrderItems[0].Sku` or `OrderItems[0][Sku]`.
