@@ -52,7 +52,7 @@ export class World {
   /** Number of calls that may have changed the state. The state is saved only if this number has grown. */
   changes = 0;
   /** Number of resets. */
-  beginnings = 0;
+  resets = 0;
 
   /**
    * Creates a world whose clients have their first products and tasks.
@@ -82,7 +82,7 @@ export class World {
    * @param options replaces options such as the seed; the others keep their values
    */
   reset(options: Partial<WorldOptions> = {}): void {
-    this.beginnings++;
+    this.resets++;
     this.#options = { ...this.#options, ...options };
     this.#clock = new VirtualClock(this.#options.startMs, this.#options.speed);
     this.#switches = parseSwitches({}, this.#options, this.#firstDialect);
