@@ -1,8 +1,8 @@
 import type { OperationName } from '../../../config/operations.ts';
 import { WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json } from '../../core/json.ts';
-import { readNextQuery } from '../../warehouse/transport/links.ts';
 import type { ProbedAnswer } from '../../warehouse/transport/prober.ts';
+import { readNextQuery } from '../../warehouse/transport/query.ts';
 import { describeAnswer, isDone, readData, readIncluded, readNumber, readRelated } from './answer.ts';
 import { type Check, type CheckContext, cannotTell, differs, entry, type Finding, holds } from './check.ts';
 

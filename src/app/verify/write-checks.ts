@@ -9,7 +9,7 @@ import type { OrderPayload } from '../../payloads/order.ts';
 import { buildWantedState } from '../../sync/push/kinds/order/order-state.ts';
 import { buildTakenChange, type TakenChange } from '../../sync/push/kinds/order/taken-members.ts';
 import { decodeWith } from '../../warehouse/decoding/jsonapi.ts';
-import { orderSchema } from '../../warehouse/decoding/v3-orders.ts';
+import { orderSchema } from '../../warehouse/decoding/v3.ts';
 import { describeAnswer, isDone, readAttribute, readNumber, readRelated } from './answer.ts';
 import { type Check, cannotTell, differs, entry, type Finding, holds } from './check.ts';
 import type { OrderOptions, PlacedOrder, SharedOrder, WriteSession } from './write-session.ts';

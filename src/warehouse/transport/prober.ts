@@ -1,7 +1,8 @@
 import type { WarehouseClient } from '../../../config/files.ts';
-import { type Json, parseExact } from '../../core/json.ts';
+import type { Json } from '../../core/json.ts';
 import { TokenSource } from './auth.ts';
 import { type HttpOptions, type ProbeAnswer, type ProbeRequest, WarehouseHttp } from './http.ts';
+import { parseBody } from './http-error.ts';
 
 /** A question to the service. */
 export interface Question extends Omit<ProbeRequest, 'headers' | 'body'> {
@@ -40,15 +41,6 @@ export class Prober {
       ...(open ? {} : { authorization: `bearer ${await this.#tokens.get(request.signal)}` }),
     };
     const answer = await this.#http.probe({ ...request, headers, ...(body === undefined ? {} : { body }) });
-    return { ...answer, json: parse(answer.body) };
-  }
-}
-
-function parse(body: string): Json | undefined {
-  try {
-    return parseExact(body);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
+    return { ...answer, json: parseBody(answer.body) };
   }
 }
