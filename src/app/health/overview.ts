@@ -4,15 +4,17 @@ import { formatSpan } from '../../core/time.ts';
 import type { Database } from '../../erp/connection/pool.ts';
 import { readDatabaseClock } from '../../erp/reports/job-status.ts';
 import { type RecentRuns, readRecentRuns } from '../../erp/reports/run-list.ts';
-import { findAlertProblems } from './alert-problems.ts';
 import { findLateJobs, type LateJob } from './late-jobs.ts';
-import { findParcelProblems } from './parcel-problems.ts';
 import { createProblem, type Problem } from './problem.ts';
-import { findProblems } from './problems.ts';
-import { type ChartedSpan, readTrends } from './read-trends.ts';
-import { findSettingsProblems } from './settings-problems.ts';
+import {
+  findAlertProblems,
+  findParcelProblems,
+  findProblems,
+  findSettingsProblems,
+  findStockProblems,
+} from './problems.ts';
 import { readSnapshot, type Snapshot } from './snapshot.ts';
-import { findStockProblems } from './stock-problems.ts';
+import { type ChartedSpan, readTrends } from './trends.ts';
 
 /** How long a result is reused, in milliseconds, so that many watchers cost the database no more than one. */
 const cacheMs = 1_500;

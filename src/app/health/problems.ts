@@ -3,11 +3,17 @@
  */
 
 import { styleText } from 'node:util';
+import type { Config } from '../../../config/env.ts';
+import type { Schedule } from '../../../config/schedules.ts';
 import { dayMs, formatSpan } from '../../core/time.ts';
+import type { AlertBacklog } from '../../erp/alerts/posts.ts';
+import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import type { JobStatus } from '../../erp/reports/job-status.ts';
 import type { StreamStatus } from '../../erp/reports/stream-status.ts';
+import type { ParcelBacklog } from '../../erp/resources/parcel-reads.ts';
 import type { KnownClient } from '../../erp/runs/clients.ts';
 import { type Pause, resumeHint } from '../../erp/runs/pauses.ts';
+import type { WorkerSettings } from '../../erp/runs/worker-settings.ts';
 import { findOutboxProblems } from './outbox-problems.ts';
 import { createProblem, type Problem } from './problem.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -174,6 +180,97 @@ export const toPauseProblem = (pause: Pause): Problem =>
     `paused since ${pause.since.toISOString()} by ${pause.by}`,
     `resume with: ${resumeHint(pause)}`,
   );
+
+type SettingsState = Pick<WorkerSettings, 'worker' | 'refused' | 'restart'>;
+
+/** Finds what keeps workers from taking over changed settings. */
+export function findSettingsProblems(workers: readonly SettingsState[]): Problem[] {
+  const refusing = workers.filter(({ refused }) => refused.length > 0);
+  const waiting = workers.filter(({ restart }) => restart.length > 0);
+  const unique = (texts: readonly string[]) => [...new Set(texts)];
+  return [
+    ...(refusing.length === 0
+      ? []
+      : [
+          createSettingsProblem(
+            'settings_refused',
+            refusing,
+            `changed files of settings are wrong: ${unique(refusing.flatMap(({ refused }) => refused)).join('; ')}`,
+            'correct them; until then, workers keep their settings, and one that restarts does not start',
+          ),
+        ]),
+    ...(waiting.length === 0
+      ? []
+      : [
+          createSettingsProblem(
+            'settings_restart',
+            waiting,
+            `changed settings wait for a restart: ${unique(waiting.flatMap(({ restart }) => restart)).join(', ')}`,
+            'restart the workers one by one',
+          ),
+        ]),
+  ];
+}
+
+function createSettingsProblem(
+  code: 'settings_refused' | 'settings_restart',
+  workers: readonly SettingsState[],
+  text: string,
+  remedy: string,
+): Problem {
+  const subject = `settings of ${workers.map(({ worker }) => worker).join(', ')}`;
+  // Its identity must not depend on how many workers have noticed it so far.
+  return createProblem(code, 'warn', { client: null, part: 'settings' }, `${subject}: ${text}`, remedy);
+}
+
+/** Finds clients with watched articles whose stock is never read, because the job pull-stock is off. */
+export function findStockProblems(watched: readonly WatchedArticles[], schedule: Schedule): Problem[] {
+  if (schedule.kind !== 'off') return [];
+  return watched.map(({ client, articles }) =>
+    createProblem(
+      'stock_off',
+      'warn',
+      { client },
+      `pull-stock is off in this configuration, but ${articles === 1 ? '1 article is' : `${articles} articles are`} watched (fulfilment.stock_watch)`,
+      'set SCHEDULE_PULL_STOCK, such as 1h, or delete these rows',
+    ),
+  );
+}
+
+/** A smaller number of due look-ups is ordinary: they are read with the next run. */
+const minBacklog = 100;
+
+/** Tells of clients with many packages to look up, and how long that takes. */
+export function findParcelProblems(
+  backlog: readonly ParcelBacklog[],
+  { schedules, PARCEL_REQUESTS_PER_SECOND: perSecond }: Pick<Config, 'schedules' | 'PARCEL_REQUESTS_PER_SECOND'>,
+): Problem[] {
+  const isOff = schedules['pull-parcels'].kind === 'off';
+  return backlog
+    .filter(({ shipments }) => shipments >= minBacklog)
+    .map(({ client, shipments, oldestShippedOn }) => {
+      const day = oldestShippedOn?.toISOString().slice(0, 10);
+      const oldest = day === undefined ? '' : `; the oldest was shipped on ${day}`;
+      const span = isOff
+        ? 'the job is off in this configuration'
+        : `at ${perSecond} requests a second this takes ${formatSpan(shipments / perSecond)}`;
+      const text = `the packages of ${shipments} shipped shipments are to be looked up${oldest}; ${span}`;
+      return createProblem('parcels_waiting', 'note', { client, part: 'pull-parcels' }, text);
+    });
+}
+
+/** Finds posts to ALERT_WEBHOOK_URL that the receiver does not take. This problem is shown, but never posted. */
+export function findAlertProblems({ failing, abandoned, oldestAt, lastError }: AlertBacklog, now: Date): Problem[] {
+  if (failing + abandoned === 0) return [];
+  const age = oldestAt === null ? '' : ` (the oldest for ${formatSpan((now.getTime() - oldestAt.getTime()) / 1_000)})`;
+  const parts = [
+    ...(failing === 0 ? [] : [`${failing === 1 ? '1 alert waits' : `${failing} alerts wait`}${age}`]),
+    ...(abandoned === 0 ? [] : [`${abandoned === 1 ? '1 alert was' : `${abandoned} alerts were`} given up today`]),
+  ];
+  const text = `${parts.join('; ')}: the receiver does not take it: ${lastError ?? 'no answer'}`;
+  const remedy = 'check ALERT_WEBHOOK_URL and its receiver';
+  return [createProblem('alerts_undelivered', 'warn', { client: null, part: 'alerts' }, text, remedy)];
+}
 
 /** Formats how often something happened: `once`, `3 times`. */
 export const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`);
