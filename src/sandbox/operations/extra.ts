@@ -34,7 +34,7 @@ const articleSchema = z.strictObject({
 
 const list = { described: false, answer: envelope(z.array(listedShipmentSchema)) } as const;
 
-export const undescribedOperations = [
+export const extraOperations = [
   defineOperation({
     name: 'oldest.stock.bulk',
     route: 'GET /stock/bulk/:all',
