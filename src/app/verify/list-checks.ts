@@ -10,7 +10,7 @@ const otherPaging = ['v3.returnItems.list', 'v3.inbounds.list'] as const;
 const allLists = ['v3.shipments.list', 'v3.orders.list', 'v3.inboundPackingSlips.list', ...otherPaging] as const;
 
 /** A list, the resources that can be included, and the relationship that names them, if the interface shows one. */
-const includableLists: readonly (readonly [OperationName, include: string, isRelated: boolean])[] = [
+const includingLists: readonly (readonly [OperationName, include: string, isRelated: boolean])[] = [
   ['v3.shipments.list', 'shipmentItems', true],
   ['v3.orders.list', 'orderItems', true],
   ['v3.inbounds.list', 'inboundItems', false],
@@ -57,7 +57,7 @@ export const listChecks: readonly Check[] = [
     quoted: true,
     run: checkIds,
   },
-  ...includableLists.map(
+  ...includingLists.map(
     ([name, include, isRelated]): Check => ({
       id: `included-${name}`,
       section: '2.6',
