@@ -1,8 +1,8 @@
 import type { OperationName } from '../../../config/operations.ts';
 import { WarehouseError } from '../../core/errors.ts';
 import { isObject, type Json } from '../../core/json.ts';
-import type { ProbedAnswer } from '../../warehouse/transport/prober.ts';
 import { readNextQuery } from '../../warehouse/transport/query.ts';
+import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
 import { describeAnswer, isDone, readData, readIncluded, readNumber, readRelated } from './answer.ts';
 import { type Check, type CheckContext, cannotTell, differs, entry, type Finding, holds } from './check.ts';
 
@@ -100,7 +100,7 @@ async function checkNextLink({ service }: CheckContext): Promise<Finding> {
   return before !== after ? holds(words) : differs(`${words} with the same shipment again`);
 }
 
-function readNext({ json, url }: ProbedAnswer): { readonly query: string | null } | { readonly problem: string } {
+function readNext({ json, url }: JsonAnswer): { readonly query: string | null } | { readonly problem: string } {
   try {
     return { query: readNextQuery(isObject(json) ? json.links : undefined, url) };
   } catch (error) {

@@ -1,5 +1,5 @@
 import type { Operation, OperationName } from '../../../config/operations.ts';
-import type { ProbedAnswer } from '../../warehouse/transport/prober.ts';
+import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
 import { describeAnswer, isNoRoute, readEnvelope, readErrors } from './answer.ts';
 import { type Check, type CheckContext, cannotTell, differs, entry, type Finding, holds } from './check.ts';
 import { unknownId } from './service.ts';
@@ -127,7 +127,7 @@ async function checkAuthorizationRoute({ service }: CheckContext): Promise<Findi
 }
 
 /** Returns what of an answer does not depend on the id. */
-function toFingerprint(answer: ProbedAnswer): string {
+function toFingerprint(answer: JsonAnswer): string {
   const titles = (readErrors(answer) ?? []).map((error) => JSON.stringify(error).replaceAll(/\d/g, ''));
   return JSON.stringify([answer.status, answer.json === undefined, titles]);
 }

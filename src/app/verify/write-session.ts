@@ -6,7 +6,7 @@ import { removeQuotes } from '../../core/quote.ts';
 import { addDays, toUtcDay } from '../../core/time.ts';
 import type { OrderPayload } from '../../payloads/order.ts';
 import { buildOrderDocument } from '../../sync/push/kinds/order/order-payload.ts';
-import type { ProbedAnswer } from '../../warehouse/transport/prober.ts';
+import type { JsonAnswer } from '../../warehouse/transport/raw-client.ts';
 import { describeAnswer, isDone, readAttribute, readData, readEnvelope, readIncluded, readNumber } from './answer.ts';
 import type { Service } from './service.ts';
 
@@ -151,6 +151,6 @@ export class WriteSession {
   }
 }
 
-function makeReadError(answer: ProbedAnswer): CodedError {
+function makeReadError(answer: JsonAnswer): CodedError {
   return new CodedError('undecodable', `an order that was placed cannot be read: ${describeAnswer(answer)}`);
 }

@@ -1,7 +1,7 @@
 import type { Switches } from '../options.ts';
 import { badParameter } from '../refusal.ts';
 import { readRowsAfter, readRowsFrom, type Selection } from '../store/listing.ts';
-import type { HasId } from '../store/sorted-rows.ts';
+import type { StoredRow } from '../store/sorted-rows.ts';
 import type { ResourceObject } from './v3-document.ts';
 
 const maxPageSize = 100;
@@ -31,7 +31,7 @@ export interface RenderedResource {
  * @param render returns null for a row that this caller does not see
  * @throws Refusal if the cursor is opaque and was not granted by this service
  */
-export function renderPage<T extends HasId>(
+export function renderPage<T extends StoredRow>(
   selection: Selection<T>,
   request: PageRequest,
   render: (row: T) => RenderedResource | null,

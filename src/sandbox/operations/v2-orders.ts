@@ -169,7 +169,8 @@ export function lookUpOrder(call: Call<unknown, unknown>, externalOrderNumber: s
  * @throws Refusal if an id does not exist
  */
 function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): OrderDraft {
-  const deliveryAddress = readDeliveryAddress(body);
+  const { DeliveryAddressCityName: city, deliveryAddressCountryIso: countryCode } = body;
+  const deliveryAddress = readAddress(body, 'deliveryAddress', { city, countryCode });
   return {
     externalOrderNumber: body.externalOrderNumber,
     reference: body.extraReference || null,
@@ -210,37 +211,35 @@ function readOrder(body: Body, { zone, settings }: ClientStore, nowMs: number): 
   };
 }
 
-function readDeliveryAddress(body: Body): AddressLines {
+/** Reads an address. The name of its city is given, because it does not begin like the others. */
+function readAddress(
+  body: Body,
+  prefix: 'deliveryAddress' | 'billingAddress',
+  { city, countryCode }: { readonly city: string | null | undefined; readonly countryCode: string | null },
+): AddressLines {
+  const number = body[`${prefix}HouseNumber`] ?? null;
   return {
-    firstName: body.deliveryAddressFirstName || null,
-    lastName: body.deliveryAddressLastName,
-    prefix: body.deliveryAddressInsertion || null,
-    street1: body.deliveryAddressStreet,
-    postcode: body.deliveryAddressPostalCode,
-    houseNumber: toText(body.deliveryAddressHouseNumber),
-    houseNumberExtension: body.deliveryAddressHouseNumberAddition || null,
-    city: body.DeliveryAddressCityName || null,
-    countryCode: body.deliveryAddressCountryIso,
+    firstName: body[`${prefix}FirstName`] || null,
+    lastName: body[`${prefix}LastName`] || null,
+    prefix: body[`${prefix}Insertion`] || null,
+    street1: body[`${prefix}Street`] || null,
+    postcode: body[`${prefix}PostalCode`] || null,
+    // v2 has integers, v3 has texts.
+    houseNumber: number === null ? null : String(number),
+    houseNumberExtension: body[`${prefix}HouseNumberAddition`] || null,
+    city: city || null,
+    countryCode,
   };
 }
 
 function readBillingAddress(body: Body, settings: ServiceSettings): AddressLines | null {
   if (!Object.entries(body).some(([name, value]) => name.startsWith('billingAddress') && value)) return null;
-  return {
-    firstName: body.billingAddressFirstName || null,
-    lastName: body.billingAddressLastName || null,
-    prefix: body.billingAddressInsertion || null,
-    street1: body.billingAddressStreet || null,
-    postcode: body.billingAddressPostalCode || null,
-    houseNumber: toText(body.billingAddressHouseNumber),
-    houseNumberExtension: body.billingAddressHouseNumberAddition || null,
-    city: body.billingAddressCityName || null,
-    countryCode: body.billingAddressCountryIso ? findCountryCode(settings, body.billingAddressCountryIso) : null,
-  };
+  const { billingAddressCityName: city, billingAddressCountryIso: country } = body;
+  return readAddress(body, 'billingAddress', {
+    city,
+    countryCode: country ? findCountryCode(settings, country) : null,
+  });
 }
-
-/** Returns a house number as a text: v2 has integers, v3 has texts. */
-const toText = (number: number | null | undefined) => (number === null || number === undefined ? null : String(number));
 
 function keepGivenTexts(texts: Readonly<Record<string, string | null | undefined>>): Record<string, string> {
   return Object.fromEntries(Object.entries(texts).filter((entry): entry is [string, string] => Boolean(entry[1])));

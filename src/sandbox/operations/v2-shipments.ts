@@ -112,7 +112,7 @@ export const v2ShipmentOperations = [
     name: 'v2.shipment.listByStatus',
     route: 'GET /v2/shipment/list/:status',
     summary: 'Shipments in one status',
-    run: (call) => answerShipments(call, [filterByStatus(call)]),
+    run: (call) => answerShipments(call, filterByStatus(call)),
   }),
   defineOperation({
     ...list,
@@ -128,7 +128,7 @@ export const v2ShipmentOperations = [
     route: 'POST /v2/shipment/list/:status',
     summary: 'Shipments of certain order types in one status',
     body: orderTypes,
-    run: (call) => answerShipments(call, [...filterByOrderTypes(call), filterByStatus(call)]),
+    run: (call) => answerShipments(call, [...filterByOrderTypes(call), ...filterByStatus(call)]),
   }),
   defineOperation({
     name: 'v2.shipment.search',
@@ -164,7 +164,7 @@ export function answerShipments(call: Call<unknown, unknown>, filters: readonly 
  * Returns the filter for the status in the path.
  * @throws Refusal if there is no such status
  */
-function filterByStatus({ store, path }: Call<unknown, unknown>): Filter<Shipment> {
+function filterByStatus({ store, path }: Call<unknown, unknown>): Filter<Shipment>[] {
   const status = shipmentStatuses.find((known) => known === path.status?.toUpperCase());
   if (status === undefined)
     throw ruleBroken(`There is no status ${path.status}; known: ${shipmentStatuses.join(', ')}`);
@@ -172,7 +172,7 @@ function filterByStatus({ store, path }: Call<unknown, unknown>): Filter<Shipmen
 }
 
 export function filterByOrderTypes({ store, body }: Call<unknown, z.output<typeof orderTypes>>): Filter<Shipment>[] {
-  return body?.orderTypes === undefined ? [] : [store.listedShipments.filterByKeys('orderType', body.orderTypes)];
+  return store.listedShipments.filterByKeys('orderType', body?.orderTypes);
 }
 
 type Criteria = {

@@ -117,9 +117,8 @@ export const goodsOperations = [
     query: { ...paging, ...inboundInclude, 'filter[status][in]': uniqueList(z.enum(inboundStatuses)) },
     answer: inboundPage,
     run: (call) => {
-      const statuses = call.query['filter[status][in]'];
       const listing = call.store.listedInbounds;
-      const selection = listing.select(statuses ? [listing.filterByKeys('status', statuses)] : []);
+      const selection = listing.select(listing.filterByKeys('status', call.query['filter[status][in]']));
       return call.renderList('inbound', selection, (inbound) =>
         renderInbound(inbound, call.query.include !== undefined),
       );
@@ -168,9 +167,8 @@ export const goodsOperations = [
     run: (call) => {
       const { query } = call;
       const listing = call.store.listedSlips;
-      const statuses = query['filter[status][in]'];
       const selection = listing.select([
-        ...(statuses ? [listing.filterByKeys('status', statuses)] : []),
+        ...listing.filterByKeys('status', query['filter[status][in]']),
         ...listing.filterByDays('receivedOn', query['filter[receivedOn][gt]'], query['filter[receivedOn][lt]']),
         ...listing.filterByDays('completedOn', query['filter[completedOn][gt]'], query['filter[completedOn][lt]']),
       ]);

@@ -215,19 +215,22 @@ export const orderOperations = [
   }),
 ];
 
-function readFilters(store: ClientStore, query: ParameterValues<typeof listParameters>): Filter<Order>[] {
-  const filters: Filter<Order>[] = [
-    ...store.listedOrders.filterByDays('orderedOn', query['filter[orderedOn][gt]'], query['filter[orderedOn][lt]']),
+function readFilters(
+  { listedOrders, orderByNumber }: ClientStore,
+  query: ParameterValues<typeof listParameters>,
+): Filter<Order>[] {
+  const filters = [
+    ...listedOrders.filterByDays('orderedOn', query['filter[orderedOn][gt]'], query['filter[orderedOn][lt]']),
+    ...listedOrders.filterByKeys('reference', query['filter[reference][in]']),
   ];
-  const wanted = query['filter[externalOrderNumber][in]'];
-  if (wanted) {
-    const found = wanted.flatMap((number) => store.orderByNumber.get(number) ?? []);
-    const named = new Set(wanted);
-    filters.push({ sources: [SortedRows.fromRows(found)], test: (order) => named.has(order.externalOrderNumber) });
-  }
-  const references = query['filter[reference][in]'];
-  if (references) filters.push(store.listedOrders.filterByKeys('reference', references));
-  return filters;
+  const numbers = query['filter[externalOrderNumber][in]'];
+  if (numbers === undefined) return filters;
+  const found = numbers.flatMap((number) => orderByNumber.get(number) ?? []);
+  const wanted = new Set(numbers);
+  return [
+    ...filters,
+    { sources: [SortedRows.fromRows(found)], test: ({ externalOrderNumber }) => wanted.has(externalOrderNumber) },
+  ];
 }
 
 /**

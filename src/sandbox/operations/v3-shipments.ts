@@ -113,7 +113,9 @@ function readFilters(store: ClientStore, query: ParameterValues<typeof parameter
   const findById = (id: number) => orders.get(id) ?? [];
   const findByNumber = (number: string) => orderByNumber.get(number) ?? [];
   const findByReference = (reference: string) => [...listedOrders.findRows('reference', reference)];
-  const filters = [
+  return [
+    ...listing.filterByKeys('status', query['filter[status][in]']),
+    ...listing.filterByKeys('orderType', query['filter[orderType][in]']),
     ...listing.filterByDays('shippedOn', query['filter[shippedOn][gt]'], query['filter[shippedOn][lt]']),
     ...filterByOrders(store, query['filter[orderId]'], findById),
     ...filterByOrders(store, query['filter[orderId][in]'], findById),
@@ -121,9 +123,6 @@ function readFilters(store: ClientStore, query: ParameterValues<typeof parameter
     ...filterByOrders(store, query['filter[externalOrderNumber][in]'], findByNumber),
     ...filterByOrders(store, query['filter[reference][in]'], findByReference),
   ];
-  if (query['filter[status][in]']) filters.push(listing.filterByKeys('status', query['filter[status][in]']));
-  if (query['filter[orderType][in]']) filters.push(listing.filterByKeys('orderType', query['filter[orderType][in]']));
-  return filters;
 }
 
 /** Returns the filter for the shipments of the orders that a parameter names; none if it is absent. */
