@@ -21,7 +21,7 @@ import {
   findStreamProblems,
   formatWait,
   toPauseProblem,
-} from '../health/problems.ts';
+} from '../health/find-problems.ts';
 import { readSnapshot } from '../health/snapshot.ts';
 import { silentLogger } from '../logging/logger.ts';
 import { formatOutbox } from '../terminal/outbox-view.ts';

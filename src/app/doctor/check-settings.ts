@@ -11,7 +11,7 @@ import { parseConnectionUrl } from '../../../config/values.ts';
 import { hourMs } from '../../core/time.ts';
 import type { WatchedArticles } from '../../erp/reports/database-facts.ts';
 import { outboxKinds } from '../../sync/push/kinds/registry.ts';
-import { findStockProblems } from '../health/problems.ts';
+import { findStockProblems } from '../health/find-problems.ts';
 import { type Finding, ok, runCheck, warn } from './finding.ts';
 
 const fileVariables = secretNames.map((name) => `${name}_FILE`);
