@@ -238,10 +238,6 @@ class VirtualClock {
   }
 
   advance(ms: number): void {
-    this.#rebase(ms);
-  }
-
-  #rebase(ms: number): void {
     this.#baseMs = this.nowMs() + ms;
     this.#realBaseMs = performance.now();
   }
